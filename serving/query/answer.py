@@ -1,4 +1,4 @@
-"""The answer to a question about a metric, and what it is worth.
+"""The answer to a question about a metric, and its quality.
 
 Both layers are read, merged and summed up.
 """
@@ -54,9 +54,9 @@ Generations = dict[str, int]
 class Query:
     """One page of a question: the metric, its stretches by store, its dimensions.
 
-    It also has the instant whose answer is wanted, the values that the dimensions have in the whole
-    question, where that has several pages its UTC days and what the earlier pages saw, and the most
-    rows of a page.
+    `as_of` is the instant whose answer is wanted, `values` are those of the dimensions in the whole
+    question, and `limit` is the largest number of rows of a page. A question of several pages also
+    has its UTC days (`pages`) and the generations that the earlier pages saw (`seen`).
     """
 
     metric: Metric
@@ -69,14 +69,14 @@ class Query:
     limit: int = MOST_ENTRIES
 
     def __post_init__(self) -> None:
-        # Without its resets a level would be a sum, and look like a number.
+        # Without its resets a level would be a plain sum, which looks like a valid number.
         assert not self.metric.is_level or all(store.resets for store in self.stores)
         assert not self.metric.stock or all(store.counted for store in self.stores)
 
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """One store's cells, and what was read of it by family."""
+    """One store's cells, and what was read for it by family."""
 
     asked: StoreSlots
     found: list[cells.Cell]
@@ -84,18 +84,18 @@ class StoreAnswer:
     told: ToldFamilies = field(default_factory=dict)
 
     def rows(self, metric: Metric, splits: Sequence[cells.Split]) -> Rows:
-        """The rows of its cells by field, without what small cells keep back."""
+        """The rows of its cells by field, without the values of small cells."""
         rows = rows_of(metric, self.found, self.asked.zone, splits)
         return withheld(self.told, metric, self.found, splits, rows)
 
     @property
     def rows_read(self) -> int:
-        """Of all its families."""
+        """The number of rows that were read, over all its families."""
         return sum(reading.rows for reading in self.readings)
 
     @property
     def through(self) -> datetime | None:
-        """How far its records are counted."""
+        """The instant up to which its records are counted; None where it is not known."""
         return through_of_all(self.readings, days_of(self.asked))
 
 
@@ -109,101 +109,103 @@ class QueryEngine:
         self.stock = StockReader(views, settings, self.items)
         self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
 
-    async def answer(self, asked: Query) -> tuple[dict[str, Any], Generations]:
-        """The answer with `series`, and for the page after it the generation seen by family.
+    async def answer(self, query: Query) -> tuple[dict[str, Any], Generations]:
+        """The answer with `series`, and the generations by family for the next page to compare.
 
         Raises ViewsUnreachable; BadQuery for several currencies, or too many rows; AnswerMoved when
-        a page before it saw another generation.
+        an earlier page saw another generation.
         """
-        pointers, generations = await self._consistent_pointers(asked)
+        pointers, generations = await self._consistent_pointers(query)
         gaps, speed, *stores = await asyncio.gather(
-            self._gaps(asked),
-            self._speed(pointers, asked.as_of),
-            *(self._store(store, pointers) for store in asked.stores),
+            self._gaps(query),
+            self._speed(pointers, query.as_of),
+            *(self._store(store, pointers) for store in query.stores),
         )
         # Rows and not stretches: one stretch of a thousand queues is as much work as many of one.
-        rows = sum(len(one.found) * one.asked.rows_each + one.rows_read for one in stores)
-        body = await computed(rows, self._body, asked, pointers, stores)
+        rows = sum(len(piece.found) * piece.asked.rows_each + piece.rows_read for piece in stores)
+        body = await computed(rows, self._body, query, pointers, stores)
         return {**body, "gaps": gaps, "speed": speed, "series": body.pop("series")}, generations
 
-    async def read(self, asked: Query) -> list[StoreAnswer]:
-        """Each store's cells, for a reader in this process that does not tell final from restated.
+    async def read(self, query: Query) -> list[StoreAnswer]:
+        """Each store's cells, for readers in this process that treat final and restated alike.
 
         Raises ViewsUnreachable.
         """
-        pointers = [replace(one, firsts={}) for one in await self._all_pointers(asked)]
-        return await asyncio.gather(*(self._store(store, pointers) for store in asked.stores))
+        pointers = [replace(pointer, firsts={}) for pointer in await self._all_pointers(query)]
+        return await asyncio.gather(*(self._store(store, pointers) for store in query.stores))
 
     def roster(self, store: Store, families: Iterable[Family]) -> Roster:
-        """The store's sensors that tell of the families."""
-        # With small cells none of people's: who was there may be known by whom it has heard.
-        return Roster.of(store, [one for one in families if not self._small_cells.covers(one)])
+        """The store's sensors that record the families."""
+        # Under small cells no sensors of people's devices: what one heard may reveal who was there.
+        return Roster.of(
+            store, [family for family in families if not self._small_cells.covers(family)]
+        )
 
     async def values(
         self, metric: Metric, stores: Sequence[StoreSlots], by: Sequence[str], most: int
     ) -> Values:
-        """The values of the dimensions, and of money its currencies: at most `most` for each store.
+        """The values of the dimensions, at most `most` for each store; for money, currencies too.
 
         Raises ViewsUnreachable; BadQuery for more than one question may list.
         """
         wanted = [*by, CURRENCY] if metric.is_money else by
-        # Of currencies alone two are one too many.
+        # A question that lists only currencies is refused at the second one, so two are enough.
         return await read_values(self._views, metric.families, wanted, stores, most if by else 2)
 
     def _body(
-        self, asked: Query, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
+        self, query: Query, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
     ) -> dict[str, Any]:
         through = [store.through for store in stores]
         known = [instant for instant in through if instant is not None]
-        each = [self._values_each(asked, store) for store in stores]
-        # Counted before they are made: two dimensions of thousands are millions of pairs.
+        each = [self._values_each(query, store) for store in stores]
+        # Counted before they are built: two dimensions of thousands are millions of pairs.
         splits = (prod(map(len, values.values())) for values in each)
         rows = sum(map(mul, (len(store.found) for store in stores), splits))
-        # A question of one stretch alone may be asked without what is noted (of_one_stretch()).
-        if asked.pages is None and len(stores) == len(stores[0].found) == 1:
-            refuse_too_many(rows, stores[0].asked.store_id, asked.by, asked.limit)
-        refuse_unnoted(rows, asked.limit)
+        # A question of a single stretch may come without the registered values (of_one_stretch()).
+        if query.pages is None and len(stores) == len(stores[0].found) == 1:
+            refuse_too_many(rows, stores[0].asked.store_id, query.by, query.limit)
+        refuse_unnoted(rows, query.limit)
         shown = [
-            store.rows(asked.metric, splits_of(values))
+            store.rows(query.metric, splits_of(values))
             for store, values in zip(stores, each, strict=True)
         ]
         return {
-            "currency": self._currency(asked, stores),
-            **quality_of([cell for store in stores for cell in store.found], asked.metric, shown),
+            "currency": self._currency(query, stores),
+            **quality_of([cell for store in stores for cell in store.found], query.metric, shown),
             "through": format_instant(min(known)) if known and len(known) == len(through) else None,
             **caveats(pointers, [(store.asked.store_id, store.readings) for store in stores]),
             "series": [
-                {"store": store.asked.store_id, "rows": of_store}
-                for store, of_store in zip(stores, shown, strict=True)
+                {"store": store.asked.store_id, "rows": rows_shown}
+                for store, rows_shown in zip(stores, shown, strict=True)
             ],
         }
 
-    async def _consistent_pointers(self, asked: Query) -> tuple[list[Pointers], Generations]:
+    async def _consistent_pointers(self, query: Query) -> tuple[list[Pointers], Generations]:
         """The pointers, and the highest generation by family over all pages.
 
-        It is read before them: what flips in between shows in the pointers, or makes the next page
-        say so without need.
+        The generation is read before the pointers: a flip in between shows in the pointers, or at
+        worst makes the next page raise AnswerMoved needlessly.
         """
-        newest: list[int] = [0] * len(asked.metric.families)
-        if asked.pages and asked.as_of is None:
+        newest: list[int] = [0] * len(query.metric.families)
+        if query.pages and query.as_of is None:
             newest = await asyncio.gather(
-                *(self._views.newest(family, *asked.pages) for family in asked.metric.families)
+                *(self._views.newest(family, *query.pages) for family in query.metric.families)
             )
-        pointers = await self._all_pointers(asked)
+        pointers = await self._all_pointers(query)
         seen = {
-            one.family.name: max(before, one.newest)
-            for before, one in zip(newest, pointers, strict=True)
+            pointer.family.name: max(before, pointer.newest)
+            for before, pointer in zip(newest, pointers, strict=True)
         }
-        if asked.as_of is None and asked.seen is not None and asked.seen != seen:
+        if query.as_of is None and query.seen is not None and query.seen != seen:
             raise AnswerMoved("a rebuild has published since the first page; begin anew at `next`")
         return pointers, seen
 
-    async def _all_pointers(self, asked: Query) -> list[Pointers]:
-        # Read once for all stores: they are of one moment then.
-        read = (self._small_cells.read_for(asked.metric.families, one) for one in asked.stores)
+    async def _all_pointers(self, query: Query) -> list[Pointers]:
+        # Read once for all stores, so that all of them are of one moment.
+        read = (self._small_cells.read_for(query.metric.families, slots) for slots in query.stores)
         days = sorted({day for store in read for day in days_of(store)})
         return await asyncio.gather(
-            *(self._pointers(family, days, asked.as_of) for family in asked.metric.families)
+            *(self._pointers(family, days, query.as_of) for family in query.metric.families)
         )
 
     async def _pointers(
@@ -217,7 +219,7 @@ class QueryEngine:
 
     async def _store(self, store: StoreSlots, pointers: Sequence[Pointers]) -> StoreAnswer:
         known = self._registry.store(store.store_id)
-        read = self._small_cells.read_for([one.family for one in pointers], store)
+        read = self._small_cells.read_for([pointer.family for pointer in pointers], store)
         wanted = StoreDays(
             store.store_id,
             self._partition(store.store_id),
@@ -225,73 +227,73 @@ class QueryEngine:
             known.days_behind(self._settings.key_days),
         )
         readings = await asyncio.gather(
-            *(read_measured(self._views, known, one, wanted) for one in pointers)
+            *(read_measured(self._views, known, pointer, wanted) for pointer in pointers)
         )
         starts = window_starts(*store.span)
         size = len(starts) + sum(reading.rows for reading in readings)
-        roster = self.roster(known, [one.family for one in readings])
+        roster = self.roster(known, [measured.family for measured in readings])
         watching = Watching(known, roster, self.coverage)
-        told = await computed(size, self._small_cells.told, read, readings)
+        shown = await computed(size, self._small_cells.told, read, readings)
         sold = await self.stock.sold(store, readings)
         found = await computed(size, watching.cells, store, readings, starts, sold)
-        return StoreAnswer(store, found, readings, told)
+        return StoreAnswer(store, found, readings, shown)
 
     def _near(self, days: Sequence[date]) -> list[date]:
-        """Days around these, of whose key periods they may have a part."""
-        asked = {*days}
-        return [day for day in days_around(days, self._settings.key_days) if day not in asked]
+        """The days around these whose key periods may reach into them."""
+        own = {*days}
+        return [day for day in days_around(days, self._settings.key_days) if day not in own]
 
     def _partition(self, store_id: str) -> int:
         return partition_of(store_id, self._settings.partitions)
 
-    async def _gaps(self, asked: Query) -> list[dict[str, Any]]:
-        """The gaps that the asked stores' numbers of the asked span lack."""
+    async def _gaps(self, query: Query) -> list[dict[str, Any]]:
+        """The gaps whose records are missing from the stores' numbers in the asked span."""
         span = (
-            min(store.span.start for store in asked.stores),
-            max(store.span.end for store in asked.stores),
+            min(store.span.start for store in query.stores),
+            max(store.span.end for store in query.stores),
         )
-        partitions = {self._partition(store.store_id) for store in asked.stores}
+        partitions = {self._partition(store.store_id) for store in query.stores}
         tolerance = self._settings.future_tolerance_seconds
-        families = asked.metric.families
+        families = query.metric.families
         found = await read_gaps(self._views, families, span, partitions, tolerance)
         return [gap_shown(gap) for gap in found]
 
     async def _speed(
         self, pointers: Sequence[Pointers], as_of: datetime | None
     ) -> SpeedReach | None:
-        """How far the speed layer has read; of the past it says nothing."""
+        """How far the speed layer has read; None in a question about the past."""
         return None if as_of is not None else await speed_reach(self._views, pointers)
 
-    def _currency(self, asked: Query, stores: Sequence[StoreAnswer]) -> str | None:
+    def _currency(self, query: Query, stores: Sequence[StoreAnswer]) -> str | None:
         """The one currency of the whole question.
 
-        A register may lag behind a row, so this page's cells are asked too.
+        A register may lag behind a row, so this page's cells are looked at too.
         """
-        if not asked.metric.is_money or CURRENCY in asked.by:
+        if not query.metric.is_money or CURRENCY in query.by:
             return None
         found = (cell for store in stores for cell in store.found)
-        seen = cells.values_seen(found, asked.metric.families, CURRENCY)
-        seen = seen.union(*asked.values.get(CURRENCY, {}).values())
+        seen = cells.values_seen(found, query.metric.families, CURRENCY)
+        seen = seen.union(*query.values.get(CURRENCY, {}).values())
         if len(seen) > 1:
             detail = (
                 f"by: the answer holds {', '.join(sorted(seen))}, which do not add up;"
                 " ask with by=currency"
             )
             raise BadQuery("by", detail, (CURRENCY,))
-        return seen.pop() if seen else self._own_currency(asked.stores[0])
+        return seen.pop() if seen else self._own_currency(query.stores[0])
 
     def _own_currency(self, store: StoreSlots) -> str:
         return self._registry.store(store.store_id).currency
 
-    def _values_each(self, asked: Query, store: StoreAnswer) -> ValuesEach:
+    def _values_each(self, query: Query, store: StoreAnswer) -> ValuesEach:
         store_id = store.asked.store_id
         seen = {
-            dimension: seen_values(store.told, store.found, asked.metric.families, dimension)
-            for dimension in asked.by
+            dimension: seen_values(store.told, store.found, query.metric.families, dimension)
+            for dimension in query.by
         }
         if CURRENCY in seen and not (
-            seen[CURRENCY] or asked.values.get(CURRENCY, {}).get(store_id)
+            seen[CURRENCY] or query.values.get(CURRENCY, {}).get(store_id)
         ):
-            # Where nothing was sold, the row is of the money that would be taken.
+            # Where nothing was sold, the row is in the store's own currency.
             seen[CURRENCY] = {self._own_currency(store.asked)}
-        return values_each(asked.by, store_id, asked.values, seen)
+        return values_each(query.by, store_id, query.values, seen)

@@ -1,4 +1,4 @@
-"""Rows of an answer: the windows of each stretch summed up, with what the sum is worth."""
+"""Rows of an answer: the windows of each stretch summed up, with the quality of the sum."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,24 +16,25 @@ from tally.windows import WINDOW
 
 # One window as each of the metric's families has it, in their order.
 FamilyWindows: TypeAlias = tuple[ServedWindow, ...]
-# The dimensions that a row is of, each with its value; what it does not name is summed up.
+# The dimensions of a row, each with its value; dimensions that it does not name are summed up.
 Split: TypeAlias = Mapping[str, str | None]
 WHOLE: Split = {}
 
 
 @dataclass(slots=True)
 class Cell:
-    """One stretch: by family the parts summed by axes, and events.
+    """One stretch: its events, and by family the parts summed by axes.
 
-    It also has which sources and statuses went into it. Two families may well have parts and axes
-    of the same name: `visits` of doors and of phones are not one number.
+    It also has the sources and statuses that went into it. Parts are kept by family because two
+    families may have parts and axes of the same name: `visits` of doors and of phones are not one
+    number.
     """
 
     slot: Slot
     events: int = 0
-    # Of derived families the speed layer does not say how many there were.
+    # False for derived families: their speed layer does not say how many events there were.
     is_counted: bool = True
-    # Of its windows those that have an answer, and all.
+    # The number of its windows that have an answer, and that of all.
     known: int = 0
     windows: int = 0
     parts: dict[str, dict[Axes, Parts]] = field(default_factory=dict)
@@ -50,14 +51,14 @@ class Cell:
         window: FamilyWindows,
         seen: SeenWindow = (),
     ) -> None:
-        """One more window, and what each sensor saw of it.
+        """Add one more window, and what each sensor saw of it.
 
-        A window that any family misses adds nothing: a ratio of unlike stretches would mislead.
+        A window that any family lacks adds nothing: a ratio of unlike stretches would mislead.
         """
         self.windows += 1
         for name, seconds in seen:
             self.watch.add(name, seconds)
-        # Looked at ahead of adding: of a ratio neither side may have what the other lacks.
+        # Checked ahead of adding: neither side of a ratio may have what the other lacks.
         for served in window:
             if served.merged.values is None:
                 self.sources.add("missing")
@@ -79,12 +80,12 @@ class Cell:
 
     @property
     def is_missing(self) -> bool:
-        """Whether not one of its windows has an answer."""
+        """Whether none of its windows has an answer."""
         return self.sources == {"missing"}
 
     @property
     def is_split(self) -> bool:
-        """Whether persons of an interval that lies across one of its borders were divided."""
+        """Whether a counter's interval across a border had its persons divided between cells."""
         return self.is_begin_split or self.is_end_split
 
     @property
@@ -96,7 +97,7 @@ class Cell:
 def _is_split(families: Sequence[Family], window: FamilyWindows, mark: str) -> bool:
     """Whether a share of the window has the mark."""
     for family, served in zip(families, window, strict=True):
-        # Most families have no such part, and each window of each store is asked.
+        # Most families have no such part, and this runs for each window of each store.
         rows = served.merged.values if mark in family.part_names else None
         if rows and any(parts.get(mark) for parts in rows.values()):
             return True
@@ -109,7 +110,7 @@ def cells(
     windows: Iterable[FamilyWindows],
     seen: Iterable[SeenWindow] = NOBODY_WATCHES,
 ) -> list[Cell]:
-    """A cell for each slot, which takes its quarter hours.
+    """A cell for each slot, summed over its quarter hours.
 
     The windows ascend and fill the slots exactly; `seen` is what each sensor saw of them.
     """
@@ -123,7 +124,7 @@ def cells(
 
 
 def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
-    """Consecutive stretches as one: of a ratio the sums, and never a mean of ratios."""
+    """Consecutive stretches as one cell; a ratio then is one of sums, never a mean of ratios."""
     by_name = {family.name: family for family in families}
     first, last = found[0].slot, found[-1].slot
     whole = Cell(Slot(first.start, last.end))
@@ -147,24 +148,24 @@ def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
 
 
 def source_of(sources: Iterable[str]) -> str:
-    """One word for all: batch, speed, missing, or mixed."""
+    """The common source of all: batch, speed or missing, or `mixed` where they differ."""
     different = set(sources)
     return different.pop() if len(different) == 1 else "mixed"
 
 
 def status_of(statuses: Iterable[str]) -> str:
-    """The weakest: provisional before restated before final; not_measured where nothing is."""
+    """The weakest status: provisional, restated, final; not_measured where nothing is measured."""
     different = set(statuses)
     if different == {"not_measured"}:
         return "not_measured"
-    # One window that may change, or that nobody has measured, makes the sum one that may.
+    # One window that may change, or was not measured, makes the sum one that may change.
     if different & UNSETTLED:
         return "provisional"
     return "restated" if "restated" in different else "final"
 
 
 def is_settled(statuses: Iterable[str]) -> bool:
-    """Whether nothing of these may change, and all of it is measured."""
+    """Whether everything of these statuses is measured and may not change any more."""
     return status_of(statuses) not in UNSETTLED
 
 
@@ -173,7 +174,7 @@ def values_seen(
     families: Iterable[Family],
     dimension: str,
 ) -> set[str]:
-    """Every value of the dimension that the cells have rows of, in whichever family has it."""
+    """Every value of the dimension that the cells have rows of, over all families that have it."""
     places = {
         family.name: family.axes.index(dimension) for family in families if dimension in family.axes
     }
@@ -186,9 +187,9 @@ def values_seen(
 
 
 def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, MetricValue]:
-    """`value`, of a ratio `numerator` and `denominator`, of an estimate `error`.
+    """The metric's `value`, a ratio's `numerator` and `denominator`, an estimate's `error`.
 
-    They are of one split, or of everything together, in the metric's unit; None when missing.
+    They are those of one split, or of everything together, in the metric's unit; None when missing.
     """
     (found,) = values_by(metric, cell, [split])
     return found
@@ -199,9 +200,9 @@ def values_by(
     cell: Cell,
     splits: Sequence[Split],
 ) -> list[dict[str, MetricValue]]:
-    """The same of each split, in their order; all of them name the same dimensions."""
+    """The values as of values_of() for each split, in order; all name the same dimensions."""
     found = _values_by(metric, cell, splits)
-    return [dict.fromkeys(one) for one in found] if cell.watch.is_withheld else found
+    return [dict.fromkeys(values) for values in found] if cell.watch.is_withheld else found
 
 
 def _values_by(
@@ -209,7 +210,7 @@ def _values_by(
     cell: Cell,
     splits: Sequence[Split],
 ) -> list[dict[str, MetricValue]]:
-    # A ratio of sums and no mean of ratios: a quiet quarter hour would weigh as much as a busy one.
+    # A ratio of sums: in a mean of ratios a quiet quarter hour would weigh as much as a busy one.
     numerators = _totals(metric.numerator, cell, splits)
     if metric.denominator is None:
         return numerators
@@ -225,30 +226,30 @@ def _values_by(
 
 
 def _totals(
-    of: Formula,
+    formula: Formula,
     cell: Cell,
     splits: Sequence[Split],
 ) -> list[dict[str, MetricValue]]:
-    """Of each split the value over the family's rows, and how far it may be off.
+    """The value of each split over the family's rows, and how far it may be off.
 
-    A dimension that the family does not have splits nothing of it.
+    A dimension that the family does not have is ignored.
     """
-    stated: dict[str, MetricValue] = {} if of.stated_error is None else {"error": None}
+    stated: dict[str, MetricValue] = {} if formula.stated_error is None else {"error": None}
     if cell.is_missing:
         return [{"value": None, **stated} for _ in splits]
-    # Looked through once: of ten thousand queues each would look at the rows of all the others.
-    dimensions = [axis for axis in of.family.axes if axis in splits[0]]
+    # Grouped in one pass: else each of ten thousand queues would scan the rows of all the others.
+    dimensions = [axis for axis in formula.family.axes if axis in splits[0]]
     rows: dict[tuple[str | None, ...], list[Parts]] = defaultdict(list)
-    for axes, parts in cell.parts.get(of.family.name, {}).items():
-        named = zip(of.family.axes, axes, strict=True)
+    for axes, parts in cell.parts.get(formula.family.name, {}).items():
+        named = zip(formula.family.axes, axes, strict=True)
         rows[tuple(value for axis, value in named if axis in splits[0])].append(parts)
     found = []
     for split in splits:
-        place = tuple(split[one] for one in dimensions)
-        joined = of.joined(rows.get(place, ()))
+        place = tuple(split[dimension] for dimension in dimensions)
+        joined = formula.joined(rows.get(place, ()))
         if stated:
-            stated = {"error": of.error(joined)}
-        found.append({"value": of.total(joined), **stated})
+            stated = {"error": formula.error(joined)}
+        found.append({"value": formula.total(joined), **stated})
     return found
 
 
@@ -257,7 +258,7 @@ def row_of(
     values: Mapping[str, MetricValue],
     instants: tuple[str, str],
 ) -> dict[str, Any]:
-    """One row as it is answered, by field; `instants` are its start and end as text."""
+    """One row of the answer by field; `instants` are its start and end as text."""
     status = status_of(cell.statuses)
     return {
         "start": instants[0],

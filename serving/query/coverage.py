@@ -1,7 +1,8 @@
-"""For how long a store's sensors were there to see what a number tells of, and should have been.
+"""Sensor coverage: the observed and the expected seconds of the sensors behind a number.
 
 Sensors of the stores file are expected while the store is open, or at all times where its hours are
-not told. Without any of a family nothing is expected of it, and its coverage is not known.
+not listed. A store without any sensor of a family expects nothing of it, and its coverage is not
+known.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,8 +33,8 @@ _ONE_DAY = timedelta(days=1)
 class SensorName(NamedTuple):
     """A sensor of a family by its name in records.
 
-    One that sees alone is a door: what it misses no other has seen. Access points hear the same
-    devices.
+    A sensor that `sees_alone` is a door: no other sensor sees what it misses. Access points hear
+    the same devices.
     """
 
     family: str
@@ -48,31 +49,32 @@ class Watched(NamedTuple):
     observed: int = 0
 
     def plus(self, other: "Watched") -> "Watched":
-        """Both together."""
+        """The sum of both."""
         return Watched(self.expected + other.expected, self.observed + other.observed)
 
     @property
     def share(self) -> float | None:
         """The observed share with 4 decimals, rounded down; None where nothing is expected."""
-        # What is not whole never looks so.
+        # Rounded down, so that a share below 1 never looks whole.
         return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
 
 
-# What each sensor saw of a window; of a store that lists none nothing, window after window.
+# What each sensor saw of a window; NOBODY_WATCHES is for stores without sensors, and is empty for
+# each window.
 SeenWindow: TypeAlias = Sequence[tuple[SensorName, Watched]]
 NOBODY_WATCHES: Iterable[SeenWindow] = repeat(())
 
 
 @dataclass(frozen=True)
 class CoverageRule:
-    """Above which share a number is whole, and what becomes of another."""
+    """The share above which a number counts as whole, and the treatment of one below it."""
 
     threshold: float = 0.9
     below: Literal["estimate", "withhold"] = "estimate"
 
     def is_enough(self, share: float | None) -> bool:
-        """Whether the share is above the threshold, or all, or none is known."""
-        # A day of ten hours without the busiest one has exactly nine tenths.
+        """Whether the share is above the threshold, is 1, or is not known."""
+        # Above and not at it: a day of ten hours without the busiest one has exactly nine tenths.
         return share is None or share > self.threshold or share == 1
 
     @classmethod
@@ -89,18 +91,18 @@ class Watch:
     sensors: dict[SensorName, Watched] = field(default_factory=dict)
 
     def add(self, name: SensorName, seen: Watched) -> None:
-        """One more window of a sensor."""
+        """Add one more window of a sensor."""
         self.sensors[name] = self.sensors.get(name, Watched()).plus(seen)
 
     def join(self, other: "Watch") -> None:
-        """Another stretch of the same store."""
+        """Add another stretch of the same store."""
         for name, seen in other.sensors.items():
             self.add(name, seen)
 
     @property
     def share(self) -> float | None:
         """The share of all sensors together; None where nothing is expected."""
-        # Of all time together: a mean of shares would weigh a new sensor as much as an old one.
+        # One share of all seconds: a mean of shares would weigh a new sensor as much as an old one.
         whole = Watched()
         for seen in self.sensors.values():
             whole = whole.plus(seen)
@@ -108,10 +110,10 @@ class Watch:
 
     @property
     def worst(self) -> tuple[float, str] | None:
-        """The least share of the seconds of one that sees alone, and its name; None: none does."""
+        """The least share of the seconds of a sensor that sees alone, and its name, if any."""
         alone = [name for name in self.sensors if name.sees_alone]
-        told = ((self.sensors[name].share, name.sensor) for name in alone)
-        shares = ((share, sensor) for share, sensor in told if share is not None)
+        pairs = ((self.sensors[name].share, name.sensor) for name in alone)
+        shares = ((share, sensor) for share, sensor in pairs if share is not None)
         return min(shares, default=None)
 
     @property
@@ -125,12 +127,14 @@ class Watch:
 
     @property
     def is_withheld(self) -> bool:
-        """Whether a number of the stretch is not to be told."""
+        """Whether a number of the stretch has to be withheld."""
         return self.rule.below == "withhold" and not self.is_enough
 
     def silent(self) -> list[tuple[float, str]]:
-        """The sensors that were there for less than they should have been, the worst first: the
-        share of the seconds, and the name."""
+        """The sensors with fewer observed than expected seconds, the worst first.
+
+        Each is the share of the seconds, and the name.
+        """
         found = []
         for name, seen in self.sensors.items():
             if seen.observed < seen.expected:
@@ -138,23 +142,25 @@ class Watch:
         return sorted(found)
 
     def told(self) -> dict[str, float | bool | str]:
-        """What an answer says of the stretch, by field: its coverage (the share of the seconds),
-        the sensor that was there for the least of it, and what it is worth; nothing where nothing
-        is expected."""
+        """The coverage fields of an answer; empty where nothing is expected of any sensor.
+
+        They are the coverage (the share of the seconds), the sensor with the least of it, and
+        whether the number is withheld or estimated.
+        """
         if (share := self.share) is None:
             return {}
-        told: dict[str, float | bool | str] = {"coverage": share}
-        # Beside a whole one nobody has to look for a door.
+        fields: dict[str, float | bool | str] = {"coverage": share}
+        # A door is named only where one missed something.
         if self.worst is not None and self.worst[0] < 1:
-            told |= {"worst_coverage": self.worst[0], "worst_sensor": self.worst[1]}
+            fields |= {"worst_coverage": self.worst[0], "worst_sensor": self.worst[1]}
         if self.is_withheld:
-            return {**told, "withheld": "coverage"}
-        return {**told, "estimated": not self.is_enough}
+            return {**fields, "withheld": "coverage"}
+        return {**fields, "estimated": not self.is_enough}
 
 
 @dataclass(frozen=True)
 class ExpectedSensor:
-    """A sensor of a family: its name, its key in rows, and the local days on which it is there."""
+    """A sensor of a family: its name, its key in rows, and the local days of its installation."""
 
     name: SensorName
     key: int
@@ -162,13 +168,15 @@ class ExpectedSensor:
     until: date | None = None
 
     def is_there(self, day: date) -> bool:
-        """Whether it is there on a local day."""
+        """Whether the sensor is installed on a local day."""
         return (self.since or day) <= day < (self.until or day + _ONE_DAY)
 
 
 class OpenWindow(NamedTuple):
-    """A window (its start, UTC), its local day, and for how many seconds of it the store is open:
-    so long are sensors expected."""
+    """A window (its start, UTC), its local day, and the seconds of it for which the store is open.
+
+    Sensors are expected for those seconds.
+    """
 
     start: datetime
     day: date
@@ -177,21 +185,25 @@ class OpenWindow(NamedTuple):
 
 @dataclass(frozen=True)
 class Roster:
-    """The sensors of a store by the family that they tell of."""
+    """The sensors of a store by the family that they record."""
 
     by_family: Mapping[str, Sequence[ExpectedSensor]]
 
     @classmethod
     def of(cls, store: "Store", families: Iterable[Family]) -> "Roster":
-        """The store's sensors, of those families alone."""
-        by_family = {one.name: [*_listed(store, one)] for one in families if one.listed_as}
+        """The store's sensors of those families."""
+        by_family = {
+            family.name: [*_listed_sensors(store, family)]
+            for family in families
+            if family.listed_as
+        }
         return cls({name: listed for name, listed in by_family.items() if listed})
 
     def seen(
         self, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
     ) -> Iterator[tuple[SensorName, Watched]]:
         """What each sensor saw of a window that has these values."""
-        seconds = _by_key(family, values)
+        seconds = _seconds_by_key(family, values)
         for sensor in self.by_family.get(family.name, ()):
             if sensor.is_there(window.day):
                 observed = min(window.seconds, seconds.get(sensor.key, 0))
@@ -203,7 +215,7 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
     if not starts:
         return []
     days = [store.clock.day(start) for start in starts]
-    # One of the day before may end after midnight.
+    # Opening hours of the day before may end after midnight.
     since = days[0] - _ONE_DAY
     spans = _spans(store, since, days[-1])
     found, first = [], 0
@@ -211,7 +223,7 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
         if store.entry.on(day).opening_hours is None:
             found.append(OpenWindow(start, day, WINDOW_SECONDS))
             continue
-        # Spans and windows ascend: what is over once stays so.
+        # Spans and windows ascend, so a span that is over stays over.
         while first < len(spans) and spans[first].closes <= start:
             first += 1
         found.append(OpenWindow(start, day, _open_seconds(spans[first:], start)))
@@ -223,8 +235,8 @@ def _spans(store: "Store", first: date, last: date) -> list[OpenSpan]:
     for more in range((last - first).days + 1):
         day = first + more * _ONE_DAY
         if (hours := store.entry.on(day).opening_hours) is not None:
-            told = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
-            spans += open_spans(day, told, store.zone)
+            hours_of_day = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
+            spans += open_spans(day, hours_of_day, store.zone)
     return sorted(spans)
 
 
@@ -238,43 +250,43 @@ def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
     return min(WINDOW_SECONDS, int(seconds))
 
 
-def _listed(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
-    """Those that the stores file lists for the family: by serial, or by their names alone."""
+def _listed_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
+    """The sensors that the stores file lists for the family: by serial, or by their names alone."""
     field = family.listed_as or ""
     listed: dict[date | None, Any] = {None: getattr(store.entry, field)}
-    for day, told in store.entry.changes.items():
-        if field in told:
-            listed[day] = told[field]
+    for day, changed in store.entry.changes.items():
+        if field in changed:
+            listed[day] = changed[field]
     # Each list holds until the day of the one after it.
     ends = [*listed][1:]
-    for (since, of_then), until in zip_longest(listed.items(), ends):
-        if not isinstance(of_then, Mapping):
-            for name in of_then:
-                yield _expected(family, name, since, until)
+    for (since, sensors), until in zip_longest(listed.items(), ends):
+        if not isinstance(sensors, Mapping):
+            for name in sensors:
+                yield _expected_sensor(family, name, since, until)
             continue
-        # A number tells of who came in at entrances: what another door saw is none of it.
-        for serial, entry in of_then.items():
+        # A number counts the people who came in at entrances: other doors have no part in it.
+        for serial, entry in sensors.items():
             if entry.role != "entrance":
                 continue
             span = entry.since, entry.until
-            yield _expected(family, entry.device_id or serial, *span)
+            yield _expected_sensor(family, entry.device_id or serial, *span)
 
 
-def _expected(family: Family, name: str, *days: date | None) -> ExpectedSensor:
+def _expected_sensor(family: Family, name: str, *days: date | None) -> ExpectedSensor:
     # Records have the name and no serial.
     key = sensor_key(int(digest_text(name), 16))
-    # Where windows add up, each person is counted by one of them.
-    told = SensorName(family.name, name, sees_alone=family.kind is ADDITIVE)
-    return ExpectedSensor(told, key, *days)
+    # In an additive family each person is counted by exactly one sensor.
+    named = SensorName(family.name, name, sees_alone=family.kind is ADDITIVE)
+    return ExpectedSensor(named, key, *days)
 
 
-def _by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:
+def _seconds_by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:
     """Seconds by sensor's key, of all rows of a window."""
     found: dict[int, int] = {}
     for part in family.parts:
         if isinstance(part, KeyedSpans | KeyedSum):
-            told = (parts.get(part.name, part.zero) for parts in values.values())
-            whole = reduce(part.plus, told, part.zero)
+            of_rows = (parts.get(part.name, part.zero) for parts in values.values())
+            whole = reduce(part.plus, of_rows, part.zero)
             for key, seconds in part.seconds(whole).items():
                 found[key] = found.get(key, 0) + seconds
     return found

@@ -1,7 +1,7 @@
-"""Stretches of time that answers are cut into, daylight saving included.
+"""The stretches of time that answers are cut into, daylight saving included.
 
-They are quarter hours, hours, days and weeks of a clock: a time zone's, whose days begin at
-midnight, or a store's.
+They are quarter hours, hours, days and weeks of a clock, which is that of a time zone, whose days
+begin at midnight, or that of a store.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from tally.windows import WINDOW, window_start
 
 GRAINS = ("15m", "1h", "1d", "1w")
 HOUR = timedelta(hours=1)
-# Quarter hours that are looked at for a full local hour; no change of clocks moves it by more.
+# Quarter hours that a search for a full local hour tries; no change of clocks moves it by more.
 MOST_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
 
 
-# A tuple by name and no dataclass: an answer has tens of thousands, and most are only taken apart.
+# A named tuple and no dataclass: an answer has tens of thousands, and most are only unpacked.
 class Slot(NamedTuple):
     """One stretch of an answer, UTC, half-open."""
 
@@ -44,13 +44,13 @@ def on_grid(instant: datetime, grain: str, clock: DayClock) -> bool:
 def nearest(instant: datetime, grain: str, clock: DayClock) -> Slot:
     """The slot that the instant lies in, UTC: start and end are the nearest values on the grid.
 
-    Raises BadQuery: there is none.
+    Raises BadQuery when there is none.
     """
     start = next(
         (
-            one
-            for one in _candidates(instant, grain, clock)
-            if one <= instant and on_grid(one, grain, clock)
+            candidate
+            for candidate in _candidates(instant, grain, clock)
+            if candidate <= instant and on_grid(candidate, grain, clock)
         ),
         None,
     )
@@ -60,23 +60,23 @@ def nearest(instant: datetime, grain: str, clock: DayClock) -> Slot:
 
 
 def _candidates(instant: datetime, grain: str, clock: DayClock) -> Iterator[datetime]:
-    """Where a slot may begin that the instant lies in, latest first.
+    """The possible starts of the slot that the instant lies in, latest first.
 
-    They are few, however strange the zone.
+    They are few in any zone.
     """
-    # Not searched for from quarter hour to quarter hour: Monrovia's midnights were on none until
-    # 1972, and one question ran through 69 million of them (seen).
+    # No search from quarter hour to quarter hour: Monrovia's midnights were on none until 1972, and
+    # one question ran through 69 million of them (seen).
     if grain in ("15m", "1h"):
         return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
     today = instant.astimezone(clock.zone).date()
     first = today - timedelta(days=today.weekday()) if grain == "1w" else today
-    # Before the day has begun, and where clocks go back over its begin, or a day is left out, the
-    # slot begins one earlier.
+    # The slot begins one day or week earlier if the store's day has not begun, the clocks go back
+    # over its begin, or the zone skips a day.
     days = (first - timedelta(days=back * _DAYS[grain]) for back in range(4))
     return map(clock.begins, days)
 
 
-# Stores of one clock have the same stretches, and so has each next page.
+# Cached, for stores of one clock have the same stretches, and so has each next page.
 @lru_cache(maxsize=256)
 def slots(
     start: datetime,
@@ -95,7 +95,7 @@ def slots(
 
 
 def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
-    """Where the slot ends that begins at start.
+    """The end of the slot that begins at `start`.
 
     Raises BadQuery where that is on no quarter hour.
     """
@@ -111,8 +111,8 @@ def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
 
 
 def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
-    # Only where clocks change by half an hour (Lord Howe) is the next full local hour not an hour
-    # away.
+    # The next full local hour is one hour away except where clocks change by half an hour (Lord
+    # Howe).
     for more in range(MOST_QUARTERS):
         following = start + HOUR + more * WINDOW
         if _is_full_hour(following.astimezone(zone)):
@@ -130,7 +130,7 @@ def _no_grid(instant: datetime, grain: str, zone: ZoneInfo) -> BadQuery:
 
 
 def _is_full_hour(local: datetime) -> bool:
-    # Seconds too: the offset of Monrovia was 44 minutes and 30 seconds.
+    # Seconds count too: the offset of Monrovia was 44 minutes and 30 seconds.
     return local.minute == 0 and local.second == 0
 
 

@@ -1,4 +1,4 @@
-"""Levels: what has come and not gone at the end of each stretch, since the store's day began."""
+"""Levels: entries less exits since the store's day began, at the end of each stretch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tally.windows import WINDOW
 def with_resets(
     stores: Sequence[StoreSlots], grain: str, registry: StoreRegistry
 ) -> list[StoreSlots]:
-    """The stores, each with its resets; their local days are its own days.
+    """The stores, each with its resets; stretches of local days become the store's own days.
 
     Raises BadQuery for days of another zone than the store's.
     """
@@ -30,7 +30,7 @@ def with_resets(
         slots = asked.slots
         if grain == "1d":
             _check_zone(asked, resets)
-            # A thousand stores are of few zones, and begin their days at few times.
+            # Cached: a thousand stores have few zones, and few times at which their days begin.
             if resets not in own:
                 days = (slot.start.astimezone(asked.zone).date() for slot in slots)
                 own[resets] = tuple(map(resets.own_day, days))
@@ -47,15 +47,15 @@ def level_cells(
 ) -> list[Cell]:
     """A cell for each stretch, of all windows from the reset before its end to its end.
 
-    The windows ascend and fill asked.span exactly. One that is missing leaves the level unknown up
-    to the next reset.
+    The windows ascend and fill asked.span exactly. A missing window leaves the level unknown until
+    the next reset.
     """
     assert asked.resets is not None
     stream, start = zip(windows, seen, strict=False), asked.span.start
     day = asked.resets.day(start)
     held = Cell(day)
     found = []
-    # In one pass: a sum for each stretch would read a day's windows a hundred times.
+    # In one pass: a separate sum for each stretch would read a day's windows a hundred times.
     for slot in asked.slots:
         while start < slot.end:
             if start >= day.end:
@@ -68,9 +68,10 @@ def level_cells(
 
 
 def _at_end(held: Cell, slot: Slot) -> Cell:
-    """The cell as it stands at the end of a stretch."""
+    """The state of the cell at the end of a stretch."""
     if not held.is_whole:
-        # Whoever came or went meanwhile may be inside or not, however much is known since.
+        # People who came or went in the missing window may be inside or not, and later windows
+        # cannot show it.
         return Cell(
             slot,
             known=held.known,
@@ -78,7 +79,7 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
             sources={"missing"},
             statuses={status_of(held.statuses - {"final", "restated"})},
         )
-    # A copy of all that grows.
+    # Copied, for the walk goes on to add to these collections.
     return replace(
         held,
         slot=slot,
@@ -91,7 +92,7 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
 
 def _check_zone(asked: StoreSlots, resets: Resets) -> None:
     for slot in (asked.slots[0], asked.slots[-1]):
-        # By name: the store's zone of these days may be named too, also where it is another today.
+        # Compared by name: a question may also name the zone that the store had on these days.
         day = slot.start.astimezone(asked.zone).date()
         wanted = resets.clock.on(day).zone.key
         shown = zone_name(asked.zone, slot.start)

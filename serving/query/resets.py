@@ -1,4 +1,4 @@
-"""When a level begins anew: with each day of its store, by the clock of that store."""
+"""The resets of a level: it starts again at 0 with each day of its store, by the store's clock."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -11,28 +11,28 @@ from tally.windows import WINDOW, window_start
 
 @dataclass(frozen=True)
 class Resets:
-    """The beginnings of a store's days, whatever zone an answer is shown in."""
+    """The beginnings of a store's days, independent of the zone that an answer is shown in."""
 
     clock: DayClock
 
     def day(self, instant: datetime) -> Slot:
         """The windows of the store's day that holds the instant, UTC: 92, 96 or 100 of them."""
-        return _windows_of(day_of(instant, self.clock))
+        return _day_windows(day_of(instant, self.clock))
 
     def day_before(self, end: datetime) -> Slot:
-        """Those of the day that holds the last window before an end, which may end with it."""
+        """The windows of the day that holds the last window before an end; it may end there too."""
         return self.day(end - WINDOW)
 
     def own_day(self, day: date) -> Slot:
-        """Those of the store's day of this date."""
-        return _windows_of(local_day(day, self.clock))
+        """The windows of the store's day of this date."""
+        return _day_windows(local_day(day, self.clock))
 
 
-def _windows_of(day: LocalDay) -> Slot:
-    # A window is of the day in which it begins: Monrovia's midnights were on no quarter hour.
-    return Slot(_on_grid(day.start), _on_grid(day.end))
+def _day_windows(day: LocalDay) -> Slot:
+    # A window belongs to the day in which it begins: Monrovia's midnights were on no quarter hour.
+    return Slot(_round_up(day.start), _round_up(day.end))
 
 
-def _on_grid(instant: datetime) -> datetime:
+def _round_up(instant: datetime) -> datetime:
     start = window_start(instant)
     return start if start == instant else start + WINDOW

@@ -10,7 +10,7 @@ from serving.query.instants import format_instant
 
 # Fields by name.
 Rows: TypeAlias = list[dict[str, Any]]
-# What a cell's sum is worth: its sources, its statuses, and what its sensors saw of it.
+# The quality of a cell's sum: its sources, its statuses, and the share that its sensors saw.
 Quality = tuple[frozenset[str], frozenset[str], float | None]
 
 
@@ -19,12 +19,12 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """One row for each cell and split, by field; instants are text in the zone.
 
-    A row names its split unless that is the whole.
+    A row names its split unless the split is the whole.
     """
-    # Each boundary is the end of one stretch and the start of the next.
+    # Formatted once: each boundary is the end of one stretch and the start of the next.
     texts = {
         instant: format_instant(instant, zone)
-        for instant in {one for cell in found for one in cell.slot}
+        for instant in {boundary for cell in found for boundary in cell.slot}
     }
     empty: dict[Quality, list[dict[str, Any]]] = {}
     rows: list[dict[str, Any]] = []
@@ -33,7 +33,7 @@ def rows_of(
         if cell.parts or cell.events:
             rows += _cell_rows(metric, cell, splits, (start, end))
             continue
-        # Stretches without sales differ by their time alone, and are most of an answer.
+        # Stretches without sales are most of an answer, and differ only by their time.
         quality = (frozenset(cell.sources), frozenset(cell.statuses), cell.watch.share)
         if quality not in empty:
             empty[quality] = _cell_rows(metric, cell, splits, (start, end))

@@ -10,38 +10,40 @@ from serving.merge.views import ViewReader
 
 # By field of the answer.
 SpeedReach: TypeAlias = dict[str, Any]
-# Before any pin: where no generation has taken a record in, every late one is counted.
+# Earlier than any pin: where no generation has taken a record in, every late one is counted.
 _EPOCH_START = datetime.fromtimestamp(0, UTC)
 
 
 async def speed_reach(views: ViewReader, pointers: Sequence[Pointers]) -> SpeedReach:
-    """Offsets by partition, and how many records were dropped since the oldest pin here.
+    """Offsets by partition, and the number of records dropped as late since the oldest pin.
 
     Raises ViewsUnreachable.
     """
-    # Later than that a record may be in neither; one that is in the generation after all counts
-    # here too, to be safe.
+    # A record that was dropped later may be in neither layer; one that is in the generation after
+    # all counts here too, to be safe.
     since = [
         min(
-            (at for one in family.published.values() for at in one.through.values()),
+            (at for serving in family.published.values() for at in serving.through.values()),
             default=_EPOCH_START,
         )
         for family in pointers
     ]
-    offsets = await asyncio.gather(*(views.speed_until(one.family) for one in pointers))
+    offsets = await asyncio.gather(*(views.speed_until(pointer.family) for pointer in pointers))
     late = await asyncio.gather(
         *(
-            views.late_since(one.family, instant)
-            for one, instant in zip(pointers, since, strict=True)
+            views.late_since(pointer.family, instant)
+            for pointer, instant in zip(pointers, since, strict=True)
         )
     )
-    # Partitions of two topics have the same numbers: named as Kafka does, topic-partition.
-    names = [f"{one.family.name}-" if len(pointers) > 1 else "" for one in pointers]
+    # Partitions of two topics have the same numbers, so names are as in Kafka: topic-partition.
+    names = [f"{pointer.family.name}-" if len(pointers) > 1 else "" for pointer in pointers]
     named = zip(names, offsets, strict=True)
     reached = {
-        f"{name}{partition}": until for name, of in named for partition, until in sorted(of.items())
+        f"{name}{partition}": until
+        for name, untils in named
+        for partition, until in sorted(untils.items())
     }
-    counted = [one for one in late if one is not None]
+    counted = [count for count in late if count is not None]
     return {
         "offsets": reached,
         "late_since_pin": sum(counted) if len(counted) == len(late) else None,

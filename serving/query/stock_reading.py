@@ -1,4 +1,4 @@
-"""What the stock of stores is read from: since when articles are counted, and what was sold."""
+"""Reads what a store's stock is computed from: the last counts, and what was sold since."""
 
 import asyncio
 from collections import defaultdict
@@ -21,10 +21,10 @@ from tally.families import Family
 from tally.partitions import partition_of
 from tally.settings import Settings
 
-# How far back a count is looked for, in so many days at a time: most articles are counted often,
-# and those of a year ago are still read in one question.
+# The search for a count goes back in steps of so many days: most articles are counted often, and
+# counts of a year ago are still found within one question.
 STEPS = (8, 24, 64, 128, 177)
-# Before the day of the question, which is the first of them.
+# The days before that of the question, which is itself the first of the steps.
 COUNT_DAYS = sum(STEPS) - 1
 _DAY = timedelta(days=1)
 PointersOf = Callable[[Family, Sequence[date]], Awaitable[Pointers]]
@@ -40,11 +40,11 @@ class _Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether each article has one."""
+        """Whether a count of each article is found."""
         return self.articles <= self.counts.keys()
 
     def add(self, stock: StockAt, reading: FamilyReading, before: datetime) -> None:
-        """The counts that some days have, which lie before those that were looked at so far."""
+        """Add the counts of some days, which lie before the days that were looked at so far."""
         starts = sorted(start for start in {*reading.batch, *reading.speed} if start < before)
         found: dict[str, datetime] = {}
         for start, window in zip(starts, serve_windows(reading, starts), strict=True):
@@ -56,9 +56,9 @@ class _Search:
 
 
 class StockReader:
-    """Reads what a stock is made of, beside the windows of its stretches.
+    """Reads what a stock is computed from, apart from the windows of its stretches.
 
-    `pointers`: which generations serve; by default those that do at that moment.
+    `pointers` returns the generations that serve; by default those at the moment of the read.
     """
 
     def __init__(
@@ -69,29 +69,30 @@ class StockReader:
         pointers: PointersOf | None = None,
     ) -> None:
         self._views, self._settings, self._items = views, settings, items
-        # An evaluator judges by those of one moment, whatever serves by now.
-        self._pointers = pointers or self._served_now
+        # An evaluator judges by the generations of one moment, even if others serve by now.
+        self._pointers = pointers or self._read_pointers_now
 
     async def with_counts(
         self, stock: StockAt, stores: Sequence[StoreSlots], as_of: datetime | None
     ) -> list[StoreSlots]:
         """The stores, each with since when its articles are counted.
 
-        Raises ViewsUnreachable; BadQuery for the past, of which no receipts are kept.
+        Raises ViewsUnreachable; BadQuery for an instant in the past, for which no receipts are
+        kept.
         """
         if as_of is not None:
-            told = "as_of: a stock is reckoned from the receipts as they are now; leave it out"
-            raise BadQuery("as_of", told)
+            detail = "as_of: a stock is reckoned from the receipts as they are now; leave it out"
+            raise BadQuery("as_of", detail)
         by_start: dict[datetime, list[StoreSlots]] = defaultdict(list)
         for store in stores:
             by_start[store.slots[0].start].append(store)
         found: dict[str, Counted] = {}
-        for start, some in by_start.items():
-            found |= await self._counted(stock, some, start)
+        for start, stores_then in by_start.items():
+            found |= await self._find_counts(stock, stores_then, start)
         return [replace(store, counted=found[store.store_id]) for store in stores]
 
     async def sold(self, asked: StoreSlots, readings: Sequence[FamilyReading]) -> SoldMoves | None:
-        """What was sold in the span of the store; None where nobody asks for its stock.
+        """What was sold in the span of the store; None unless the question is for its stock.
 
         Raises ViewsUnreachable; BadQuery for more receipts than one question may read.
         """
@@ -99,38 +100,40 @@ class StockReader:
             return None
         stock = asked.counted.stock
         # The register of articles may lag behind the rows.
-        (documents,) = (one for one in readings if one.family is stock.family)
+        (documents,) = (reading for reading in readings if reading.family is stock.family)
         states = (*documents.batch.values(), *documents.speed.values())
         seen = {axes[0] for state in states for axes in state.values}
         moves = SoldMoves(stock, asked.counted.articles | seen)
         await self._items.read(asked.store_id, [asked.span], [moves])
         return moves
 
-    async def _counted(
+    async def _find_counts(
         self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
     ) -> dict[str, Counted]:
-        """By store; all of them are asked from the same instant on."""
+        """The counts by store; the questions of all these stores begin at the same instant."""
         searches = await self._searches(stock, stores, start)
         for days in _spans(start):
-            open_ones = [one for one in searches if not one.is_over]
-            if not open_ones:
+            unfinished = [search for search in searches if not search.is_over]
+            if not unfinished:
                 break
-            # Once for all stores: they are of one moment then.
+            # Once for all stores, so that all of them are of one moment.
             pointers = await self._pointers(stock.family, days)
-            for one, reading in zip(
-                open_ones,
-                await asyncio.gather(*(self._read(pointers, one, days) for one in open_ones)),
+            for search, reading in zip(
+                unfinished,
+                await asyncio.gather(
+                    *(self._read(pointers, search, days) for search in unfinished)
+                ),
                 strict=True,
             ):
-                one.add(stock, reading, start)
+                search.add(stock, reading, start)
         return {
-            one.asked.store_id: Counted(
-                stock, min(one.counts.values(), default=start), frozenset(one.articles)
+            search.asked.store_id: Counted(
+                stock, min(search.counts.values(), default=start), frozenset(search.articles)
             )
-            for one in searches
+            for search in searches
         }
 
-    async def _served_now(self, family: Family, days: Sequence[date]) -> Pointers:
+    async def _read_pointers_now(self, family: Family, days: Sequence[date]) -> Pointers:
         patience = self._settings.final_patience_seconds
         return await read_pointers(self._views, family, days, patience)
 
@@ -138,12 +141,12 @@ class StockReader:
         self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
     ) -> list[_Search]:
         first = (start - COUNT_DAYS * _DAY).date()
-        ends = {one.store_id: one.slots[-1].end for one in stores}
+        ends = {store.store_id: store.slots[-1].end for store in stores}
         days = {store_id: (first, _day_before(end)) for store_id, end in ends.items()}
         (axis,) = stock.family.axes
         noted = await self._views.axis_values(stock.family, axis, days, MOST_VALUES)
         articles = {store_id: {*values} for store_id, values in noted.items()}
-        return [_Search(one, articles.get(one.store_id, set())) for one in stores]
+        return [_Search(store, articles.get(store.store_id, set())) for store in stores]
 
     async def _read(
         self, pointers: Pointers, search: _Search, days: Sequence[date]
@@ -154,7 +157,7 @@ class StockReader:
 
 
 def _spans(before: datetime) -> Iterator[list[date]]:
-    """UTC days in which a count before the instant may lie, the latest first; each span ascends."""
+    """Spans of UTC days where a count before the instant may lie, latest first; each ascends."""
     last = _day_before(before)
     for length in STEPS:
         yield [last - back * _DAY for back in reversed(range(length))]

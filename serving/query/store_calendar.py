@@ -1,4 +1,4 @@
-"""The calendar of one store: each of its local days, and what the day is like."""
+"""The calendar of one store: its local days with opening hours, holidays and fiscal day."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from tally.calendar.like_for_like import LikeDay, NamesOf, like_for_like
 from tally.errors import BadQuery
 
 MOST_DAYS = 400
-# So far back lies the day that the first one is compared with, at most.
+# The day that the first one is compared with lies at most this far back.
 _A_YEAR = 53 * WEEK
 
 
 class DescribedDay(NamedTuple):
-    """A local day of a store; `spans`: when it is open, None: the stores file does not say."""
+    """A local day of a store; `spans` are its opening hours, None if the stores file has none."""
 
     local: LocalDay
     spans: tuple[OpenSpan, ...] | None
@@ -33,7 +33,7 @@ class StoreCalendar:
     """The local days of a store from `first` to before `end`, ascending.
 
     `country` and `subdivision` are those of the first day; `holidays_unknown` says why days may
-    lack their holidays, None: they do not.
+    lack their holidays, and is None if they do not.
     """
 
     store: Store
@@ -46,18 +46,18 @@ class StoreCalendar:
 
 
 def asked_days(from_: str, to: str) -> tuple[date, date]:
-    """The first day and the one after the last. Raises BadQuery for what is no such span."""
+    """The first day and the one after the last. Raises BadQuery for texts that are no such span."""
     first, end = _day("from", from_), _day("to", to)
     if first >= end:
         raise BadQuery("from", f"from: {from_} is not before to: {to}")
-    # A day is looked up some hundred times where it is a holiday.
+    # Limited, for a holiday is looked up some hundred times.
     if (end - first).days > MOST_DAYS:
         raise BadQuery("to", f"to: at most {MOST_DAYS} days; ask for them in parts")
     return first, end
 
 
 def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
-    """The calendar of days that asked_days() has let pass."""
+    """The calendar of days that asked_days() has accepted."""
     entry, last = store.entry.on(first), end - timedelta(days=1)
     return StoreCalendar(
         store,
@@ -71,7 +71,7 @@ def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
 
 
 def holidays_of(store: Store) -> NamesOf:
-    """Which holidays a day has where the store is, or was on that day."""
+    """The function that returns a day's holidays at the place where the store is on that day."""
 
     def names_of(day: date) -> FeastNames:
         entry = store.entry.on(day)
@@ -85,7 +85,7 @@ def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
     for more in range((end - first).days):
         day = first + timedelta(days=more)
         local, holidays = local_day(day, store.clock), tuple(names_of(day))
-        # One that the zone has left out is no day.
+        # A date that the zone has skipped is no day.
         if local.start < local.end:
             spans = _spans(store, day, bool(holidays))
             like = like_for_like(day, names_of)
@@ -93,7 +93,7 @@ def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
 
 
 def _spans(store: Store, day: date, is_holiday: bool) -> tuple[OpenSpan, ...] | None:
-    # As they were on that day, and not as they are now.
+    # The opening hours of that day, which may differ from those of today.
     hours = store.entry.on(day).opening_hours
     if hours is None:
         return None

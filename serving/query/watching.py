@@ -19,12 +19,12 @@ from serving.query.stock import SoldMoves, stock_cells
 from serving.query.stores import Store
 from tally.families import Family
 
-# A window and what of it may be on its way.
+# The length of a window, and the time that its records may take to arrive.
 _UNDER_WAY = timedelta(minutes=30)
 
 
 class Watching(NamedTuple):
-    """Looks at the sensors of a store; `rule`: when they have seen enough."""
+    """Adds to a store's cells what its sensors saw; `rule` says when they saw enough."""
 
     store: Store
     roster: Roster
@@ -37,11 +37,11 @@ class Watching(NamedTuple):
         starts: Sequence[datetime],
         sold: SoldMoves | None = None,
     ) -> list[Cell]:
-        """A cell for each stretch of the store, of windows that start then (UTC).
+        """A cell for each stretch of the store; `starts` (UTC) are those of its windows.
 
-        `sold` is there where the cells are of its stock.
+        `sold` is given where the cells are of its stock.
         """
-        windows = list(zip(*(serve_windows(one, starts) for one in readings), strict=True))
+        windows = list(zip(*(serve_windows(read, starts) for read in readings), strict=True))
         families = [reading.family for reading in readings]
         seen = self._seen(families, starts, windows)
         if sold is not None:
@@ -50,7 +50,7 @@ class Watching(NamedTuple):
             found = level_cells(families, asked, windows, seen)
         else:
             found = cells(families, asked.slots, windows, seen)
-        # Also of stretches that nobody watched: joined to others they bring no rule of their own.
+        # Also set where no sensor watched, so that joining such a stretch brings no other rule.
         for cell in found:
             cell.watch.rule = self.rule
         return found
@@ -61,18 +61,18 @@ class Watching(NamedTuple):
         starts: Sequence[datetime],
         windows: Sequence[FamilyWindows],
     ) -> Iterable[SeenWindow]:
-        """What each sensor of the families saw of each window, `starts` (UTC) being theirs."""
-        # Most questions are of sales, which nobody has to stand at a door for.
+        """What each sensor of the families saw of each window; `starts` (UTC) are theirs."""
+        # Most questions are of sales, which no sensor records.
         if not self.roster.by_family:
             return NOBODY_WATCHES
         over = datetime.now(UTC) - _UNDER_WAY
         return [
             [
-                told
-                for family, one in zip(families, served, strict=True)
-                # What is over and has no row at all nobody has told of, not even a zero.
-                if expected.seconds and (one.merged.values is not None or expected.start < over)
-                for told in self.roster.seen(family, one.merged.values or {}, expected)
+                watched
+                for family, window in zip(families, served, strict=True)
+                # A window that is over without any row was not watched: a sensor reports zeros too.
+                if expected.seconds and (window.merged.values is not None or expected.start < over)
+                for watched in self.roster.seen(family, window.merged.values or {}, expected)
             ]
             for expected, served in zip(expected_windows(self.store, starts), windows, strict=True)
         ]
