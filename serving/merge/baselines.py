@@ -1,4 +1,4 @@
-"""Snapshots of what is usual, and the protocol of whoever reads them."""
+"""Snapshots of the baselines, and the protocol of their readers."""
 
 from datetime import date
 from typing import Protocol
@@ -10,10 +10,10 @@ from tally.generation import utc
 
 
 class BaselineReader(Protocol):
-    """Reads of what the nightly job has written."""
+    """Reads of the baselines that the nightly job has written."""
 
     async def serving(self, day: date) -> BaselineSnapshot | None:
-        """The newest snapshot that began by a local day; None before the first.
+        """The newest snapshot that begins on or before a local day; None before the first.
 
         Raises ViewsUnreachable.
         """
@@ -27,7 +27,7 @@ class CassandraBaselines:
         self._connection = connection
 
     async def serving(self, day: date) -> BaselineSnapshot | None:
-        """One row, SERIAL: one whose writer died is there for all from then on, or for nobody."""
+        """One row, SERIAL: a row whose writer died is there for all later readers, or for none."""
         rows = await self._connection.rows(statements.BASELINE, (day,), is_serial=True)
         for first_day, made_at, days in rows:
             return stored_snapshot(first_day.date(), utc(made_at), days)

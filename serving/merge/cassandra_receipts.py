@@ -1,4 +1,4 @@
-"""The raw receipts read from Cassandra, with LOCAL_QUORUM."""
+"""Reads of the raw receipts from Cassandra, with LOCAL_QUORUM."""
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -25,7 +25,7 @@ class CassandraReceipts:
         return await computed(len(rows), _heads, rows)
 
     async def voids(self, store_id: str, day: date, most: int) -> list[ReceiptHead]:
-        """Of one partition; the others are passed on the node."""
+        """The voids of one partition; the node filters out the other receipts."""
         values = (day.isoformat(), store_id, most)
         rows = await self._connection.rows(statements.RECEIPT_VOIDS, values)
         return await computed(len(rows), _heads, rows)
@@ -36,8 +36,8 @@ class CassandraReceipts:
         values = (day, store_id, first, last)
         rows = await self._connection.rows(statements.RECEIPTS, values)
         found = map(StoredReceipt._make, rows)
-        # A list without lines may come as null.
-        return [one._replace(lines=one.lines or []) for one in found]
+        # Cassandra may return an empty list as null.
+        return [receipt._replace(lines=receipt.lines or []) for receipt in found]
 
 
 def _heads(rows: Iterable[CqlRow]) -> list[ReceiptHead]:

@@ -1,4 +1,4 @@
-"""The serving tables read from Cassandra.
+"""Reads of the serving tables from Cassandra.
 
 Views are read with LOCAL_QUORUM, pointers with SERIAL consistency.
 """
@@ -30,19 +30,19 @@ from tally.families import TOTAL_DIM, Family
 from tally.generation import Covering, Generation, answered_of, covering_of, generation_of, utc
 from tally.settings import Settings
 
-# Partitions that one SELECT names with IN: few requests, and none that is gathered for long.
+# Partitions that one SELECT names with IN: few requests, and no coordinator gathers for long.
 DAYS_AT_ONCE = 16
 # Partitions of stores, or rows of one partition, that one SELECT names.
 STORES_AT_ONCE = 200
-# What the speed layer dropped is counted over at most so many of its micro-batches: the oldest
-# question must not read years of them.
+# Records that the speed layer dropped are counted over at most this many of its micro-batches: the
+# oldest question must not read years of them.
 MOST_LATE_ROWS = 5_000
 
-_One = TypeVar("_One", bound=Covering)
+_One = TypeVar("_AnyCovering", bound=Covering)
 
 
 class CassandraViews:
-    """A ViewReader over one connection, made on first use and again after a failure."""
+    """A ViewReader over one connection, which is made on first use and again after a failure."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings)
@@ -51,15 +51,15 @@ class CassandraViews:
         self.baselines = CassandraBaselines(self._connection)
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
-        """By UTC day, one SELECT of one partition, SERIAL: never older than an earlier read."""
+        """One SELECT of one partition of UTC days, SERIAL: never older than an earlier read."""
         if not days:
             return {}
         rows = await self._connection.rows(
             statements.PUBLISHED, (family.name, min(days), max(days)), is_serial=True
         )
-        asked = set(days)  # the span may hold others; a SELECT for each would be as many moments
+        wanted = set(days)  # the span may hold others; one SELECT per day would be as many moments
         found = [generation_of(row) for row in rows]
-        return {one.day: one for one in found if one.day in asked}
+        return {serving.day: serving for serving in found if serving.day in wanted}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
         """One SELECT from one partition, SERIAL."""
@@ -74,9 +74,7 @@ class CassandraViews:
         days: Sequence[date],
     ) -> dict[date, list[Covering]]:
         """As history, by UTC day, without the maps."""
-        rows = await self._gather(
-            statements.COVERINGS, ((family.name, some) for some in _lots(days))
-        )
+        rows = await self._gather(statements.COVERINGS, ((family.name, lot) for lot in _lots(days)))
         return _by_day(covering_of(row) for row in rows)
 
     async def history(
@@ -84,10 +82,10 @@ class CassandraViews:
         family: Family,
         days: Sequence[date],
     ) -> dict[date, list[Generation]]:
-        """By UTC day, copied from the pointers after a flip: the newest may not be there yet."""
+        """The rows by UTC day; the newest may be absent, for they are copied after a flip."""
         rows = await self._gather(
             statements.HISTORY,
-            ((family.name, some) for some in _lots(days)),
+            ((family.name, lot) for lot in _lots(days)),
         )
         return _by_day(generation_of(row) for row in rows)
 
@@ -96,49 +94,49 @@ class CassandraViews:
     ) -> list[ViewRow]:
         """Rows of (store, day) partitions.
 
-        Each is read whole, so no window of it is seen half written.
+        Each is read whole, so that no window of it is seen half written.
         """
         statement = statements.speed_statement(family)
-        rows = await self._gather(statement, ((store_id, some) for some in _lots(days)))
+        rows = await self._gather(statement, ((store_id, lot) for lot in _lots(days)))
         return await computed(len(rows), _view_rows, family, rows)
 
     async def batch_rows(
         self, family: Family, store_id: str, generations: Mapping[date, int]
     ) -> list[ViewRow]:
         """Rows of (store, day, generation) partitions."""
-        # Days of one generation travel in one IN: a month after its full rebuild is two questions,
+        # Days of one generation go into one IN: a month after its full rebuild is two queries and
         # not thirty.
         by_generation: dict[int, list[date]] = defaultdict(list)
         for day, generation in generations.items():
             by_generation[generation].append(day)
-        asked = (
-            (store_id, some, generation)
+        values = (
+            (store_id, lot, generation)
             for generation, days in by_generation.items()
-            for some in _lots(days)
+            for lot in _lots(days)
         )
-        rows = await self._gather(statements.batch_statement(family), asked)
+        rows = await self._gather(statements.batch_statement(family), values)
         return await computed(len(rows), _view_rows, family, rows)
 
     async def batch_span(
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
         """Slices of (store, day, generation) partitions."""
-        asked = (
+        values = (
             (
                 store_id,
-                some,
+                lot,
                 span.generation,
                 span.start,
                 span.end,
             )
-            for some in _lots(span.days)
+            for lot in _lots(span.days)
         )
-        return _view_rows(family, await self._gather(statements.span_statement(family), asked))
+        return _view_rows(family, await self._gather(statements.span_statement(family), values))
 
     async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
         """One partition of the store."""
         rows = await self._gather(
-            statements.ANSWERED, ((store_id, family.name, some) for some in _lots(days))
+            statements.ANSWERED, ((store_id, family.name, lot) for lot in _lots(days))
         )
         return dict(map(answered_of, rows))
 
@@ -148,33 +146,33 @@ class CassandraViews:
         store_id: str,
         days: Sequence[date],
     ) -> list[Finding]:
-        """A till whose conflicts a later rebuild found gone is none."""
+        """Rows of (family, day) partitions; a till whose conflicts a rebuild cleared is absent."""
         rows = await self._gather(
             statements.FINDINGS,
-            ((family.name, some, store_id) for some in _lots(days)),
+            ((family.name, lot, store_id) for lot in _lots(days)),
         )
         found = (
             Finding(day.date(), till, records or 0, conflicts or 0, accepted or 0)
             for day, till, records, conflicts, accepted in rows
         )
-        return sorted(one for one in found if one.is_open)
+        return sorted(finding for finding in found if finding.is_open)
 
     async def master_until(
         self, family: Family, days: Sequence[date]
     ) -> dict[tuple[date, int], int]:
         """Offsets by (UTC day, partition)."""
         rows = await self._gather(
-            statements.MASTER_UNTIL, ((family.name, some) for some in _lots(days))
+            statements.MASTER_UNTIL, ((family.name, lot) for lot in _lots(days))
         )
         return {(day.date(), partition): until for day, partition, until in rows}
 
     async def master_current(self, family: Family) -> datetime | None:
-        """The max-register of the ingest."""
+        """One row, a register of the ingest that only grows."""
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
         return next((utc(current_at) for (current_at,) in rows if current_at), None)
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
-        """All rows of the topics: somebody has typed each of them."""
+        """All rows of the topics, which are few: an operator has entered each of them."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
         return [
             gap._replace(first_arrival=utc(gap.first_arrival), last_arrival=utc(gap.last_arrival))
@@ -187,25 +185,25 @@ class CassandraViews:
         return dict(rows)
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
-        """Sum of the micro-batches' counters; a cross-check, not a ledger."""
+        """The sum of the micro-batches' counters; a cross-check, not a ledger."""
         rows = await self._connection.rows(statements.LATE, (family.name, since, MOST_LATE_ROWS))
-        # Cut off at the bound the sum would be too low: of late records a false comfort.
+        # At the bound the sum would be too low, and hide late records.
         return None if len(rows) == MOST_LATE_ROWS else sum(dropped for (dropped,) in rows)
 
     async def activity(self) -> list[Activity]:
         """Stores of all families together."""
         each = await asyncio.gather(*map(self.active_stores, FAMILIES.values()))
         spans: dict[str, Activity] = {}
-        for one in (one for stores in each for one in stores):
-            first, last = spans.get(one.store_id, one)[1:]
-            days = min(first, one.first_day), max(last, one.last_day)
-            spans[one.store_id] = Activity(one.store_id, *days)
+        for store in (store for stores in each for store in stores):
+            first, last = spans.get(store.store_id, store)[1:]
+            days = min(first, store.first_day), max(last, store.last_day)
+            spans[store.store_id] = Activity(store.store_id, *days)
         return list(spans.values())
 
     async def active_stores(self, family: Family) -> list[Activity]:
         """Stores of one family."""
         rows = await self._connection.rows(statements.ACTIVITY, (family.name,))
-        # The two days are two writes: a store of which one has not arrived yet is not known yet.
+        # The two days are separate writes, and a store is known once both have arrived.
         return [
             Activity(store_id, first_day.date(), last_day.date())
             for store_id, first_day, last_day in rows
@@ -213,7 +211,7 @@ class CassandraViews:
         ]
 
     async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
-        """A row of the store for each family, known once both days are there."""
+        """One row of the store for each family; it counts once both days are there."""
         rows = await self._gather(
             statements.STORE_ACTIVITY, ((family.name, store_id) for family in families)
         )
@@ -226,16 +224,16 @@ class CassandraViews:
         days: Mapping[str, Days],
         most: int,
     ) -> dict[str, list[str]]:
-        """A partition for each store; those of the same days travel in one IN."""
+        """One partition for each store; stores with the same days go into one IN."""
         stores: dict[Days, list[str]] = defaultdict(list)
         for store_id, span in days.items():
             stores[span].append(store_id)
         rows = await self._gather(
             statements.AXIS_VALUES,
             (
-                (family.name, axis, some, last, first, most)
+                (family.name, axis, lot, last, first, most)
                 for (first, last), of_span in stores.items()
-                for some in chunks(of_span, STORES_AT_ONCE)
+                for lot in chunks(of_span, STORES_AT_ONCE)
             ),
         )
         found: dict[str, list[str]] = defaultdict(list)
@@ -244,26 +242,26 @@ class CassandraViews:
         return dict(found)
 
     async def check(self) -> None:
-        """Every table that answers come from, asked for what nobody has.
+        """Read every table that answers come from, with keys that do not exist.
 
-        A node may lack a single one of them, and each answer would then fail.
+        If a node lacks a single one of them, each answer fails.
         """
-        one = next(iter(FAMILIES.values()))
-        pointers = self.published(one, [date(1970, 1, 1)])
-        rest = (self._connection.rows(*asked) for asked in statements.of_every_other_table())
+        family = next(iter(FAMILIES.values()))
+        pointers = self.published(family, [date(1970, 1, 1)])
+        rest = (self._connection.rows(*query) for query in statements.of_every_other_table())
         await asyncio.gather(pointers, *rest)
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         self._connection.close()
 
     async def _gather(
         self,
         statement: str,
-        asked: Iterable[tuple[object, ...]],
+        bindings: Iterable[tuple[object, ...]],
     ) -> list[CqlRow]:
         answers = await asyncio.gather(
-            *(self._connection.rows(statement, values) for values in asked)
+            *(self._connection.rows(statement, values) for values in bindings)
         )
         return [row for rows in answers for row in rows]
 
@@ -272,12 +270,12 @@ def _lots(days: Sequence[date]) -> Iterator[list[date]]:
     return chunks(days, DAYS_AT_ONCE)
 
 
-def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
+def _by_day(found: Iterable[_One]) -> dict[date, list[_AnyCovering]]:
     by_day: dict[date, list[_One]] = defaultdict(list)
-    for one in found:
-        by_day[one.day].append(one)
-    for of in by_day.values():
-        of.sort(key=lambda one: one.generation)
+    for covering in found:
+        by_day[covering.day].append(covering)
+    for coverings in by_day.values():
+        coverings.sort(key=lambda covering: covering.generation)
     return dict(by_day)
 
 

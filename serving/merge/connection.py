@@ -1,6 +1,6 @@
-"""One Cassandra session for asyncio: prepared statements and a time limit.
+"""One Cassandra session for asyncio, with prepared statements and a time limit.
 
-Whatever goes wrong is ViewsUnreachable.
+Every failure is raised as ViewsUnreachable.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from tally.settings import Settings
 CqlRow = tuple[Any, ...]
 TIMEOUT_SECONDS = 10.0
 RECONNECT_SECONDS = 1.0
-# Requests on their way at once: a long question does not flood the node, nor the driver's 32,768
-# stream ids.
+# Requests in flight at once, so that a long question floods neither the node nor the driver's
+# 32,768 stream ids.
 IN_FLIGHT = 128
-# The driver's errors have no class in common.
+# The driver's errors have no common base class.
 _FAILURES = (
     DriverException,
     ErrorMessage,
@@ -39,14 +39,14 @@ _FAILURES = (
 
 
 class Connection:
-    """A session made on first use, outside the event loop."""
+    """A session that is created on first use, outside the event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._cluster: Cluster | None = None
         self._session: Session | None = None
-        self._prepared: dict[str, PreparedStatement] = {}
-        self._making = threading.Lock()
+        self._statements: dict[str, PreparedStatement] = {}
+        self._prepare_lock = threading.Lock()
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
 
     async def rows(
@@ -54,17 +54,17 @@ class Connection:
     ) -> list[CqlRow]:
         """Every row of the statement's answer as a tuple.
 
-        Raises ViewsUnreachable: no node, no quorum, no table, or no time.
+        Raises ViewsUnreachable for no node, no quorum, no table, or a timeout.
         """
         async with self._in_flight:
             try:
-                known = self._prepared.get(statement) or await asyncio.to_thread(
+                known = self._statements.get(statement) or await asyncio.to_thread(
                     self._prepare, statement
                 )
                 return await self._execute(known, values, "serial" if is_serial else "quorum")
             except _FAILURES as error:
-                # The cause names addresses, keyspace and classes: it is for the log of whoever
-                # answers, not for the answer.
+                # The cause names addresses, keyspace and classes: it belongs in the log of the
+                # service, and not in the answer.
                 raise ViewsUnreachable(
                     "the serving tables cannot be read; look at `tally status` and ask again"
                 ) from error
@@ -77,11 +77,11 @@ class Connection:
         answer: asyncio.Future[list[CqlRow]] = loop.create_future()
 
         def settle(rows: list[CqlRow] | None, error: Exception | None) -> None:
-            # Nobody waits any more for the answer to a cancelled request.
+            # A cancelled request has no waiter any more.
             if not answer.done():
                 answer.set_exception(error) if error else answer.set_result(rows or [])
 
-        # The driver calls back on its own thread.
+        # The driver runs callbacks on its own thread.
         self._session.execute_async(statement, values, execution_profile=profile).add_callbacks(
             lambda rows: loop.call_soon_threadsafe(settle, rows, None),
             lambda error: loop.call_soon_threadsafe(settle, None, error),
@@ -89,14 +89,14 @@ class Connection:
         return await answer
 
     def _prepare(self, statement: str) -> PreparedStatement:
-        with self._making:
-            # Looked up again: who waited for the lock may find it done.
-            if statement not in self._prepared:
-                made = prepared(self._connected(), statement)
+        with self._prepare_lock:
+            # Looked up again: another thread may have prepared it during the wait for the lock.
+            if statement not in self._statements:
+                ready = prepared(self._connected(), statement)
                 # A partition is small and comes in one page: a second page would be another moment.
-                made.fetch_size = None
-                self._prepared[statement] = made
-            return self._prepared[statement]
+                ready.fetch_size = None
+                self._statements[statement] = ready
+            return self._statements[statement]
 
     def _connected(self) -> Session:
         if self._session is None:
@@ -107,8 +107,8 @@ class Connection:
             )
             try:
                 session = cluster.connect(self._settings.keyspace)
-                # Pointers are read SERIAL: no reading of them is older than one before it,
-                # whichever node answers.
+                # Pointers are read SERIAL: no read of them is older than one before it, from any
+                # node.
                 for name, level in (
                     ("quorum", ConsistencyLevel.LOCAL_QUORUM),
                     ("serial", ConsistencyLevel.SERIAL),
@@ -120,8 +120,7 @@ class Connection:
                         request_timeout=TIMEOUT_SECONDS,
                     )
                     cluster.add_execution_profile(name, profile)
-            # A cluster that is not shut down keeps its threads, and each try that fails would leave
-            # some.
+            # A cluster that is not shut down keeps its threads, so each failed try would leak some.
             except BaseException:
                 cluster.shutdown()
                 raise
@@ -129,8 +128,8 @@ class Connection:
         return self._session
 
     def close(self) -> None:
-        """Ends the session, if there is one."""
+        """End the session, if there is one."""
         if self._cluster is not None:
             self._cluster.shutdown()
         self._cluster = self._session = None
-        self._prepared.clear()
+        self._statements.clear()

@@ -1,7 +1,4 @@
-"""Work of the processor beside the event loop.
-
-That is where it is long enough to hold up everybody else's answers.
-"""
+"""Runs CPU work outside the event loop where it is long enough to hold up other answers."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -10,8 +7,8 @@ from runtime.work_pools import ANSWERS
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-# Some milliseconds of work on rows, windows or stretches; to hand it to a thread takes a tenth of
-# one.
+# This many rows, windows or stretches are some milliseconds of work; handing it to a thread takes a
+# tenth of one.
 LARGE = 2_000
 
 
@@ -21,7 +18,7 @@ async def computed(
     *args: _Arguments.args,
     **kwargs: _Arguments.kwargs,
 ) -> _Result:
-    """What the work returns; done in a thread if it is about a large number of things."""
+    """The result of the work, which runs in a thread if its size is LARGE or more."""
     if size < LARGE:
         return work(*args, **kwargs)
     return await ANSWERS.run(work, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The receipts of a store as they were stored, and the protocol of whoever reads them."""
+"""The stored receipts of a store, and the protocol of their readers."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class ReceiptHead(NamedTuple):
-    """Which receipt it is, by its offset the how manieth of its store, and when it was closed."""
+    """A receipt's id, its offset, which orders the receipts of a store, and its closing time."""
 
     event_id: str
     offset: int
@@ -26,18 +26,18 @@ class StoredReceipt(NamedTuple):
 class ReceiptReader(Protocol):
     """Reads of the raw receipts.
 
-    Every method raises ViewsUnreachable rather than answer in part. Of copies with the same
-    event_id and instant there is the first by offset alone.
+    Every method raises ViewsUnreachable rather than answer in part. Of several copies with the same
+    event_id and instant only the first by offset exists.
     """
 
     async def heads(
         self, store_id: str, day: date, span: tuple[datetime, datetime], most: int
     ) -> list[ReceiptHead]:
-        """Receipts of a UTC day that were closed in [start, end) of the span, at most so many."""
+        """Receipts of a UTC day that were closed in [start, end) of the span, at most `most`."""
         ...
 
     async def voids(self, store_id: str, day: date, most: int) -> list[ReceiptHead]:
-        """Those of a UTC day that are voids, at most so many."""
+        """The voids among the receipts of a UTC day, at most `most`."""
         ...
 
     async def receipts(self, store_id: str, first: datetime, last: datetime) -> list[StoredReceipt]:

@@ -1,4 +1,4 @@
-"""The CQL of the reads, by family; docs/reading-with-cql.md shows the same by hand."""
+"""The CQL of the reads by family; docs/reading-with-cql.md shows the same reads by hand."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -11,8 +11,8 @@ PUBLISHED = (
     f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 )
 NEWEST = "SELECT generation FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
-# The maps of a pointer are long and every generation has a row here: an answer of now reads what
-# covered what, and no more.
+# The maps of a pointer are long and every generation has a row here, so an answer of now reads only
+# which generation covered what.
 COVERINGS = f"SELECT {COVERING_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 HISTORY = f"SELECT {GENERATION_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
@@ -33,8 +33,8 @@ SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
 LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
 STORE_ACTIVITY = "SELECT first_day, last_day FROM store_activity WHERE family = ? AND store_id = ?"
-# The filter is within a partition, and the limit behind it: of 10,000 values 1,001 took 8 ms, and
-# all of them 135 (measured). A span of which one of the two days has not arrived is no match.
+# The filter is within a partition, and the limit applies after it: 1,001 of 10,000 values took 8 ms,
+# and all of them 135 ms (measured). A span whose first or last day has not arrived does not match.
 AXIS_VALUES = (
     "SELECT store_id, value FROM store_axis"
     " WHERE family = ? AND axis = ? AND store_id IN ? AND first_day <= ? AND last_day >= ?"
@@ -48,7 +48,7 @@ BASELINE = (
     " WHERE series = 'nightly' AND first_day <= ? LIMIT 1"
 )
 
-# A partition is a UTC day of one store. Of the span that was asked for, not of the whole day: days
+# A partition is a UTC day of one store. The asked span is read and not the whole day, for the days
 # of a store begin at its own midnight.
 _OF_DAY = "FROM raw_pos_transaction_byday WHERE year_day = ? AND operation_id = ?"
 _HEAD = "event_id, source_offset, happened_at"
@@ -61,7 +61,7 @@ RECEIPTS = (
 
 
 def speed_statement(family: Family) -> str:
-    """Speed rows of one store on some days: key, events, parts, then epoch."""
+    """The speed rows of one store on some days: key, events, parts, then epoch."""
     return (
         f"SELECT {_columns(family)}, epoch"
         f" FROM {family.speed_table} WHERE store_id = ? AND day IN ?"
@@ -69,7 +69,7 @@ def speed_statement(family: Family) -> str:
 
 
 def batch_statement(family: Family) -> str:
-    """Batch rows of one store and generation on some days.
+    """The batch rows of one store and generation on some days.
 
     Their columns are key, events, parts, epoch, then excluded parts.
     """
@@ -81,36 +81,36 @@ def batch_statement(family: Family) -> str:
 
 
 def span_statement(family: Family) -> str:
-    """As batch_statement, of the windows that begin between two instants."""
+    """As batch_statement, for the windows that begin between two instants."""
     return f"{batch_statement(family)} AND window_start >= ? AND window_start < ?"
 
 
 def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
-    """A read of each table that answers come from, and values that no row of it has.
+    """A read of each table that answers come from, with values that no row of it has.
 
-    But of the pointers, which are read SERIAL.
+    The pointers are not among them, for they are read SERIAL.
     """
-    nobody, day = "-", date(1970, 1, 1)
-    yield COVERINGS, (nobody, [day])
-    yield MASTER_UNTIL, (nobody, [day])
-    yield MASTER_CURRENT, (nobody,)
-    yield FINDINGS, (nobody, [day], nobody)
-    yield ANSWERED, (nobody, nobody, [day])
-    yield GAPS, ([nobody],)
-    yield SPEED_UNTIL, (nobody,)
-    yield LATE, (nobody, datetime.now(UTC), 1)
-    yield STORE_ACTIVITY, (nobody, nobody)
-    yield AXIS_VALUES, (nobody, nobody, [nobody], day, day, 1)
-    yield RECEIPT_VOIDS, (nobody, nobody, 1)
-    yield ALERTS_RAISED, ([nobody], day)
-    yield ALERTS_OPEN, ([nobody],)
-    yield ALERT_LIFE, (nobody,)
+    absent, day = "-", date(1970, 1, 1)
+    yield COVERINGS, (absent, [day])
+    yield MASTER_UNTIL, (absent, [day])
+    yield MASTER_CURRENT, (absent,)
+    yield FINDINGS, (absent, [day], absent)
+    yield ANSWERED, (absent, absent, [day])
+    yield GAPS, ([absent],)
+    yield SPEED_UNTIL, (absent,)
+    yield LATE, (absent, datetime.now(UTC), 1)
+    yield STORE_ACTIVITY, (absent, absent)
+    yield AXIS_VALUES, (absent, absent, [absent], day, day, 1)
+    yield RECEIPT_VOIDS, (absent, absent, 1)
+    yield ALERTS_RAISED, ([absent], day)
+    yield ALERTS_OPEN, ([absent],)
+    yield ALERT_LIFE, (absent,)
     yield BASELINE, (day,)
     for family in FAMILIES.values():
-        yield speed_statement(family), (nobody, [day])
-        yield batch_statement(family), (nobody, [day], 0)
+        yield speed_statement(family), (absent, [day])
+        yield batch_statement(family), (absent, [day], 0)
 
 
 def _columns(family: Family) -> str:
-    # Quoted: `entries` is a reserved word of CQL.
+    # Quoted, for `entries` is a reserved word of CQL.
     return ", ".join(f'"{name}"' for name in (*family.row_key, "events", *family.part_names))

@@ -1,4 +1,4 @@
-"""The blocks of a store's local day: the finest stretches of which anything is told."""
+"""The blocks of a store's local day: the finest stretches that an answer may show."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from tally.small_cells import CENSUSES, is_small, runs
 
 FEW = "too few devices to tell"
 UNSETTLED = "not told before all of its days are settled"
-# The share that each value of the axes has of a day.
+# The name of the share that each value of the axes has of a day.
 BY = "by"
 _FINER = {"1d": "1h", "1h": "15m"}
 # By start.
@@ -28,9 +28,9 @@ ServedByStart = Mapping[datetime, ServedWindow]
 
 @dataclass(frozen=True)
 class ToldDay:
-    """A local day: why nothing of it is told, or else the borders of its blocks.
+    """A local day: why nothing of it is shown, or else the borders of its blocks.
 
-    `shares`: parts, or BY, that are told of the day as a whole.
+    `shares` are the parts, or BY, that are shown for the day as a whole.
     """
 
     slot: Slot
@@ -47,7 +47,7 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class DayCutter:
-    """Cuts local days of a store by one table of a family, so that no block is of few."""
+    """Cuts local days of a store by one table of a family, so that no block is of few devices."""
 
     family: Family
     table: str
@@ -55,11 +55,11 @@ class DayCutter:
     clock: DayClock
 
     def told_day(self, day: Slot, windows: ServedByStart) -> ToldDay:
-        """What is told of a day, by all of its windows."""
+        """What an answer may show of a day, by all of its windows."""
         quarters = grains.slots(*day, "15m", self.clock)
-        own = [windows[one.start] for one in quarters]
-        # Of two answers while it lasts the difference is who came in between.
-        if not is_settled(one.status for one in own):
+        own = [windows[quarter.start] for quarter in quarters]
+        # The difference between two answers during the day would reveal who came in between.
+        if not is_settled(window.status for window in own):
             return ToldDay(day, UNSETTLED)
         whole = self._stretch(day, "1d", windows)
         if not self._is_safe(whole.parts):
@@ -73,23 +73,23 @@ class DayCutter:
             return _Piece(slot, self.family.across([*values.values()]))
         finer = _FINER[grain]
         slots = grains.slots(*slot, finer, self.clock)
-        inside = tuple(self._stretch(one, finer, windows) for one in slots)
-        return _Piece(slot, self._joined(one.parts for one in inside), inside)
+        inside = tuple(self._stretch(part, finer, windows) for part in slots)
+        return _Piece(slot, self._join(piece.parts for piece in inside), inside)
 
     def _ends(self, stretches: Sequence[_Piece]) -> Iterator[datetime]:
-        for run in runs(stretches, self._plus, lambda one: self._is_safe(one.parts)):
+        for run in runs(stretches, self._plus, lambda piece: self._is_safe(piece.parts)):
             yield run[-1].slot.end
-            # Inside of several that are told as one, nothing is.
+            # Several stretches that are shown as one have no finer blocks inside.
             if len(run) == 1:
                 yield from self._ends(run[0].inside)
 
     def _shares(self, whole: Parts, own: Sequence[ServedWindow]) -> Iterator[str]:
         census = CENSUSES[self.family.fields.name]
-        everybody = self._count(census.tables[self.table][0], whole)
+        everyone = self._count(census.tables[self.table][0], whole)
         for name, table in census.shares.items():
-            some = self._count(name, whole)
-            # Who is not of the share is as few as who is.
-            is_of_few = self._small(some) or self._small(everybody - some)
+            count = self._count(name, whole)
+            # Few devices outside of the share are as identifiable as few in it.
+            is_of_few = self._small(count) or self._small(everyone - count)
             if table == self.table and not is_of_few:
                 yield name
         if all(map(self._is_safe, self._by_axes(own).values())):
@@ -97,7 +97,7 @@ class DayCutter:
 
     def _by_axes(self, own: Iterable[ServedWindow]) -> dict[Axes, Parts]:
         held: dict[Axes, Parts] = {}
-        rows = ((one.merged.values or {}).items() for one in own)
+        rows = ((window.merged.values or {}).items() for window in own)
         for axes, parts in chain.from_iterable(rows):
             held[axes] = self.family.over_time(held.get(axes, {}), parts)
         return held
@@ -110,15 +110,15 @@ class DayCutter:
         return is_small(count, self.smallest)
 
     def _count(self, name: str, parts: Parts) -> int:
-        (part,) = (one for one in self.family.parts if one.name == name)
+        (part,) = (declared for declared in self.family.parts if declared.name == name)
         value = parts.get(name, part.zero)
         return round(part.estimate(value)) if isinstance(part, Uniques) else int(value)
 
-    def _plus(self, one: _Piece, other: _Piece) -> _Piece:
-        both = Slot(one.slot.start, other.slot.end)
-        return _Piece(both, self._joined((one.parts, other.parts)))
+    def _plus(self, left: _Piece, right: _Piece) -> _Piece:
+        both = Slot(left.slot.start, right.slot.end)
+        return _Piece(both, self._join((left.parts, right.parts)))
 
-    def _joined(self, every: Iterable[Parts]) -> Parts:
+    def _join(self, every: Iterable[Parts]) -> Parts:
         nothing: Parts = {}
-        # Most quarter hours are empty, and their sum costs nothing.
-        return reduce(self.family.over_time, (one for one in every if one), nothing)
+        # Empty parts are skipped: most quarter hours are empty.
+        return reduce(self.family.over_time, (parts for parts in every if parts), nothing)

@@ -49,12 +49,12 @@ class Metric:
 
     @property
     def is_level(self) -> bool:
-        """Whether the value is that at the end of a stretch, of all since the store's day began."""
+        """Whether the value is a level: that at a stretch's end, since the store's day began."""
         return isinstance(self.entry, LevelShape)
 
     @property
     def stock(self) -> StockAt | None:
-        """The formula of what there is since the last count; None of any other metric."""
+        """The formula of the stock since the last count; None for any other metric."""
         return self.numerator if isinstance(self.numerator, StockAt) else None
 
     @property
@@ -66,12 +66,12 @@ class Metric:
 
 
 def of_one_family() -> dict[str, Metric]:
-    """By family a metric that is of that family alone, whichever: what reads its windows."""
+    """By family name some metric of that family alone, which is used to read its windows."""
     found: dict[str, Metric] = {}
-    for one in _metrics().values():
-        # Whichever is the last: their windows are the same.
-        if len(one.families) == 1 and not one.is_level:
-            found[one.families[0].name] = one
+    for candidate in _metrics().values():
+        # The last one wins; any would do, for their windows are the same.
+        if len(candidate.families) == 1 and not candidate.is_level:
+            found[candidate.families[0].name] = candidate
     return found
 
 
@@ -81,40 +81,44 @@ def metric(metric_id: str) -> Metric:
     if found is None:
         raise UnknownName(
             "metric",
-            # What a stranger asks for goes back in the answer: not all of it.
+            # The id comes from the client and goes into the answer, so it is cut.
             f"there is no metric {metric_id[:64]!r};"
             f" there are {', '.join(_metrics())} (GET /v1/metrics)",
         )
     return found
 
 
-def check_grain(of: Metric, grain: str) -> None:
+def check_grain(wanted: Metric, grain: str) -> None:
     """Raise BadQuery for a grain that the metric is not answered for."""
-    entry = of.entry
+    entry = wanted.entry
     if grain in entry.grains:
         return
     variants = (metric(name).entry for name in entry.variants)
-    # The same number under another name may have it: of a day's end it is another metric's.
-    others = [f"by {', '.join(one.grains)} ask {one.id}" for one in variants if grain in one.grains]
-    why = ", for it begins anew at 0 with each day of the store" if of.is_level else ""
-    told = f"grain: {entry.id} is answered by {', '.join(entry.grains)}{why}"
-    raise BadQuery("grain", "; ".join((told, *others)), entry.grains)
+    # A variant may have the grain: the number at a day's end, for example, is another metric.
+    others = [
+        f"by {', '.join(variant.grains)} ask {variant.id}"
+        for variant in variants
+        if grain in variant.grains
+    ]
+    why = ", for it begins anew at 0 with each day of the store" if wanted.is_level else ""
+    detail = f"grain: {entry.id} is answered by {', '.join(entry.grains)}{why}"
+    raise BadQuery("grain", "; ".join((detail, *others)), entry.grains)
 
 
 def entries() -> list[dict[str, Any]]:
-    """What /v1/metrics lists of each metric by field, ordered by id; `error` of estimates alone."""
+    """The fields that /v1/metrics lists of each metric, by id; only estimates have an `error`."""
     shown = ("id", "name", "unit", "kind", "families", "formula", "variants", "by", "grains")
     return [
         {
-            **{name: getattr(one.entry, name) for name in (*shown, "meaning")},
-            **({"error": stated} if (stated := one.numerator.stated_error) else {}),
+            **{name: getattr(listed.entry, name) for name in (*shown, "meaning")},
+            **({"error": stated} if (stated := listed.numerator.stated_error) else {}),
         }
-        for one in _metrics().values()
+        for listed in _metrics().values()
     ]
 
 
 def ratio(numerator: MetricValue, denominator: MetricValue) -> float | None:
-    """Numerator / denominator with 6 decimals.
+    """The ratio numerator / denominator with 6 decimals.
 
     None when the denominator is 0 or a side is not known.
     """
@@ -141,14 +145,14 @@ def _metric(entry: AnyMetric, by_id: Mapping[str, AnyMetric]) -> Metric:
 
 def _stock(entry: StockShape, sold: AnyMetric) -> StockAt:
     value, takes = entry.value, _formula(sold)
-    # A sum: the loader has looked.
+    # The loader has checked that it is a sum.
     assert isinstance(takes, WeightedSum)
     family = FAMILIES[entry.families[0]]
     return StockAt(family, value.stock, takes, value.at == "lowest", value.divide_by)
 
 
 def _formula(entry: AnyMetric) -> Formula:
-    # Parts are of one family, and of a kind that the metric can read: the loader has looked.
+    # The loader has checked that parts are of one family, and of a kind that the metric can read.
     family = FAMILIES[entry.families[0]]
     match entry:
         case AdditiveShape():
@@ -160,12 +164,12 @@ def _formula(entry: AnyMetric) -> Formula:
         case PercentileShape():
             part = _part(family, entry.value.percentile.part, Histogram)
             return Percentile(family, part, entry.value.percentile.share)
-    # What is left names one part, whose value is the metric's.
+    # The remaining shapes name one part, whose value is the metric's.
     (name,) = parts_of(entry)
     return Extreme(family, name)
 
 
 def _part(family: Family, name: str, kind: type[_Kind]) -> _Kind:
-    (part,) = (one for one in family.parts if one.name == name)
+    (part,) = (declared for declared in family.parts if declared.name == name)
     assert isinstance(part, kind)
     return part

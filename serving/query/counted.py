@@ -1,4 +1,4 @@
-"""From where on a store has to be read to know what there is of its articles."""
+"""The instant from which a store has to be read to compute the stock of its articles."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,7 @@
-"""Which values the dimensions of a question have: of the whole question, and not of one page.
+"""The values of a question's dimensions, over the whole question and not over one page.
 
-Else a page would lack the queue that another page shows, and nobody could say beforehand how many
-rows a stretch is.
+Else a page would lack the queue that another page shows, and the number of rows of a stretch would
+not be known beforehand.
 """
 
 import asyncio
@@ -18,12 +18,13 @@ from serving.query.question import MOST_ENTRIES, StoreSlots, first_and_last_day
 from tally.errors import BadQuery
 from tally.families import Family
 
-# What one question may have to list, of all its stores.
+# The most values that one question may list, over all its stores.
 MOST_VALUES = 200_000
-# Rows of a page beyond its limit: of values that no register had noted when it was cut.
+# The most rows of a page beyond its limit; they are of values that no register had when the page
+# was cut.
 MOST_UNNOTED = 100_000
 
-# By dimension, then by store; a store without any is absent.
+# By dimension, then by store; a store without any value is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
 ValuesSeen: TypeAlias = Mapping[str, Iterable[str]]
 ValuesEach: TypeAlias = Mapping[str, Sequence[str | None]]
@@ -36,31 +37,31 @@ async def read_values(
     stores: Sequence[StoreSlots],
     most: int,
 ) -> Values:
-    """The values that the stores' events of the asked days name, in whichever family has them.
+    """The values that the stores' events of the asked days have, over all families that have them.
 
-    Of one family at most `most` for each store. Raises ViewsUnreachable; BadQuery for more than
+    One family has at most `most` for each store. Raises ViewsUnreachable; BadQuery for more than
     MOST_VALUES.
     """
-    # By registers, which may lag behind a row: who lists values looks at the page's own rows too.
-    asked = [
+    # Registers may lag behind a row, so callers that list values look at the page's own rows too.
+    wanted = [
         (dimension, family)
         for dimension in dict.fromkeys(dimensions)
         for family in families
         if dimension in family.axes
     ]
     found: dict[str, dict[str, frozenset[str]]] = {}
-    for dimension, _ in asked:
+    for dimension, _ in wanted:
         found[dimension] = {}
     count = 0
-    # In lots: of thousands of stores with thousands of values each the first lots are enough to
-    # refuse, and all of them would not fit into memory.
-    for some in chunks(stores, max(1, MOST_VALUES // most)) if asked else ():
-        days = {store.store_id: first_and_last_day(store) for store in some}
+    # In lots: with thousands of stores of thousands of values each the first lots are enough to
+    # refuse the question, and all of them would not fit into memory.
+    for lot in chunks(stores, max(1, MOST_VALUES // most)) if wanted else ():
+        days = {store.store_id: first_and_last_day(store) for store in lot}
         answers = await asyncio.gather(
-            *(views.axis_values(family, dimension, days, most) for dimension, family in asked)
+            *(views.axis_values(family, dimension, days, most) for dimension, family in wanted)
         )
-        for (dimension, _), by_store in zip(asked, answers, strict=True):
-            # Of a ratio either side may have a value that the other lacks: that is a row too.
+        for (dimension, _), by_store in zip(wanted, answers, strict=True):
+            # Either side of a ratio may have a value that the other lacks, and it is a row too.
             held = found[dimension]
             for store_id, values in by_store.items():
                 held[store_id] = held.get(store_id, frozenset()) | {*values}
@@ -77,9 +78,10 @@ async def read_values(
 def of_one_stretch(
     stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
 ) -> Values:
-    """The values without those that would be too many rows for a question of one stretch.
+    """The values, less those of `by` where a question of one stretch would have too many rows.
 
-    There is no other page that its rows have to agree with: those that it has itself are enough.
+    Such a question has no other page that its rows must agree with, so the values of its own rows
+    are enough.
     """
     is_one = len(stores) == len(stores[0].slots) == 1
     if not is_one or _rows_each(stores[0], by, values) <= limit:
@@ -89,14 +91,14 @@ def of_one_stretch(
 
 def _rows_each(store: StoreSlots, by: Sequence[str], values: Values) -> int:
     by_dimension = (values.get(name, {}) for name in {*by})
-    # A dimension without any value has one row: the value None.
-    return prod(len(of.get(store.store_id, ())) or 1 for of in by_dimension)
+    # A dimension without any value has one row, with the value None.
+    return prod(len(by_store.get(store.store_id, ())) or 1 for by_store in by_dimension)
 
 
 def with_rows_each(
     stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
 ) -> list[StoreSlots]:
-    """The stores, each with how many rows of the answer a stretch is.
+    """The stores, each with the number of rows that a stretch of it has in the answer.
 
     Raises BadQuery where one stretch has more rows than a page may have.
     """
@@ -105,13 +107,13 @@ def with_rows_each(
 
     found = [replace(store, rows_each=_rows_each(store, by, values)) for store in stores]
     for store in found:
-        # Of any store and not of this page's: page seven would be too late to say so.
+        # All stores are checked, and not only those of this page: page seven would be too late.
         refuse_too_many(store.rows_each, store.store_id, by, limit)
     return found
 
 
 def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> None:
-    """Raise BadQuery where so many rows of one stretch are more than a page may have."""
+    """Raise BadQuery where one stretch has more rows than a page may have."""
     if rows > limit:
         larger = f"with a higher limit (at most {MOST_ENTRIES}), " if limit < MOST_ENTRIES else ""
         raise BadQuery(
@@ -123,7 +125,7 @@ def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> 
 
 
 def refuse_unnoted(rows: int, limit: int) -> None:
-    """Raise BadQuery where values that no register had noted make a page too large."""
+    """Raise BadQuery where values that were in no register make a page too large."""
     if rows > limit + MOST_UNNOTED:
         raise BadQuery(
             "limit",
@@ -140,10 +142,10 @@ def values_each(
 ) -> ValuesEach:
     """The values of each dimension that a stretch has rows of, ascending.
 
-    A dimension without any value has the value None. `seen` are those that the page's rows have.
+    A dimension without any value has the value None. `seen` are the values of the page's rows.
     """
     each: dict[str, list[str | None]] = {}
-    # Whoever names one twice asks for it once.
+    # Keyed by dimension, so one that is named twice is listed once.
     for dimension in by:
         noted = values.get(dimension, {}).get(store_id, frozenset())
         each[dimension] = [*sorted(noted.union(seen[dimension]))] or [None]
@@ -151,7 +153,7 @@ def values_each(
 
 
 def splits_of(each: ValuesEach) -> list[Split]:
-    """What each row of a stretch is of: one value of each dimension."""
-    # Without dimensions there is one empty product: the whole.
+    """The splits of a stretch's rows: one value of each dimension for each row."""
+    # Without dimensions there is one empty combination, which is the whole.
     every = product(*each.values())
-    return [dict(zip(each, some, strict=True)) for some in every]
+    return [dict(zip(each, combination, strict=True)) for combination in every]

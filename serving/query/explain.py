@@ -1,6 +1,7 @@
-"""Why one window is answered as it is.
+"""Explains why one window is answered as it is.
 
-It says what each layer holds of it, which generation serves the day, and which side won.
+The explanation says what each layer holds of the window, which generation serves the day, and which
+layer decided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ from tally.windows import WINDOW, window_start
 
 @dataclass(frozen=True)
 class WindowQuestion:
-    """Which window is to be explained, by any instant in it; each part as somebody wrote it."""
+    """The window to explain, by any instant in it; each part is text as it was received."""
 
     store: str
     window: str
@@ -48,12 +49,12 @@ async def explanation(
 ) -> dict[str, Any]:
     """The served window, both layers' rows, and the generation with its pins, by field.
 
-    Also one sentence why, and what keeps it from being final. Raises BadQuery, UnknownName,
-    ViewsUnreachable.
+    It also has one sentence of explanation, and what keeps the window from being final. Raises
+    BadQuery, UnknownName, ViewsUnreachable.
     """
     family = FAMILIES.get(question.family)
     if family is None:
-        # Cut, for whatever was sent has to fit into one line.
+        # Cut, for a name of any length has to fit into one line.
         raise UnknownName(
             "family",
             f"there is no view family {question.family[:64]!r}; there are {', '.join(FAMILIES)}",
@@ -89,8 +90,11 @@ async def explanation(
 
 
 def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
-    """What the layers hold of devices is left out, of every window: a row that is there is of
-    somebody, and to tell of some windows only would say which those are."""
+    """The fields without what the layers hold of devices, in every window alike.
+
+    A row that exists belongs to someone, and to show some windows only would reveal which those
+    are.
+    """
     return {
         **sides,
         "served": {**sides["served"], "source": "mixed", "events": None, "rows": None},
@@ -104,7 +108,7 @@ def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
-    # By the reader's own function: what is explained is what is served.
+    # By the reader's own function, so that the explanation is of what is served.
     (served,) = serve_windows(reading, [start])
     published = reading.published.get(start.date())
     return {
@@ -129,9 +133,9 @@ def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
 
 
 def _because(reading: FamilyReading, start: datetime) -> str:
-    """The rule of the family's kind that decided, as a sentence."""
+    """A sentence on the rule of the family's kind that decided."""
     published = reading.published.get(start.date())
-    # By the very kind that has decided: an explanation by another rule would be none.
+    # By the kind that decided: another rule would explain another answer.
     return reading.family.kind.because(
         reading.speed.get(start),
         batch_side(published, reading.batch, start),
@@ -142,14 +146,14 @@ def _because(reading: FamilyReading, start: datetime) -> str:
 def reasons(
     reading: FamilyReading, behind_since: datetime | None, start: datetime, gaps: Sequence[Gap]
 ) -> list[str]:
-    """What keeps the window from being final, a sentence each; nothing if it is."""
+    """What keeps the window from being final, a sentence each; empty if it is final."""
     published = reading.published.get(start.date())
     found = []
     if published is None or not published.covers(start):
         until = (
             "no rebuild has published its day"
             if published is None
-            else f"its day is covered {_covered(published)}"
+            else f"its day is covered {_coverage_text(published)}"
         )
         found.append(f"no generation covers the window: {until}")
     # A day without a generation is dirty too, and the line above says why.
@@ -163,8 +167,8 @@ def reasons(
             f"the master ingest last had read everything at {format_instant(behind_since)};"
             " see `tally status`"
         )
-    for one in reading.findings:
-        found.append(f"till {one.till_id}: {conflicts_text(one.records, one.conflicts)}")
+    for till in reading.findings:
+        found.append(f"till {till.till_id}: {conflicts_text(till.records, till.conflicts)}")
     return found + [
         f"records of {gap.topic}-{gap.partition} from {gap.from_offset} to {gap.until_offset} are"
         f" gone: {gap.reason}"
@@ -172,7 +176,7 @@ def reasons(
     ]
 
 
-def _covered(published: Generation) -> str:
+def _coverage_text(published: Generation) -> str:
     begin, end = map(format_instant, (published.covered_from, published.covered_until))
     return f"from {begin} to {end}"
 

@@ -1,4 +1,4 @@
-"""What a metric makes of the parts of a family's rows, once they are joined to those of one row."""
+"""The formulas of metrics over the parts of a family's rows, once rows are joined to one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,33 +11,33 @@ from tally.algebra.parts import Histogram, Uniques
 from tally.families import Family
 
 MetricValue = int | float | None
-# Of an estimate, as a share of it (Bar-Yossef et al. 2002).
+# The standard error of an estimate, as a share of it (Bar-Yossef et al. 2002).
 STANDARD_ERROR = round(1 / sqrt(Uniques.KEPT - 2), 4)
-# What a bucket's lower end may be short of the numbers in it.
+# The share by which a bucket's lower end may be below the numbers in it.
 BUCKET_ERROR = 1 / 2 ** (Histogram.STEPS - 1)
-# Below it each number has a bucket of its own.
+# Each number below this has a bucket of its own.
 EXACT_SIZES = 2**Histogram.STEPS
 
 
 @dataclass(frozen=True)
 class Formula(ABC):
-    """A number made of the parts of one family's rows."""
+    """A number computed from the parts of one family's rows."""
 
     family: Family
 
     @property
     def stated_error(self) -> str | None:
-        """How far a value may be off, in words; None where it is what the events say."""
+        """How far a value may be off, in words; None where it is exact."""
         return None
 
     def joined(self, rows: Sequence[Parts]) -> Parts:
-        """Rows of different values of the axes as one, of the same stretch."""
-        # Never as over time: none of them forgets another.
+        """The rows of one stretch, which have different values of the axes, as one row."""
+        # Joined across axes and never as over time: no row replaces another.
         return self.family.across(rows)
 
     @abstractmethod
     def total(self, parts: Parts) -> MetricValue:
-        """The value of joined parts; None where nothing was brought that it could be of."""
+        """The value of joined parts; None where they hold nothing to compute it from."""
 
     def error(self, parts: Parts) -> float | None:
         """How far this value may be off, as a share of it; None without a stated error."""
@@ -48,49 +48,49 @@ class Formula(ABC):
 class WeightedSum(Formula):
     """A weighted sum of the parts of one family, divided at the end.
 
-    Units are kept in thousandths. The parts are sums and counts: the loader has looked.
+    Units are kept in thousandths. The parts are sums and counts, which the loader has checked.
     """
 
     weights: Mapping[str, int]
     divide_by: int = 1
 
     def undivided(self, parts: Parts) -> int:
-        """The sum as the parts are kept."""
+        """The sum in the unit of the stored parts, before the division."""
         weights = self.weights.items()
         return sum(weight * parts.get(part, 0) for part, weight in weights)
 
     def total(self, parts: Parts) -> MetricValue:
         """The value of summed parts; an absent part is 0."""
         total = self.undivided(parts)
-        return total if self.divide_by == 1 else _divided(total, self.divide_by)
+        return total if self.divide_by == 1 else _divide(total, self.divide_by)
 
 
 @dataclass(frozen=True)
 class Extreme(Formula):
-    """The least or the most that the events brought, as the part has it."""
+    """The least or the greatest value of the events, as the part holds it."""
 
     part: str
 
     def total(self, parts: Parts) -> MetricValue:
-        """What the part holds; None of nothing, which no number would be."""
+        """The value of the part; None without events, for no number would stand for that."""
         found: MetricValue = parts.get(self.part)
         return found
 
 
 @dataclass(frozen=True)
 class UniquesEstimate(Formula):
-    """How many different subjects there were, by a sketch."""
+    """The number of different subjects, estimated by a sketch."""
 
     part: Uniques
 
     @property
     def stated_error(self) -> str | None:
-        """The standard error, and below which number there is none."""
+        """The standard error, and the number below which the value is exact."""
         percent = f"{100 * STANDARD_ERROR:.1f} %"
         return f"standard error {percent} of the value; exact below {Uniques.KEPT:,}"
 
     def total(self, parts: Parts) -> MetricValue:
-        """The estimate as a whole number, for it is of persons or of things; 0 of nothing."""
+        """The estimate as a whole number, for it counts persons or things; 0 without events."""
         return round(self.part.estimate(self._digests(parts)))
 
     def error(self, parts: Parts) -> float | None:
@@ -104,34 +104,34 @@ class UniquesEstimate(Formula):
 
 @dataclass(frozen=True)
 class Percentile(Formula):
-    """The size that a share of the numbers does not exceed, by buckets."""
+    """The size that a given share of the numbers does not exceed, by buckets."""
 
     part: Histogram
     share: float
 
     @property
     def stated_error(self) -> str | None:
-        """By how much the true one may be larger at most, and below which number it is not."""
+        """By how much the true size may be larger at most, and below which size it is exact."""
         percent = f"{100 * BUCKET_ERROR:.2f} %"
         return f"the true one is at most {percent} larger; exact below {EXACT_SIZES}"
 
     def total(self, parts: Parts) -> MetricValue:
-        """Lower end of the bucket; None of nothing."""
+        """The lower end of the bucket; None without events."""
         buckets = parts.get(self.part.name, self.part.zero)
         return self.part.percentile(buckets, self.share)
 
     def error(self, parts: Parts) -> float | None:
-        """By how much the true one may be larger; 0 where each number has its own bucket."""
+        """The share by which the true size may be larger; 0 where a number has its own bucket."""
         value = self.total(parts)
         return 0 if value is None or value < EXACT_SIZES else BUCKET_ERROR
 
 
 @dataclass(frozen=True)
 class StockAt(Formula):
-    """What there is of articles: at the end of a stretch, or the lowest that there was in it.
+    """The stock of articles: that at the end of a stretch, or the lowest within it.
 
-    Its rows hold in the place of the level what serving/query/stock.py has made of it: a number,
-    None where nobody knows. `sold` is what receipts take from it.
+    In place of the level its rows hold what serving/query/stock.py has computed from it: a number,
+    or None where it is not known. `sold` is what receipts take from the stock.
     """
 
     part: str
@@ -140,23 +140,23 @@ class StockAt(Formula):
     divide_by: int = 1
 
     def joined(self, rows: Sequence[Parts]) -> Parts:
-        """Of several articles all together; of the lowest that of the one with the least."""
+        """Several articles as one: their sum, or for the lowest that of the one with the least."""
         levels = [row[self.part] for row in rows]
-        # Without the one that nobody has counted it would be too low, or too high, in silence.
+        # Without an article that was never counted the value would silently be too low or too high.
         if not levels or None in levels:
             return {self.part: None}
         return {self.part: min(levels) if self.is_lowest else sum(levels)}
 
     def total(self, parts: Parts) -> MetricValue:
-        """The level in units; None where nobody knows."""
+        """The level in units; None where it is not known."""
         level: int | None = parts[self.part]
-        return None if level is None else _divided(level, self.divide_by)
+        return None if level is None else _divide(level, self.divide_by)
 
     def exactly(self, level: int) -> Fraction:
         """The level in units, without any rounding."""
         return Fraction(level, self.divide_by)
 
 
-def _divided(total: int, divisor: int) -> int | float:
-    # What divides stays an integer, and exact; only the rest becomes a float.
+def _divide(total: int, divisor: int) -> int | float:
+    # A total that divides evenly stays an integer, and exact; only others become floats.
     return total // divisor if total % divisor == 0 else total / divisor

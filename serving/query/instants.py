@@ -1,6 +1,6 @@
-"""Instants as they are answered: in the asked zone with offset, Z for UTC.
+"""The text form of instants in answers: in the asked zone with its offset, Z for UTC.
 
-Milliseconds are there only where there are any.
+Milliseconds are shown only where they are not 0.
 """
 
 from datetime import datetime, tzinfo
@@ -13,7 +13,7 @@ UTC_CLOCK = DayClock.of(UTC_ZONE)
 
 
 def format_instant(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:
-    """The instant as text.
+    """The instant as text in the zone.
 
     >>> format_instant(datetime.fromisoformat("2017-09-19T22:45:00+00:00"), ZoneInfo("Europe/Rome"))
     '2017-09-20T00:45:00+02:00'

@@ -1,7 +1,7 @@
-"""What was sold of each article, or category: the lines of the stored receipts, added up.
+"""Sales by article or category: the lines of the stored receipts, added up.
 
-Views hold no articles, so receipts are read, and added up by the rules by which each of them has
-been: nothing here can come to another sum than the receipts have.
+Views hold no articles, so receipts are read. They are added up by the rules that added up each of
+them before, so the sums here cannot differ from those of the receipts.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ from tally.receipt_rules import LineFacts, is_left_out
 from tally.windows import utc_days
 
 ItemAxis: TypeAlias = Literal["item", "category"]
-# The id of an article, or a category; None of lines that name none.
+# The id of an article, or a category; None for lines that name none.
 ItemKey: TypeAlias = str | None
-# What one question may read: ten seconds of a core, at 5 µs a line (measured).
+# The most that one question may read: ten seconds of a core, at 5 µs a line (measured).
 MOST_RECEIPTS, MOST_LINES = 200_000, 2_000_000
-# Days of which one query each is on its way at once, and pieces of receipts: no question takes all
-# that the connection can have on its way.
+# Days, with one query each, and pieces of receipts that are read concurrently, so that no question
+# takes all the requests that the connection can have in flight.
 DAYS_AT_ONCE, PIECES_AT_ONCE = 16, 4
-# Receipts of a piece: of a thousand lines each they are still some megabytes.
+# Receipts of a piece; with a thousand lines each they are still only some megabytes.
 PIECE = 200
-# How long after its days a void is looked for that takes back a receipt of theirs.
+# The number of days after a span in which a void of one of its receipts is looked for.
 VOID_DAYS = 31
 REVENUE, UNITS, RECEIPTS = "revenue", "units", "transactions"
 
 
 class Named(NamedTuple):
-    """How an article is called, and in which category, by the newest receipt that has it."""
+    """The name and the category of an article, by the newest receipt that has it."""
 
     offset: int
     item: str
@@ -51,23 +51,23 @@ class Named(NamedTuple):
 
 
 class ReceiptLines(Protocol):
-    """What takes the receipts of a stretch, in lots and in no order."""
+    """A consumer of the receipts of a stretch, which come in lots and in no order."""
 
-    # Of receipts, read so far.
+    # The number of lines of receipts read so far.
     lines: int
 
     def saw(self, heads: Sequence[ReceiptHead]) -> None:
-        """All receipts of the stretch, those too that do not count."""
+        """Take the heads of all receipts of the stretch, including those that do not count."""
 
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
-        """Some receipts, and by identity those of the stretch that count."""
+        """Take some receipts; `counting` are those of the stretch that count, by identity."""
 
 
 @dataclass
 class ItemSums:
-    """What receipts add by article or by category, part by part.
+    """The sums of receipts by article or by category, part by part.
 
-    `lines` were read; what of them is no line of a receipt adds nothing, and the sum tells.
+    `lines` is the number of lines read. An unreadable line adds nothing, which shows in the sum.
     """
 
     by: ItemAxis
@@ -77,23 +77,23 @@ class ItemSums:
     lines: int = 0
 
     def saw(self, heads: Sequence[ReceiptHead]) -> None:
-        """Of receipts that do not count nothing is added up."""
+        """Ignore the heads: receipts that do not count add nothing."""
 
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
-        """Those of the receipts that count."""
+        """Add those of the receipts that count."""
         for receipt, _ in counted_ones(receipts, counting):
             self._add(receipt)
 
     def total(self, metric_id: str, keys: Iterable[ItemKey]) -> MetricValue:
-        """A metric of these articles or categories together; 0 of what nobody had."""
+        """A metric of these articles or categories together; 0 for keys without sales."""
         total: Counter[str] = Counter()
         for key in keys:
             total.update(self.parts.get(key, {}))
         return metric(metric_id).numerator.total(total)
 
     def revenue(self, keys: Iterable[ItemKey]) -> int:
-        """Of these together, in minor units."""
-        # A sum that nothing divides.
+        """The revenue of these articles or categories together, in minor units."""
+        # An integer, for nothing divides this sum.
         return int(self.total(REVENUE, keys) or 0)
 
     def _add(self, receipt: StoredReceipt) -> None:
@@ -107,15 +107,15 @@ class ItemSums:
                 self.named[key] = Named(receipt.offset, line.item, line.category)
         for key, facts in lines.items():
             added = adding_rules().added(receipt.kind, facts)
-            # Of a means of payment nothing was sold, nor of a deposit.
-            if not _sold().isdisjoint(added):
+            # A means of payment or a deposit is no sale.
+            if not _sold_parts().isdisjoint(added):
                 self.currencies.add(receipt.currency)
                 self.parts.setdefault(key, Counter()).update(added)
 
 
 @cache
-def _sold() -> frozenset[str]:
-    """The parts that any of the three is made of."""
+def _sold_parts() -> frozenset[str]:
+    """The parts that revenue, units or receipts are computed from."""
     found: set[str] = set()
     for name in (REVENUE, UNITS, RECEIPTS):
         formula = metric(name).numerator
@@ -130,8 +130,8 @@ class ItemReader:
 
     def __init__(self, views: ViewReader) -> None:
         self._views = views
-        # Each is up to ten seconds of the processor: more at once would only take longer.
-        self._reading = asyncio.Semaphore(2)
+        # Each read takes up to ten seconds of a core: more at once would only take longer.
+        self._read_slots = asyncio.Semaphore(2)
 
     async def sums(
         self,
@@ -139,9 +139,10 @@ class ItemReader:
         spans: Sequence[Slot],
         by: ItemAxis,
     ) -> list[ItemSums]:
-        """What the receipts of each span add. Raises ViewsUnreachable.
+        """The sums of the receipts of each span.
 
-        Raises BadQuery for more than MOST_RECEIPTS or MOST_LINES of all spans together.
+        Raises ViewsUnreachable; BadQuery for more than MOST_RECEIPTS or MOST_LINES of all spans
+        together.
         """
         found = [ItemSums(by) for _ in spans]
         await self.read(store_id, spans, found)
@@ -153,8 +154,8 @@ class ItemReader:
         spans: Sequence[Slot],
         into: Sequence[ReceiptLines],
     ) -> None:
-        """The receipts of each span, into what takes those of it. Raises as sums()."""
-        async with self._reading:
+        """Read the receipts of each span into its consumer. Raises as sums()."""
+        async with self._read_slots:
             heads = await self._heads(store_id, spans)
             each = zip(spans, heads, into, strict=True)
             for span, of_span, lines in each:
@@ -162,9 +163,9 @@ class ItemReader:
                 voids = await self._voids_after(store_id, span)
                 counting = await computed(len(of_span), first_copies, of_span, voids)
                 pieces = await computed(len(counting), pieces_of, counting.values())
-                for some in chunks(pieces, PIECES_AT_ONCE):
-                    await self._add(store_id, some, lines, counting)
-                    read = sum(one.lines for one in into)
+                for lot in chunks(pieces, PIECES_AT_ONCE):
+                    await self._add(store_id, lot, lines, counting)
+                    read = sum(consumer.lines for consumer in into)
                     _refuse_many(read, MOST_LINES, "lines of receipts")
 
     async def _heads(
@@ -172,13 +173,13 @@ class ItemReader:
         store_id: str,
         spans: Sequence[Slot],
     ) -> list[list[ReceiptHead]]:
-        """Of each span, before anything else is read: they tell how much that would be."""
+        """The heads of each span; they are read first, for they show how much there is to read."""
         receipts, left = self._views.receipts, MOST_RECEIPTS
         found: list[list[ReceiptHead]] = []
         for span in spans:
             of_span: list[ReceiptHead] = []
             for days in chunks(utc_days(*span), DAYS_AT_ONCE):
-                # One more than there may be tells that there are more.
+                # One more than the limit, to see whether there are more.
                 read = (receipts.heads(store_id, day, span, left + 1) for day in days)
                 for heads in await asyncio.gather(*read):
                     of_span += heads
@@ -188,7 +189,7 @@ class ItemReader:
         return found
 
     async def _voids_after(self, store_id: str, span: Slot) -> list[ReceiptHead]:
-        # Those of the span itself are among its receipts.
+        # Voids within the span are among its receipts already.
         receipts, tomorrow = self._views.receipts, datetime.now(UTC) + timedelta(days=1)
         until = min(span.end + timedelta(days=VOID_DAYS), tomorrow)
         found: list[ReceiptHead] = []
@@ -207,7 +208,7 @@ class ItemReader:
     ) -> None:
         read = (self._views.receipts.receipts(store_id, *piece) for piece in pieces)
         for receipts in await asyncio.gather(*read):
-            # Lines are JSON: of few receipts already it is some milliseconds.
+            # In a thread, for parsing the JSON lines of even few receipts takes some milliseconds.
             await ANSWERS.run(lines.add, receipts, counting)
 
 
@@ -217,7 +218,7 @@ def counted_ones(
     """Those of the receipts that count, each with its head."""
     for receipt in receipts:
         head = counting.get(receipt.event_id)
-        # Another copy of it, or one that came since: it was not judged.
+        # Skips another copy of the receipt, and one that arrived after the heads were read.
         if head is not None and head.offset == receipt.offset:
             yield receipt, head
 
@@ -225,10 +226,10 @@ def counted_ones(
 def first_copies(
     heads: Iterable[ReceiptHead], voids: Iterable[ReceiptHead]
 ) -> dict[str, ReceiptHead]:
-    """By identity the receipt that counts: the first by offset, as in both layers.
+    """The receipts that count, by identity: the first copy by offset, as in both layers.
 
-    Nothing that a rule leaves out, no void, and of the versions of a receipt the one that counts,
-    as a rebuild has it, whichever came first (tally/receipt_chain.py).
+    It has no receipt that a rule leaves out and no void, and of a receipt's versions the one that
+    counts in a rebuild, in any order of arrival (tally/receipt_chain.py).
     """
     found: dict[str, ReceiptHead] = {}
     for head in (*heads, *voids):
@@ -243,8 +244,8 @@ def first_copies(
 
 
 def pieces_of(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:
-    """First and last instant of pieces of about PIECE receipts, each within one UTC day."""
-    instants = sorted({one.happened_at for one in heads})
+    """The first and last instant of pieces of about PIECE receipts, each within one UTC day."""
+    instants = sorted({head.happened_at for head in heads})
     by_day = groupby(instants, key=lambda instant: instant.date())
     pieces = (piece for _, of_day in by_day for piece in chunks([*of_day], PIECE))
     return [(piece[0], piece[-1]) for piece in pieces]

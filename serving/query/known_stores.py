@@ -16,7 +16,7 @@ _STORE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}\Z", re.ASCII)
 class KnownStores:
     """Remembers the stores that it has seen.
 
-    One that has rows keeps them, so only an unfamiliar id costs a read.
+    A store that has rows keeps them, so only an unfamiliar id costs a read.
     """
 
     def __init__(self, views: ViewReader, registry: StoreRegistry) -> None:
@@ -24,9 +24,9 @@ class KnownStores:
         self._seen: set[str] = set(registry.listed)
 
     async def check(self, store_ids: list[str]) -> None:
-        """Raise UnknownName unless all are known, ViewsUnreachable when nobody can say."""
+        """Raise UnknownName unless all are known, ViewsUnreachable when the views do not answer."""
         for store_id in store_ids:
-            # Also what could never be an id is asked of nobody.
+            # A text that is no valid id is refused without a read.
             if not _STORE_ID.match(store_id) or not await self._is_known(store_id):
                 raise UnknownName(
                     "store",
@@ -35,12 +35,12 @@ class KnownStores:
                 )
 
     async def _is_known(self, store_id: str) -> bool:
-        # Asked each time, of that store alone: the first receipt of a new one is to be seen at
-        # once.
+        # An unknown store is looked up each time, and it alone, so that the first receipt of a new
+        # store shows at once.
         if store_id not in self._seen and await self._views.has_events(
             store_id, [*FAMILIES.values()]
         ):
-            # Only what there is: ids that somebody makes up would fill the memory.
+            # Only existing stores are remembered: made-up ids would fill the memory.
             self._seen.add(store_id)
         return store_id in self._seen
 
@@ -49,7 +49,7 @@ class KnownStores:
         return sorted(self._seen | (await self._active()).keys())
 
     async def entries(self) -> list[dict[str, Any]]:
-        """What /v1/stores lists of each store by field, by store_id ascending.
+        """The fields that /v1/stores lists of each store, by store_id ascending.
 
         The days (UTC) are null for a listed store without events.
         """

@@ -1,4 +1,4 @@
-"""Whether anybody has ever counted at a store: where nobody has, there is no number and no zero."""
+"""Whether a family was ever measured at a store; without that there is no number and no zero."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from serving.query.stores import Store
 async def read_measured(
     views: ViewReader, store: Store, pointers: Pointers, wanted: StoreDays
 ) -> FamilyReading:
-    """What both layers hold of a store, and whether it has ever had a sensor of the family.
+    """What both layers hold of a store, and whether it ever had a sensor of the family.
 
     Raises ViewsUnreachable.
     """
     reading = await read_store(views, pointers, wanted)
     family = reading.family
-    # Most stores that are asked for have rows, or list what they have: nobody else is looked up.
+    # Only the other stores are looked up: most have rows, or list their sensors.
     if not family.listed_as or reading.rows or Roster.of(store, [family]).by_family:
         return reading
     is_measured = await views.has_events(store.store_id, [family])

@@ -1,6 +1,6 @@
-"""What an answer as a whole is worth, and why it is not final.
+"""The quality of an answer as a whole, and why it is not final.
 
-That is its weakest source and status, and how far records are counted.
+The quality is its weakest source and status, and how far records are counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,10 +21,10 @@ def quality_of(
     metric: Metric,
     shown: Iterable[Sequence[Mapping[str, Any]]],
 ) -> dict[str, Any]:
-    """`source`, `status` and `complete` of all cells together: the weakest of each.
+    """The `source`, `status` and `complete` of all cells together: the weakest of each.
 
-    Of a level there is no `coverage`: its cells have hours of the day in common. `shown` are their
-    rows, of which none says by its source that there was somebody.
+    A level has no `coverage`, for its cells have hours of the day in common. `shown` are their
+    rows; a suppressed one among them makes the source `mixed`, which reveals no presence.
     """
     status = cells.status_of(status for cell in found for status in cell.statuses)
     source = cells.source_of(source for cell in found for source in cell.sources)
@@ -32,7 +32,7 @@ def quality_of(
     for cell in found:
         watch.rule = cell.watch.rule
         watch.join(cell.watch)
-    # Each row, and not all of them together: one silent hour is not made good by the others.
+    # Each row has to be covered, not their total: the others do not make up for one silent hour.
     is_enough = all(cell.watch.is_enough for cell in found)
     is_hidden = any(row.get("suppressed") for rows in shown for row in rows)
     is_shared = watch.share is not None and not metric.is_level
@@ -45,32 +45,36 @@ def quality_of(
 
 
 def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> datetime | None:
-    """The earliest of the families; None if one of them has no instant."""
+    """The earliest instant that all families are counted up to; None if one of them has none."""
     instants = [through_of(reading, days) for reading in readings]
     known = [instant for instant in instants if instant is not None]
-    # The slowest family decides, and one without an instant leaves none to the whole.
+    # The slowest family decides, and one without an instant leaves the whole without one.
     return min(known) if len(known) == len(instants) else None
 
 
 def caveats(
     pointers: Iterable[Pointers], stores: Iterable[tuple[str, Sequence[FamilyReading]]]
 ) -> dict[str, Any]:
-    """Since when the master is behind, and the tills with conflicts that nobody has accepted.
+    """The instant since which the master is behind, and the tills with open conflicts.
 
     The first is null while the master keeps up.
     """
-    behind = [one.master_behind_since for one in pointers if one.master_behind_since is not None]
+    behind = [
+        pointer.master_behind_since
+        for pointer in pointers
+        if pointer.master_behind_since is not None
+    ]
     numbering = [
         {
             "store": store_id,
-            "till": one.till_id,
-            "day": one.day,
-            "conflicts": one.conflicts,
-            "records": one.records,
+            "till": finding.till_id,
+            "day": finding.day,
+            "conflicts": finding.conflicts,
+            "records": finding.records,
         }
         for store_id, readings in stores
         for reading in readings
-        for one in reading.findings
+        for finding in reading.findings
     ]
     return {
         "master_behind_since": format_instant(min(behind)) if behind else None,
@@ -79,7 +83,7 @@ def caveats(
 
 
 def gap_shown(gap: Gap) -> dict[str, Any]:
-    """A gap as it is answered: its fields by name, instants as text in UTC."""
+    """The fields of a gap as an answer shows them; instants are text in UTC."""
     return {
         **gap._asdict(),
         "first_arrival": format_instant(gap.first_arrival),

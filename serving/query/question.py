@@ -1,4 +1,4 @@
-"""A question, checked: what is asked of which stores, over which stretches of time."""
+"""A checked question: the stores that it is about, and their stretches of time."""
 
 import re
 from collections.abc import Sequence
@@ -16,27 +16,27 @@ from tally.errors import BadInstant, BadQuery
 from tally.instants import parse_instant
 from tally.windows import utc_days
 
-# All of a question is cut into stretches before a page of it is read: these are 38,400 at most, of
-# one store.
+# The whole question is cut into stretches before a page of it is read: one store has at most 38,400
+# of them.
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
 MOST_STORES = 1_000
-# Stores, metrics or rows of one page.
+# The most stores, metrics or rows of one page.
 MOST_ENTRIES = 10_000
 STORE_ZONE = "store"
 EARLIEST = datetime(1971, 1, 2, tzinfo=UTC)
 LATEST = datetime(2169, 11, 13, tzinfo=UTC)
-# \Z and not $, which lets an end of line pass; ASCII, for \d knows the digits of all scripts.
+# \Z and not $, which accepts a trailing newline; ASCII, for \d matches the digits of all scripts.
 DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 # An offset's + that was not escaped in the address arrives as a space.
 _UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
 
 
-# Texts and no values: who is refused is told of the very text that he wrote.
+# Texts and no values, so that an error message can quote what the client wrote.
 @dataclass(frozen=True)
 class MetricQuestion:
-    """What is asked of a metric, each part as the text that somebody wrote.
+    """A question about a metric, each part as the text that was received.
 
-    `store` and `by` may hold several with commas; `store` may be `all`, `tz` STORE_ZONE.
+    `store` and `by` may hold several names with commas; `store` may be `all`, `tz` STORE_ZONE.
     """
 
     store: Sequence[str]
@@ -50,10 +50,10 @@ class MetricQuestion:
 
 @dataclass(frozen=True)
 class StoreSlots:
-    """One store, the clock that it is asked by, and the stretches that are asked of it.
+    """One store, the clock of its question, and the stretches that the question is about.
 
-    Also how many rows of the answer each stretch is, of a level when it begins anew, and of a stock
-    since when it is counted.
+    `rows_each` is the number of rows that each stretch has in the answer, `resets` are those of a
+    level, and `counted` says since when a stock is counted.
     """
 
     store_id: str
@@ -70,18 +70,18 @@ class StoreSlots:
 
     @property
     def tz(self) -> str:
-        """The name of that zone, where it has changed as it is in the end."""
+        """The name of that zone; if it has changed, that of the last stretch."""
         return zone_name(self.zone, self.slots[-1].start)
 
     @property
     def span(self) -> grains.Slot:
-        """What has to be read of it, UTC."""
+        """The span that has to be read for the stretches, UTC."""
         return grains.Slot(self.read_from(), self.slots[-1].end)
 
     def read_from(self, place: int = 0) -> datetime:
-        """What has to be read for the stretch of this number and those behind it begins here, UTC.
+        """Where the read for the stretch of this number, and those after it, has to begin, UTC.
 
-        Of a level that is the reset before the end of the stretch, of a stock the last count.
+        That is the reset before the end of the stretch for a level, and the last count for a stock.
         """
         start, end = self.slots[place]
         if self.counted is not None:
@@ -96,7 +96,7 @@ def days_of(store: StoreSlots) -> list[date]:
 
 def first_and_last_day(store: StoreSlots) -> tuple[date, date]:
     """The first and the last UTC day that a store's stretches touch."""
-    # Not by days_of(): of ten years that is a list of 3,650 for each of thousands of stores.
+    # Not by days_of(), which lists 3,650 days in ten years for each of thousands of stores.
     first, end = store.span
     last = end - timedelta(microseconds=1)
     return first.astimezone(UTC).date(), last.astimezone(UTC).date()
@@ -121,12 +121,12 @@ def named_stores(texts: Sequence[str]) -> list[str] | None:
 
 
 def named_parts(texts: Sequence[str]) -> list[str]:
-    """What stands between the commas of the texts, in their order and once each."""
+    """The parts between the commas of the texts, in their order and once each."""
     return list(dict.fromkeys(part for text in texts for part in text.split(",") if part))
 
 
 def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:
-    """The dimensions asked for, as they were named.
+    """The dimensions asked for, as the question names them.
 
     Raises BadQuery for one that the metric does not have.
     """
@@ -145,12 +145,12 @@ def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:
 def all_stretches(
     question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
-    """The stretches of each store; of every zone once. Raises BadQuery as `stretches`."""
+    """The stretches of each store, computed once for each clock. Raises BadQuery as `stretches`."""
     by_clock: dict[DayClock, StoreSlots] = {}
     found = []
     for store_id in store_ids:
         key = _clock(question, store_id, registry)
-        # A thousand stores are of few zones, and a calendar of ten years costs the same for each.
+        # A thousand stores have few zones, and a calendar of ten years costs the same for each.
         if key not in by_clock:
             by_clock[key] = _stretches(question, store_id, key)
         found.append(replace(by_clock[key], store_id=store_id))
@@ -158,9 +158,10 @@ def all_stretches(
 
 
 def stretches(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> StoreSlots:
-    """The stretches of one store; of its own clock days begin when the store's do.
+    """The stretches of one store; by its own clock, days begin when the store's do.
 
-    Raises BadQuery: unknown zone, unreadable or off-grid instant, from not before to, too long.
+    Raises BadQuery for an unknown zone, an unreadable or off-grid instant, a from that is not
+    before to, and a span that is too long.
     """
     return _stretches(question, store_id, _clock(question, store_id, registry))
 
@@ -177,7 +178,7 @@ def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> 
 
 
 def check_span(question: MetricQuestion, clock: DayClock) -> grains.Slot:
-    """From and to in UTC, on the grain's grid. Raises BadQuery."""
+    """The from and to of the question in UTC, on the grain's grid. Raises BadQuery."""
     start = instant(question.from_, "from", clock)
     end = instant(question.to, "to", clock)
     if start >= end:
@@ -205,7 +206,7 @@ def instant(text: str, field: str, clock: DayClock) -> datetime:
         if DATE.match(text):
             return clock.begins(date.fromisoformat(text))
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
-    # OverflowError: the midnight of a zone that lies before the year 1, or after 9999.
+    # OverflowError is raised for a midnight of a zone before the year 1, or after 9999.
     except (BadInstant, ValueError, OverflowError) as error:
         raise BadQuery(
             field,
@@ -217,7 +218,7 @@ def instant(text: str, field: str, clock: DayClock) -> datetime:
 def as_of_instant(question: MetricQuestion) -> datetime | None:
     """The instant whose answer is wanted, None for now.
 
-    Raises BadQuery, also for one that has not come: its answer is not known.
+    Raises BadQuery, also for an instant in the future, whose answer is not known.
     """
     if question.as_of is None:
         return None
@@ -239,7 +240,7 @@ def check_years(field: str, value: datetime) -> None:
 def _off_grid(
     field: str, value: datetime, near: grains.Slot, grain: str, zone: ZoneInfo
 ) -> BadQuery:
-    nearest = tuple(format_instant(one, zone) for one in near)
+    nearest = tuple(format_instant(boundary, zone) for boundary in near)
     shown, name = format_instant(value, zone), zone_name(zone, value)
     detail = f"{field}: {shown} is off the {grain} grid of {name}; nearest {' and '.join(nearest)}"
     return BadQuery(field, detail, nearest)

@@ -1,7 +1,7 @@
-"""What there is of a store's articles: the last count, the documents since, less what was sold.
+"""The stock of a store's articles: the last count, plus later documents, less what was sold.
 
-Counts and documents are the rows of a family. What was sold of an article no view holds: that is
-read from the receipts, whose sums a view has, and each window says whether both agree.
+Counts and documents are the rows of a family. No view holds the sales of an article, so these are
+read from the receipts. A view has the sums of the receipts, and each window is checked against it.
 """
 
 from collections import Counter, defaultdict
@@ -27,17 +27,17 @@ from tally.windows import WINDOW, window_start
 _LEVEL = Level("stock")
 _EPOCH, _MILLI = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _Article = str
-# Instants in milliseconds since 1970, and what a level takes of each.
+# Instants in milliseconds since 1970, and the change of the level at each.
 _Moves = tuple[list[int], list[int]]
 _Taken = dict[_Article, Value]
 
 
 @dataclass
 class SoldMoves:
-    """What the receipts of a stretch took of the articles, by window start (UTC).
+    """What the receipts of a stretch took from the articles, by window start (UTC).
 
-    `units` are of all lines, in thousandths, whatever their article; `seen` are the identities of
-    all receipts.
+    `units` are those of the lines of all articles, in thousandths; `seen` are the identities of all
+    receipts.
     """
 
     stock: StockAt
@@ -48,12 +48,12 @@ class SoldMoves:
     moves: dict[datetime, dict[_Article, _Moves]] = field(default_factory=dict)
 
     def saw(self, heads: Sequence[ReceiptHead]) -> None:
-        """Those that do not count too: a view counts them among its events."""
-        for one in heads:
-            self.seen[window_start(one.happened_at)].add(one.event_id)
+        """Take all heads, also of receipts that do not count: a view has them among its events."""
+        for head in heads:
+            self.seen[window_start(head.happened_at)].add(head.event_id)
 
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
-        """Those of the receipts that count."""
+        """Add those of the receipts that count."""
         for receipt, head in counted_ones(receipts, counting):
             self.lines += len(receipt.lines)
             self._add(receipt, head.happened_at)
@@ -73,18 +73,18 @@ class SoldMoves:
                 brought.append(Level.moved(-units))
 
     def of(self, start: datetime) -> _Taken:
-        """What was taken in the window, by article as a level has it."""
+        """What was taken in the window, by article, as values of a level."""
         moves = self.moves.get(start, {})
-        return {article: _LEVEL.of(*some) for article, some in moves.items()}
+        return {article: _LEVEL.of(*changes) for article, changes in moves.items()}
 
     def lacks(self, start: datetime, served: MergedWindow) -> bool:
         """Whether the view has counted receipts of the window that are not among these."""
         return self._count(start) < (served.events or 0)
 
     def agrees(self, start: datetime, served: MergedWindow) -> bool:
-        """Whether the view has counted the very receipts of the window, and these units.
+        """Whether the view has counted exactly these receipts of the window, and these units.
 
-        It has not yet, where one came late.
+        It may not have yet, where a receipt came late.
         """
         values = served.values or {}
         units = sum(self.stock.sold.undivided(parts) for parts in values.values())
@@ -95,11 +95,11 @@ class SoldMoves:
 
 
 class ShelfMoves(NamedTuple):
-    """A stretch, and by article what there is at its end and the least in it: thousandths, or None.
+    """A stretch, and by article the stock at its end and the least in it: thousandths, or None.
 
-    `moved`: of the first stretch all articles, of any other those that moved in it or of which
-    nobody knows any more; of the rest there is what the stretch before left.
-    `agrees`: up to its end the receipts are the very ones that the views have counted.
+    `moved` holds all articles in the first stretch, and in any other those that moved in it or
+    whose stock became unknown; the rest keep the stock at the end of the stretch before.
+    `agrees` is true if up to its end the receipts are exactly those that the views have counted.
     """
 
     cell: Cell
@@ -112,13 +112,14 @@ def stock_cells(
     windows: Iterable[FamilyWindows],
     sold: SoldMoves,
 ) -> list[Cell]:
-    """A cell for each stretch, whose rows have what there is by article: thousandths, or None.
+    """A cell for each stretch, whose rows are the stock by article: thousandths, or None.
 
-    The windows ascend and fill asked.span exactly: of the documents' family and of the receipts'.
+    The windows ascend and fill asked.span exactly; each is of the documents' family and of the
+    receipts'.
     """
     walk = _Walk(sold, Shelf(dict.fromkeys(sold.articles)))
     cells = _cells(asked, windows, walk)
-    return [_with_rows(one, walk.shelf.reached(), sold.stock) for one in cells]
+    return [_with_rows(cell, walk.shelf.reached(), sold.stock) for cell in cells]
 
 
 def shelf_moves(
@@ -126,9 +127,9 @@ def shelf_moves(
     windows: Iterable[FamilyWindows],
     sold: SoldMoves,
 ) -> Iterator[ShelfMoves]:
-    """What moved in each stretch; the windows as stock_cells() has them.
+    """The moves in each stretch; the windows are as in stock_cells().
 
-    It costs as much as there are articles, and moves since they were counted; and not articles
+    The cost grows with the articles plus the moves since they were counted, and not with articles
     times stretches.
     """
     walk = _Walk(sold, Shelf(dict.fromkeys(sold.articles)))
@@ -138,12 +139,12 @@ def shelf_moves(
 
 
 def _cells(asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_Walk") -> Iterator[Cell]:
-    """The cell of each stretch, when the walk has come to its end.
+    """The cell of each stretch, yielded when the walk is at the end of the stretch.
 
-    The sources of a cell are those of all windows since the articles are counted.
+    The sources of a cell are those of all windows since the articles' last count.
     """
     stream, start = iter(windows), asked.span.start
-    # In one pass: what there is at the end of a stretch is where the next one begins.
+    # In one pass: the stock at the end of a stretch is where the next one begins.
     for slot in asked.slots:
         cell = Cell(slot)
         while start < slot.end:
@@ -154,31 +155,32 @@ def _cells(asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_Walk") -
             if start >= slot.start:
                 cell.windows += 1
                 cell.known += is_known
-                cell.events += sum(one.merged.events or 0 for one in window)
+                cell.events += sum(served.merged.events or 0 for served in window)
             start += WINDOW
         cell.sources, cell.statuses = {*walk.sources}, {*walk.statuses}
         yield cell
 
 
 def _with_rows(cell: Cell, reached: Mapping[_Article, Reached], stock: StockAt) -> Cell:
-    """The cell with what the metric tells of each article."""
+    """The cell with the metric's value of each article as its rows."""
     levels = {
-        article: one.lowest if stock.is_lowest else one.level for article, one in reached.items()
+        article: shelved.lowest if stock.is_lowest else shelved.level
+        for article, shelved in reached.items()
     }
     rows: dict[Axes, Parts] = {}
-    for article, one in levels.items():
-        rows[article,] = {stock.part: one}
+    for article, level in levels.items():
+        rows[article,] = {stock.part: level}
     if rows:
         cell.parts = {stock.family.name: rows}
-    # Known of no article for what is missing, however much is known since.
-    if "missing" in cell.sources and not any(one is not None for one in levels.values()):
+    # A cell is missing if a missing window leaves no article known, even if later windows are.
+    if "missing" in cell.sources and not any(known is not None for known in levels.values()):
         cell.sources = {"missing"}
     return cell
 
 
 @dataclass
 class _Walk:
-    """Where the walk through the windows has come, and what the windows so far are worth."""
+    """The state of the walk through the windows, and the quality of the windows so far."""
 
     sold: SoldMoves
     shelf: Shelf
@@ -186,10 +188,10 @@ class _Walk:
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
 
-    def take(self, start: datetime, told: ServedWindow, receipts: ServedWindow) -> bool:
-        """Whether it is known what moved in the window."""
-        values = told.merged.values
-        # A window of which the receipts have not come is as one that neither layer has.
+    def take(self, start: datetime, documents: ServedWindow, receipts: ServedWindow) -> bool:
+        """Add a window's moves, and return whether they are known."""
+        values = documents.merged.values
+        # A window whose receipts have not come is treated as one that neither layer has.
         if (
             values is None
             or receipts.merged.values is None
@@ -200,19 +202,19 @@ class _Walk:
             self.agrees = False
             self.shelf.forget()
             return False
-        self.sources |= {told.merged.source, receipts.merged.source}
-        self.statuses |= {told.status, receipts.status}
+        self.sources |= {documents.merged.source, receipts.merged.source}
+        self.statuses |= {documents.status, receipts.status}
         if not self.sold.agrees(start, receipts.merged):
             self.statuses.add("provisional")
             self.agrees = False
-        # Also of nothing: the stretch has begun, and a count behind it overrules nothing.
+        # Taken even without moves: the stretch has begun then, and a later count overrules nothing.
         self.shelf.take(self._moves(start, values))
         return True
 
     def _moves(self, start: datetime, values: Mapping[Axes, Parts]) -> _Taken:
         moves = self.sold.of(start)
         for (article, *_), parts in values.items():
-            if told := parts[self.sold.stock.part]:
+            if documented := parts[self.sold.stock.part]:
                 taken = moves.get(article, _LEVEL.zero)
-                moves[article] = _LEVEL.plus(told, taken)
+                moves[article] = _LEVEL.plus(documented, taken)
         return moves

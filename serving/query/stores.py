@@ -1,6 +1,6 @@
-"""What is known of a store besides its events: name, time zone, currency, and all of its entry.
+"""The facts about a store besides its events: name, time zone, currency, and the rest of its entry.
 
-It is from the stores file, else the defaults.
+They are from the stores file, else the defaults.
 """
 
 from collections.abc import Mapping
@@ -23,19 +23,19 @@ from tally.visit_rules import StoreVisitRules
 class Store:
     """One store's name, clock, and ISO 4217 currency.
 
-    `entry`: what else the stores file says, by day.
+    `entry` is what else the stores file says, by day.
     """
 
     store_id: str
     name: str
     clock: DayClock
     currency: str
-    # Not compared: its mappings have no hash, and an id has one entry.
+    # Not compared, for its mappings have no hash; an id has only one entry.
     entry: StoreEntry = field(default_factory=StoreEntry, compare=False, repr=False)
 
     @property
     def zone(self) -> ZoneInfo:
-        """The zone that its clocks show."""
+        """The time zone of its clocks."""
         return self.clock.zone
 
     @property
@@ -44,16 +44,19 @@ class Store:
         return zone_name(self.zone, datetime.now(UTC))
 
     def of_today(self) -> "Store":
-        """The store by the name and the currency that it has today, by its own clock."""
+        """The store with the name and the currency that it has today, by its own clock."""
         if not self.entry.changes:
             return self
-        told = self.entry.on(self.clock.day(datetime.now(UTC)))
-        name, currency = told.name or self.store_id, told.currency or self.currency
+        today = self.entry.on(self.clock.day(datetime.now(UTC)))
+        name, currency = today.name or self.store_id, today.currency or self.currency
         return replace(self, name=name, currency=currency)
 
     def days_behind(self, key_days: int) -> DaysBehind:
-        """On which days records of a window's key period may lie, by the clock of the store."""
-        # Made once: a month has thousands of windows.
+        """The function of the UTC days where records of a window's key period may lie.
+
+        It goes by the clock of the store.
+        """
+        # Built once, for a month has thousands of windows.
         keys, clock = KeyDays(key_days), self.clock
 
         def days_behind(start: datetime) -> tuple[date, ...]:
@@ -75,8 +78,8 @@ class StoreRegistry:
 
         Raises BadSettings for a stores file or a time zone that does not fit.
         """
-        # Asked for at the start: a wrong default would else be found by the first store that has
-        # none.
+        # Checked at the start: else a wrong default would surface at the first store without a
+        # zone.
         zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         registry = cls({}, settings.default_timezone, settings.default_currency)
         listed = {
@@ -87,14 +90,14 @@ class StoreRegistry:
 
     @cached_property
     def visit_rules(self) -> StoreVisitRules:
-        """By which their WiFi is read."""
+        """The rules for reading visits from the WiFi of these stores."""
         entries = {store_id: store.entry for store_id, store in self.listed.items()}
         return store_visit_rules(entries, self._tz)
 
     def store(self, store_id: str) -> Store:
         """The store as listed, or with the defaults and its id for a name."""
         listed = self.listed.get(store_id)
-        # A service may run for longer than a name holds.
+        # Looked up by day, for a service may run for longer than a name stays valid.
         return listed.of_today() if listed else self._store(store_id, StoreEntry())
 
     def _store(self, store_id: str, entry: StoreEntry) -> Store:

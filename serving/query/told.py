@@ -1,6 +1,6 @@
-"""Which stretches of a store are told of families whose rows are of people's devices.
+"""Which stretches of a store an answer may show, for families whose rows are people's devices.
 
-A function of the data alone, whatever is asked: docs/adr/018-small-cells.md.
+The result depends on the data alone, and not on the question: docs/adr/018-small-cells.md.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,9 +22,9 @@ from tally.small_cells import CENSUSES, is_small
 
 @dataclass(frozen=True)
 class ToldFamily:
-    """What is told of one family: by table each local day, ascending without a gap.
+    """What an answer may show of one family: by table each local day, ascending without a gap.
 
-    `seen`: the axes of the rows of all those days.
+    `seen` are the axes of the rows of all those days.
     """
 
     tables: Mapping[str, Sequence[ToldDay]]
@@ -40,11 +40,11 @@ class ToldFamily:
         return [day.slot.start for day in next(iter(self.tables.values()))]
 
     def why_not(self, side: Formula, stretch: Slot, is_split: bool) -> str | None:
-        """Why the side of a metric is withheld of a stretch; None: it is told."""
-        each = (self._of_part(side, name, stretch, is_split) for name in _part_names(side))
+        """Why a side of a metric is withheld for a stretch; None if it is shown."""
+        each = (self._part_reason(side, name, stretch, is_split) for name in _part_names(side))
         return next((why for why in each if why is not None), None)
 
-    def _of_part(
+    def _part_reason(
         self,
         side: Formula,
         name: str,
@@ -53,7 +53,7 @@ class ToldFamily:
     ) -> str | None:
         census = CENSUSES[side.family.fields.name]
         table = census.tabled.get(name) or census.shares.get(name)
-        # What nobody has said to be harmless is not told; nor are shares of shares.
+        # A part that no census declares is withheld; so are shares of shares.
         if table is None or (is_split and name in census.shares):
             return FEW
         days = self._days(table, stretch)
@@ -61,7 +61,7 @@ class ToldFamily:
             return dark
         if not is_split and name in census.tabled:
             return None if _on_borders(days, stretch) else FEW
-        # Different devices of two days and of each are as much as who came on both.
+        # The uniques of two days and those of each day together reveal how many came on both.
         if len(days) > 1 and isinstance(side, UniquesEstimate):
             return FEW
         return None if _is_shared(days, stretch, BY if is_split else name) else FEW
@@ -71,7 +71,7 @@ class ToldFamily:
         return self.tables[table][first : bisect_left(self._starts, stretch.end)]
 
 
-# By family; one that is not of people is absent.
+# By family name; a family that is not of people's devices is absent.
 ToldFamilies = Mapping[str, ToldFamily]
 
 
@@ -81,7 +81,7 @@ def why_not(
     stretch: Slot,
     is_split: bool = False,
 ) -> str | None:
-    """Why the metric's value of a stretch is withheld; None: it is told."""
+    """Why the metric's value of a stretch is withheld; None if it is shown."""
     for side in (metric.numerator, metric.denominator):
         if side is not None and (family := told.get(side.family.name)):
             why = family.why_not(side, stretch, is_split)
@@ -93,9 +93,9 @@ def why_not(
 def why_not_bins(
     told: ToldFamilies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
 ) -> str | None:
-    """Why a histogram of the metric is withheld; None: it is told.
+    """Why a histogram of the metric is withheld; None if it is shown.
 
-    `days` are its counts by day, each of which has to be whole and to have no small one.
+    `days` are its counts by day; each has to be a whole local day without any small count.
     """
     family = told.get(metric.numerator.family.name)
     if family is None:
@@ -103,7 +103,7 @@ def why_not_bins(
     for day, counts in days:
         if why := why_not(told, metric, day):
             return why
-        if not family.has_day(day) or any(is_small(one, family.smallest) for one in counts):
+        if not family.has_day(day) or any(is_small(count, family.smallest) for count in counts):
             return FEW
     return None
 
@@ -115,22 +115,22 @@ def withheld(
     splits: Sequence[Split],
     rows: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The rows of the cells and splits, each with `suppressed`, and null where that is true.
+    """The rows of the cells and splits, each with `suppressed`, and nulls where that is true.
 
-    As they are where everything of the metric is told.
+    The rows are unchanged if no family of the metric is of people's devices.
     """
     if not any(family.name in told for family in metric.families):
         return rows
     shown = []
     for (cell, split), row in zip(product(found, splits), rows, strict=True):
         is_hidden = why_not(told, metric, cell.slot, bool(split)) is not None
-        # Events of a window are sightings: few of them are of few devices.
+        # Events of a window are sightings, so a low number of them means few devices.
         numbers = ("value", "numerator", "denominator", "error") if is_hidden else ()
         nulls = {name: None for name in numbers if name in row}
-        # Of which layer it is says that there is a row: of somebody.
+        # The name of a layer would reveal that there is a row, and so that someone was there.
         source = "mixed" if is_hidden else row["source"]
-        told_of = {"events": None, "source": source, "suppressed": is_hidden}
-        shown.append({**row, **nulls, **told_of})
+        marks = {"events": None, "source": source, "suppressed": is_hidden}
+        shown.append({**row, **nulls, **marks})
     return shown
 
 
@@ -139,7 +139,8 @@ def seen_values(
 ) -> set[str]:
     """The values of a dimension that rows are listed for.
 
-    Of families of people those of whole days: of a quarter hour they would say who was there.
+    Families of people's devices list those of whole days: values of a quarter hour would reveal who
+    was there.
     """
     others = [family for family in families if family.name not in told]
     return values_seen(found, others, dimension).union(
