@@ -1,4 +1,4 @@
-"""The alerts as they were told, and the protocol of whoever reads them."""
+"""The protocol of readers of the stored alerts."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -8,7 +8,7 @@ from tally.alerts.message import Alert
 
 
 class AlertReader(Protocol):
-    """Reads of what the projector has written; it may be some moments behind the topic.
+    """Reads of the alerts that the projector has written; it may lag behind the topic by moments.
 
     Every method raises ViewsUnreachable rather than answer in part.
     """
@@ -18,12 +18,12 @@ class AlertReader(Protocol):
         ...
 
     async def open(self, store_ids: Sequence[str]) -> list[Alert]:
-        """The last state of each raise of the stores that is open, in no order."""
+        """The last state of each open raise of the stores, in no order."""
         ...
 
     async def life(self, alert_id: str) -> list[Alert]:
-        """All that was told of an alert and, of a raise, of its ends, in no order.
+        """All messages of an alert and, for a raise, those of its ends, in no order.
 
-        Without the states before a retraction by an erasure; empty for an id that nobody knows.
+        States before a retraction by an erasure are absent; the list is empty for an unknown id.
         """
         ...

@@ -1,4 +1,4 @@
-"""The alerts read from Cassandra, with LOCAL_QUORUM."""
+"""Reads of the alerts from Cassandra, with LOCAL_QUORUM."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -21,14 +21,14 @@ class CassandraAlerts:
         self._connection = connection
 
     async def raised(self, store_ids: Sequence[str], day: date) -> list[Alert]:
-        """A partition for each store."""
+        """One partition for each store."""
         lots = chunks(store_ids, STORES_AT_ONCE)
-        return await self._alerts(statements.ALERTS_RAISED, ((some, day) for some in lots))
+        return await self._alerts(statements.ALERTS_RAISED, ((lot, day) for lot in lots))
 
     async def open(self, store_ids: Sequence[str]) -> list[Alert]:
-        """A partition for each store; in it are open ones alone."""
+        """One partition for each store; it holds only open alerts."""
         lots = chunks(store_ids, STORES_AT_ONCE)
-        return await self._alerts(statements.ALERTS_OPEN, ((some,) for some in lots))
+        return await self._alerts(statements.ALERTS_OPEN, ((lot,) for lot in lots))
 
     async def life(self, alert_id: str) -> list[Alert]:
         """One partition."""
@@ -37,15 +37,15 @@ class CassandraAlerts:
     async def _alerts(
         self,
         statement: str,
-        asked: Iterable[tuple[object, ...]],
+        bindings: Iterable[tuple[object, ...]],
     ) -> list[Alert]:
         answers = await asyncio.gather(
-            *(self._connection.rows(statement, values) for values in asked)
+            *(self._connection.rows(statement, values) for values in bindings)
         )
-        # An erasure leaves the row, and takes what it said.
+        # An erasure leaves the row, and removes its message.
         messages = [message for rows in answers for (message,) in rows if message is not None]
-        return await computed(len(messages), _decoded, messages)
+        return await computed(len(messages), _decode, messages)
 
 
-def _decoded(messages: Sequence[str]) -> list[Alert]:
-    return [alert_of(one) for one in messages]
+def _decode(messages: Sequence[str]) -> list[Alert]:
+    return [alert_of(message) for message in messages]

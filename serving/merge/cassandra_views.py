@@ -38,7 +38,7 @@ STORES_AT_ONCE = 200
 # oldest question must not read years of them.
 MOST_LATE_ROWS = 5_000
 
-_One = TypeVar("_AnyCovering", bound=Covering)
+_One = TypeVar("_One", bound=Covering)
 
 
 class CassandraViews:
@@ -270,7 +270,7 @@ def _lots(days: Sequence[date]) -> Iterator[list[date]]:
     return chunks(days, DAYS_AT_ONCE)
 
 
-def _by_day(found: Iterable[_One]) -> dict[date, list[_AnyCovering]]:
+def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
     by_day: dict[date, list[_One]] = defaultdict(list)
     for covering in found:
         by_day[covering.day].append(covering)

@@ -1,6 +1,6 @@
-"""Which generation was the first to cover a window. Pure functions.
+"""Which generation was the first to cover a window, as pure functions.
 
-What it said is what a changed number is compared with.
+A changed number is compared with the number of that generation.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from tally.windows import window_start
 class First(NamedTuple):
     """A generation of a day, and the instants between which its new windows lie.
 
-    They are [start, end); no generation before it covered these windows.
+    The span is [start, end); no generation before it covered these windows.
     """
 
     covering: Covering
@@ -27,24 +27,24 @@ class First(NamedTuple):
 def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First]:
     """The generations before the serving one that were the first to cover a window of the day.
 
-    They are in their order.
+    They keep the order of the history.
     """
-    # By window and not by day: the first generation of a day covers its first hour, and a number
-    # that changed after that was compared with nothing (seen).
+    # By window and not by day: the first generation of a day covers only its first hour, and a
+    # number of a later hour that changed was compared with nothing (seen).
     found: list[First] = []
-    for one in history:
-        if one.generation < serving.generation and one.covered_from < one.covered_until:
-            found += _share(one, found)
+    for past in history:
+        if past.generation < serving.generation and past.covered_from < past.covered_until:
+            found += _share(past, found)
     return found
 
 
-def _share(one: Covering, before: Sequence[First]) -> list[First]:
-    """What the generation covers less what those before it did at either end.
+def _share(covering: Covering, before: Sequence[First]) -> list[First]:
+    """The span that the generation covers, less what earlier ones covered at either end.
 
-    The window in which they ended belongs to it.
+    The window in which the earlier ones ended belongs to it.
     """
-    # At either end: a day that is declared as sent whole later on begins earlier from then on.
-    start, end = one.covered_from, one.covered_until
+    # At either end, for a day that is later declared as sent whole begins earlier from then on.
+    start, end = covering.covered_from, covering.covered_until
     start = max(
         [
             window_start(earlier.covered_until)
@@ -56,27 +56,27 @@ def _share(one: Covering, before: Sequence[First]) -> list[First]:
     end = min(
         [earlier.covered_from for earlier, *_ in before if earlier.covered_until >= end] + [end]
     )
-    return [First(one, start, end)] if start < end else []
+    return [First(covering, start, end)] if start < end else []
 
 
 def spans(firsts: Iterable[First]) -> list[GenerationSpan]:
-    """What has to be read of these generations: one span (UTC, [start, end)) for each of them.
+    """The spans to read of these generations: one (UTC, [start, end)) for each generation.
 
-    The days of each are read together, from the first instant to the last.
+    The days of a generation are read together, from the first instant to the last.
     """
     by_generation: dict[int, list[First]] = defaultdict(list)
-    for one in firsts:
-        by_generation[one.covering.generation].append(one)
+    for first in firsts:
+        by_generation[first.covering.generation].append(first)
     return [
         GenerationSpan(
             generation,
-            _days(some),
-            min(one.start for one in some),
-            max(one.end for one in some),
+            _days(own),
+            min(share.start for share in own),
+            max(share.end for share in own),
         )
-        for generation, some in by_generation.items()
+        for generation, own in by_generation.items()
     ]
 
 
 def _days(firsts: Iterable[First]) -> tuple[date, ...]:
-    return tuple(sorted({one.covering.day for one in firsts}))
+    return tuple(sorted({first.covering.day for first in firsts}))

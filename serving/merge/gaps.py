@@ -1,6 +1,6 @@
-"""Gaps of the topics that a question's numbers are made from.
+"""The gaps of the topics that a question's numbers are computed from.
 
-They are records that nobody has counted, and nobody will.
+A gap is a range of records that were not counted, and never will be.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,7 +12,7 @@ from tally.families import Family
 
 
 def topics_of(family: Family) -> list[str]:
-    """The topics that the family is made from: the canonical one, and the raw one before it."""
+    """The topics that the family is computed from: the canonical one, and the raw one before it."""
     return [family.topic, loader.topics()[family.topic]["raw"]]
 
 
@@ -23,7 +23,7 @@ async def read_gaps(
     partitions: Collection[int],
     tolerance_seconds: int,
 ) -> list[Gap]:
-    """Those of the families' topics, as touching(). Raises ViewsUnreachable."""
+    """The gaps of the families' topics, filtered as in touching(). Raises ViewsUnreachable."""
     topics = [topic for family in families for topic in topics_of(family)]
     return touching(await views.gaps(topics), span, partitions, tolerance_seconds)
 
@@ -36,10 +36,10 @@ def touching(
 ) -> list[Gap]:
     """The gaps, in order, whose records may have happened in the span in one of these stores.
 
-    The span is [start, end), the stores are those of these canonical partitions. What is gone may
-    have happened on any day up to its arrival, and so much later as clocks may be ahead; it is
-    missing from everything that was counted later than its first arrival. A raw record may be of
-    any store.
+    The span is [start, end), the stores are those of these canonical partitions. A lost record may
+    have happened on any day up to its arrival, plus the tolerance in seconds for clocks that are
+    ahead; it is missing from everything that was counted after its first arrival. A raw record may
+    be of any store.
     """
     # By whole days, as a rebuild decides what it may claim (batch_layer/views/coverage.py).
     day = datetime.combine(

@@ -1,4 +1,4 @@
-"""Windows of some stores and days, read from both layers.
+"""Reads the windows of some stores and days from both layers.
 
 The pointers are read once for a question, then each store's rows.
 """
@@ -17,7 +17,7 @@ from tally.families import Family
 from tally.generation import AnsweredSpan, Covering, Generation
 
 UntilByDay = Mapping[tuple[date, int], int]
-# When the master was last current, if it has never said so.
+# Stands for the instant at which the master was last current, if it never said so.
 NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
 
 
@@ -32,11 +32,11 @@ class Served(NamedTuple):
 class Pointers:
     """Which generation answers for each day of a family, and how far the master reaches.
 
-    `firsts`: the older generations that first covered windows of the day; `master_until` is by
+    `firsts` are the older generations that first covered windows of the day; `master_until` is by
     (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a
-    question about the past. `history`: all generations of the day, of a family whose stores do not
-    all leave the same windows to the speed layer. `near`: those of days around, of which windows of
-    the days hang on too.
+    question about the past. `history` has all generations of the day, for a family whose stores do
+    not all leave the same windows to the speed layer. `near` are the generations of adjacent days
+    that windows of the days also depend on.
     """
 
     family: Family
@@ -49,21 +49,21 @@ class Pointers:
     near: Mapping[date, Generation] = field(default_factory=dict)
 
     def of_store(self, days: Sequence[date], answered: AnsweredSpans | None) -> Served:
-        """Of the days what serves a store for which the generations answer in these spans.
+        """What serves a store on the days, where its generations answer for these spans.
 
-        None: of a family whose generations answer for all windows that they cover.
+        The spans are None for a family whose generations answer for all windows that they cover.
         """
         published = {day: self.published[day] for day in days if day in self.published}
         if answered is None:
             firsts = {day: self.firsts[day] for day in days if day in self.firsts}
             return Served(published, firsts)
 
-        def span(one: Covering) -> AnsweredSpan | None:
-            return answered.get((one.day, one.generation))
+        def span(covering: Covering) -> AnsweredSpan | None:
+            return answered.get((covering.day, covering.generation))
 
-        own = {day: one.within(span(one)) for day, one in published.items()}
+        own = {day: serving.within(span(serving)) for day, serving in published.items()}
         history = {
-            day: [one.within(span(one)) for one in self.history[day]]
+            day: [earlier.within(span(earlier)) for earlier in self.history[day]]
             for day in own.keys() & self.history.keys()
         }
         firsts = {day: first_to_cover(rows, own[day]) for day, rows in history.items()}
@@ -72,15 +72,15 @@ class Pointers:
     @property
     def newest(self) -> int:
         """The highest generation among them, 0 without one."""
-        return max((one.generation for one in self.published.values()), default=0)
+        return max((serving.generation for serving in self.published.values()), default=0)
 
 
 @dataclass(frozen=True)
 class StoreDays:
-    """A store, the partition that its records live in, and the UTC days that are asked for.
+    """A store, the partition of its records, and the UTC days that are asked for.
 
-    `days_behind`: on which days records lie that a window of it hangs on, of a family whose events
-    hang together.
+    `days_behind` returns the days of the records that a window depends on, for a family whose
+    events depend on each other.
     """
 
     store_id: str
@@ -96,20 +96,20 @@ async def read_pointers(
     patience_seconds: float,
     near: Sequence[date] = (),
 ) -> Pointers:
-    """The pointers as they are now; `near` are days around on which the asked ones may hang.
+    """The pointers as they are now; `near` are days around that the asked ones may depend on.
 
     The master is behind once it has not been current for `patience_seconds`. Raises
     ViewsUnreachable.
     """
-    # Before the reads: however long they take, the master is not behind for that.
+    # Taken before the reads, so that slow reads do not make the master look behind.
     asked_at = datetime.now(UTC)
-    # First, and for all stores at once: rows of a generation are never changed, so whatever is read
-    # after its pointer belongs to it.
+    # Read first, and for all stores at once: rows of a generation are never changed, so all that is
+    # read after its pointer belongs to it.
     found = await views.published(family, [*days, *near])
-    published = {day: one for day, one in found.items() if day not in near}
+    published = {day: serving for day, serving in found.items() if day not in near}
     history, master, current_at = await asyncio.gather(
         views.coverings(family, [*published]),
-        # Of a day without a generation too: what was heard there is in none.
+        # Also for days without a generation: their records are in none.
         views.master_until(family, [*days, *near]),
         views.master_current(family),
     )
@@ -118,7 +118,7 @@ async def read_pointers(
         for day, rows in history.items()
         if day in published
     }
-    # Who never said so is behind since 1970: nothing is final beside a master that nobody has seen.
+    # A master that never said so is behind since 1970: nothing is final without a running master.
     since = current_at or NOBODY_KNOWS
     is_behind = asked_at - since > timedelta(seconds=patience_seconds)
     return Pointers(
@@ -128,7 +128,7 @@ async def read_pointers(
         master,
         since if is_behind else None,
         history=history if family.reading is not None else {},
-        near={day: one for day, one in found.items() if day in near},
+        near={day: serving for day, serving in found.items() if day in near},
     )
 
 
@@ -137,13 +137,13 @@ async def read_pointers_as_of(
 ) -> Pointers:
     """The pointers as they were at the instant.
 
-    Speed and master keep no history: such an answer is a generation's own, and how sure it was of
-    itself; what the layers have learned since does not change it. Raises ViewsUnreachable.
+    Speed and master keep no history: such an answer is the generation's own, with the certainty
+    that it had; later records in the layers do not change it. Raises ViewsUnreachable.
     """
     history = await views.history(family, days)
     earlier = {
-        # The instant at which a run was about to publish: its flip follows within seconds.
-        day: [one for one in rows if one.flipped_at <= instant]
+        # flipped_at is the instant before a run publishes; its flip follows within seconds.
+        day: [flipped for flipped in rows if flipped.flipped_at <= instant]
         for day, rows in history.items()
     }
     published = {day: rows[-1] for day, rows in earlier.items() if rows}
@@ -154,25 +154,25 @@ async def read_pointers_as_of(
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
     """What both layers hold of one store.
 
-    The pointers were read before, so the rows that they name are all there.
+    The pointers were read before, so the rows that they name all exist.
 
     Raises ViewsUnreachable when either layer cannot be read.
     """
     family, store_id = pointers.family, wanted.store_id
-    # Ahead of the rows, of which the border decides.
+    # Read ahead of the rows, for this border decides which of them count.
     answered = await views.answered(family, store_id, wanted.days) if family.reading else None
     published, firsts = pointers.of_store(wanted.days, answered)
-    # Of the past neither the speed layer nor the findings keep anything: what they say is of now.
+    # Neither the speed layer nor the findings keep a history: they describe only the present.
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(
         views.speed_rows(family, store_id, now),
         views.batch_rows(
             family,
             store_id,
-            {day: one.generation for day, one in published.items()},
+            {day: serving.generation for day, serving in published.items()},
         ),
         _read_spans(
-            views, family, store_id, spans(one for some in firsts.values() for one in some)
+            views, family, store_id, spans(first for share in firsts.values() for first in share)
         ),
         views.findings(family, store_id, [day for day in now if day in published]),
     )
@@ -201,10 +201,10 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
 
 
 async def _read_spans(
-    views: ViewReader, family: Family, store_id: str, asked: Sequence[GenerationSpan]
+    views: ViewReader, family: Family, store_id: str, wanted: Sequence[GenerationSpan]
 ) -> dict[int, Windows]:
-    rows = await asyncio.gather(*(views.batch_span(family, store_id, span) for span in asked))
+    rows = await asyncio.gather(*(views.batch_span(family, store_id, span) for span in wanted))
     return {
         span.generation: window_states(family, found)
-        for span, found in zip(asked, rows, strict=True)
+        for span, found in zip(wanted, rows, strict=True)
     }

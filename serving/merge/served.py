@@ -1,6 +1,6 @@
-"""What is served of each window: the merge rule, and how final it is.
+"""The merge rule: what is served for each window, and how final it is.
 
-Pure functions; nothing is read here.
+These are pure functions, which read nothing.
 """
 
 from collections import defaultdict
@@ -16,15 +16,15 @@ from tally.families import Family
 from tally.generation import Covering, Generation
 
 Status = Literal["final", "restated", "provisional", "not_measured"]
-# Nothing of these is complete.
+# A window with one of these statuses is not complete.
 UNSETTLED = frozenset(("provisional", "not_measured"))
 Windows = Mapping[datetime, WindowState]
-# By the start of a window the UTC days on which records that it hangs on may lie, its own first.
+# Returns, for the start of a window, the UTC days of records that it may depend on, its own first.
 DaysBehind = Callable[[datetime], tuple[date, ...]]
 
 
 def own_day(start: datetime) -> tuple[date, ...]:
-    """The day of a window that hangs on its own events alone."""
+    """The UTC day of a window that depends on its own events alone."""
     return (start.date(),)
 
 
@@ -32,10 +32,10 @@ def own_day(start: datetime) -> tuple[date, ...]:
 class FamilyReading:
     """Everything read of one family for one store and some days.
 
-    `firsts`: the older generations that first covered windows of a day, `first` their windows by
+    `firsts` are the older generations that first covered windows of a day, `first` their windows by
     generation; master_until is of the store's partition, empty in a question about the past. `near`
-    are the generations of days that windows hang on and nobody has asked for. `is_measured` is
-    False of a store that has never had a sensor of the family: there nobody counts.
+    are the generations of days that windows depend on beyond the asked ones. `is_measured` is False
+    for a store that never had a sensor of the family, where nothing is counted.
     """
 
     family: Family
@@ -54,15 +54,15 @@ class FamilyReading:
 
     @property
     def rows(self) -> int:
-        """How many rows both layers have of its windows."""
-        # A window of few queues and one of thousands are not the same work.
+        """The number of rows that both layers have of its windows."""
+        # Rows and not windows: a window of few queues and one of thousands are not the same work.
         states = (*self.batch.values(), *self.speed.values())
         return sum(len(state.values) for state in states)
 
 
 @dataclass(frozen=True)
 class ServedWindow:
-    """One window as served. `complete` only from a generation that covers it."""
+    """One window as served; only a generation that covers it makes it `complete`."""
 
     merged: MergedWindow
     status: Status
@@ -74,9 +74,9 @@ NOT_MEASURED = ServedWindow(MISSING, "not_measured", False)
 
 
 def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, WindowState]:
-    """Rows by window start (UTC).
+    """The state of each window by its start (UTC).
 
-    All rows of a window carry its register; one row for each value of the axes.
+    All rows of a window carry its register; there is one row for each value of the axes.
     """
     grouped: dict[datetime, list[ViewRow]] = defaultdict(list)
     for row in rows:
@@ -85,22 +85,22 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
 
 
 def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
-    """The state of one window in the generation that is published, None without either."""
+    """The state of one window in the published generation; None without either."""
     held = states.get(start)
     return held if published is None else published.state_of(start, held)
 
 
 def is_dirty(reading: FamilyReading, start: datetime) -> bool:
-    """Whether the master holds records that the window hangs on, and its generation does not.
+    """Whether the master holds records that the window depends on and its generation lacks.
 
-    They are of the store's partition of the master dataset.
+    They are records of the store's partition of the master dataset.
     """
     return _is_any_dirty(reading, reading.days_behind(start))
 
 
 def _is_any_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
     own, *others = days
-    # Of another day no generation is needed where nothing was heard.
+    # Another day without any records needs no generation.
     return (
         own not in reading.published
         or _has_more(reading, own)
@@ -111,30 +111,30 @@ def _is_any_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
 def _has_more(reading: FamilyReading, day: date) -> bool:
     published = reading.published.get(day) or reading.near.get(day)
     pinned = published.pinned if published is not None else {}
-    # A store's records lie in one partition: what the others hold is of other stores.
+    # A store's records lie in one partition; the others hold records of other stores.
     return reading.master_until.get(day, 0) > pinned.get(reading.partition, 0)
 
 
 def _is_settled(reading: FamilyReading, days: Sequence[date]) -> bool:
-    """Whether the generation of the first day is the last word, of what hangs on all of them.
+    """Whether the generation of the first day is final, for windows that depend on all the days.
 
-    The master holds no more and is not behind, and no conflict is open.
+    It is if the master holds no more and is not behind, and no conflict is open.
     """
     return not (
         reading.is_master_behind
         or _is_any_dirty(reading, days)
-        or any(one.day == days[0] for one in reading.findings)
+        or any(finding.day == days[0] for finding in reading.findings)
     )
 
 
 def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[ServedWindow]:
     """Each window as served, in the order asked; starts are UTC and on the grid."""
     if not reading.is_measured:
-        # A generation covers a family for all stores: else these would be zeros.
+        # A generation covers a family for all stores, so these windows would else be zeros.
         return [NOT_MEASURED] * len(starts)
     behind = [reading.days_behind(start) for start in starts]
     settled = {days: _is_settled(reading, days) for days in {*behind}}
-    # Most quarter hours of most stores are empty, and all those of a day are served alike.
+    # Most quarter hours of most stores are empty, and all empty ones of a day are served alike.
     filled = {
         *reading.speed,
         *reading.batch,
@@ -144,19 +144,19 @@ def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[Se
     return [
         _serve(reading, start, settled[days])
         if start in filled
-        else _served_empty(reading.published.get(days[0]), start, empty[days])
+        else _serve_empty(reading.published.get(days[0]), start, empty[days])
         for start, days in zip(starts, behind, strict=True)
     ]
 
 
 def _zero(is_settled: bool) -> ServedWindow:
-    """What a covered window without any row is: a true zero."""
+    """A covered window without any row, which is a true zero."""
     return ServedWindow(
         MergedWindow("batch", 0, {}), "final" if is_settled else "provisional", True
     )
 
 
-def _served_empty(
+def _serve_empty(
     published: Generation | None, start: datetime, empty: ServedWindow
 ) -> ServedWindow:
     return empty if published is not None and published.covers(start) else UNKNOWN
@@ -166,15 +166,15 @@ def _serve(reading: FamilyReading, start: datetime, is_settled: bool) -> ServedW
     day = start.date()
     published = reading.published.get(day)
     complete = published is not None and published.covers(start)
-    # What is covered without a row is a state of 0 events by now, which batch_side() made.
+    # A covered window without a row is a state of 0 events by now, which batch_side() returned.
     merged = reading.family.kind.merge(
         reading.family.parts,
         reading.speed.get(start),
         batch_side(published, reading.batch, start),
         complete,
     )
-    # Never complete, whatever the watermark: a late record that was dropped leaves no trace by
-    # store and window.
+    # Never complete, at any watermark: a late record that was dropped leaves no trace by store and
+    # window.
     if merged.source != "batch":
         return UNKNOWN if merged is MISSING else ServedWindow(merged, "provisional", False)
     return ServedWindow(merged, _status(reading, start, complete and is_settled), complete)
@@ -189,19 +189,19 @@ def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
     day = start.date()
-    coverings = (one.covering for one in reading.firsts.get(day, ()))
-    first = next((one for one in coverings if one.covers(start)), None)
+    coverings = (earlier.covering for earlier in reading.firsts.get(day, ()))
+    first = next((covering for covering in coverings if covering.covers(start)), None)
     if first is None:
         return False
     before = batch_side(first, reading.first.get(first.generation, {}), start)
     now = batch_side(reading.published[day], reading.batch, start)
-    return _counted(reading.family, before) != _counted(reading.family, now)
+    return _nonzero_rows(reading.family, before) != _nonzero_rows(reading.family, now)
 
 
-def _counted(family: Family, state: WindowState | None) -> dict[Axes, Parts]:
-    """Values without the rows that count nothing."""
-    # A row of zeros says what no row does: a number that turns from one to the other has not
-    # changed. Zero is each part's own: a minimum of 0 is a number.
+def _nonzero_rows(family: Family, state: WindowState | None) -> dict[Axes, Parts]:
+    """The values without the rows whose parts are all zero."""
+    # A row of zeros means the same as no row, so a number that turns from one to the other has not
+    # changed. Each part has its own zero: a minimum of 0 is a number.
     zeros = {part.name: part.zero for part in family.parts}
     values = state.values if state is not None else {}
     return {
@@ -212,7 +212,7 @@ def _counted(family: Family, state: WindowState | None) -> dict[Axes, Parts]:
 
 
 def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
-    """The instant by which every record of the store that had arrived is counted on all days.
+    """The instant up to which every arrived record of the store is counted on all days.
 
     None if a day has no generation.
     """
@@ -220,6 +220,6 @@ def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
         reading.published[day].through.get(reading.partition) if day in reading.published else None
         for day in days
     ]
-    # A day without a generation has no instant, and the span as a whole has none then.
+    # A day without a generation has no instant, and then the whole span has none.
     known = [instant for instant in instants if instant is not None]
     return min(known) if known and len(known) == len(instants) else None

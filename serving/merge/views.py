@@ -1,4 +1,4 @@
-"""What the serving tables hold, as values, and the protocol of whoever reads them."""
+"""The values that the serving tables hold, and the protocol of their readers."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -19,7 +19,7 @@ AnsweredSpans: TypeAlias = Mapping[tuple[date, int], AnsweredSpan]
 
 
 class ViewRow(NamedTuple):
-    """One row of a view, of the window's totals: parts in the order of the family.
+    """One row of a view with the window's totals; parts are in the order of the family.
 
     `excluded` is () in the speed layer.
     """
@@ -33,7 +33,7 @@ class ViewRow(NamedTuple):
 
 
 class GenerationSpan(NamedTuple):
-    """Days of one generation, and the span of instants whose rows are asked for.
+    """Days of one generation, and the span of instants whose rows are read.
 
     The span is [start, end).
     """
@@ -68,9 +68,9 @@ class Gap(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A till of the asked store of which so many of a day's records are conflicts.
+    """A till of the asked store, and how many of its records of a day are conflicts.
 
-    `accepted`: so many of them somebody lets stand.
+    `accepted` is the number of conflicts that an operator has accepted.
     """
 
     day: date
@@ -93,21 +93,21 @@ class ViewReader(Protocol):
 
     @property
     def receipts(self) -> ReceiptReader:
-        """The receipts that the views' numbers are of."""
+        """The reader of the receipts that the views' numbers are computed from."""
         ...
 
     @property
     def alerts(self) -> AlertReader:
-        """The alerts that the views' numbers called for."""
+        """The reader of the alerts that the views' numbers raised."""
         ...
 
     @property
     def baselines(self) -> BaselineReader:
-        """What is usual, as rules compare with it."""
+        """The reader of the baselines that rules compare with."""
         ...
 
     async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
-        """By UTC day the generation that serves it now, in one linearizable read.
+        """The generation that serves each UTC day now, in one linearizable read.
 
         Days without one are absent.
         """
@@ -122,7 +122,7 @@ class ViewReader(Protocol):
         family: Family,
         days: Sequence[date],
     ) -> dict[date, list[Covering]]:
-        """By UTC day what every generation that ever served it covered, in order of their flips.
+        """What every generation that ever served a UTC day covered, by day, in order of flips.
 
         Days without one are absent.
         """
@@ -133,31 +133,31 @@ class ViewReader(Protocol):
         family: Family,
         days: Sequence[date],
     ) -> dict[date, list[Generation]]:
-        """The same, each generation whole."""
+        """The same generations as in coverings(), each with all of its columns."""
         ...
 
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[ViewRow]:
-        """Rows of the speed layer, in no order."""
+        """The rows of the speed layer, in no order."""
         ...
 
     async def batch_rows(
         self, family: Family, store_id: str, generations: Mapping[date, int]
     ) -> list[ViewRow]:
-        """Rows of one generation a day, in no order."""
+        """The rows of one generation for each day, in no order."""
         ...
 
     async def batch_span(
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
-        """Rows of one generation that begin in the span, in no order."""
+        """The rows of one generation that begin in the span, in no order."""
         ...
 
     async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
-        """For which of the store's windows the generations of a day answer.
+        """The spans of the store's windows that the generations of a day answer for.
 
-        Those that answer for none are absent.
+        Generations that answer for none are absent.
         """
         ...
 
@@ -167,19 +167,19 @@ class ViewReader(Protocol):
         store_id: str,
         days: Sequence[date],
     ) -> list[Finding]:
-        """The store's tills with conflicts that nobody has accepted, by day and till."""
+        """The store's tills with conflicts that are not accepted, by day and till."""
         ...
 
     async def master_until(
         self, family: Family, days: Sequence[date]
     ) -> dict[tuple[date, int], int]:
-        """First offset not yet in the master dataset, by (day of the event, partition)."""
+        """The first offset not yet in the master dataset, by (day of the event, partition)."""
         ...
 
     async def master_current(self, family: Family) -> datetime | None:
-        """When the master ingest last had read everything that was committed.
+        """The instant at which the master ingest last had read everything that was committed.
 
-        None if it never said.
+        None if it never said so.
         """
         ...
 
@@ -188,11 +188,11 @@ class ViewReader(Protocol):
         ...
 
     async def speed_until(self, family: Family) -> dict[int, int]:
-        """First offset that the speed layer has not read, by partition."""
+        """The first offset that the speed layer has not read, by partition."""
         ...
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
-        """Records of all stores that the speed layer has dropped as late after an instant.
+        """How many records of all stores the speed layer has dropped as late after an instant.
 
         None if that is too much to count.
         """
@@ -217,9 +217,9 @@ class ViewReader(Protocol):
         days: Mapping[str, Days],
         most: int,
     ) -> dict[str, list[str]]:
-        """By store the values of the axis that its events of its days name, ascending.
+        """The values of the axis in the events of each store's days, by store, ascending.
 
-        The first `most` of them; a store without any is absent.
+        Only the first `most` of them are read; a store without any is absent.
         """
         ...
 

@@ -1,1 +1,1 @@
-"""Reports: a metric over some days, beside as many days before."""
+"""Reports: a metric over some days, compared with as many days before."""

@@ -1,4 +1,4 @@
-"""A metric over some days of one store beside earlier ones, and what both are worth."""
+"""A metric over some days of one store compared with earlier ones, and the quality of both."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ from tally.families import CURRENCY
 from tally.windows import WINDOW
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
-# The cells of some days, and those of the days before.
+# The answer for some days, and that for the days before.
 Answers = tuple[StoreAnswer, StoreAnswer]
 
 
 @dataclass(frozen=True)
 class StoreSpan:
-    """A store, from the begin of one of its local days to that of another.
+    """A store, and a span from the begin of one of its local days to that of another.
 
-    `like`: the days to compare with, as many; None: those just before.
+    `like` are the days to compare with, as many; None stands for those just before.
     """
 
     store_id: str
@@ -44,12 +44,12 @@ class StoreSpan:
 
     @property
     def tz(self) -> str:
-        """The name of that zone, where it has changed as it is in the end."""
+        """The name of that zone; if it has changed, that at the end of the span."""
         return zone_name(self.zone, self.span.end - WINDOW)
 
     @property
     def before(self) -> Slot:
-        """As many local days, just before, or those that the days are like."""
+        """The days to compare with: as many local days just before, or those of `like`."""
         if self.like is not None:
             return self.like
         first, last = map(self.clock.day, self.span)
@@ -57,16 +57,16 @@ class StoreSpan:
 
     def whole(self) -> list[StoreSlots]:
         """The days as one stretch, and those before as another."""
-        return [self._slots((one,)) for one in (self.span, self.before)]
+        return [self._slots((days,)) for days in (self.span, self.before)]
 
     def cut(self, grain: str) -> list[StoreSlots]:
         """The days as stretches of a grain, and those before.
 
-        Raises BadQuery: the zone has none on quarter hours.
+        Raises BadQuery when the zone has no such stretches on quarter hours.
         """
         return [
-            self._slots(grains.slots(one.start, one.end, grain, self.clock))
-            for one in (self.span, self.before)
+            self._slots(grains.slots(days.start, days.end, grain, self.clock))
+            for days in (self.span, self.before)
         ]
 
     def _slots(self, slots: tuple[Slot, ...]) -> StoreSlots:
@@ -75,7 +75,7 @@ class StoreSpan:
 
 @dataclass(frozen=True)
 class Withheld:
-    """Why there is no number: what one would be made of does not go together."""
+    """Why there is no number: the values that it would be computed from do not go together."""
 
     reason: str
 
@@ -84,10 +84,10 @@ class Withheld:
 class ComparedValue:
     """The value of some days and of as many before, in the metric's unit; None: not known.
 
-    `known` of the days' `windows` quarter hours have an answer; `is_settled`: none of those may
-    change; `complete`: nor may one of the days before, and the sensors were there on both. `watch`:
-    what they saw of the days. `through`: every record that had arrived by then is counted.
-    `suppressed`: why the value is withheld, `suppressed_before` that of the days before.
+    `known` of the days' `windows` quarter hours have an answer. `is_settled` is true if none of
+    those may change, and `complete` if none of the days before may either and the sensors were
+    there on both. `watch` is what they saw of the days. Every record that had arrived by `through`
+    is counted. `suppressed` is why the value is withheld, `suppressed_before` why that before is.
     """
 
     metric: str
@@ -102,24 +102,26 @@ class ComparedValue:
     complete: bool
     through: datetime | None
     watch: Watch = field(default_factory=Watch)
-    # Whether what the series is made of adds up to the value: views and receipts are two tables.
+    # Whether the series adds up to the value, which may fail: views and receipts are two tables.
     is_explained: bool = True
     suppressed: str | None = None
     suppressed_before: str | None = None
 
     @property
     def coverage(self) -> float:
-        """Share of the days' quarter hours that are known, or of the time that its sensors were
-        there where that is less; with 4 decimals."""
-        # Rounded down: what is not whole never looks so.
+        """The share of the days' quarter hours that are known, with 4 decimals.
+
+        It is the share of the time that the sensors were there where that is less.
+        """
+        # Rounded down, so that a share below 1 never looks whole.
         known = floor(10_000 * self.known / self.windows) / 10_000
         share = self.watch.share
         return known if share is None else min(known, share)
 
     @property
     def state(self) -> ComparisonState:
-        """One word for what the value is worth: the first that holds."""
-        # Of these days alone: what may change before them changes the change, and not the value.
+        """The quality of the value in one word: the first state that holds."""
+        # By these days alone: a change on the days before alters the comparison, not the value.
         if self.known == 0:
             return "unknown"
         if self.suppressed is not None or self.watch.is_withheld:
@@ -132,16 +134,16 @@ class ComparedValue:
 
 
 def comparison(metric: Metric, answers: Answers) -> ComparedValue:
-    """The metric's comparison, however finely the days are cut.
+    """The metric's comparison, from days that may be cut by any grain.
 
     Raises BadQuery for money of several currencies.
     """
-    whole, earlier = (cells.joined(metric.families, one.found) for one in answers)
+    whole, earlier = (cells.joined(metric.families, days.found) for days in answers)
     both = zip(answers, (whole, earlier), strict=True)
     (value, suppressed), (previous, suppressed_before) = (
         told_value(metric, answer, cell) for answer, cell in both
     )
-    # Of days that are not whole the rest would be read as a change.
+    # Only whole days are compared: a missing part would look like a change.
     is_comparable = whole.is_whole and earlier.is_whole
     is_seen = whole.watch.is_enough and earlier.watch.is_enough
     return ComparedValue(
@@ -165,22 +167,22 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
 def told_value(
     metric: Metric, answer: StoreAnswer, cell: cells.Cell
 ) -> tuple[MetricValue, str | None]:
-    """The metric's value of one of the answer's stretches; None with a reason: it is withheld."""
+    """The metric's value of one of the answer's stretches; None with a reason if it is withheld."""
     why = None if cell.is_missing else why_not(answer.told, metric, cell.slot)
     return (None if why else cells.values_of(metric, cell)["value"]), why
 
 
 def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
-    """By how much the value is more than the one before, in percent of its size, one decimal.
+    """The change from the previous value, in percent of that value's size, with one decimal.
 
-    Of the numbers as they are and not as they are shown; None without a number before, or of 0.
+    It is computed from unrounded numbers; None if the previous number is not known, or is 0.
 
     >>> change_percent(240_808, 239_134), change_percent(-50, -100)
     (0.7, 50.0)
     """
     if value is None or not previous:
         return None
-    # Not -0.0.
+    # Adding 0.0 turns -0.0 into 0.0.
     return round(100 * (value - previous) / abs(previous), 1) + 0.0
 
 
@@ -191,7 +193,7 @@ def _is_settled(statuses: set[str]) -> bool:
 def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:
     if not metric.is_money:
         return None
-    found = [cell for one in answers for cell in one.found]
+    found = [cell for answer in answers for cell in answer.found]
     seen = cells.values_seen(found, metric.families, CURRENCY)
     refuse_several(seen, metric.entry.id)
     return next(iter(seen), None)

@@ -1,4 +1,4 @@
-"""A report as its contract has it: fields by name, instants as text in the store's zone."""
+"""A report in the form of its contract: fields by name, instants as text in the store's zone."""
 
 from dataclasses import asdict
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from serving.reports.series import DayEntry, HourEntry, PivotEntry
 
 
 def report_answer(report: StoreReport) -> dict[str, Any]:
-    """The fields of the answer, in the order in which they are answered."""
+    """The fields of the answer, in the order of the contract."""
     asked, shape, found = report.asked, report.shape, report.comparison
     return {
         "report": shape.id,
@@ -20,37 +20,37 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         "data_source": shape.data_source,
         "how_to_read": shape.how_to_read,
         "store": asked.store_id,
-        **_told(asked.span, asked.zone),
+        **_span_fields(asked.span, asked.zone),
         "tz": asked.tz,
         "value": found.value,
         **_reason(found.suppressed),
         "unit": found.unit,
         "currency": found.currency,
         "previous": {
-            **_told(asked.before, asked.zone),
+            **_span_fields(asked.before, asked.zone),
             "value": found.previous,
-            **_unexplained(report, "before"),
+            **_unexplained_field(report, "before"),
             **_reason(found.suppressed_before),
         },
         "change_percent": found.change_percent,
         "coverage": found.coverage,
         "complete": found.complete,
         "through": format_instant(found.through, asked.zone) if found.through else None,
-        "series": [_entry(one, asked.zone) for one in report.series],
+        "series": [_entry(entry, asked.zone) for entry in report.series],
         **_beside(report.beside),
-        **_unexplained(report, "now"),
+        **_unexplained_field(report, "now"),
     }
 
 
-def _unexplained(report: StoreReport, name: Literal["now", "before"]) -> dict[str, Any]:
-    """Nothing of a report that is all of one table."""
+def _unexplained_field(report: StoreReport, name: Literal["now", "before"]) -> dict[str, Any]:
+    """The field of the unexplained part; empty for a report that comes from one table."""
     if report.unexplained is None:
         return {}
     return {"unexplained_minor": getattr(report.unexplained, name)}
 
 
 def _beside(found: ValueBeside | None) -> dict[str, Any]:
-    """Nothing of a report that needs none."""
+    """The field of the value beside; empty for a report without one."""
     if found is None:
         return {}
     beside = {name: value for name, value in asdict(found).items() if name != "suppressed"}
@@ -58,15 +58,15 @@ def _beside(found: ValueBeside | None) -> dict[str, Any]:
 
 
 def _reason(suppressed: str | None, name: str = "suppressed") -> dict[str, str]:
-    # Where nothing is withheld nobody needs to know that something could be.
+    # Left out where nothing is withheld: readers then need not know that values can be.
     return {} if suppressed is None else {name: suppressed}
 
 
 def _entry(entry: PivotEntry, zone: ZoneInfo) -> dict[str, Any]:
-    # Each kind has its own fields, and none of another's as null.
+    # Each kind of entry has its own fields, without nulls for those of other kinds.
     match entry:
         case DayEntry():
-            start, end = (format_instant(one, zone) for one in entry.day)
+            start, end = (format_instant(boundary, zone) for boundary in entry.day)
             both = {"value": entry.value, "previous": entry.previous}
             reasons = {
                 **_reason(entry.suppressed),
@@ -106,5 +106,5 @@ def _item(entry: ItemEntry) -> dict[str, Any]:
     }
 
 
-def _told(span: Slot, zone: ZoneInfo) -> dict[str, str]:
+def _span_fields(span: Slot, zone: ZoneInfo) -> dict[str, str]:
     return {"from": format_instant(span.start, zone), "to": format_instant(span.end, zone)}

@@ -1,4 +1,4 @@
-"""A value by article or by category, the largest first, and what of it none of them has."""
+"""A value by article or by category, the largest first, and the part that no entry explains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from serving.query.formulas import MetricValue
 from serving.query.items import RECEIPTS, UNITS, ItemAxis, ItemKey, ItemSums
 from serving.reports.comparison import ComparedValue, refuse_several
 
-# What each entry is beside the days before, and of which it is a share, is asked of the same sums.
+# The sums of the days, and of the days before; the entries' shares and previous values use both.
 Sums = tuple[ItemSums, ItemSums]
 
 
 @dataclass(frozen=True)
 class ItemQuestion:
-    """What the series is of, and how many entries it has before the rest is one."""
+    """The axis of the series, and the number of entries before the rest is joined into one."""
 
     by: ItemAxis = "item"
     top: int = 20
@@ -22,10 +22,11 @@ class ItemQuestion:
 
 @dataclass(frozen=True)
 class ItemEntry:
-    """An article, or a category: `item_id` and `item` are of articles alone.
+    """An article, or a category: only articles have `item_id` and `item`.
 
-    `others`: how many of them the entry sums up, None of one. Their `receipts` are None: one
-    receipt may have several of them. `share` of the value; None where that is not above 0.
+    `others` is the number of articles or categories that the entry sums up, None for a single one.
+    Their `receipts` are None, for one receipt may have several of them. `share` is that of the
+    value; None where the value is not above 0.
     """
 
     by: ItemAxis
@@ -51,14 +52,14 @@ class Unexplained:
 def entries_of(
     asked: ItemQuestion, sums: Sums, found: ComparedValue
 ) -> tuple[tuple[ItemEntry, ...], Unexplained]:
-    """The entries by value descending, then by id, and what they leave.
+    """The entries by value descending, then by id, and what they leave unexplained.
 
-    All of them add up to the value less `now`. Raises BadQuery for money of several currencies.
+    The entries add up to the value less `now`. Raises BadQuery for money of several currencies.
     """
     now, before = sums
     of_value = set() if found.currency is None else {found.currency}
     refuse_several(of_value | now.currencies | before.currencies, found.metric)
-    # Also what was sold on the days before alone: else those would not add up.
+    # Includes keys that were sold only on the days before: else those days would not add up.
     everything = now.parts.keys() | before.parts.keys()
     keys = sorted(everything, key=partial(_place, now))
     top, rest = keys[: asked.top], keys[asked.top :]
@@ -66,8 +67,8 @@ def entries_of(
     if rest:
         entries.append(_others(asked.by, rest, sums, found))
     return tuple(entries), Unexplained(
-        _left(found.value, now.revenue(now.parts)),
-        _left(found.previous, before.revenue(before.parts)),
+        _remainder(found.value, now.revenue(now.parts)),
+        _remainder(found.previous, before.revenue(before.parts)),
     )
 
 
@@ -110,9 +111,9 @@ def _others(by: ItemAxis, keys: Sequence[ItemKey], sums: Sums, found: ComparedVa
 
 
 def _share(value: int, whole: MetricValue) -> float | None:
-    # Of what was taken back altogether a share says nothing.
+    # A share of a value that returns brought to 0 or below says nothing.
     return round(value / whole, 6) if whole is not None and whole > 0 else None
 
 
-def _left(value: MetricValue, explained: int) -> int | None:
+def _remainder(value: MetricValue, explained: int) -> int | None:
     return None if value is None else int(value) - explained

@@ -1,4 +1,4 @@
-"""Which days of the year before a report's days are like, day by day in their order."""
+"""The days of the year before that a report's days are compared with, day by day."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -12,28 +12,28 @@ from tally.calendar.like_for_like import LikeDay, like_for_like
 from tally.errors import BadQuery
 
 _ONE_DAY = timedelta(days=1)
-# Of the stretches that could be asked for instead.
-_MOST_TOLD = 5
+# The most stretches that an error message proposes instead.
+_MOST_SHOWN = 5
 _ELSE = "or with compare=before"
 
 
 def like_span(store: Store, asked: StoreSlots) -> Slot:
     """The span of the days that the asked ones are like, from the begin of one to that of another.
 
-    Raises BadQuery where they are no days in a row in the same order: a sum of them would be the
-    sum of other days too.
+    Raises BadQuery where they are not consecutive days in the same order: a sum over the span would
+    then include other days.
     """
     clock = asked.clock
-    first, end = (clock.day(one) for one in asked.span)
+    first, end = (clock.day(boundary) for boundary in asked.span)
     days = [first + more * _ONE_DAY for more in range((end - first).days)]
     names_of = holidays_of(store)
-    before = [_known(day, like_for_like(day, names_of)) for day in days]
+    before = [_like_day(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
     after = before[-1] + _ONE_DAY
     return Slot(clock.begins(before[0]), clock.begins(after))
 
 
-def _known(day: date, like: LikeDay) -> date:
+def _like_day(day: date, like: LikeDay) -> date:
     if like.day is None:
         raise BadQuery(
             "compare",
@@ -43,20 +43,20 @@ def _known(day: date, like: LikeDay) -> date:
 
 
 def _refuse_scattered(days: Sequence[date], before: Sequence[date]) -> None:
-    # Which day each would be like if it followed the one that the day before it is like.
-    following = [before[0], *(one + _ONE_DAY for one in before)]
+    # The day that each would be like if these days were consecutive.
+    following = [before[0], *(earlier + _ONE_DAY for earlier in before)]
     each = zip(days, before, following, strict=False)
     torn = [day for day, like, due in each if like != due]
     if not torn:
         return
-    # Each stretch between can be compared by itself.
+    # Each stretch between two breaks can be compared on its own.
     bounds = [days[0], *torn, days[-1] + _ONE_DAY]
     spans = [f"from={first}&to={end}" for first, end in pairwise(bounds)]
-    more = len(spans) - _MOST_TOLD
-    # A year has a dozen holidays: the sentence is to end.
+    more = len(spans) - _MOST_SHOWN
+    # Limited, for a year has a dozen holidays.
     left_out = f" and {more} more" if more > 0 else ""
     raise BadQuery(
         "compare",
         "compare: the days that these are like do not follow each other (a holiday, or a year of"
-        f" 53 weeks); ask for each of {', '.join(spans[:_MOST_TOLD])}{left_out}, {_ELSE}",
+        f" 53 weeks); ask for each of {', '.join(spans[:_MOST_SHOWN])}{left_out}, {_ELSE}",
     )

@@ -24,13 +24,13 @@ from serving.reports.series import GRAINS, PivotEntry, series_of
 from tally.errors import BadQuery
 from tally.families import Family
 
-# Families and grain: what answers several reports.
+# Families and grain; reports with the same ones share a read.
 _ReadingKey = tuple[tuple[Family, ...], str]
 
 
 @dataclass(frozen=True)
 class ValueBeside:
-    """What says how much the number is worth, in the unit of its metric; None: not known."""
+    """A second value that qualifies the number, in the unit of its own metric; None: not known."""
 
     metric: str
     name: str
@@ -48,7 +48,7 @@ class StoreReport:
     comparison: ComparedValue
     series: tuple[PivotEntry, ...]
     beside: ValueBeside | None = None
-    # Of a report by article alone.
+    # Set for a report by article only.
     unexplained: Unexplained | None = None
 
 
@@ -61,41 +61,44 @@ class ReportEngine:
     async def report(
         self, shape: ReportShape, asked: StoreSpan, items: ItemQuestion = ItemQuestion()
     ) -> StoreReport:
-        """The report of a shape; `items`: of one by article. Raises BadQuery, ViewsUnreachable."""
+        """The report of a shape; `items` is for those by article.
+
+        Raises BadQuery, ViewsUnreachable.
+        """
         return await self._report(shape, asked, {}, items)
 
     async def reports(
         self, shapes: Sequence[ReportShape], asked: StoreSpan
     ) -> list[StoreReport | Withheld]:
-        """Each of the shapes, or why it is withheld, in their order. Raises ViewsUnreachable."""
+        """A report for each shape, or why it is withheld, in order. Raises ViewsUnreachable."""
         answered: dict[_ReadingKey, Answers] = {}
         found: list[StoreReport | Withheld] = []
         for shape in shapes:
             try:
                 found.append(await self._report(shape, asked, answered))
             except BadQuery as error:
-                found.append(_withheld(error))
+                found.append(_as_withheld(error))
         return found
 
     async def comparisons(
         self, metrics: Sequence[str], asked: Sequence[StoreSpan]
     ) -> list[list[ComparedValue | Withheld]]:
-        """Of each store every metric over its days, without a series: days are read as one stretch.
+        """The comparison of each metric for each store; its days are read as one stretch.
 
         Raises ViewsUnreachable.
         """
-        by_families = {metric_of(one).families: metric_of(one) for one in metrics}
+        by_families = {metric_of(name).families: metric_of(name) for name in metrics}
         answered = {
             families: await self._read_whole(metric, asked)
             for families, metric in by_families.items()
         }
         return [
-            [_comparison(metric_of(one), answered, place) for one in metrics]
+            [_comparison(metric_of(name), answered, place) for name in metrics]
             for place in range(len(asked))
         ]
 
     async def _read_whole(self, metric: Metric, asked: Sequence[StoreSpan]) -> list[Answers]:
-        stretches = [one for span in asked for one in span.whole()]
+        stretches = [stretch for span in asked for stretch in span.whole()]
         found = await self._answers.read(Query(metric, stretches, (), None))
         return list(zip(found[::2], found[1::2], strict=True))
 
@@ -108,16 +111,16 @@ class ReportEngine:
     ) -> StoreReport:
         metric = metric_of(shape.metric)
         reading = (metric.families, GRAINS[shape.pivot])
-        # Cells are those of the families, whatever metric is made of them: read once.
+        # Read once: cells are those of the families, for any metric that is computed from them.
         if reading not in answered:
-            # A calendar of many days takes its time.
+            # In a thread, for a calendar of many days takes long to cut.
             slots = await ANSWERS.run(asked.cut, reading[1])
             now, before = await self._answers.read(Query(metric, slots, (), None))
             answered[reading] = (now, before)
-        size = sum(len(one.found) for one in answered[reading])
+        size = sum(len(answer.found) for answer in answered[reading])
         if shape.pivot != "item":
-            return await computed(size, _made, shape, asked, answered[reading])
-        # First what may refuse the question: receipts are much more to read.
+            return await computed(size, _build_report, shape, asked, answered[reading])
+        # The comparison may refuse the question, so it precedes the much larger read of receipts.
         compared = await computed(size, comparison, metric, answered[reading])
         return await self._by_item(shape, asked, compared, items)
 
@@ -129,15 +132,15 @@ class ReportEngine:
         size = len(now.parts) + len(before.parts)
         entries, unexplained = await computed(size, entries_of, items, (now, before), compared)
         is_explained = unexplained.now == 0
-        told = replace(
+        checked = replace(
             compared,
             complete=compared.complete and is_explained and unexplained.before == 0,
             is_explained=is_explained,
         )
-        return StoreReport(shape, asked, told, entries, unexplained=unexplained)
+        return StoreReport(shape, asked, checked, entries, unexplained=unexplained)
 
 
-def _made(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport:
+def _build_report(shape: ReportShape, asked: StoreSpan, answers: Answers) -> StoreReport:
     metric = metric_of(shape.metric)
     return StoreReport(
         shape,
@@ -161,9 +164,9 @@ def _comparison(
     try:
         return comparison(metric, answered[metric.families][place])
     except BadQuery as error:
-        return _withheld(error)
+        return _as_withheld(error)
 
 
-def _withheld(error: BadQuery) -> Withheld:
-    # The parameter is named to who wrote an address; here nobody has.
+def _as_withheld(error: BadQuery) -> Withheld:
+    # The prefix names a parameter of the URL, and here the question did not come from one.
     return Withheld(error.message.removeprefix(f"{error.field}: "))

@@ -1,6 +1,6 @@
-"""The series of a report: its metric by day, by hour of the week, or by how long visits lasted.
+"""The series of a report: its metric by day, by hour of the week, or by the length of visits.
 
-What was sold by article is in serving/reports/items.py: no view holds it.
+Sales by article are in serving/reports/items.py, for no view holds them.
 """
 
 from collections import defaultdict
@@ -26,18 +26,18 @@ GRAINS: dict[Pivot, str] = {
     "stay_time": "1d",
     "item": "1d",
 }
-# Upper ends of the bins of stay times in minutes, exclusive; the last has none. Each is the lower
-# end of a bucket of the histogram, or visits of one bucket would lie in two bins.
+# Upper ends of the bins of stay times in minutes, exclusive; the last bin has none. Each is the
+# lower end of a bucket of the histogram, or visits of one bucket would lie in two bins.
 STAY_BINS = (5, 10, 15, 20, 30, 40, 60, 80, 120, 240)
 assert all(Histogram.bucket(end) == end for end in STAY_BINS)
 
 
 @dataclass(frozen=True)
 class DayEntry:
-    """A local day beside the one as many days before; None: not known.
+    """A local day beside the corresponding one before; a value of None is not known.
 
-    `complete`: each quarter hour of the day is known; else the value is that of those which are.
-    `suppressed`: why the value is withheld, `previous_suppressed` why that before.
+    `complete` is true if each quarter hour of the day is known; else the value is that of the known
+    ones. `suppressed` is why the value is withheld, `previous_suppressed` why the earlier one is.
     """
 
     day: Slot
@@ -50,7 +50,7 @@ class DayEntry:
 
 @dataclass(frozen=True)
 class HourEntry:
-    """An hour of the week, Monday is 1; `complete`: each such hour of the days is known."""
+    """An hour of the week, Monday is 1; it is `complete` if each such hour of the days is known."""
 
     weekday: int
     hour: int
@@ -61,7 +61,7 @@ class HourEntry:
 
 @dataclass(frozen=True)
 class StayEntry:
-    """How many visits lasted from so many minutes to less than so many; None: no upper end."""
+    """The number of visits that lasted [from_minutes, to_minutes); None means no upper end."""
 
     from_minutes: int
     to_minutes: int | None
@@ -84,8 +84,8 @@ def series_of(
 
 
 def _by_day(metric: Metric, answers: Answers) -> tuple[PivotEntry, ...]:
-    now, before = (one.found for one in answers)
-    # Of two spans of as many local days; a zone that has left out a day has one less.
+    now, before = (answer.found for answer in answers)
+    # Both spans have as many local days, except that a zone may have skipped a day in one of them.
     pairs = zip_longest(now, before[: len(now)])
     return tuple(_day(metric, answers, cell, earlier) for cell, earlier in pairs)
 
@@ -101,27 +101,29 @@ def _day(
 
 
 def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tuple[PivotEntry, ...]:
-    """A value for each hour of the week, Monday's midnight first: of what adds up the mean of the
-    hours that are known whole, for a month has some weekdays more often; of a ratio that of their
-    sums."""
+    """A value for each hour of the week, Monday's midnight first.
+
+    A metric that adds up has the mean of the hours that are known whole, for a month has some
+    weekdays more often than others; a ratio has that of their sums.
+    """
     hours: dict[tuple[int, int], list[cells.Cell]] = defaultdict(list)
     for cell in answer.found:
         local = cell.slot.start.astimezone(zone)
         hours[local.weekday(), local.hour].append(cell)
     found = sorted(hours.items())
-    return tuple(_hour(metric, answer, place, some) for place, some in found)
+    return tuple(_hour(metric, answer, place, same_hours) for place, same_hours in found)
 
 
 def _hour(
-    metric: Metric, answer: StoreAnswer, place: tuple[int, int], some: list[cells.Cell]
+    metric: Metric, answer: StoreAnswer, place: tuple[int, int], same_hours: list[cells.Cell]
 ) -> HourEntry:
-    whole = [cell for cell in some if cell.is_whole]
-    # Of the others alone the mean would be that of the busy ones.
+    whole = [cell for cell in same_hours if cell.is_whole]
+    # Any withheld hour withholds the value: a mean of the others would be that of the busy ones.
     reasons = (told_value(metric, answer, cell)[1] for cell in whole)
     suppressed = next((why for why in reasons if why is not None), None)
     value = None if suppressed else _mean(metric, whole)
     weekday, hour = place
-    complete = len(whole) == len(some) and all(cell.watch.is_enough for cell in whole)
+    complete = len(whole) == len(same_hours) and all(cell.watch.is_enough for cell in whole)
     return HourEntry(weekday + 1, hour, value, complete, suppressed)
 
 
@@ -129,20 +131,20 @@ def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
     if not whole:
         return None
     value = cells.values_of(metric, cells.joined(metric.families, whole))["value"]
-    # Sums over sums are a mean already.
+    # A ratio of sums is a mean already.
     if value is None or metric.denominator is not None:
         return value
     return round(value / len(whole), 6)
 
 
 def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]:
-    """How many visits lasted how many minutes, by STAY_BINS."""
+    """The number of visits by their length in minutes, by STAY_BINS."""
     whole = cells.joined(metric.families, answer.found)
-    # Day by day, for whoever has all bins of seven days and of six has those of one.
-    each = ((cell.slot, _in_bins(metric, cell)) for cell in answer.found)
+    # Checked day by day: the bins of seven days less those of six would reveal those of one day.
+    each = ((cell.slot, _count_by_bin(metric, cell)) for cell in answer.found)
     suppressed = None if whole.is_missing else why_not_bins(answer.told, metric, each)
     is_told = not (whole.is_missing or suppressed or whole.watch.is_withheld)
-    counts = _in_bins(metric, whole) if is_told else None
+    counts = _count_by_bin(metric, whole) if is_told else None
     ends = (*STAY_BINS, None)
     values: Sequence[int | None] = counts or [None] * len(ends)
     return tuple(
@@ -151,7 +153,7 @@ def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]
     )
 
 
-def _in_bins(metric: Metric, cell: cells.Cell) -> list[int]:
+def _count_by_bin(metric: Metric, cell: cells.Cell) -> list[int]:
     (family,) = metric.families
     by_axes = cell.parts.get(family.name, {})
     joined = family.across([*by_axes.values()])
