@@ -1,1 +1,1 @@
-"""The merge at read: what each layer holds of a store's windows, and what is served from it."""
+"""The merge at read: reads a store's windows from each layer, and decides which rows to serve."""

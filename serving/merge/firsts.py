@@ -1,4 +1,4 @@
-"""Which generation was the first to cover a window, as pure functions.
+"""Pure functions to find the first generation that covered a window.
 
 A changed number is compared with the number of that generation.
 """

@@ -22,7 +22,7 @@ NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
 
 
 class Served(NamedTuple):
-    """By day the generation that serves a store, and the older ones that first covered windows."""
+    """The generation that serves a store, and the older ones that first covered windows, by day."""
 
     published: Mapping[date, Generation]
     firsts: Mapping[date, Sequence[First]]
@@ -30,7 +30,7 @@ class Served(NamedTuple):
 
 @dataclass(frozen=True)
 class Pointers:
-    """Which generation answers for each day of a family, and how far the master reaches.
+    """The generation that answers for each day of a family, and the progress of the master.
 
     `firsts` are the older generations that first covered windows of the day; `master_until` is by
     (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a
@@ -49,7 +49,7 @@ class Pointers:
     near: Mapping[date, Generation] = field(default_factory=dict)
 
     def of_store(self, days: Sequence[date], answered: AnsweredSpans | None) -> Served:
-        """What serves a store on the days, where its generations answer for these spans.
+        """The generations that serve a store on the days, where they answer for these spans.
 
         The spans are None for a family whose generations answer for all windows that they cover.
         """
@@ -152,7 +152,7 @@ async def read_pointers_as_of(
 
 
 async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -> FamilyReading:
-    """What both layers hold of one store.
+    """The rows of both layers for one store.
 
     The pointers were read before, so the rows that they name all exist.
 

@@ -122,7 +122,7 @@ class ViewReader(Protocol):
         family: Family,
         days: Sequence[date],
     ) -> dict[date, list[Covering]]:
-        """What every generation that ever served a UTC day covered, by day, in order of flips.
+        """The coverage of every generation that ever served a UTC day, by day, in order of flips.
 
         Days without one are absent.
         """
@@ -192,7 +192,7 @@ class ViewReader(Protocol):
         ...
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
-        """How many records of all stores the speed layer has dropped as late after an instant.
+        """The number of records, of all stores, that the speed layer dropped as late since `since`.
 
         None if that is too much to count.
         """

@@ -261,7 +261,7 @@ class QueryEngine:
     async def _speed(
         self, pointers: Sequence[Pointers], as_of: datetime | None
     ) -> SpeedReach | None:
-        """How far the speed layer has read; None in a question about the past."""
+        """The progress of the speed layer; None in a question about the past."""
         return None if as_of is not None else await speed_reach(self._views, pointers)
 
     def _currency(self, query: Query, stores: Sequence[StoreAnswer]) -> str | None:

@@ -55,7 +55,7 @@ class DayCutter:
     clock: DayClock
 
     def told_day(self, day: Slot, windows: ServedByStart) -> ToldDay:
-        """What an answer may show of a day, by all of its windows."""
+        """The parts of a day that an answer may show, by all of its windows."""
         quarters = grains.slots(*day, "15m", self.clock)
         own = [windows[quarter.start] for quarter in quarters]
         # The difference between two answers during the day would reveal who came in between.

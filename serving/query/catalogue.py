@@ -66,7 +66,7 @@ class Metric:
 
 
 def of_one_family() -> dict[str, Metric]:
-    """By family name some metric of that family alone, which is used to read its windows."""
+    """Some metric for each family, by family name, that reads the windows of that family alone."""
     found: dict[str, Metric] = {}
     for candidate in _metrics().values():
         # The last one wins; any would do, for their windows are the same.

@@ -59,8 +59,8 @@ class Watched(NamedTuple):
         return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
 
 
-# What each sensor saw of a window; NOBODY_WATCHES is for stores without sensors, and is empty for
-# each window.
+# The expected and observed seconds of each sensor in a window; NOBODY_WATCHES is for stores without
+# sensors, and is empty for each window.
 SeenWindow: TypeAlias = Sequence[tuple[SensorName, Watched]]
 NOBODY_WATCHES: Iterable[SeenWindow] = repeat(())
 
@@ -85,7 +85,7 @@ class CoverageRule:
 
 @dataclass
 class Watch:
-    """What the sensors of one stretch saw of it, by sensor."""
+    """The expected and observed seconds of one stretch, by sensor."""
 
     rule: CoverageRule = CoverageRule()
     sensors: dict[SensorName, Watched] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class Roster:
     def seen(
         self, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
     ) -> Iterator[tuple[SensorName, Watched]]:
-        """What each sensor saw of a window that has these values."""
+        """The expected and observed seconds of each sensor in a window that has these values."""
         seconds = _seconds_by_key(family, values)
         for sensor in self.by_family.get(family.name, ()):
             if sensor.is_there(window.day):

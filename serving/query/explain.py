@@ -146,7 +146,7 @@ def _because(reading: FamilyReading, start: datetime) -> str:
 def reasons(
     reading: FamilyReading, behind_since: datetime | None, start: datetime, gaps: Sequence[Gap]
 ) -> list[str]:
-    """What keeps the window from being final, a sentence each; empty if it is final."""
+    """The reasons that keep the window from being final, a sentence each; empty if it is final."""
     published = reading.published.get(start.date())
     found = []
     if published is None or not published.covers(start):

@@ -111,7 +111,7 @@ class Percentile(Formula):
 
     @property
     def stated_error(self) -> str | None:
-        """By how much the true size may be larger at most, and below which size it is exact."""
+        """The most by which the true size may be larger, and the size below which it is exact."""
         percent = f"{100 * BUCKET_ERROR:.2f} %"
         return f"the true one is at most {percent} larger; exact below {EXACT_SIZES}"
 

@@ -215,7 +215,7 @@ class ItemReader:
 def counted_ones(
     receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]
 ) -> Iterator[tuple[StoredReceipt, ReceiptHead]]:
-    """Those of the receipts that count, each with its head."""
+    """The receipts that count, each with its head."""
     for receipt in receipts:
         head = counting.get(receipt.event_id)
         # Skips another copy of the receipt, and one that arrived after the heads were read.

@@ -1,4 +1,4 @@
-"""Which stores exist: those with rows, and those of the stores file."""
+"""The stores that exist: those with rows, and those of the stores file."""
 
 import re
 from datetime import date

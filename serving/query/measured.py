@@ -1,4 +1,4 @@
-"""Whether a family was ever measured at a store; without that there is no number and no zero."""
+"""Finds whether a family was ever measured at a store; else there is no number and no zero."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from serving.query.stores import Store
 async def read_measured(
     views: ViewReader, store: Store, pointers: Pointers, wanted: StoreDays
 ) -> FamilyReading:
-    """What both layers hold of a store, and whether it ever had a sensor of the family.
+    """The rows of both layers for a store, and whether it ever had a sensor of the family.
 
     Raises ViewsUnreachable.
     """

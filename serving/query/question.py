@@ -79,7 +79,7 @@ class StoreSlots:
         return grains.Slot(self.read_from(), self.slots[-1].end)
 
     def read_from(self, place: int = 0) -> datetime:
-        """Where the read for the stretch of this number, and those after it, has to begin, UTC.
+        """The instant (UTC) where the read for the stretch at `place`, and later ones, begins.
 
         That is the reset before the end of the stretch for a level, and the last count for a stock.
         """

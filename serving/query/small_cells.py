@@ -39,7 +39,7 @@ class SmallCells:
         return StoreSlots(store.store_id, clock, days)
 
     def told(self, read: StoreSlots, readings: Sequence[FamilyReading]) -> ToldFamilies:
-        """What an answer may show of the days that were read, by family name."""
+        """The parts of the read days that an answer may show, by family name."""
         covered = [reading for reading in readings if self.covers(reading.family)]
         return {reading.family.name: self._family(read, reading) for reading in covered}
 

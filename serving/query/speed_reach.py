@@ -1,4 +1,4 @@
-"""How far the speed layer has read, beside the generations of an answer."""
+"""The progress of the speed layer, reported beside the generations of an answer."""
 
 import asyncio
 from collections.abc import Sequence

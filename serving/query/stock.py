@@ -34,7 +34,7 @@ _Taken = dict[_Article, Value]
 
 @dataclass
 class SoldMoves:
-    """What the receipts of a stretch took from the articles, by window start (UTC).
+    """The units that the receipts of a stretch took from articles, by window start (UTC).
 
     `units` are those of the lines of all articles, in thousandths; `seen` are the identities of all
     receipts.
@@ -73,7 +73,7 @@ class SoldMoves:
                 brought.append(Level.moved(-units))
 
     def of(self, start: datetime) -> _Taken:
-        """What was taken in the window, by article, as values of a level."""
+        """The moves by sales in the window, by article, as values of a level."""
         moves = self.moves.get(start, {})
         return {article: _LEVEL.of(*changes) for article, changes in moves.items()}
 

@@ -92,7 +92,7 @@ class StockReader:
         return [replace(store, counted=found[store.store_id]) for store in stores]
 
     async def sold(self, asked: StoreSlots, readings: Sequence[FamilyReading]) -> SoldMoves | None:
-        """What was sold in the span of the store; None unless the question is for its stock.
+        """The sales in the span of the store; None unless the question is for its stock.
 
         Raises ViewsUnreachable; BadQuery for more receipts than one question may read.
         """

@@ -1,4 +1,4 @@
-"""Which stretches of a store an answer may show, for families whose rows are people's devices.
+"""The stretches of a store that an answer may show, for families of people's devices.
 
 The result depends on the data alone, and not on the question: docs/adr/018-small-cells.md.
 """
@@ -22,9 +22,9 @@ from tally.small_cells import CENSUSES, is_small
 
 @dataclass(frozen=True)
 class ToldFamily:
-    """What an answer may show of one family: by table each local day, ascending without a gap.
+    """The parts of one family that an answer may show: by table each local day, without a gap.
 
-    `seen` are the axes of the rows of all those days.
+    The days ascend; `seen` are the axes of the rows of all of them.
     """
 
     tables: Mapping[str, Sequence[ToldDay]]

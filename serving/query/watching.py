@@ -61,7 +61,7 @@ class Watching(NamedTuple):
         starts: Sequence[datetime],
         windows: Sequence[FamilyWindows],
     ) -> Iterable[SeenWindow]:
-        """What each sensor of the families saw of each window; `starts` (UTC) are theirs."""
+        """The seconds that each sensor of the families saw of the windows of these starts (UTC)."""
         # Most questions are of sales, which no sensor records.
         if not self.roster.by_family:
             return NOBODY_WATCHES
