@@ -62,8 +62,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
                 "axisLabel": {"color": QUIET},
                 "splitLine": {"lineStyle": {"color": LINE}},
             },
-            # The grey bands have an axis of their own, because they are not revenue.
-            {"type": "value", "show": False, "min": 0, "max": 1},
+            {"type": "value", "show": False, "min": 0, "max": 1},  # the grey bands are not revenue
         ],
         "series": [
             _bars("batch", BATCH, batch),

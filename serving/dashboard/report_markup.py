@@ -36,9 +36,9 @@ def _withheld_mark(reason: str) -> str:
 
 
 def state_chip(state: FigureWord) -> str:
-    """A state by sign, word and colour."""
+    """A state as markup: a chip with sign, word and colour."""
     sign, word = STATES[state]
-    # The sign repeats the word, for eyes alone: a reader of screens would spell it out.
+    # The sign only repeats the word and is hidden from screen readers, which would spell it out.
     return f"<span class='t-chip t-{state}'><span aria-hidden='true'>{sign}</span> {word}</span>"
 
 
