@@ -45,8 +45,8 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
         shape = _shape(report_id)
         await pages.stores.check([query.store])
         items = _items(query, shape)
-        asked = await ANSWERS.run(_span, query, pages)
-        return _json(report_answer(await engine.report(shape, asked, items)))
+        span = await ANSWERS.run(_span, query, pages)
+        return _json(report_answer(await engine.report(shape, span, items)))
 
 
 def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
@@ -56,12 +56,12 @@ def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
     like = None
     if query.compare != "before":
         like = like_span(pages.registry.store(query.store), store_slots)
-    asked = StoreSpan(query.store, store_slots.clock, span, like)
-    if asked.before.start >= asked.before.end:
+    store_span = StoreSpan(query.store, store_slots.clock, span, like)
+    if store_span.before.start >= store_span.before.end:
         raise BadQuery(
             "from", "from: the zone has left out the day before; ask from one day earlier on"
         )
-    return asked
+    return store_span
 
 
 def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:

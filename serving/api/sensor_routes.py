@@ -36,25 +36,25 @@ def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         await pages.stores.check([store])
         question = query.question(store)
-        asked = await ANSWERS.run(stretches, question, store, pages.registry)
+        store_slots = await ANSWERS.run(stretches, question, store, pages.registry)
         body = {
             "store": store,
-            "from": format_instant(asked.slots[0].start, asked.zone),
-            "to": format_instant(asked.slots[-1].end, asked.zone),
-            "tz": asked.tz,
+            "from": format_instant(store_slots.slots[0].start, store_slots.zone),
+            "to": format_instant(store_slots.slots[-1].end, store_slots.zone),
+            "tz": store_slots.tz,
             "grain": query.grain,
             "threshold": pages.answerer.coverage.threshold,
-            "sensors": await _sensors(asked, pages),
+            "sensors": await _sensors(store_slots, pages),
         }
         return Response(msgspec.json.encode(body), media_type="application/json")
 
 
-async def _sensors(asked: StoreSlots, pages: Pages) -> list[Shown]:
+async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[Shown]:
     # Any metric of a family reads the windows of that family.
     metrics = catalogue.of_one_family()
     families = [metric.families[0] for metric in metrics.values()]
-    roster = pages.answerer.roster(pages.registry.store(asked.store_id), families)
-    rows = len(asked.slots) * sum(map(len, roster.by_family.values()))
+    roster = pages.answerer.roster(pages.registry.store(store_slots.store_id), families)
+    rows = len(store_slots.slots) * sum(map(len, roster.by_family.values()))
     if rows > MOST_ENTRIES:
         raise BadQuery(
             "grain",
@@ -63,11 +63,11 @@ async def _sensors(asked: StoreSlots, pages: Pages) -> list[Shown]:
         )
     sensors: list[Shown] = []
     for family, listed in sorted(roster.by_family.items()):
-        question = MetricQuery(metrics[family], [asked], (), None)
+        question = MetricQuery(metrics[family], [store_slots], (), None)
         (answer,) = await pages.answerer.read(question)
         # A sensor that was removed and listed again counts as one.
         for name in sorted({sensor.name for sensor in listed}):
-            sensors.append(_sensor(name, answer.found, asked.zone))
+            sensors.append(_sensor(name, answer.found, store_slots.zone))
     return sensors
 
 

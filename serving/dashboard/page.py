@@ -130,9 +130,9 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
     async def inbox_page(store: str = "", days: str = "", until: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            asked = PageQuestion(store, days, until)
-            if stores and (not store or _choose_store(stores, asked) is not None):
-                await show_inbox(source, feed, stores, _alert_period(asked), store)
+            question = PageQuestion(store, days, until)
+            if stores and (not store or _choose_store(stores, question) is not None):
+                await show_inbox(source, feed, stores, _alert_period(question), store)
 
     @ui.page("/alerts/{alert_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def alert_page(alert_id: str) -> None:
@@ -147,9 +147,9 @@ def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
     async def refused_page(store: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            asked = PageQuestion(store, "", "")
-            if stores and (not store or _choose_store(stores, asked) is not None):
-                await show_refused(refused, stores, _alert_period(asked), store)
+            question = PageQuestion(store, "", "")
+            if stores and (not store or _choose_store(stores, question) is not None):
+                await show_refused(refused, stores, _alert_period(question), store)
 
 
 def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
@@ -158,8 +158,8 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             if stores:
-                asked = PageQuestion("", "", "")
-                await show_rules(rules, stores[0], _period(stores[0], asked))
+                question = PageQuestion("", "", "")
+                await show_rules(rules, stores[0], _period(stores[0], question))
 
     @ui.page("/rules/{rule_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def rule_page(
@@ -171,18 +171,18 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             # A week, because the chart cannot show more quarter hours apart.
-            asked = PageQuestion(store, days or "7", until)
-            chosen = _choose_store(stores, asked)
+            question = PageQuestion(store, days or "7", until)
+            chosen = _choose_store(stores, question)
             if chosen is not None:
-                await show_rule(rules, rule_id, stores, chosen, _period(chosen, asked))
+                await show_rule(rules, rule_id, stores, chosen, _period(chosen, question))
 
 
 def _add_editors(source: FigureSource, place: EditorPlace) -> None:
-    async def edited(rule_id: str | None, asked: PageQuestion) -> None:
+    async def edited(rule_id: str | None, question: PageQuestion) -> None:
         stores = await _stores(source)
-        chosen = _choose_store(stores, asked)
+        chosen = _choose_store(stores, question)
         if chosen is not None:
-            await show_editor(place, rule_id, stores, chosen, _period(chosen, asked))
+            await show_editor(place, rule_id, stores, chosen, _period(chosen, question))
 
     @ui.page(
         "/rules/{rule_id}/edit", title="Tally", language="en-US", response_timeout=MOST_SECONDS
@@ -202,24 +202,24 @@ def _add_editors(source: FigureSource, place: EditorPlace) -> None:
             await edited(None, PageQuestion("", "7", ""))
 
 
-def _alert_period(asked: PageQuestion) -> Period:
+def _alert_period(question: PageQuestion) -> Period:
     # Alerts are raised now, even if the newest event is years old.
-    return period_of(asked.until, asked.days, datetime.now(UTC).date())
+    return period_of(question.until, question.days, datetime.now(UTC).date())
 
 
-async def _store_page(source: FigureSource, asked: PageQuestion) -> None:
+async def _store_page(source: FigureSource, question: PageQuestion) -> None:
     stores = await _stores(source)
-    chosen = _choose_store(stores, asked)
+    chosen = _choose_store(stores, question)
     if chosen is not None:
-        await show_store(source, stores, chosen, _period(chosen, asked))
+        await show_store(source, stores, chosen, _period(chosen, question))
 
 
-async def _report_page(source: FigureSource, report_id: str, asked: PageQuestion) -> None:
+async def _report_page(source: FigureSource, report_id: str, question: PageQuestion) -> None:
     stores = await _stores(source)
-    chosen = _choose_store(stores, asked)
+    chosen = _choose_store(stores, question)
     if chosen is None:
         return
-    shape, period = loader.reports().get(report_id), _period(chosen, asked)
+    shape, period = loader.reports().get(report_id), _period(chosen, question)
     if shape is not None:
         await show_report(source, shape, stores, chosen, period)
         return
@@ -229,10 +229,10 @@ async def _report_page(source: FigureSource, report_id: str, asked: PageQuestion
         html(report_links(chosen.store.store_id, period))
 
 
-async def _overview_page(source: FigureSource, asked: PageQuestion, number: str) -> None:
+async def _overview_page(source: FigureSource, question: PageQuestion, number: str) -> None:
     stores = await _stores(source)
     if stores:
-        period = period_of(asked.until, asked.days, newest_day(stores))
+        period = period_of(question.until, question.days, newest_day(stores))
         await show_overview(source, stores, period, number)
 
 
@@ -256,16 +256,16 @@ async def _stores(source: FigureSource) -> list[StoreChoice]:
     return stores
 
 
-def _choose_store(stores: list[StoreChoice], asked: PageQuestion) -> StoreChoice | None:
+def _choose_store(stores: list[StoreChoice], question: PageQuestion) -> StoreChoice | None:
     """The store named in the address, or the first; None for an unknown one, as the page says."""
-    if not stores or not asked.store:
+    if not stores or not question.store:
         return stores[0] if stores else None
-    chosen = next((choice for choice in stores if choice.store.store_id == asked.store), None)
+    chosen = next((choice for choice in stores if choice.store.store_id == question.store), None)
     if chosen is None:
-        _not_found(stores, stores[0], _period(stores[0], asked))
+        _not_found(stores, stores[0], _period(stores[0], question))
         with ui.element("main"):
             say(
-                f"There is no store {asked.store[:64]}",
+                f"There is no store {question.store[:64]}",
                 "No event of it has arrived yet. Choose another one above.",
             )
     return chosen
@@ -277,5 +277,5 @@ def _not_found(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -
     show_frame(Frame("report", "Not found", period, store_address, chosen, stores))
 
 
-def _period(chosen: StoreChoice, asked: PageQuestion) -> Period:
-    return period_of(asked.until, asked.days, chosen.last_day)
+def _period(chosen: StoreChoice, question: PageQuestion) -> Period:
+    return period_of(question.until, question.days, chosen.last_day)

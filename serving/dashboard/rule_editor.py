@@ -213,7 +213,7 @@ class RuleEditor:
             self._is_busy = False
 
     async def _begin_action(self) -> RuleDraft | None:
-        """Start an action and return the draft; None if another one runs or there is no rule."""
+        """Start an action and return the draft; None if one runs or the rules cannot be read."""
         if self._is_busy:
             return None
         self._is_busy = True

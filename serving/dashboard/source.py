@@ -98,9 +98,9 @@ class FigureSource:
 
     async def inside(self, store: Store, period: Period) -> PersonsInside:
         """Persons inside on the last day of the period. Raises ViewsUnreachable."""
-        asked = [quarter_hours(store, period.last)]
+        quarters = [quarter_hours(store, period.last)]
         [answer] = await self._answerer.read(
-            Query(catalogue.metric(METRIC), asked, (), None),
+            Query(catalogue.metric(METRIC), quarters, (), None),
         )
         return persons_inside(store, period.last, answer.found)
 
@@ -124,10 +124,10 @@ class FigureSource:
         return found
 
     async def _stretch(self, store: Store, period: Period) -> Stretch:
-        asked = period.quarter_hours(store)
+        quarters = period.quarter_hours(store)
         # Every metric of the page is computed from the parts of this metric's family.
         [answer] = await self._answerer.read(
-            Query(catalogue.metric("revenue"), [asked], (), None),
+            Query(catalogue.metric("revenue"), [quarters], (), None),
         )
         return Stretch(period.days, answer.found, answer.through)
 
