@@ -1,1 +1,1 @@
-"""Serving: what the views answer, over HTTP and on a page."""
+"""Serving layer: answers from the batch and speed views, over HTTP and on the dashboard."""

@@ -14,27 +14,31 @@ from serving.merge.cassandra_views import CassandraViews
 from serving.query import catalogue
 from tally.settings import Settings
 
-# A long question of many stores is still being answered when a message would have been taken or
-# refused long ago.
+# A long query over many stores takes far longer to answer than an ingest request takes to be
+# accepted or refused, so this limit is higher.
 _REQUEST_SECONDS = 120.0
 
 
 def main() -> int:
-    """Exit code: 0 after SIGTERM or SIGINT, 1 for a taken address, 78 for wrong settings."""
+    """Run the API and return its exit code.
+
+    0 after SIGTERM or SIGINT, 1 if the address is in use, 78 for wrong settings.
+    """
     return run_job("api", run)
 
 
 def run() -> None:
     """Serve until stopped. Raises BadSettings, StackError, BadSource."""
     settings = Settings.load()
-    # Read here, once: a descriptor that is wrong ends the process, and not each answer.
+    # The catalogue is read once, here: a wrong descriptor stops the process at startup instead of
+    # failing every answer.
     catalogue.entries()
     views, feed, watch = CassandraViews(settings), TopicFeed(settings), AlertWatch(settings)
     try:
-        # One for both: what it has read of the topics is kept once.
+        # The API and the pages share one desk, so the topics it has read are held in memory once.
         desk = SimulationDesk.of(settings, views)
         app = create_app(settings, views, feed, desk, AlertBrokers(watch))
-        # After the routes of the API: the page takes every path that is left.
+        # The pages are mounted after the API routes because they take every remaining path.
         page.mount(app, settings, views, page.LiveSources(feed, desk, watch=watch))
         serve(
             app,

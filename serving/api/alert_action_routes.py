@@ -1,4 +1,4 @@
-"""The routes by which people act on an alert: acknowledge, snooze, resolve."""
+"""The routes for actions on an alert: acknowledge, snooze, resolve."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ _PathId = Annotated[str, Path(description="`alert_id` of its messages")]
 
 
 def add_alert_action_routes(app: FastAPI, actions: AlertActions) -> None:
-    """One address for each action; an answer means that its record is stored."""
+    """Add one route for each action; a successful answer means that the record is stored."""
 
     @app.post(
         "/v1/alerts/{alert_id}/ack",

@@ -1,4 +1,4 @@
-"""The shapes of what is answered about alerts, as OpenAPI publishes them."""
+"""The shapes of the answers about alerts, as OpenAPI publishes them."""
 
 from typing import Annotated, Literal
 
@@ -22,7 +22,7 @@ class AlertList(Shape):
     next: Next
 
 
-# The messages are the records of the topic: a subscriber knows their fields already.
+# The messages are the records of the topic, so a subscriber already knows their fields.
 class AlertAnswer(Shape):
     """One alert with its whole life."""
 

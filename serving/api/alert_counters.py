@@ -1,4 +1,4 @@
-"""The part of /metrics that is about alerts."""
+"""The counters that /metrics exposes: requests, alerts, and rules that cannot be judged."""
 
 import asyncio
 import time
@@ -15,9 +15,9 @@ from serving.api.telemetry import RequestCounts
 from serving.query.known_stores import KnownStores
 from tally.errors import ViewsUnreachable
 
-# Each look asks for the open alerts of every store: however many scrape, no more often than this.
+# A scrape reads the open alerts of every store, at most this often however many clients scrape.
 OPEN_SECONDS = 10.0
-# Who scrapes has a deadline too.
+# The reads have a time limit because a scraper has a deadline too.
 _PATIENCE_SECONDS = 5.0
 _MILLIS = 1_000
 
@@ -26,44 +26,44 @@ log = structlog.get_logger()
 
 @dataclass
 class AlertCounters:
-    """What is open, by the tables, and how the machinery is, by the watch."""
+    """Gauges of the open alerts, from the tables, and of the alert services, from the watch."""
 
     inquiry: AlertInquiry
     stores: KnownStores
     watch: AlertFactSource | None
     _open: Sequence[AlertGauge] = ()
-    _looked_at: float = float("-inf")
-    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _read_at: float = float("-inf")
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def text(self) -> str:
-        """Prometheus exposition text; what nobody can say now is left out."""
+        """Prometheus exposition text; values that cannot be read now are left out."""
         machinery: Sequence[AlertGauge] = ()
         if self.watch is not None:
             facts = await LOOKS.run(self.watch.facts)
             machinery = gauges_of_facts(facts, int(time.time() * _MILLIS))
-        return "".join(one.text for one in (*machinery, *await self._standing()))
+        return "".join(gauge.text for gauge in (*machinery, *await self._open_gauges()))
 
-    async def _standing(self) -> Sequence[AlertGauge]:
-        async with self._looking:
-            if time.monotonic() - self._looked_at < OPEN_SECONDS:
+    async def _open_gauges(self) -> Sequence[AlertGauge]:
+        async with self._lock:
+            if time.monotonic() - self._read_at < OPEN_SECONDS:
                 return self._open
             try:
-                self._open = await asyncio.wait_for(self._counted(), _PATIENCE_SECONDS)
+                self._open = await asyncio.wait_for(self._read_open_gauges(), _PATIENCE_SECONDS)
             except (ViewsUnreachable, TimeoutError) as error:
-                # An old number would look like one of now.
+                # The old numbers are dropped, because they would look current.
                 self._open = ()
                 log.warning("views unreachable", path="/metrics", reason=str(error))
-            self._looked_at = time.monotonic()
+            self._read_at = time.monotonic()
             return self._open
 
-    async def _counted(self) -> list[AlertGauge]:
-        every = AlertQuestion(await self.stores.all_ids(), AlertFilter())
-        return gauges_of_alerts(await self.inquiry.open(every))
+    async def _read_open_gauges(self) -> list[AlertGauge]:
+        question = AlertQuestion(await self.stores.all_ids(), AlertFilter())
+        return gauges_of_alerts(await self.inquiry.open(question))
 
 
 @dataclass(frozen=True)
 class Counters:
-    """All that /metrics says."""
+    """All counters that /metrics exposes."""
 
     requests: RequestCounts
     alerts: AlertCounters
@@ -71,6 +71,6 @@ class Counters:
 
     async def text(self) -> str:
         """Prometheus exposition text."""
-        # Without a word of the brokers no rule would be judged.
+        # Without facts from the brokers, every rule would be counted as not judged.
         unjudged = self.unjudged.text() if self.unjudged else ""
         return self.requests.text() + await self.alerts.text() + unjudged

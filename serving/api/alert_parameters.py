@@ -1,4 +1,4 @@
-"""The parameters of the addresses of alerts, as OpenAPI publishes them."""
+"""The parameters and bodies of the alert routes, as OpenAPI publishes them."""
 
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -57,7 +57,7 @@ class AlertQuery(PageQuery):
 
     @property
     def wanted(self) -> AlertFilter:
-        """What passes, whatever the stores and the time."""
+        """The filter on alerts, apart from their stores and their time."""
         return AlertFilter(
             frozenset(named_parts(self.rule)),
             frozenset(named_parts(self.severity)),
@@ -68,14 +68,14 @@ class AlertQuery(PageQuery):
 
     @property
     def span(self) -> AlertSpan | None:
-        """When it was raised; None without both, which open=true alone may lack.
+        """The span in which alerts were raised; None if open=true is asked for without a span.
 
         Raises BadQuery.
         """
-        # What is open is of now: no span bounds what it costs, and none is needed.
+        # Open alerts are those of now, so a span would not limit their cost and is not needed.
         if self.open and not self.from_ and not self.to:
             return None
-        # Days are of UTC, as the alerts are filed: each store has a zone of its own.
+        # Days are UTC days, by which alerts are stored, because each store has its own time zone.
         start, end = instant(self.from_, "from", UTC_CLOCK), instant(self.to, "to", UTC_CLOCK)
         check_years("from", start)
         check_years("to", end)
@@ -105,7 +105,7 @@ class StreamQuery(BaseModel):
 
     @property
     def wanted(self) -> AlertFilter:
-        """What passes, of whichever store."""
+        """The filter on alerts, apart from their stores."""
         return AlertFilter(frozenset(named_parts(self.rule)), frozenset(named_parts(self.severity)))
 
 

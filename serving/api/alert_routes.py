@@ -1,4 +1,4 @@
-"""The routes of alerts: the list, one of them, and the stream."""
+"""The alert routes: the list of alerts, one alert, and the stream."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,7 +23,7 @@ from serving.query.question import named_stores
 from tally.alerts.message import alert_or_none, message_of
 from tally.errors import ViewsUnreachable
 
-# Each is a connection and a task, and nothing of it grows.
+# Each stream costs a connection and a task, and its memory does not grow.
 MOST_STREAMS = 256
 _RETRY = {"Retry-After": "5"}
 
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 @dataclass
 class AlertRoutes:
-    """What the routes work with; `streams` are open now."""
+    """The parts that the alert routes work with; `streams`: how many are open now."""
 
     inquiry: AlertInquiry
     stores: KnownStores
@@ -41,19 +41,19 @@ class AlertRoutes:
 
     async def page(self, query: AlertQuery, request: Request) -> dict[str, Any]:
         """One page of the list, by field. Raises BadQuery, UnknownName, ViewsUnreachable."""
-        # First: what nobody can answer is refused before a store is looked up.
-        span, kept = query.span, cursor.cursor_of(query.after, cursor.AlertEntry)
-        after = AlertPlace(kept.raised, kept.alert) if kept else None
+        # An invalid query is refused before any store is looked up.
+        span, last = query.span, cursor.cursor_of(query.after, cursor.AlertEntry)
+        after = AlertPlace(last.raised, last.alert) if last else None
         store_ids = await self.asked_stores(query.store)
         question = AlertQuestion(store_ids, query.wanted, span, query.open)
-        found, end = await self.inquiry.page(question, after, query.limit)
-        asked = request.query_params.multi_items()
+        alerts, end = await self.inquiry.page(question, after, query.limit)
+        parameters = request.query_params.multi_items()
         following = cursor.AlertEntry(*end) if end else None
-        address = cursor.address(request.url.path, asked, following) if following else None
-        return {"alerts": found, "next": address}
+        address = cursor.address(request.url.path, parameters, following) if following else None
+        return {"alerts": alerts, "next": address}
 
     async def asked_stores(self, texts: Sequence[str]) -> list[str]:
-        """The ids that are asked for. Raises BadQuery, UnknownName, ViewsUnreachable."""
+        """The ids of the requested stores. Raises BadQuery, UnknownName, ViewsUnreachable."""
         named = named_stores(texts)
         if named is not None:
             await self.stores.check(named)
@@ -62,26 +62,26 @@ class AlertRoutes:
     async def blocks(
         self, heard: AsyncIterator[HeardEvent], query: StreamQuery
     ) -> AsyncIterator[bytes]:
-        """What is heard as it is sent; it ends where the open alerts cannot be read."""
+        """The stream's events as blocks to send; it ends if the open alerts cannot be read."""
         try:
             yield blocks.RETRY_BLOCK
-            async for one in heard:
-                if one.lost is not None:
-                    yield blocks.gap_block(one.lost, one.place)
-                    yield blocks.snapshot_block(one.place, await self._open(query))
-                elif one.message is not None:
-                    yield blocks.alert_block(one.place, one.message)
+            async for event in heard:
+                if event.lost is not None:
+                    yield blocks.gap_block(event.lost, event.place)
+                    yield blocks.snapshot_block(event.place, await self._open(query))
+                elif event.message is not None:
+                    yield blocks.alert_block(event.place, event.message)
                 else:
-                    yield blocks.place_block(one.place)
+                    yield blocks.place_block(event.place)
         except ViewsUnreachable as error:
-            # The client comes again from the place that it has, and is told of the gap anew.
+            # The client reconnects from its last place, and then gets the gap block again.
             log.warning("views unreachable", path="stream", reason=str(error.__cause__ or error))
 
     @contextmanager
     def stream_place(self) -> Iterator[None]:
-        """One of the MOST_STREAMS places, taken at once. Raises HTTPException where none is left.
+        """Take one of the MOST_STREAMS places for the block, and release it at the block's end.
 
-        It is given back at the end of the block.
+        Raises HTTPException when no place is free.
         """
         if self.streams >= MOST_STREAMS:
             raise HTTPException(503, f"{MOST_STREAMS} streams are open; ask again later", _RETRY)
@@ -93,12 +93,12 @@ class AlertRoutes:
 
     async def _open(self, query: StreamQuery) -> list[bytes]:
         store_ids = await self.asked_stores(query.store)
-        found = await self.inquiry.views.alerts.open(store_ids)
-        return [message_of(one) for one in found if query.wanted.passes(one)]
+        alerts = await self.inquiry.views.alerts.open(store_ids)
+        return [message_of(alert) for alert in alerts if query.wanted.passes(alert)]
 
 
 def add_alert_routes(app: FastAPI, routes: AlertRoutes) -> None:
-    """The list of alerts, one alert, and the stream."""
+    """Add the routes for the list of alerts, one alert, and the stream."""
 
     @app.get("/v1/alerts", summary="Alerts, newest first", responses=described.ALERTS)
     async def alerts(query: Annotated[AlertQuery, Query()], request: Request) -> Response:
@@ -124,15 +124,17 @@ def add_alert_routes(app: FastAPI, routes: AlertRoutes) -> None:
     ) -> Response:
         store_ids = None if query.store == ["all"] else await routes.asked_stores(query.store)
         place = place_of(last_event_id) if last_event_id else None
-        with ExitStack() as held:
-            # Behind the checks: who asks for nonsense is told so, however many listen.
-            held.enter_context(routes.stream_place())
-            # Also for who names a place: where nobody reads the topic there is nothing to wait for.
+        with ExitStack() as resources:
+            # Taken after the checks, so that an invalid request gets its error even if all places
+            # are in use.
+            resources.enter_context(routes.stream_place())
+            # Awaited even if the client names a place, because a stream makes no sense while the
+            # topic cannot be read.
             here = await routes.feed.here()
             is_wanted = _Wanted(query, None if store_ids is None else frozenset(store_ids))
-            heard = listen(routes.feed, place or here, is_wanted, PLACE_SECONDS)
-            # From here on the answer has the place, and gives it back however it ends.
-            return EventStream.of(request, routes.blocks(heard, query), held.pop_all())
+            events = listen(routes.feed, place or here, is_wanted, PLACE_SECONDS)
+            # From here on the answer owns the stream's place and releases it however it ends.
+            return EventStream.of(request, routes.blocks(events, query), resources.pop_all())
 
     @app.get("/v1/alerts/{alert_id}", summary="One alert and its life", responses=described.ALERT)
     async def alert(
@@ -152,7 +154,7 @@ class _Wanted:
     def __call__(self, message: bytes) -> bool:
         alert = alert_or_none(message)
         if alert is None:
-            # The projector says so in its log, once for all.
+            # An unreadable message is logged once, by the projector.
             return False
         is_of_store = self.store_ids is None or alert.store_id in self.store_ids
         return is_of_store and self.query.wanted.passes(alert)

@@ -35,9 +35,9 @@ CoverageShown = Annotated[
 Next = Annotated[
     str | None, Meta(description="address of the page after this one; null on the last one")
 ]
-# With its offset, as RFC 3339 has it.
+# An instant with its offset, as in RFC 3339.
 Instant = Annotated[datetime, Meta(tz=True)]
-# Sums are exact as integers, ratios are not; JSON has one kind of number for both.
+# Sums are exact integers and ratios are floats; JSON has one number type for both.
 Number = int | float | None
 
 
@@ -168,7 +168,7 @@ class Series(Shape):
 class SpeedState(Shape):
     """How far the speed layer has read."""
 
-    # Partitions are numbers, but keys of a JSON object are texts.
+    # Partitions are numbers, but the keys of a JSON object are strings.
     offsets: Annotated[
         dict[str, int],
         Meta(
@@ -211,7 +211,7 @@ class _Envelope(Shape):
     metric: Annotated[str, Meta(description="id of the metric")]
     name: Annotated[str, Meta(description="name for people")]
     unit: Annotated[str, Meta(description="unit of each value")]
-    # Not instants: each store of `tz=store` begins at another one, so they are told as asked.
+    # Not instants: with `tz=store` each store begins at its own, so they are answered as asked.
     from_: Annotated[
         str, Meta(description="inclusive, in the zone; as asked where each store has its own")
     ] = field(name="from")
@@ -258,7 +258,7 @@ class OneStoreAnswer(_Envelope):
 class SeriesAnswer(_Envelope):
     """A metric of several stores, in the order asked; of all, by id ascending."""
 
-    # Null and not absent: who reads the rest of the envelope need not know which shape it is.
+    # Null instead of absent, so that a reader of the envelope need not know which shape it is.
     store: Annotated[None, Meta(description="there are several")]
     series: Annotated[list[Series], Meta(description="one for each store of this page")]
     coverage: CoverageShown = UNSET

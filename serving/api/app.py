@@ -1,6 +1,6 @@
-"""The HTTP API: questions checked, answered from the views, encoded.
+"""The HTTP API: queries are checked, answered from the views, and encoded.
 
-Every error is a problem document.
+Every error is answered with a problem document.
 """
 
 import asyncio
@@ -47,15 +47,15 @@ from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
 log = structlog.get_logger()
-READY_SECONDS = 5.0  # half of a statement's: who asks has a deadline too
+READY_SECONDS = 5.0  # half of a statement's timeout, because the prober has a deadline too
 
 
 @dataclass(frozen=True)
 class AlertBrokers:
-    """What the alerts' addresses have of Kafka, beside the feed and the desk.
+    """The Kafka parts of the alert routes, apart from the feed and the desk.
 
-    `watch`: reads what the brokers say of the alerts' services; without one its gauges are left
-    out. `writer`: stores actions on alerts; None: in the settings' topics.
+    `watch`: reads what the brokers know about the alert services; without one its gauges are left
+    out. `writer`: stores actions on alerts; None: in the topics of the settings.
     """
 
     watch: AlertFactSource | None = None
@@ -64,7 +64,7 @@ class AlertBrokers:
 
 @dataclass(frozen=True)
 class Api:
-    """What the routes work with."""
+    """The parts that the routes work with."""
 
     views: ViewReader
     settings: Settings
@@ -76,20 +76,20 @@ class Api:
 
         Raises BadQuery, UnknownName, ViewsUnreachable.
         """
-        # First: an unknown store is 404, and no window of it is looked for.
+        # Checked first, so that an unknown store is a 404 and none of its windows is read.
         await self.stores.check([query.store])
         registry = self.pages.registry
         return await explanation(self.views, query.question, registry, self.settings)
 
     async def ready(self) -> dict[str, Any]:
-        """`ready`, and each check by name with what it found.
+        """The readiness of the API: `ready`, and each check by name with its result.
 
-        A master that is behind makes answers provisional, and none impossible.
+        A master that is behind only makes answers provisional, so it does not change `ready`.
         """
         try:
             current = await asyncio.wait_for(self._current(), READY_SECONDS)
         except (ViewsUnreachable, TimeoutError) as error:
-            # A time-out has no text of its own.
+            # A TimeoutError has no text of its own.
             detail = str(error) or f"no answer within {READY_SECONDS:.0f} s"
             log.warning("views unreachable", path="/readyz", reason=str(error.__cause__ or detail))
             return {"ready": False, "checks": {"views": {"ok": False, "detail": detail}}}
@@ -102,12 +102,12 @@ class Api:
         }
 
     async def _current(self) -> datetime | None:
-        """When every family's master was current last; None without any."""
+        """The last instant at which every family's master was current; None without any."""
         await self.views.check()
-        found = await asyncio.gather(
+        instants = await asyncio.gather(
             *(self.views.master_current(family) for family in FAMILIES.values())
         )
-        return min((at for at in found if at is not None), default=None)
+        return min((at for at in instants if at is not None), default=None)
 
     def _master(self, current_at: datetime | None) -> dict[str, Any]:
         if current_at is None:
@@ -131,16 +131,16 @@ def create_app(
     desk: SimulationDesk | None = None,
     brokers: AlertBrokers | None = None,
 ) -> FastAPI:
-    """The application over these views, the feed of the alerts, and the desk of the rules.
+    """The application over these views, the alert feed, and the rules' desk.
 
-    By default feed and desk are those of Kafka.
+    By default, feed and desk are those of Kafka.
     """
     registry = StoreRegistry.load(settings)
     stores = KnownStores(views, registry)
     api = Api(
         views, settings, stores, Pages(registry, stores, QueryEngine(views, registry, settings))
     )
-    # No /docs page: its scripts would come from elsewhere.
+    # There is no /docs page, because its scripts would be loaded from another host.
     app = DescribedApp(
         described.SHAPES,
         title="Tally",
@@ -219,7 +219,7 @@ def _add_metric_routes(app: FastAPI, api: Api) -> None:
         request: Request,
     ) -> Response:
         body = await api.pages.page(metric_id, query, request)
-        # A page has up to 10,000 rows: written down in the event loop they would hold up all other
+        # A page has up to 10,000 rows, and encoding them in the event loop would delay all other
         # answers.
         return await ANSWERS.run(_json, body)
 
@@ -236,15 +236,16 @@ def _page(
     name: str,
     key: str,
     entries: list[dict[str, Any]],
-    asked: tuple[PageQuery, Request],
+    request_parts: tuple[PageQuery, Request],
 ) -> dict[str, Any]:
-    """The entries after the cursor's, which ascend by their key."""
-    query, request = asked
+    """One page of the entries after the cursor; `entries` ascend by their key."""
+    query, request = request_parts
     last = cursor.cursor_of(query.after, cursor.Entry)
-    # By key and not by number: an entry that is new since the last page moves none of the others.
-    left = [entry for entry in entries if last is None or entry[key] > last.entry]
-    page = left[: query.limit]
-    has_more = len(left) > len(page)
+    # Pages are cut by key instead of by count, so that an entry added since the last page does not
+    # shift the others.
+    remaining = [entry for entry in entries if last is None or entry[key] > last.entry]
+    page = remaining[: query.limit]
+    has_more = len(remaining) > len(page)
     following = cursor.Entry(page[-1][key]) if has_more else None
     address = (
         cursor.address(request.url.path, request.query_params.multi_items(), following)

@@ -1,4 +1,4 @@
-"""What one request below /v1 may hold, whichever address it is for."""
+"""The size limits of a request below /v1, the same for every route."""
 
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -6,22 +6,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from serving.api.refusals import refusal
 
 MOST_BODY_BYTES = 64 * 1024
-# Names, not values: a list of stores is one name with many values.
+# The limit counts distinct names, because a list of stores is one name with many values.
 MOST_PARAMETERS = 64
 _API = "/v1/"
 
 
 class RequestBounds:
-    """Refuses a query of too many names (422) and a body of too many bytes (413), below /v1.
+    """Middleware that refuses too many query names (422) and too large bodies (413), below /v1.
 
-    A query is refused before it is parsed: FastAPI looks up each name among all values.
+    A query is refused before it is parsed, because FastAPI looks up each name among all values.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes on what is within the bounds."""
+        """Pass the request on if it is within the limits."""
         if scope["type"] != "http" or not scope["path"].startswith(_API):
             await self._app(scope, receive, send)
             return
@@ -31,21 +31,21 @@ class RequestBounds:
             error = {"field": "query", "message": detail}
             await refusal(scope["path"], 422, detail, [error])(scope, receive, send)
             return
-        await self._app(scope, _bounded(receive), send)
+        await self._app(scope, _limit_body(receive), send)
 
 
 def _count_names(query: bytes) -> int:
     return len({pair.partition(b"=")[0] for pair in query.split(b"&")})
 
 
-def _bounded(receive: Receive) -> Receive:
+def _limit_body(receive: Receive) -> Receive:
     read = 0
 
     async def received() -> Message:
         """The next message. Raises HTTPException 413 once the body is too large."""
         nonlocal read
         message = await receive()
-        # By what has come: the declared length is only the client's word.
+        # Received bytes are counted, because the declared length is only the client's claim.
         read += len(message.get("body", b""))
         if read > MOST_BODY_BYTES:
             raise HTTPException(

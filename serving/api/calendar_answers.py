@@ -28,7 +28,7 @@ class FiscalPlace(Shape):
 class CalendarDay(Shape):
     """One local day of the store."""
 
-    # Not by its name: that of the type would be hidden by it.
+    # The field is not called `date`, because that name would hide the type.
     day: Annotated[date, Meta(description="by the store's clock")] = field(name="date")
     start: Annotated[Instant, Meta(description="inclusive, in the store's zone")]
     end: Annotated[Instant, Meta(description="exclusive, in the store's zone")]

@@ -1,4 +1,4 @@
-"""The route of a store's calendar."""
+"""The route for a store's calendar."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from serving.query.store_calendar import DescribedDay, StoreCalendar, asked_days
 
 
 def add_calendar_routes(app: FastAPI, pages: Pages) -> None:
-    """The days of a store."""
+    """Add the route for the days of a store."""
 
     @app.get(
         "/v1/stores/{store}/calendar",
@@ -29,39 +29,41 @@ def add_calendar_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         first, end = asked_days(query.from_, query.to)
         await pages.stores.check([store])
-        # In a thread: the first question about a country reads in its holidays.
-        found = await ANSWERS.run(store_calendar, pages.registry.store(store), first, end)
-        return Response(msgspec.json.encode(_answer(found)), media_type="application/json")
+        # Run in a thread, because the first query about a country loads its holidays.
+        store_days = await ANSWERS.run(store_calendar, pages.registry.store(store), first, end)
+        return Response(msgspec.json.encode(_answer(store_days)), media_type="application/json")
 
 
-def _answer(found: StoreCalendar) -> dict[str, Any]:
-    store = found.store
-    # As they are in the end, as the offsets of the days tell.
-    last = found.end - timedelta(days=1)
+def _answer(calendar: StoreCalendar) -> dict[str, Any]:
+    store = calendar.store
+    # Zone and day start are those in force on the last day; each day has its own UTC offset.
+    last = calendar.end - timedelta(days=1)
     clock = store.clock.on(last)
     return {
         "store": store.store_id,
-        "from": found.first,
-        "to": found.end,
+        "from": calendar.first,
+        "to": calendar.end,
         "tz": clock.zone.key,
         "day_starts": f"{clock.day_starts:%H:%M}",
-        "country": found.country,
-        "subdivision": found.subdivision,
-        "holidays_unknown": found.holidays_unknown,
-        "days": [_day(one, store.zone) for one in found.days],
+        "country": calendar.country,
+        "subdivision": calendar.subdivision,
+        "holidays_unknown": calendar.holidays_unknown,
+        "days": [_day(day, store.zone) for day in calendar.days],
     }
 
 
 def _day(day: DescribedDay, zone: ZoneInfo) -> dict[str, Any]:
     spans = day.spans
-    # By the clock of the store, whose days they are: another zone's would begin within them.
+    # Instants use the store's zone, because days of another zone would begin within these days.
     return {
         "date": day.local.day,
         "start": format_instant(day.local.start, zone),
         "end": format_instant(day.local.end, zone),
         "quarter_hours": day.local.quarter_hours,
-        # Not known is no empty list: that one says that the store is closed.
-        "open": None if spans is None else [_told(one._asdict(), zone) for one in spans],
+        # Unknown hours are null, because an empty list means that the store is closed.
+        "open": None
+        if spans is None
+        else [_format_instants(hours._asdict(), zone) for hours in spans],
         "holiday": "; ".join(day.holidays) or None,
         "fiscal": day.fiscal._asdict(),
         "like_for_like": day.like.day,
@@ -69,5 +71,5 @@ def _day(day: DescribedDay, zone: ZoneInfo) -> dict[str, Any]:
     }
 
 
-def _told(instants: dict[str, Any], zone: ZoneInfo) -> dict[str, str]:
+def _format_instants(instants: dict[str, Any], zone: ZoneInfo) -> dict[str, str]:
     return {name: format_instant(instant, zone) for name, instant in instants.items()}

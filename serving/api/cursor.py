@@ -1,4 +1,4 @@
-"""Where the next page begins, as an opaque text that only this API makes and reads."""
+"""Cursors: where the next page begins, as an opaque text that only this API writes and reads."""
 
 import base64
 import binascii
@@ -13,32 +13,32 @@ from tally.errors import BadQuery
 
 
 class PagePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the pages before held, and of which generation by family.
+    """The end of the previous pages of a metric's answer, and their generation by family.
 
-    They held all up to a store and the end of a stretch (seconds since 1970).
+    The pages held everything up to `until`, the end of a stretch (seconds since 1970), of `store`.
     """
 
     store: Annotated[str, msgspec.Meta(max_length=64)]
     until: Annotated[int, msgspec.Meta(ge=0, le=10**10)]
-    # A page of another generation than those before it would make one answer of two.
+    # Kept because pages of different generations would mix two answers into one.
     generations: Mapping[str, int]
 
     @property
     def instant(self) -> datetime:
-        """The end of the last stretch."""
+        """The end of the last stretch, UTC."""
         return datetime.fromtimestamp(self.until, UTC)
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last entry of a list that the page before held."""
+    """The last entry of a list on the previous page."""
 
     entry: Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class AlertEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Up to which alert the pages before went: when it was raised, and its id.
+    """The last alert on the previous page: when it was raised, and its id.
 
-    Milliseconds since 1970 (UTC).
+    `raised` is in milliseconds since 1970 (UTC).
     """
 
     raised: Annotated[int, msgspec.Meta(ge=0, le=10**13)]
@@ -50,19 +50,19 @@ _Cursor = TypeVar("_Cursor", PagePlace, Entry, AlertEntry)
 
 
 def text_of(cursor: AnyCursor) -> str:
-    """The cursor as text."""
-    # Without padding, whose signs an address would have to escape.
+    """The cursor as text for an address."""
+    # The base64 padding is dropped, because an address would have to escape it.
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
 def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
-    """The cursor of a text, None of the empty one. Raises BadQuery for a text that is none."""
+    """Decode a cursor; None for an empty text. Raises BadQuery if the text is not a cursor."""
     if not text:
         return None
     try:
         return msgspec.json.decode(
-            # validate: else what is no sign of base64 is passed over, and many texts are one
-            # cursor.
+            # Without validate, characters outside base64 would be skipped, and many texts would
+            # decode to one cursor.
             base64.b64decode(
                 text + "=" * (-len(text) % 4),
                 altchars=b"-_",
@@ -75,7 +75,7 @@ def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
 
 
 def not_of_this() -> BadQuery:
-    """What is said of a cursor that does not belong to the question."""
+    """The error for a cursor that does not belong to the query."""
     return BadQuery(
         "after",
         "after: no cursor of this question;"
@@ -88,9 +88,9 @@ def address(
     parameters: Sequence[tuple[str, str]],
     cursor: AnyCursor | None,
 ) -> str:
-    """Path and query of the page that begins at the cursor, at the start without one.
+    """The path and query of the page that begins at the cursor, or at the start without one.
 
-    The other parameters stay as they are.
+    The other parameters are unchanged.
     """
-    kept = [(name, value) for name, value in parameters if name != "after"]
-    return f"{path}?{urlencode([*kept, *([('after', text_of(cursor))] if cursor else [])])}"
+    others = [(name, value) for name, value in parameters if name != "after"]
+    return f"{path}?{urlencode([*others, *([('after', text_of(cursor))] if cursor else [])])}"

@@ -1,4 +1,4 @@
-"""What each route answers, by status, as OpenAPI publishes it."""
+"""The answers of each route by status, as OpenAPI publishes them."""
 
 from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
 from serving.api.alert_answers import AlertActionAnswer, AlertAnswer, AlertList
@@ -53,7 +53,7 @@ _UNREACHABLE: Responses = {
 HEALTH: Responses = {200: answer("the process answers", Health)}
 READINESS: Responses = {
     200: answer("the views can be read", Readiness),
-    # No problem document: a probe reads the same checks whether they are well or not.
+    # Not a problem document: a probe reads the same checks whether they pass or not.
     503: answer("they cannot", Readiness),
     **_FAILED,
 }
@@ -136,7 +136,7 @@ ALERT_STREAM: Responses = {
     **_FAILED,
     503: problem("the topic cannot be read, or too many streams are open; `Retry-After` says when"),
 }
-# Rules are in Kafka: they can be away while the tables are there.
+# Rules are in Kafka, so they may be unreachable while the tables can be read.
 _NO_RULES: Responses = {
     503: problem("the rules or the views cannot be read; `Retry-After` says when to ask")
 }

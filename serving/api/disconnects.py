@@ -1,4 +1,4 @@
-"""Work that ends with the client that asked for it."""
+"""Work that is cancelled when its client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,20 +12,23 @@ _Result = TypeVar("_Result")
 async def until_disconnected(
     request: Request, work: Coroutine[Any, Any, _Result]
 ) -> _Result | None:
-    """What the work returns; None once the client has hung up, and the work is cancelled.
+    """The result of the work; None if the client disconnects first, and the work is cancelled.
 
     The body of the request has to be read before. Raises what the work raises.
     """
-    task, left = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    task, disconnect = (
+        asyncio.ensure_future(work),
+        asyncio.ensure_future(_wait_for_disconnect(request)),
+    )
     try:
-        await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
         task.cancel()
-        left.cancel()
-        await asyncio.wait((task, left))
+        disconnect.cancel()
+        await asyncio.wait((task, disconnect))
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""An answer that is an event stream: it goes on as long as its client takes what is sent."""
+"""An answer that is an event stream, sent for as long as its client reads it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
@@ -11,45 +11,47 @@ from starlette.types import Receive, Scope, Send
 from runtime.protocol import MORE_TIME
 from serving.alerts.stream.blocks import MEDIA_TYPE
 
-# Nobody on the way keeps or gathers what is to be there at once.
+# Proxies must neither cache nor buffer the stream, because its events have to arrive at once.
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
-    """Blocks, each of which gives the connection its time anew.
+    """A response of blocks, each of which restarts the connection's time limit.
 
-    A client that takes nothing is cut off when its time is over (runtime/protocol.py): the next
-    block waits until the one before has left, and is not fetched before.
+    A client that reads nothing is disconnected when its time is over (runtime/protocol.py): the
+    next block is fetched only after the previous one has been sent.
     """
 
     media_type = MEDIA_TYPE
-    _held: ExitStack
+    _resources: ExitStack
 
     @classmethod
-    def of(cls, request: Request, blocks: AsyncIterator[bytes], held: ExitStack) -> "EventStream":
-        """The answer to this request; `held` is closed when it has ended, sent or not."""
+    def of(
+        cls, request: Request, blocks: AsyncIterator[bytes], resources: ExitStack
+    ) -> "EventStream":
+        """The answer to this request; `resources` is closed when it has ended, sent or not."""
         extension = request.scope.get("extensions", {}).get(MORE_TIME, {})
-        ask = cast("Callable[[], None]", extension.get("ask", _nothing))
-        answer = cls(_timed(blocks, ask), headers=_HEADERS)
-        answer._held = held
+        ask = cast("Callable[[], None]", extension.get("ask", _do_nothing))
+        answer = cls(_extend_time(blocks, ask), headers=_HEADERS)
+        answer._resources = resources
         return answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the blocks until they end or the client is gone."""
-        # Not in the blocks' own `finally`: a client may be gone before the first of them.
-        with self._held:
+        """Send the blocks until they end or the client disconnects."""
+        # Not closed in a `finally` of the blocks: a client may leave before the first block.
+        with self._resources:
             await super().__call__(scope, receive, send)
 
 
-async def _timed(
+async def _extend_time(
     blocks: AsyncIterator[bytes],
     ask: Callable[[], None],
 ) -> AsyncIterator[bytes]:
     async for block in blocks:
-        # The block before has been sent by now.
+        # The previous block has been sent by now.
         ask()
         yield block
 
 
-def _nothing() -> None:
-    """Where no server of ours stands before the application."""
+def _do_nothing() -> None:
+    """Stand-in for the time extension when another server runs the application."""

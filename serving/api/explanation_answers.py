@@ -7,8 +7,8 @@ from msgspec import Meta
 from runtime.openapi import Shape
 from serving.api.answers import Complete, Instant, SourceShown, StatusShown
 
-# What a window's row holds by part, and what the row is of by axis: each family has names of its
-# own. Digests are a list, buckets and movements a list of pairs, an extreme of nothing is null.
+# A row's values by the name of its part or axis; each family has names of its own. A digest is a
+# list, buckets and movements are lists of pairs, and an extreme without values is null.
 PartsShown = dict[str, int | str | list[int | list[int]] | None]
 
 

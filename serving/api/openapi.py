@@ -9,14 +9,14 @@ from tally.settings import Settings
 
 
 def document() -> dict[str, Any]:
-    """What the application says of itself at /openapi.json, with the default settings."""
-    # A description asks no view.
+    """The OpenAPI document that the application serves at /openapi.json, by default settings."""
+    # Making the document reads no view.
     no_views: Any = None
     return create_app(Settings(), no_views).openapi()
 
 
 def main() -> int:
-    """Exit code 0; the document is printed."""
+    """Print the document and return exit code 0."""
     print(json.dumps(document()))
     return 0
 

@@ -1,6 +1,6 @@
 """One page of a metric's values, and the address of the page after it.
 
-The question is checked, cut into pages and answered.
+The query is checked, cut into pages and answered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from tally.errors import BadQuery
 
 @dataclass(frozen=True)
 class Pages:
-    """What a page is made with."""
+    """Builds pages from the stores and the query engine."""
 
     registry: StoreRegistry
     stores: KnownStores
@@ -47,7 +47,7 @@ class Pages:
         query: MetricQuery,
         request: Request,
     ) -> dict[str, Any]:
-        """The envelope of one page, by field; instants as text in the zone that was asked for.
+        """The envelope of one page, by field; instants are text in the requested time zone.
 
         Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable.
         """
@@ -64,20 +64,20 @@ class Pages:
             whole = await ANSWERS.run(with_resets, whole, question.grain, self.registry)
         if metric.stock is not None:
             whole = await self.answerer.stock.with_counts(metric.stock, whole, as_of)
-        # Of the whole question and not of this page: euros of a second page have been added up
-        # under the dollars of the first (seen). One more than a page has rows says that they are
-        # too many.
-        noted = await self.answerer.values(metric, whole, by, query.limit + 1)
-        values = of_one_stretch(whole, by, noted, query.limit)
+        # The values are those of the whole query and not only of this page: before that, euros of a
+        # second page were added up under the dollars of the first (seen). One value more than a
+        # page has rows is read, which shows that there are too many.
+        found_values = await self.answerer.values(metric, whole, by, query.limit + 1)
+        values = of_one_stretch(whole, by, found_values, query.limit)
         whole = with_rows_each(whole, by, values, query.limit)
-        # Cut before anything is read: a page reads the windows of its own stretches alone.
+        # Cut before any row is read, so that a page only reads the windows of its own stretches.
         page, end = page_of(whole, place, query.limit)
         seen = place.generations if place else None
-        # Of one page alone nobody has to know which generations the other days are of.
+        # An answer of a single page does not need the generations of other days.
         pages = (
             (
-                min(first_and_last_day(one)[0] for one in whole),
-                max(first_and_last_day(one)[1] for one in whole),
+                min(first_and_last_day(store)[0] for store in whole),
+                max(first_and_last_day(store)[1] for store in whole),
             )
             if end or place
             else None
@@ -85,7 +85,7 @@ class Pages:
         answer, generations = await self.answerer.answer(
             Query(metric, page, by, as_of, values, pages, seen, query.limit)
         )
-        # By what was named: `all` is a series, though there be one store today.
+        # Decided by the query: `all` is answered as a series even if there is only one store today.
         is_single = named is not None and len(named) == 1
         return {
             "metric": metric_id,
@@ -102,16 +102,16 @@ class Pages:
         }
 
     async def _whole(self, question: MetricQuestion, named: list[str] | None) -> list[StoreSlots]:
-        """Every stretch of the question, cut in a thread.
+        """Every stretch of the query, cut in a thread.
 
-        A zone's calendar over many years takes its time.
+        Computing a time zone's calendar over many years takes time.
         """
-        # For its errors alone: a question that nobody can answer is refused before any store is
-        # looked up. By the first one, of whose clock its days may be; of all by one that there is
-        # not.
-        first = named[:1] if named else [""]
+        # Called only for its errors, so that an invalid query is refused before any store is looked
+        # up. The first named store is used, because the days may follow its clock; for `all` an id
+        # that does not exist is used.
+        check_ids = named[:1] if named else [""]
         if named or question.tz != STORE_ZONE:
-            await ANSWERS.run(all_stretches, question, first, self.registry)
+            await ANSWERS.run(all_stretches, question, check_ids, self.registry)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
         if not ids:
@@ -119,14 +119,14 @@ class Pages:
         return await ANSWERS.run(all_stretches, question, ids, self.registry)
 
 
-def _span(question: MetricQuestion, asked: Sequence[StoreSlots]) -> dict[str, str]:
-    """`from` and `to` as instants of the zone.
+def _span(question: MetricQuestion, stores: Sequence[StoreSlots]) -> dict[str, str]:
+    """The fields `from` and `to` as instants of the time zone.
 
-    They are as they were asked where each store has a zone of its own.
+    They are returned as they were asked if the stores have different zones.
     """
-    if len({store.zone for store in asked}) > 1:
+    if len({store.zone for store in stores}) > 1:
         return {"from": question.from_, "to": question.to}
-    zone, slots = asked[0].zone, asked[0].slots
+    zone, slots = stores[0].zone, stores[0].slots
     return {
         "from": format_instant(slots[0].start, zone),
         "to": format_instant(slots[-1].end, zone),
@@ -145,7 +145,7 @@ def _next(
 
 
 def _one_or_series(answer: Mapping[str, Any], is_single: bool) -> dict[str, Any]:
-    """The answer's fields, `rows` in place of `series` where one store was named."""
+    """The answer's fields, with `rows` in place of `series` if one store was named."""
     fields = dict(answer)
     if is_single:
         fields["rows"] = fields.pop("series")[0]["rows"]

@@ -1,4 +1,4 @@
-"""Pages: which of all stretches one answer holds, and where the next one begins."""
+"""Paging: the stretches that one answer holds, and where the next page begins."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from tally.windows import WINDOW
 
-# Each window of an answer is read and merged, however long its rows are: this bounds what one
-# question costs.
+# Every window of an answer is read and merged, no matter how long its rows are, so this limits the
+# cost of one query.
 MOST_WINDOWS = 40_000
 
 
 class End(NamedTuple):
-    """Where a page ends: its last store, and the end of the last stretch of it, UTC."""
+    """The end of a page: its last store, and the end of that store's last stretch, UTC."""
 
     store: str
     instant: datetime
@@ -28,41 +28,42 @@ def page_of(
 ) -> tuple[list[StoreSlots], End | None]:
     """The stretches after the place, of all stores in order, that make at most `limit` rows.
 
-    They are one stretch at least, and fewer where stretches are long. Also store and end of the
-    last one, None if none is left. Raises BadQuery: no such place.
+    There is at least one stretch, and there are fewer if stretches are long. The second value is
+    the end of the page, None if no stretch is left. Raises BadQuery when there is no such place.
     """
     page: list[StoreSlots] = []
     room, windows = limit, MOST_WINDOWS
-    number, first = _located(asked, place)
+    number, first = _find_start(asked, place)
     for store in asked[number:]:
-        # One at least, however many rows it is: an empty page would never come any further.
-        some = store.slots[first : first + max(room // store.rows_each, 0 if page else 1)]
-        # Of a level each page reads the windows since the reset too, which no row of it shows.
+        # The page takes at least one stretch, no matter how many rows it has; with an empty page
+        # a client would make no progress.
+        taken = store.slots[first : first + max(room // store.rows_each, 0 if page else 1)]
+        # For a level, each page also reads the windows since the reset, which none of its rows has.
         windows -= (store.slots[first].start - store.read_from(first)) // WINDOW
-        some = some[: _affordable(some, windows, is_first=not page)]
-        if some:
-            page.append(replace(store, slots=some))
-        if first + len(some) < len(store.slots):
+        taken = taken[: _count_affordable(taken, windows, is_first=not page)]
+        if taken:
+            page.append(replace(store, slots=taken))
+        if first + len(taken) < len(store.slots):
             last = page[-1]
             return page, End(last.store_id, last.slots[-1].end)
-        room -= len(some) * store.rows_each
-        windows -= sum((end - start) // WINDOW for start, end in some)
+        room -= len(taken) * store.rows_each
+        windows -= sum((end - start) // WINDOW for start, end in taken)
         first = 0
     if not page:
         raise not_of_this()
     return page, None
 
 
-def _located(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int, int]:
-    """Numbers of the store and of its stretch at which the page begins.
+def _find_start(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int, int]:
+    """The numbers of the store and of its stretch at which the page begins.
 
-    The place is that of the last stretch before: a store that has appeared since takes its turn
-    behind it.
+    The place is that of the last stretch before the page, so a store that has appeared since then
+    and sorts after it is still answered.
     """
     if place is None:
         return 0, 0
-    # By name and instant, not by a count of rows: with that a store that appeared between two pages
-    # had rows of others told twice (seen).
+    # Found by name and instant instead of a count of rows: with a count, a store that appeared
+    # between two pages made rows of other stores appear twice (seen).
     for number, store in enumerate(asked):
         if store.store_id == place.store:
             before = bisect_left(store.slots, place.instant, key=lambda slot: slot.end)
@@ -72,10 +73,10 @@ def _located(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int,
     raise not_of_this()
 
 
-def _affordable(slots: Sequence[Slot], windows: int, is_first: bool) -> int:
-    used = 0
+def _count_affordable(slots: Sequence[Slot], windows: int, is_first: bool) -> int:
+    used_windows = 0
     for count, (start, end) in enumerate(slots):
-        used += (end - start) // WINDOW
-        if used > windows and not (is_first and count == 0):
+        used_windows += (end - start) // WINDOW
+        if used_windows > windows and not (is_first and count == 0):
             return count
     return len(slots)

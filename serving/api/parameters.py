@@ -1,4 +1,4 @@
-"""The parameters of each address, as OpenAPI publishes them, and the questions that they are."""
+"""The parameters of the routes, as OpenAPI publishes them, and the queries they stand for."""
 
 from typing import Annotated, Literal
 
@@ -7,15 +7,15 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field
 from serving.query.explain import WindowQuestion
 from serving.query.question import MOST_ENTRIES, MOST_STORES, MetricQuestion
 
-# Of a list in which nothing fits, one error; no list of ours is longer than that of all stores.
+# A list stops at its first error, and may not be longer than a list of all stores.
 NameList = Annotated[list[str], FailFast(), Field(max_length=MOST_STORES)]
 
 
 class PageQuery(BaseModel):
     """Parameters of a list."""
 
-    # A parameter that is misspelt is refused: passed over, its default would answer another
-    # question than was asked.
+    # A misspelt parameter is refused; if it were ignored, its default would answer another query
+    # than the client meant.
     model_config = ConfigDict(extra="forbid")
     limit: Annotated[
         int, Field(1_000, ge=1, le=MOST_ENTRIES, description="most entries of one answer")
@@ -58,7 +58,7 @@ class MetricQuery(PageQuery):
 
     @property
     def question(self) -> MetricQuestion:
-        """What is asked, whatever the page."""
+        """The query, apart from its page."""
         return MetricQuestion(
             self.store,
             self.from_,
@@ -80,7 +80,7 @@ class ReportQuery(BaseModel):
     tz: Annotated[
         str, Field("store", max_length=64, description="IANA time zone, or `store` for its own")
     ]
-    # Not by a default that looks at the days: the same address answers the same question.
+    # The default does not depend on the days, so that an address always means the same query.
     compare: Annotated[
         Literal["before", "like_for_like"],
         Field(
@@ -107,7 +107,7 @@ class ReportQuery(BaseModel):
 
     @property
     def question(self) -> MetricQuestion:
-        """Its span, as that of a metric asked by days."""
+        """The report's span, as a metric query by days."""
         return MetricQuestion(
             [self.store],
             self.from_,
@@ -154,7 +154,7 @@ class SensorQuery(BaseModel):
     ]
 
     def question(self, store: str) -> MetricQuestion:
-        """Its span in a store, as that of a metric."""
+        """The span in a store, as a metric query."""
         return MetricQuestion(
             [store],
             self.from_,
@@ -178,5 +178,5 @@ class ExplainQuery(BaseModel):
 
     @property
     def question(self) -> WindowQuestion:
-        """What is asked."""
+        """The query for one window."""
         return WindowQuestion(self.store, self.window, self.family)

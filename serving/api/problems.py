@@ -26,28 +26,28 @@ RETRY_SECONDS = 5
 
 
 def install(app: FastAPI) -> None:
-    """Every error of the application answers with a problem document."""
+    """Make every error of the application answer with a problem document."""
     for kind, handler in (
         (BadQuery, _bad_query),
-        (AnswerMoved, _moved),
+        (AnswerMoved, _answer_moved),
         (UnknownName, _unknown),
         (ViewsUnreachable, _unreachable),
         (SimulationsBusy, _busy),
-        (EditsRefused, _refused),
+        (EditsRefused, _edits_refused),
         (AlertNotOpen, _not_open),
         (Busy, _not_now),
-        (TallyError, _failed),
+        (TallyError, _internal_error),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
-        (Exception, _failed),
+        (Exception, _internal_error),
     ):
         app.add_exception_handler(kind, handler)
 
 
 async def _bad_query(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadQuery)
-    # What would have been right, where it is known: the two instants on the grid, the dimensions
-    # there are.
+    # Valid alternatives, if they are known: the two nearest instants on the grid, or the existing
+    # dimensions.
     nearest = {"nearest": list(error.nearest)} if error.nearest else {}
     return refusal(
         request.url.path,
@@ -57,7 +57,7 @@ async def _bad_query(request: Request, error: Exception) -> Response:
     )
 
 
-async def _moved(request: Request, error: Exception) -> Response:
+async def _answer_moved(request: Request, error: Exception) -> Response:
     return refusal(
         request.url.path,
         409,
@@ -77,7 +77,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 
 async def _unreachable(request: Request, error: Exception) -> Response:
-    # The cause names addresses and classes: it is for the log.
+    # The cause names addresses and classes, so it is only logged.
     log.warning("views unreachable", path=request.url.path, reason=str(error.__cause__ or error))
     return refusal(
         request.url.path,
@@ -92,7 +92,7 @@ async def _busy(request: Request, error: Exception) -> Response:
     return refusal(request.url.path, 429, str(error), headers=headers)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _edits_refused(request: Request, error: Exception) -> Response:
     return refusal(request.url.path, 403, str(error))
 
 
@@ -105,8 +105,8 @@ async def _not_now(request: Request, error: Exception) -> Response:
     return refusal(request.url.path, 503, str(error), headers=headers)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    # What went wrong may name statements, addresses and values: it is for the log.
+async def _internal_error(request: Request, error: Exception) -> Response:
+    # The error may name statements, addresses and values, so it is only logged.
     log.error("request failed", path=request.url.path, exc_info=error)
     return refusal(
         request.url.path, 500, "the answer could not be made; the API's log has the reason"
@@ -115,18 +115,18 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    every = error.errors()
-    errors = [_invalid_entry(one) for one in every[:MOST_ERRORS]]
-    left_out = len(every) - len(errors)
+    all_errors = error.errors()
+    errors = [_invalid_entry(found) for found in all_errors[:MOST_ERRORS]]
+    left_out = len(all_errors) - len(errors)
     messages = [entry["message"] for entry in errors]
-    # First, so that it is not cut off.
-    counted = [f"the first {len(errors)} errors, and {left_out} more"] if left_out else []
-    return refusal(request.url.path, 422, "; ".join(counted + messages), errors)
+    # The notice comes first, so that it is not cut off.
+    notice = [f"the first {len(errors)} errors, and {left_out} more"] if left_out else []
+    return refusal(request.url.path, 422, "; ".join(notice + messages), errors)
 
 
 def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:
-    # The place is (query, name), and of a parameter that is a list (query, name, number); of a body
-    # that is not there (body,).
+    # The location is (query, name), for a parameter that is a list (query, name, number), and for
+    # a missing body (body,).
     place = (*error["loc"], "")
     field = str(place[0] if place[1] == "" else place[1])[:64]
     if error["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""Problem documents of a bounded size, whatever a request has in its path and its fields."""
+"""Problem documents of limited size, no matter how long a request's path and fields are."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from starlette.responses import Response
 from runtime.problem import problem
 
 MOST_ERRORS = 20
-# Signs, of which JSON makes up to six bytes each: a document stays below 64 KiB.
+# Limits in characters, which JSON encodes in up to six bytes each; a document stays below 64 KiB.
 _MOST_PATH, _MOST_DETAIL, _MOST_MESSAGES, _MOST_FIELD = 500, 2_000, 6_000, 64
 
 
@@ -20,7 +20,7 @@ def refusal(
     headers: Mapping[str, str] | None = None,
     **more: object,
 ) -> Response:
-    """The problem document, as runtime.problem makes it: long texts cut, the first errors only."""
+    """The problem document of runtime.problem, with long texts cut and the first errors only."""
     first = errors[:MOST_ERRORS]
     most = _MOST_MESSAGES // max(1, len(first))
     shown = [

@@ -1,4 +1,4 @@
-"""The routes of the reports."""
+"""The routes for the reports."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -21,12 +21,12 @@ from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
 from tally.errors import BadQuery, UnknownName
 
-# As many quarter hours as of any other answer; and those before them are read too.
+# As many quarter hours as in any other answer; the same number before them is read too.
 MOST_DAYS = 400
 
 
 def add_report_routes(app: FastAPI, pages: Pages) -> None:
-    """The list of the reports, and each of them."""
+    """Add the routes for the list of reports and for one report."""
     engine = ReportEngine(pages.answerer)
 
     @app.get("/v1/reports", summary="The reports", responses=described.REPORTS)
@@ -45,29 +45,29 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
         shape = _shape(report_id)
         await pages.stores.check([query.store])
         items = _items(query, shape)
-        asked = await ANSWERS.run(_span, query, pages)
-        return _json(report_answer(await engine.report(shape, asked, items)))
+        span = await ANSWERS.run(_span, query, pages)
+        return _json(report_answer(await engine.report(shape, span, items)))
 
 
 def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
-    found = stretches(query.question, query.store, pages.registry)
-    span = Slot(found.slots[0].start, found.slots[-1].end)
+    store_slots = stretches(query.question, query.store, pages.registry)
+    span = Slot(store_slots.slots[0].start, store_slots.slots[-1].end)
     _refuse_long(span)
     like = None
     if query.compare != "before":
-        like = like_span(pages.registry.store(query.store), found)
-    asked = StoreSpan(query.store, found.clock, span, like)
-    if asked.before.start >= asked.before.end:
+        like = like_span(pages.registry.store(query.store), store_slots)
+    store_span = StoreSpan(query.store, store_slots.clock, span, like)
+    if store_span.before.start >= store_span.before.end:
         raise BadQuery(
             "from", "from: the zone has left out the day before; ask from one day earlier on"
         )
-    return asked
+    return store_span
 
 
 def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
-    """What is asked of the items; raise BadQuery where the report is of none."""
+    """The query for the report's items. Raise BadQuery if the report is not by item."""
     if shape.pivot != "item":
-        # Passed over, it would answer another question than was asked.
+        # If the parameter were ignored, the answer would be to another query than the client meant.
         for name, value in (("by", query.by), ("top", query.top)):
             if value is not None:
                 raise BadQuery(name, f"{name}: {shape.id} is no report by item; leave it out")
@@ -76,20 +76,20 @@ def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
 
 
 def _refuse_long(span: Slot) -> None:
-    """Raise BadQuery for more days than are read at once, whatever they are cut by."""
+    """Raise BadQuery for more days than are read at once, for every kind of report."""
     if span.end - span.start > timedelta(days=MOST_DAYS):
         raise BadQuery("to", f"to: at most {MOST_DAYS} days; ask for less")
 
 
 def _shape(report_id: str) -> ReportShape:
-    found = loader.reports().get(report_id)
-    if found is None:
+    shape = loader.reports().get(report_id)
+    if shape is None:
         raise UnknownName(
             "report",
             f"there is no report {report_id[:64]!r};"
             f" there are {', '.join(loader.reports())} (GET /v1/reports)",
         )
-    return found
+    return shape
 
 
 def _json(body: Any) -> Response:

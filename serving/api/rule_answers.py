@@ -1,4 +1,4 @@
-"""The shapes of what is answered about rules, as OpenAPI publishes them."""
+"""The shapes of the answers about rules, as OpenAPI publishes them."""
 
 from datetime import date
 from typing import Annotated, Any
@@ -24,7 +24,8 @@ class RuleEntryAnswer(Shape):
         Instant, Meta(description="start of the first quarter hour that it judges")
     ]
     retired: Annotated[bool, Meta(description="from then on nothing is called for")]
-    # Not by a shape of its own: rule.schema.json is what files are checked by, and says it all.
+    # A rule has no shape of its own here, because rule.schema.json, which checks rule files,
+    # describes it in full.
     rule: Annotated[
         dict[str, Any],
         Meta(description="every field, as schemas/rules/rule.schema.json has them"),
@@ -81,7 +82,7 @@ class RuleHealthAnswer(Shape):
 class SimulatedEpisodeAnswer(Shape):
     """One alert that would have been told, and its end."""
 
-    # No alert_id: an alert has that of its first message, and this one was never told.
+    # There is no alert_id, because an alert gets the id of its first message, and none was sent.
     store_id: Annotated[str, Meta(description="the store")]
     subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
     rule_version: Annotated[int, Meta(description="the version that raises it")]
@@ -110,7 +111,7 @@ class IncompleteDayAnswer(Shape):
 
     store_id: Annotated[str, Meta(description="the store")]
     day: Annotated[date, Meta(description="its local day")]
-    # Beside the local day: who draws it does not have to know the store's zone.
+    # Given beside the local day, so that a client can draw it without knowing the store's zone.
     start: Annotated[Instant, Meta(description="of what was asked of it, inclusive")]
     end: Annotated[Instant, Meta(description="exclusive")]
     windows: Annotated[int, Meta(description="quarter hours that are not served complete")]
@@ -169,7 +170,7 @@ class SimulationAnswer(Shape):
     complete: Annotated[
         bool, Meta(description="every quarter hour was served complete, and every begin is known")
     ]
-    # Each day by itself: a sum of them would not say which days to rebuild.
+    # The days are listed one by one, because a sum would not show which days to rebuild.
     incomplete: Annotated[
         list[IncompleteDayAnswer], Meta(description="of these days episodes may be missing")
     ]

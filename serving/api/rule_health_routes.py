@@ -1,4 +1,4 @@
-"""The route that says whether a rule can be judged, store by store."""
+"""The route that answers whether a rule can be judged, store by store."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -18,7 +18,7 @@ from tally.instants import from_millis
 
 @dataclass(frozen=True)
 class RuleHealthRoutes:
-    """What the route works with."""
+    """The parts that the route works with."""
 
     desk: RuleHealthDesk
     stores: KnownStores
@@ -34,17 +34,17 @@ class RuleHealthRoutes:
         ids = await self.stores.all_ids() if named is None else named
         page = await self.desk.page(rule_id, ids, last.entry if last else "", query.limit)
         following = cursor.Entry(page.after) if page.after else None
-        asked = request.query_params.multi_items()
+        parameters = request.query_params.multi_items()
         return RuleHealthAnswer(
             rule_id=rule_id,
             version=page.version.version if page.version else None,
             stores=[_store(health) for health in page.stores],
-            next=cursor.address(request.url.path, asked, following) if following else None,
+            next=cursor.address(request.url.path, parameters, following) if following else None,
         )
 
 
 def add_rule_health_routes(app: FastAPI, routes: RuleHealthRoutes) -> None:
-    """Whether one rule can be judged."""
+    """Add the route for the health of one rule."""
 
     @app.get(
         "/v1/rules/{rule_id}/health",
@@ -56,8 +56,8 @@ def add_rule_health_routes(app: FastAPI, routes: RuleHealthRoutes) -> None:
         query: Annotated[RuleHealthQuery, Query()],
         request: Request,
     ) -> Response:
-        found = await routes.page(rule_id, query, request)
-        return Response(msgspec.json.encode(found), media_type="application/json")
+        page = await routes.page(rule_id, query, request)
+        return Response(msgspec.json.encode(page), media_type="application/json")
 
 
 def _store(health: StoreHealth) -> StoreHealthAnswer:

@@ -1,4 +1,4 @@
-"""What is sent to the addresses of rules, as OpenAPI publishes it."""
+"""The parameters and bodies of the rule routes, as OpenAPI publishes them."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from serving.api.parameters import NameList, PageQuery
 from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
 
-# More than there are, and few enough that each unknown one is an error of its own.
+# More than the body's fields, and few enough to answer each unknown field with its own error.
 _MOST_FIELDS = 64
 
 
@@ -74,17 +74,17 @@ class SimulationBody(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_few_fields(cls, told: Any) -> Any:
-        if isinstance(told, dict) and len(told) > _MOST_FIELDS:
-            raise ValueError(f"at most {_MOST_FIELDS} fields, got {len(told):,}")
-        return told
+    def _has_few_fields(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and len(fields) > _MOST_FIELDS:
+            raise ValueError(f"at most {_MOST_FIELDS} fields, got {len(fields):,}")
+        return fields
 
     @property
     def span(self) -> WindowSpan:
         """The windows, milliseconds since 1970 (UTC). Raises BadQuery."""
-        # Days are of UTC, as alerts are listed: each store has a zone of its own.
+        # Days are UTC days, as in the list of alerts, because each store has its own time zone.
         zone = UTC_ZONE.key
-        # The checks of a metric's span are these: the grid, the years, 400 days.
-        asked = MetricQuestion(["all"], self.from_, self.to, "15m", zone, [], None)
-        start, end = check_span(asked, UTC_CLOCK)
+        # The span is checked like that of a metric: the grid, the years, at most 400 days.
+        question = MetricQuestion(["all"], self.from_, self.to, "15m", zone, [], None)
+        start, end = check_span(question, UTC_CLOCK)
         return WindowSpan(millis_of(start), millis_of(end))

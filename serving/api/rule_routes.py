@@ -1,4 +1,4 @@
-"""The routes of rules: the list, the versions of one, and what one calls for over some days."""
+"""The rule routes: the list of rules, the versions of one, and the simulation of one."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -38,7 +38,7 @@ _RULE_ID = Path(description="`rule_id` of its file")
 
 @dataclass(frozen=True)
 class RuleRoutes:
-    """What the routes work with."""
+    """The parts that the rule routes work with."""
 
     desk: SimulationDesk
     stores: KnownStores
@@ -47,20 +47,21 @@ class RuleRoutes:
         """One page of the list. Raises BadQuery, ViewsUnreachable."""
         last = cursor.cursor_of(query.after, cursor.Entry)
         chains = (await self.desk.known.read()).chains
-        # By id and not by number: a rule that is new since the last page moves none of the others.
-        left = sorted(one for one in chains if last is None or one > last.entry)
-        shown = left[: query.limit]
-        more = cursor.Entry(shown[-1]) if len(left) > len(shown) else None
-        asked = request.query_params.multi_items()
-        address = cursor.address(request.url.path, asked, more) if more else None
-        return RuleList([entry_answer(chains[one][-1]) for one in shown], address)
+        # Pages are cut by id instead of by count, so that a rule added since the last page does not
+        # shift the others.
+        remaining = sorted(rule_id for rule_id in chains if last is None or rule_id > last.entry)
+        shown = remaining[: query.limit]
+        more = cursor.Entry(shown[-1]) if len(remaining) > len(shown) else None
+        parameters = request.query_params.multi_items()
+        address = cursor.address(request.url.path, parameters, more) if more else None
+        return RuleList([entry_answer(chains[rule_id][-1]) for rule_id in shown], address)
 
     async def simulated(
         self, rule_id: str, body: SimulationBody, after: str, path: str
     ) -> SimulationAnswer:
         """One page of a simulation. Raises BadQuery, UnknownName, ViewsUnreachable."""
         last = cursor.cursor_of(after, cursor.Entry)
-        # First: what nobody can answer is refused before a store is looked up.
+        # An invalid query is refused before any store is looked up.
         span = body.span
         draft = await ANSWERS.run(_draft, rule_id, body.rule)
         named = named_stores(body.store)
@@ -80,11 +81,11 @@ class RuleRoutes:
 
 
 def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
-    """The rules, the versions of one, and its simulation."""
+    """Add the routes for the list of rules, the versions of one, and its simulation."""
 
     @app.get("/v1/rules", summary="Rules, each in its newest version", responses=described.RULES)
     async def rules(query: Annotated[PageQuery, Query()], request: Request) -> Response:
-        # Each has a rule of some hundred bytes: a page is soon written down.
+        # Each entry has a rule of some hundred bytes, so encoding a page is fast.
         return _json(await routes.page(query, request))
 
     @app.get(
@@ -95,8 +96,10 @@ def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
     async def versions(
         rule_id: Annotated[str, _RULE_ID], _query: Annotated[NoQuery, Query()]
     ) -> Response:
-        found = await routes.desk.known.versions(rule_id)
-        return _json(RuleVersionsAnswer(rule_id, [entry_answer(one) for one in found]))
+        rule_versions = await routes.desk.known.versions(rule_id)
+        return _json(
+            RuleVersionsAnswer(rule_id, [entry_answer(version) for version in rule_versions])
+        )
 
     @app.post(
         "/v1/rules/{rule_id}/simulate",
@@ -110,44 +113,44 @@ def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
         request: Request,
     ) -> Response:
         work = routes.simulated(rule_id, body, query.after, request.url.path)
-        found = await until_disconnected(request, work)
-        if found is None:
-            # Nobody reads it; 499 is what proxies log of a client that hung up.
+        answer = await until_disconnected(request, work)
+        if answer is None:
+            # The client has left; 499 is what proxies log for a client that disconnected.
             return Response(status_code=499)
-        # Of a silent year it is tens of thousands of days.
-        return await ANSWERS.run(_json, found)
+        # Encoded in a thread, because a year without data may list tens of thousands of days.
+        return await ANSWERS.run(_json, answer)
 
 
-def entry_answer(one: RuleVersion) -> RuleEntryAnswer:
-    """The version as it is answered."""
+def entry_answer(version: RuleVersion) -> RuleEntryAnswer:
+    """A rule's version in the shape of the answer."""
     return RuleEntryAnswer(
-        one.rule.rule_id,
-        one.version,
-        one.revision,
-        from_millis(one.effective_from),
-        one.retired,
-        told_rule(one.rule),
+        version.rule.rule_id,
+        version.version,
+        version.revision,
+        from_millis(version.effective_from),
+        version.retired,
+        told_rule(version.rule),
     )
 
 
 def simulation_answer(
     wish: SimulationWish, page: SimulatedPage, following: str | None
 ) -> SimulationAnswer:
-    """The page as it is answered; `following`: address of the one behind it."""
-    # Of these days it may be that an episode is missing, however sure the others are.
-    incomplete = [_incomplete(one) for store in page.stores for one in store.incomplete]
-    unsure = [one.store_id for one in page.stores if not one.is_sure]
+    """A simulation's page in the shape of the answer; `following`: address of the next page."""
+    # On incomplete days an episode may be missing, even if the others are sure.
+    incomplete = [_incomplete_answer(day) for store in page.stores for day in store.incomplete]
+    unsure = [result.store_id for result in page.stores if not result.is_sure]
     return SimulationAnswer(
         rule_id=wish.rule_id,
         from_=from_millis(wish.span.start),
         to=from_millis(wish.span.end),
-        stores=[one.store_id for one in page.stores],
+        stores=[result.store_id for result in page.stores],
         episodes=_episodes(page),
         complete=not (incomplete or unsure),
         incomplete=incomplete,
         begun_before=unsure,
-        articles=sum(one.articles for one in page.stores),
-        against=_against(page) if wish.as_told else None,
+        articles=sum(result.articles for result in page.stores),
+        against=_compare_with_live(page) if wish.as_told else None,
         next=following,
     )
 
@@ -155,49 +158,53 @@ def simulation_answer(
 def _episodes(page: SimulatedPage) -> list[SimulatedEpisodeAnswer]:
     return [
         SimulatedEpisodeAnswer(
-            store_id=one.store_id,
-            subject=one.subject,
-            rule_version=one.episode.version,
-            start=from_millis(one.episode.start),
-            raised=from_millis(one.episode.raised),
-            end=None if one.episode.ended is None else from_millis(one.episode.ended),
-            value=one.value,
-            threshold=one.threshold,
-            complete=one.is_complete,
+            store_id=simulated.store_id,
+            subject=simulated.subject,
+            rule_version=simulated.episode.version,
+            start=from_millis(simulated.episode.start),
+            raised=from_millis(simulated.episode.raised),
+            end=None if simulated.episode.ended is None else from_millis(simulated.episode.ended),
+            value=simulated.value,
+            threshold=simulated.threshold,
+            complete=simulated.is_complete,
         )
         for store in page.stores
-        for one in store.episodes
+        for simulated in store.episodes
     ]
 
 
-def _incomplete(one: IncompleteDay) -> IncompleteDayAnswer:
-    start, end = from_millis(one.start), from_millis(one.end)
-    return IncompleteDayAnswer(one.store_id, one.day, start, end, one.windows, one.of)
+def _incomplete_answer(day: IncompleteDay) -> IncompleteDayAnswer:
+    start, end = from_millis(day.start), from_millis(day.end)
+    return IncompleteDayAnswer(day.store_id, day.day, start, end, day.windows, day.of)
 
 
-def _against(page: SimulatedPage) -> AgainstLive:
+def _compare_with_live(page: SimulatedPage) -> AgainstLive:
     comparisons = page.told.values()
     return AgainstLive(
-        compared=sum(one.compared for one in comparisons),
-        left_out=sum(one.left_out for one in comparisons),
+        compared=sum(counts.compared for counts in comparisons),
+        left_out=sum(counts.left_out for counts in comparisons),
         differences=[
-            DifferenceAnswer(*place, one.kind, one.edge, from_millis(one.window), one.alert_id)
+            DifferenceAnswer(
+                *place, found.kind, found.edge, from_millis(found.window), found.alert_id
+            )
             for place, comparison in page.told.items()
-            for one in comparison.differences
+            for found in comparison.differences
         ],
         unjudged=[*page.unjudged],
     )
 
 
-def _draft(rule_id: str, told: dict[str, Any] | None) -> Rule | None:
-    """The rule of the body. Raises BadQuery with all that is wrong with it."""
-    if told is None:
+def _draft(rule_id: str, fields: dict[str, Any] | None) -> Rule | None:
+    """The rule in the body. Raises BadQuery with all of the rule's problems."""
+    if fields is None:
         return None
-    # By the checks of files: what could not be applied says nothing of what would have been told.
+    # Checked like a rule file, because simulating a rule that could not be applied is meaningless.
     try:
-        rule = checked_rule(told, rule_catalogue())
+        rule = checked_rule(fields, rule_catalogue())
     except BadRule as error:
-        raise BadQuery("rule", "; ".join(f"rule: {one}" for one in error.problems)) from error
+        raise BadQuery(
+            "rule", "; ".join(f"rule: {problem}" for problem in error.problems)
+        ) from error
     if rule.rule_id != rule_id:
         raise BadQuery("rule", f"rule: rule_id: it is not that of the address, {rule_id[:64]}")
     return rule

@@ -1,4 +1,4 @@
-"""The shapes of what a store's sensors saw, as OpenAPI publishes them."""
+"""The shapes of the answer about a store's sensors, as OpenAPI publishes them."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The route of a store's sensors: which of them were silent, and when."""
+"""The route for a store's sensors: which of them were silent, and when."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
@@ -18,12 +18,12 @@ from serving.query.instants import format_instant
 from serving.query.question import MOST_ENTRIES, StoreSlots, stretches
 from tally.errors import BadQuery
 
-# Fields by name.
+# The fields of an answer by name.
 Shown: TypeAlias = dict[str, Any]
 
 
 def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
-    """The sensors of a store."""
+    """Add the route for the sensors of a store."""
 
     @app.get(
         "/v1/stores/{store}/sensors",
@@ -36,53 +36,53 @@ def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         await pages.stores.check([store])
         question = query.question(store)
-        asked = await ANSWERS.run(stretches, question, store, pages.registry)
+        store_slots = await ANSWERS.run(stretches, question, store, pages.registry)
         body = {
             "store": store,
-            "from": format_instant(asked.slots[0].start, asked.zone),
-            "to": format_instant(asked.slots[-1].end, asked.zone),
-            "tz": asked.tz,
+            "from": format_instant(store_slots.slots[0].start, store_slots.zone),
+            "to": format_instant(store_slots.slots[-1].end, store_slots.zone),
+            "tz": store_slots.tz,
             "grain": query.grain,
             "threshold": pages.answerer.coverage.threshold,
-            "sensors": await _sensors(asked, pages),
+            "sensors": await _sensors(store_slots, pages),
         }
         return Response(msgspec.json.encode(body), media_type="application/json")
 
 
-async def _sensors(asked: StoreSlots, pages: Pages) -> list[Shown]:
-    # Any metric of a family reads its windows.
+async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[Shown]:
+    # Any metric of a family reads the windows of that family.
     metrics = catalogue.of_one_family()
-    families = [one.families[0] for one in metrics.values()]
-    roster = pages.answerer.roster(pages.registry.store(asked.store_id), families)
-    rows = len(asked.slots) * sum(map(len, roster.by_family.values()))
+    families = [metric.families[0] for metric in metrics.values()]
+    roster = pages.answerer.roster(pages.registry.store(store_slots.store_id), families)
+    rows = len(store_slots.slots) * sum(map(len, roster.by_family.values()))
     if rows > MOST_ENTRIES:
         raise BadQuery(
             "grain",
             f"grain: {rows:,} stretches of sensors are more than {MOST_ENTRIES:,};"
             " ask for less time, or for a coarser grain",
         )
-    found: list[Shown] = []
+    sensors: list[Shown] = []
     for family, listed in sorted(roster.by_family.items()):
-        question = MetricQuery(metrics[family], [asked], (), None)
+        question = MetricQuery(metrics[family], [store_slots], (), None)
         (answer,) = await pages.answerer.read(question)
-        # One that was there, then not, then again is one.
-        for name in sorted({one.name for one in listed}):
-            found.append(_sensor(name, answer.found, asked.zone))
-    return found
+        # A sensor that was removed and listed again counts as one.
+        for name in sorted({sensor.name for sensor in listed}):
+            sensors.append(_sensor(name, answer.found, store_slots.zone))
+    return sensors
 
 
-def _sensor(name: SensorName, found: Sequence[cells.Cell], zone: ZoneInfo) -> Shown:
+def _sensor(name: SensorName, served_cells: Sequence[cells.Cell], zone: ZoneInfo) -> Shown:
     whole, rows = Watched(), []
-    for cell in found:
+    for cell in served_cells:
         seen = cell.watch.sensors.get(name, Watched())
         whole = whole.plus(seen)
-        # Each boundary by the same clock as the answer's own.
-        start, end = (format_instant(one, zone) for one in cell.slot)
-        rows.append({"start": start, "end": end, **_seen(seen)})
-    return {"family": name.family, "sensor": name.sensor, **_seen(whole), "rows": rows}
+        # Each boundary is in the same time zone as the answer's own.
+        start, end = (format_instant(instant, zone) for instant in cell.slot)
+        rows.append({"start": start, "end": end, **_watched_fields(seen)})
+    return {"family": name.family, "sensor": name.sensor, **_watched_fields(whole), "rows": rows}
 
 
-def _seen(seen: Watched) -> Shown:
+def _watched_fields(seen: Watched) -> Shown:
     return {
         "expected_seconds": seen.expected,
         "observed_seconds": seen.observed,

@@ -1,4 +1,4 @@
-"""Counters of the API in Prometheus' text format."""
+"""The counters of the API's requests in Prometheus' text format."""
 
 import time
 from collections import Counter
@@ -7,58 +7,61 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Telemetry:
-    """Requests and seconds by route and status; wraps the application.
+    """Middleware that counts requests and seconds by route and status.
 
-    It is a middleware without a task of its own.
+    It wraps the application without a task of its own.
     """
 
     def __init__(self, app: ASGIApp, counts: "RequestCounts") -> None:
         self._app, self._counts = app, counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes the request on and counts its answer."""
+        """Pass the request on and count its answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # Where the application begins no answer the server sends a 500.
+        # If the application does not start an answer, the server sends a 500.
         started, status = time.perf_counter(), 500
 
-        async def counted(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         try:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, send_counted)
         finally:
-            # The route, not the address: an address is the caller's to choose, and each would be a
-            # series.
+            # Counted by route instead of address, because callers choose addresses freely and each
+            # would become a time series.
             route = getattr(scope.get("route"), "path", "other")
             self._counts.add(route, status, time.perf_counter() - started)
 
 
 class RequestCounts:
-    """What has been counted since the start."""
+    """The request counts and seconds since the start."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, float] = {}
 
     def add(self, route: str, status: int, seconds: float) -> None:
-        """One more answer."""
+        """Count one more answer."""
         self._requests[route, status] += 1
         self._seconds[route] = self._seconds.get(route, 0.0) + seconds
 
     def text(self) -> str:
-        """Prometheus exposition text."""
-        counted, timed = sorted(self._requests.items()), sorted(self._seconds.items())
+        """The counters as Prometheus exposition text."""
+        request_counts, seconds_by_route = (
+            sorted(self._requests.items()),
+            sorted(self._seconds.items()),
+        )
         requests = [
             f'tally_api_requests_total{{route="{route}",status="{status}"}} {n}'
-            for (route, status), n in counted
+            for (route, status), n in request_counts
         ]
         seconds = [
             f'tally_api_request_seconds_total{{route="{route}"}} {total:.6f}'
-            for route, total in timed
+            for route, total in seconds_by_route
         ]
         return "\n".join(
             [

@@ -1,4 +1,4 @@
-"""The dashboard: one page over the same answers as the API.
+"""The dashboard: pages built from the same answers as the API.
 
-Everything it shows is served by this process.
+Everything they show is served by this process.
 """

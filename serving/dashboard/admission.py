@@ -1,6 +1,6 @@
-"""A bound on what strangers' visits cost.
+"""A limit on what visits to the pages may cost.
 
-Each page is work of the API's only event loop, and memory until its browser is gone.
+Each page is work for the API's only event loop, and it uses memory until its browser leaves.
 """
 
 import re
@@ -13,20 +13,21 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-# A store's page of 28 days costs over half a second of the processor, most of it beside the loop,
-# and 1 MB to keep.
+# A store's page of 28 days costs over half a second of processor time, most of it outside the event
+# loop, and 1 MB of memory while it is kept.
 PAGES_A_SECOND = 2.0
 MOST_AT_ONCE = 20
 MOST_KEPT = 200
-# A browser opens its socket within seconds; a page without one is a stranger's.
+# A real browser opens its socket within seconds; a page without a socket is treated as abandoned.
 _ABANDONED_SECONDS = 10.0
 
 
 class Admission:
-    """Lets a page through while there are tokens and room, else 503; other addresses always.
+    """Middleware that answers 503 to page requests without a free token or room for a client.
 
-    `pages`: the paths of the pages, as routes have them. Only a whole path that is one of them is a
-    page: what merely begins like another address is not there, and costs next to nothing.
+    Requests to other addresses always pass. `pages`: the paths of the pages, as route patterns. A
+    path counts as a page only if it matches a pattern as a whole: a path that merely begins like
+    one is answered with 404, which costs next to nothing.
     """
 
     def __init__(self, app: ASGIApp, pages: Iterable[str]) -> None:
@@ -36,10 +37,10 @@ class Admission:
         self._filled_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes on, or refuses."""
+        """Pass the request on, or refuse it."""
         if (
             scope["type"] != "http"
-            or not _is_any(scope["path"], self._pages)
+            or not _matches_any(scope["path"], self._pages)
             or (self._has_token() and _has_room())
         ):
             await self._app(scope, receive, send)
@@ -59,7 +60,7 @@ class Admission:
         return True
 
 
-def _is_any(path: str, patterns: Iterable[re.Pattern[str]]) -> bool:
+def _matches_any(path: str, patterns: Iterable[re.Pattern[str]]) -> bool:
     return any(pattern.match(path) for pattern in patterns)
 
 

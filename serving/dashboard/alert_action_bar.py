@@ -1,4 +1,4 @@
-"""Buttons by which people act on an alert: acknowledge, silence, and resolve with a reason."""
+"""The buttons that act on an alert: acknowledge, silence, and resolve with a reason."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from serving.dashboard.rule_editor_markup import refused_text
 from tally.alerts.resolution import MOST_NAME, MOST_REASON
 from tally.errors import AlertNotOpen, Busy, EditsRefused, UnknownName, ViewsUnreachable
 
-# Minutes of a silence, and how they are called.
+# The length of a silence in minutes, and its label.
 SILENCES = {60: "1 hour", 480: "8 hours", 1_440: "1 day"}
 _CLOSED = (
     "Acting on alerts from here is switched off (TALLY_RULE_EDITS): use"
@@ -22,14 +22,14 @@ _CLOSED = (
 
 @dataclass
 class AlertActionBar:
-    """The panel of the actions; `alerts`: the label of each alert that can be chosen, by its id."""
+    """The panel of actions; `alerts`: the label of each alert that can be chosen, by alert id."""
 
     actions: AlertActions
     alerts: Mapping[str, str]
     _is_busy: bool = field(default=False, init=False)
 
     def show(self) -> None:
-        """The panel; where the settings refuse actions it says what to use instead."""
+        """Draw the panel; if the settings refuse actions, it names the commands to use instead."""
         with ui.element("section").classes("t-panel").props('aria-labelledby="act"'):
             html("<h2 id='act'>Acknowledge, silence or resolve</h2>")
             if not self.actions.is_allowed:
@@ -42,12 +42,12 @@ class AlertActionBar:
         self._dialog = self._reason_dialog()
 
     def offer(self, alerts: Mapping[str, str]) -> None:
-        """Other alerts can be chosen from now on; the chosen one stays if it is among them."""
+        """Replace the alerts that can be chosen; the current choice stays if it is among them."""
         if alerts == self.alerts or not self.actions.is_allowed:
             return
         self.alerts = alerts
         chosen = self._alert.value
-        # The list renews itself while somebody chooses.
+        # The list may be refreshed while a user is choosing.
         if chosen not in alerts:
             chosen = next(iter(alerts), None)
         self._alert.set_options(dict(alerts), value=chosen)
@@ -88,7 +88,7 @@ class AlertActionBar:
         await self._act(act)
 
     async def _silence(self) -> None:
-        # A browser may send any value.
+        # A browser may send any value, so only the offered ones are accepted.
         minutes = self._minutes.value if self._minutes.value in SILENCES else 60
 
         async def act(alert_id: str) -> str:
@@ -108,7 +108,7 @@ class AlertActionBar:
 
         async def act(alert_id: str) -> str:
             await self.actions.resolve(alert_id, because, self._name())
-            # It is the reason of this alert alone.
+            # The reason belongs to this alert only, so the next dialog starts empty.
             self._because.value = ""
             return "Resolved; it ends with the next look of the evaluator"
 
@@ -116,7 +116,7 @@ class AlertActionBar:
 
     async def _act(self, act: Callable[[str], Awaitable[str]]) -> None:
         alert_id = self._alert.value
-        # A second press while the first one is written does nothing.
+        # A second press while the first action is being written does nothing.
         if self._is_busy or alert_id not in self.alerts:
             return
         self._is_busy = True

@@ -1,4 +1,4 @@
-"""Alerts in words and signs, none of which hangs on a colour."""
+"""Alerts in words and signs, so that nothing depends on colour alone."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +12,7 @@ from tally.alerts.message import Alert, AlertState, Reason
 from tally.errors import UnknownName
 from tally.instants import parse_instant
 
-# Class of the style, sign, word.
+# For each state: CSS class suffix, sign, word.
 STATES: Mapping[AlertState, tuple[str, str, str]] = {
     "provisional": ("provisional", "◐", "Provisional"),
     "confirmed": ("complete", "✓", "Confirmed"),
@@ -37,13 +37,13 @@ REASONS: Mapping[Reason, str] = {
 
 
 def state_chip(state: AlertState) -> str:
-    """The state as markup."""
+    """The alert's state as markup: a chip with a sign and a word."""
     kind, sign, word = STATES[state]
     return f"<span class='t-chip t-{kind}' data-state='{state}'>{sign} {word}</span>"
 
 
 def instant_text(instant: datetime, zone: ZoneInfo) -> str:
-    """Day and time by the clock of a zone.
+    """The day and the time of an instant in a time zone.
 
     >>> instant_text(datetime.fromisoformat("2026-11-23T09:02:05Z"), ZoneInfo("Europe/Rome"))
     '23 Nov 2026 10:02'
@@ -52,21 +52,21 @@ def instant_text(instant: datetime, zone: ZoneInfo) -> str:
 
 
 def raised_text(alert: Alert, zone: ZoneInfo) -> str:
-    """When it was raised."""
+    """The day and the time at which the alert was raised, in a time zone."""
     return instant_text(raised_at(alert), zone)
 
 
 def window_text(alert: Alert, zone: ZoneInfo) -> str:
-    """The window of which it was first told."""
-    both = (alert.window.start, alert.window.end)
-    start, end = (parse_instant(one, "window").astimezone(zone) for one in both)
+    """The window for which the alert was first sent, in a time zone."""
+    bounds = (alert.window.start, alert.window.end)
+    start, end = (parse_instant(bound, "window").astimezone(zone) for bound in bounds)
     return f"{start:%-d %b %Y %H:%M} to {end:%H:%M}"
 
 
 def value_text(alert: Alert, currency: str) -> str:
-    """The number, and what it was compared with.
+    """The alert's number, and the limit and usual value that it was compared with.
 
-    `currency` is that of money.
+    `currency` is used for metrics of money.
     """
     usual = alert.baseline.value if alert.baseline else None
     compared = [
@@ -80,7 +80,7 @@ def value_text(alert: Alert, currency: str) -> str:
 
 
 def number_text(metric_id: str, number: float, currency: str) -> str:
-    """A number of a metric with its unit; of a metric that is no more without one."""
+    """A metric's number with its unit, or without one if the metric no longer exists."""
     whole = int(number) if float(number).is_integer() else number
     try:
         style = UnitStyle(catalogue.metric(metric_id).entry.unit, currency)
@@ -90,6 +90,6 @@ def number_text(metric_id: str, number: float, currency: str) -> str:
 
 
 def title_text(alert: Alert) -> str:
-    """What it is about: the rule, and what of the store if that is not all of it."""
+    """The alert's title: its rule's id, and for a clear message that it has ended."""
     ended = " has ended" if alert.edge == "clear" else ""
     return f"{alert.rule_id}{ended}"

@@ -1,4 +1,4 @@
-"""Alerts as marks above a chart, each over the place of the window that it was first told of."""
+"""Alerts as marks above a chart, each over the place of the window it was first sent for."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,23 +13,24 @@ from serving.dashboard.alert_labels import STATES, title_text, value_text, windo
 from serving.dashboard.period import Period
 from serving.dashboard.source import StoreChoice
 
-# The place on an axis of what begins at an instant (UTC); None where it has none.
+# Maps the start of a window (UTC) to its place on the axis, or None if it has no place.
 PlaceOf = Callable[[datetime], int | None]
-# One above the other; what is more of one place is a number.
+# The rows of marks above one place; further alerts of the place are shown as a count.
 _MOST_ROWS, _ROW_PIXELS, _SIZE = 3, 15, 11
 _NAME_PIXELS = 14
-# As the chips of the style have them; a further grey would be that of what was taken back.
+# The same colours as the severity chips; grey is used for retracted alerts only.
 SEVERITY_COLOURS = {"critical": "#a3322a", "warning": "#8a5a00", "info": "#0072b2"}
 _PAPER = "#ffffff"
-# A ring with a stroke through it: in grey as well it is no triangle.
+# A ring with a stroke through it, which differs from a triangle even without colour.
 _STRUCK = "path://M8,0A8,8,0,1,0,8,16A8,8,0,1,0,8,0ZM2.5,13.5L13.5,2.5"
 _DAYS_OF_MORE = 7
 
 
 class AlertMark(NamedTuple):
-    """One mark: over a place of the axis from 0 on, in a row from the chart upward from 0 on.
+    """One mark above a chart, at a place of the axis and in a row; both count from 0.
 
-    `more`: how many further alerts of the place it stands for; then it is of these.
+    Rows count from the chart upward. `more`: how many further alerts of the place the mark stands
+    for, if it is a count; `alert` is then the first of them.
     """
 
     place: int
@@ -39,84 +40,86 @@ class AlertMark(NamedTuple):
 
 
 def placed_marks(alerts: Iterable[ListedAlert], place_of: PlaceOf) -> list[AlertMark]:
-    """The marks of the alerts that have a place, by place; the gravest lie next to the chart."""
+    """The marks of alerts that have a place, by place; the most severe are next to the chart."""
     by_place: dict[int, list[ListedAlert]] = defaultdict(list)
-    for one in sorted(alerts, key=_gravest_first):
-        place = place_of(window_start(one))
+    for alert in sorted(alerts, key=_severest_first):
+        place = place_of(window_start(alert))
         if place is not None:
-            by_place[place].append(one)
-    columns = (_column(place, found) for place, found in sorted(by_place.items()))
+            by_place[place].append(alert)
+    columns = (_column(place, column_alerts) for place, column_alerts in sorted(by_place.items()))
     return [mark for column in columns for mark in column]
 
 
-def marked(options: charts.Options, marks: Sequence[AlertMark], of: StoreChoice) -> charts.Options:
-    """The chart with a strip above it that holds the marks; without any it stays as it is."""
+def marked(
+    options: charts.Options, marks: Sequence[AlertMark], choice: StoreChoice
+) -> charts.Options:
+    """The chart with a strip of marks above it; without marks the chart is returned unchanged."""
     if not marks:
         return options
-    rows = 1 + max(one.row for one in marks)
+    rows = 1 + max(mark.row for mark in marks)
     grid = options["grid"]
     top = grid["top"] + rows * _ROW_PIXELS
-    # A series of its own: with the legend one takes away what stands above, and nothing else.
-    # Marks in the plot itself would never be told of: there the tooltip is that of the axis.
+    # The strip is a series of its own, so that its legend entry hides the marks and nothing else.
+    # Marks inside the plot would never show a tooltip: there the axis's tooltip is shown instead.
     strip = {
         "type": "scatter",
         "name": "alerts",
         "data": [],
         "itemStyle": {"color": SEVERITY_COLOURS["warning"]},
-        "markPoint": {"data": [_point(one, top, of) for one in marks]},
+        "markPoint": {"data": [_point(mark, top, choice) for mark in marks]},
     }
     axes = options["yAxis"] if isinstance(options["yAxis"], list) else [options["yAxis"]]
     return {
         **options,
         "grid": {**grid, "top": top},
-        # The name of the axis stands above it: above the strip too.
+        # The axis's name stands above the axis, so it has to move above the strip.
         "yAxis": [{**axis, "nameGap": _NAME_PIXELS + rows * _ROW_PIXELS} for axis in axes],
         "series": [*options["series"], strip],
     }
 
 
-def mark_links(marks: Iterable[AlertMark], of: StoreChoice) -> list[str]:
-    """Where each mark leads: to the life of its alert, or to the inbox of the days."""
-    return [_link(one, of) for one in marks]
+def mark_links(marks: Iterable[AlertMark], choice: StoreChoice) -> list[str]:
+    """The address that each mark leads to: its alert's page, or the inbox for a count of alerts."""
+    return [_link(mark, choice) for mark in marks]
 
 
 def described_marks(marks: Sequence[AlertMark]) -> str:
-    """How many alerts are marked, for those who do not see them; empty where none is."""
-    count = sum(one.more or 1 for one in marks)
+    """How many alerts are marked, as text for screen readers; empty if there are none."""
+    count = sum(mark.more or 1 for mark in marks)
     return f", {count:,} alert{'' if count == 1 else 's'} marked" if count else ""
 
 
-def _gravest_first(alert: ListedAlert) -> tuple[bool, int, datetime, bool, str]:
-    """What stands before what was taken back, then by severity, time, begin before end."""
-    is_back, is_end = alert.state == "retracted", alert.edge == "clear"
+def _severest_first(alert: ListedAlert) -> tuple[bool, int, datetime, bool, str]:
+    """The sort key: retracted alerts last, then by severity, window start, raise before clear."""
+    is_retracted, is_clear = alert.state == "retracted", alert.edge == "clear"
     grades = [*SEVERITY_COLOURS]
     grade = grades.index(alert.severity) if alert.severity in grades else len(grades)
-    return is_back, grade, window_start(alert), is_end, alert.alert_id
+    return is_retracted, grade, window_start(alert), is_clear, alert.alert_id
 
 
-def _column(place: int, found: Sequence[ListedAlert]) -> Iterator[AlertMark]:
-    if len(found) <= _MOST_ROWS:
-        yield from (AlertMark(place, row, one) for row, one in enumerate(found))
+def _column(place: int, alerts: Sequence[ListedAlert]) -> Iterator[AlertMark]:
+    if len(alerts) <= _MOST_ROWS:
+        yield from (AlertMark(place, row, alert) for row, alert in enumerate(alerts))
         return
-    shown, left = found[: _MOST_ROWS - 1], found[_MOST_ROWS - 1 :]
-    yield from (AlertMark(place, row, one) for row, one in enumerate(shown))
-    yield AlertMark(place, _MOST_ROWS - 1, left[0], len(left))
+    shown, hidden = alerts[: _MOST_ROWS - 1], alerts[_MOST_ROWS - 1 :]
+    yield from (AlertMark(place, row, alert) for row, alert in enumerate(shown))
+    yield AlertMark(place, _MOST_ROWS - 1, hidden[0], len(hidden))
 
 
-def _point(mark: AlertMark, top: int, of: StoreChoice) -> charts.Options:
+def _point(mark: AlertMark, top: int, choice: StoreChoice) -> charts.Options:
     return {
         "coord": [mark.place, 0],
-        # Pixels from above; the axis knows the other side alone.
+        # Pixels from the top; the axis only determines the place in the other direction.
         "y": top - _ROW_PIXELS // 2 - mark.row * _ROW_PIXELS,
         "name": "alert",
         **(_number(mark) if mark.more else _form(mark.alert)),
-        # Of what stands outside of the plot, and not of all series of its place.
-        "tooltip": {"trigger": "item", "formatter": _told(mark, of)},
+        # The mark's own tooltip, instead of the axis's tooltip with all series of the place.
+        "tooltip": {"trigger": "item", "formatter": _tooltip_html(mark, choice)},
     }
 
 
 def _form(alert: ListedAlert) -> charts.Options:
-    """The state by its form and filling, the severity by its colour."""
+    """The mark's look: form and fill show the alert's state, colour shows its severity."""
     colour = SEVERITY_COLOURS.get(alert.severity, charts.QUIET)
     if alert.state == "retracted":
         style = {"color": "transparent", "borderColor": charts.MISSING, "borderWidth": 1.5}
@@ -125,7 +128,7 @@ def _form(alert: ListedAlert) -> charts.Options:
     return {
         "symbol": "triangle",
         "symbolSize": _SIZE,
-        # Upward it begins, downward it ends.
+        # The triangle points up where an alert is raised, and down where it ends.
         "symbolRotate": 180 if alert.edge == "clear" else 0,
         "itemStyle": {"color": filled, "borderColor": colour, "borderWidth": 2},
     }
@@ -141,26 +144,26 @@ def _number(mark: AlertMark) -> charts.Options:
     }
 
 
-def _told(mark: AlertMark, of: StoreChoice) -> str:
-    """What the tooltip says, as markup."""
+def _tooltip_html(mark: AlertMark, choice: StoreChoice) -> str:
+    """The tooltip of a mark, as markup."""
     if mark.more:
         return f"{mark.more:,} further alerts of this place: a click shows all"
-    alert, zone = mark.alert, of.store.zone
+    alert, zone = mark.alert, choice.store.zone
     _, sign, word = STATES[alert.state]
     lines = (
         f"{title_text(alert)} · {alert.severity}",
         f"{sign} {word}",
-        value_text(alert, of.store.currency),
+        value_text(alert, choice.store.currency),
         window_text(alert, zone),
     )
     first, *others = (escape(line) for line in lines)
-    # Struck, as the mark is.
+    # A retracted alert's title is struck through, like its mark.
     head = f"<s>{first}</s>" if alert.state == "retracted" else f"<b>{first}</b>"
     return "<br>".join([head, *others])
 
 
-def _link(mark: AlertMark, of: StoreChoice) -> str:
+def _link(mark: AlertMark, choice: StoreChoice) -> str:
     if not mark.more:
         return alert_address(mark.alert.alert_id)
-    day = of.store.clock.day(window_start(mark.alert))
-    return inbox_address(Period(day, _DAYS_OF_MORE), of.store.store_id)
+    day = choice.store.clock.day(window_start(mark.alert))
+    return inbox_address(Period(day, _DAYS_OF_MORE), choice.store.store_id)

@@ -1,4 +1,4 @@
-"""Rows of the inbox, and one alert's life, as markup; every name is escaped where it is put in."""
+"""Markup for the inbox's rows and one alert's life; every name is escaped where it is inserted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -25,7 +25,7 @@ from tally.instants import parse_instant
 _COLUMNS = ("Alert", "Store", "Raised", "Number", "Severity", "State")
 _READ = ("Family", "UTC day", "Generation", "Epoch", "Events", "Source")
 _STORE_DAYS = 7
-# What the marks of a chart stand for.
+# The legend of the alert marks above a chart.
 MARK_KEY = (
     "<p class='t-sub'>On the charts above: ▲ begins, ▼ ends; filled is confirmed, hollow"
     " provisional, a grey struck ring taken back; the colour is the severity.</p>"
@@ -34,9 +34,9 @@ Choices = Mapping[str, StoreChoice]
 
 
 def alert_table(alerts: Iterable[ListedAlert], stores: Choices) -> str:
-    """Head and rows; on a phone each alert is a card, as a store of the overview is."""
-    head = "".join(f"<th scope='col' role='columnheader'>{one}</th>" for one in _COLUMNS)
-    rows = "".join(_row(one, stores.get(one.store_id)) for one in alerts)
+    """A table of alerts; on a phone each alert is a card, like a store of the overview."""
+    head = "".join(f"<th scope='col' role='columnheader'>{name}</th>" for name in _COLUMNS)
+    rows = "".join(_row(alert, stores.get(alert.store_id)) for alert in alerts)
     return (
         "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
         f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>{rows}</tbody></table>"
@@ -46,9 +46,9 @@ def alert_table(alerts: Iterable[ListedAlert], stores: Choices) -> str:
 def _row(alert: ListedAlert, choice: StoreChoice | None) -> str:
     zone, currency = _clock(choice)
     number = escape(value_text(alert, currency))
-    told = f"data-alert='{escape(alert.alert_id)}' data-open='{str(alert.open).lower()}'"
+    attributes = f"data-alert='{escape(alert.alert_id)}' data-open='{str(alert.open).lower()}'"
     return (
-        f"<tr role='row' {told}>"
+        f"<tr role='row' {attributes}>"
         f"<th scope='row' role='rowheader'><a href='{escape(alert_address(alert.alert_id))}'>"
         f"{escape(title_text(alert))}</a>{_subject(alert)}</th>"
         f"{_cell('Store', _store_link(alert, choice))}"
@@ -59,22 +59,22 @@ def _row(alert: ListedAlert, choice: StoreChoice | None) -> str:
 
 
 def choice_text(alert: Alert, choice: StoreChoice | None) -> str:
-    """An alert among others, on one line: title, subject, store and when it was raised."""
+    """One line that identifies an alert in a list: title, subject, store and time of raising."""
     store = choice.label if choice else alert.store_id
     raised = raised_text(alert, _clock(choice)[0])
     parts = (title_text(alert), _subject_text(alert), store, raised)
-    # Of all of a store there is no subject to name.
+    # An alert about a whole store has no subject.
     return " · ".join(part for part in parts if part)
 
 
 def severity_chip(alert: Alert) -> str:
-    """How severe it is, as its rule says."""
+    """The alert's severity as markup."""
     kind, sign = SEVERITIES.get(alert.severity, ("", ""))
     return f"<span class='t-chip t-{kind}'>{sign} {escape(alert.severity)}</span>"
 
 
 def life_facts(life: AlertLife, choice: StoreChoice | None) -> str:
-    """What it is of, when, and how it stands, each with its name."""
+    """The alert's facts as a list of names and values: subject, times, rule and current state."""
     alert, (zone, currency) = life.last, _clock(choice)
     address = f"/v1/alerts/{alert.alert_id}"
     started = instant_text(parse_instant(life.episode.start, "start"), zone)
@@ -87,22 +87,22 @@ def life_facts(life: AlertLife, choice: StoreChoice | None) -> str:
         "Episode": escape(f"from {started}; {ended}"),
         "Rule": escape(f"{alert.rule_id}, version {alert.rule_version}"),
         **({"Overdue": "no generation has settled it yet"} if alert.overdue else {}),
-        **_reason_of(alert),
-        **_other("Of", alert.of),
-        **_other("Tells again", alert.supersedes),
+        **_reason_fact(alert),
+        **_alert_link_fact("Of", alert.of),
+        **_alert_link_fact("Tells again", alert.supersedes),
         "The same by HTTP": f"<a href='{escape(address)}'><code>{escape(address)}</code></a>",
     }
-    # Values have been escaped above.
+    # The values have been escaped above.
     rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
     return f"<dl class='t-facts'>{rows}</dl>"
 
 
 def life_table(messages: Iterable[Alert], choice: StoreChoice | None) -> str:
-    """Each message with what it was judged by."""
+    """A table of the alert's messages, each with the data that it was judged by."""
     zone, currency = _clock(choice)
-    rows = "".join(_message(one, zone, currency) for one in messages)
+    rows = "".join(_message(message, zone, currency) for message in messages)
     names = ("State", "Number", *_READ, "Tick")
-    head = "".join(f"<th scope='col'>{one}</th>" for one in names)
+    head = "".join(f"<th scope='col'>{name}</th>" for name in names)
     return (
         f"<table class='t-table t-life'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
@@ -115,7 +115,7 @@ def _message(message: Alert, zone: ZoneInfo, currency: str) -> str:
         f"<td>{escape(value_text(message, currency))}</td>"
     )
     tick = f"<td class='t-num'>{message.evidence.tick}</td>"
-    # What was read of several families stands below each other.
+    # A message that read several families has one row for each.
     return "".join(
         f"<tr>{'<td></td><td></td>' if number else first}{_read_cells(read)}{tick}</tr>"
         for number, read in enumerate(reads)
@@ -126,20 +126,20 @@ def _read_cells(read: ReadRows | None) -> str:
     if read is None:
         return "<td></td>" * len(_READ)
     generation = NOTHING if read.generation is None else read.generation
-    told = (read.family, read.day, generation, read.epoch, f"{read.events:,}", read.source)
-    return "".join(f"<td>{escape(str(one))}</td>" for one in told)
+    columns = (read.family, read.day, generation, read.epoch, f"{read.events:,}", read.source)
+    return "".join(f"<td>{escape(str(column))}</td>" for column in columns)
 
 
 def _clock(choice: StoreChoice | None) -> tuple[ZoneInfo, str]:
-    """Zone and currency of a store."""
+    """The time zone and the currency of a store; UTC and none for an unknown store."""
     if choice is None:
         return ZoneInfo("UTC"), ""
     return choice.store.zone, choice.store.currency
 
 
 def _store_link(alert: Alert, choice: StoreChoice | None) -> str:
-    """The store's page of the days up to the alert, also where that is long ago."""
-    # By the window, which an alert of days ago has in those days too.
+    """A link to the store's page for the days up to the alert, even if that is long ago."""
+    # The days are taken from the alert's window, so an old alert links to its own days.
     start = parse_instant(alert.window.start, "window").astimezone(_clock(choice)[0])
     address = store_address(alert.store_id, Period(start.date(), _STORE_DAYS))
     label = choice.label if choice else alert.store_id
@@ -176,13 +176,13 @@ def _ended_text(life: AlertLife, zone: ZoneInfo) -> str:
     return "it is open" if life.last.open else "taken back"
 
 
-def _other(name: str, alert_id: str | None) -> dict[str, str]:
+def _alert_link_fact(name: str, alert_id: str | None) -> dict[str, str]:
     if alert_id is None:
         return {}
     return {name: f"<a href='{escape(alert_address(alert_id))}'>{escape(alert_id[:12])}…</a>"}
 
 
-def _reason_of(alert: Alert) -> dict[str, str]:
+def _reason_fact(alert: Alert) -> dict[str, str]:
     if alert.reason is None:
         return {}
     is_over = "Taken back" if alert.state == "retracted" else "Ended"

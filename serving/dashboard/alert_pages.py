@@ -1,4 +1,4 @@
-"""The inbox of alerts, which what is told reaches at once, and the page of one alert."""
+"""The alert inbox, which shows new alert messages at once, and the page of one alert."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -39,9 +39,9 @@ from tally.alerts.message import alert_of, alert_or_none
 from tally.errors import UnknownName, ViewsUnreachable
 
 REFRESH_SECONDS = 30.0
-# Of each kind so many are shown; the API has all.
+# The rows shown in each of the two lists; the API returns all.
 MOST_SHOWN = 200
-# How soon a browser that has left is noticed, and what came in a burst is drawn.
+# How soon a browser that has left is noticed, and how often a burst of messages is redrawn.
 _LOOK_SECONDS = 1.0
 _DRAW_SECONDS = 0.5
 _FILED_SECONDS = 5.0
@@ -54,27 +54,28 @@ async def show_inbox(
     period: Period,
     store_id: str,
 ) -> None:
-    """The whole page, of all stores or of one."""
-    chosen = next((one for one in stores if one.store.store_id == store_id), None)
+    """Draw the inbox page, for all stores or for one."""
+    chosen = next((choice for choice in stores if choice.store.store_id == store_id), None)
     heading = f"Alerts · {chosen.label}" if chosen else "Alerts"
     show_frame(_frame(heading, period, chosen or stores[0], store_id))
     with ui.element("main").classes("t-body"):
         if chosen:
             html(f"<p class='t-foot'><a href='{escape(inbox_address(period))}'>All stores</a></p>")
         inbox = Inbox(is_overdue=source.alerts.is_overdue)
-        choices = {one.store.store_id: one for one in stores}
+        choices = {choice.store.store_id: choice for choice in stores}
         live = LiveInbox(source, choices, period, store_id, inbox)
         await live.show()
         ui.timer(REFRESH_SECONDS, live.renew, immediate=False)
         if feed is not None:
             ui.timer(0.1, partial(live.follow, feed), once=True)
-            # What was told just before the stream began may have been filed since.
+            # An alert sent just before the stream began may reach the tables only after the first
+            # read, so they are read once more.
             ui.timer(_FILED_SECONDS, live.renew, once=True)
 
 
 @dataclass
 class LiveInbox:
-    """The lists, drawn anew when something has changed."""
+    """The lists of the inbox, redrawn when something has changed."""
 
     source: FigureSource
     stores: Mapping[str, StoreChoice]
@@ -84,19 +85,19 @@ class LiveInbox:
     is_live: bool = False
 
     async def show(self) -> None:
-        """The lists as the tables have them, so that the page is sent with them."""
+        """Draw the lists from the tables, so that the page is sent with them."""
         self._box = ui.element("div").classes("t-body")
         self._bar = AlertActionBar(self.source.actions, {})
         self._bar.show()
-        self._drawn: tuple[InboxRows | None, bool] | None = None
-        self._drawn_at, self._has_news = 0.0, False
+        self._last_drawn: tuple[InboxRows | None, bool] | None = None
+        self._last_drawn_at, self._has_news = 0.0, False
         await self.renew()
 
     async def renew(self) -> None:
-        """Ask the tables again."""
+        """Read the tables again and redraw the lists."""
         try:
-            self.inbox.load(await self._listed())
-        # The page stays, and looks again by itself.
+            self.inbox.load(await self._load_alerts())
+        # The page stays open and tries again by itself.
         except ViewsUnreachable as error:
             log_unreachable(error)
             self._draw(None)
@@ -104,7 +105,7 @@ class LiveInbox:
         self._draw(self.inbox.rows)
 
     async def follow(self, feed: Feed) -> None:
-        """Draw what is told, for as long as there is a browser."""
+        """Draw the messages of the stream, for as long as a browser is connected."""
         client = ui.context.client
         try:
             place = await feed.here()
@@ -112,7 +113,7 @@ class LiveInbox:
             log_unreachable(error)
             return
         self.is_live = True
-        # What was told between the first look at the tables and this place.
+        # This includes alerts sent between the first read of the tables and this stream position.
         await self.renew()
         async for heard in listen(feed, place, self._is_wanted, _LOOK_SECONDS):
             if client.is_deleted:
@@ -122,19 +123,19 @@ class LiveInbox:
             if heard.message is not None:
                 self.inbox.hear(alert_of(heard.message))
                 self._has_news = True
-            # Of a burst the rest is drawn with the place that follows it.
-            is_burst = time.monotonic() - self._drawn_at < _DRAW_SECONDS
+            # The rest of a burst is drawn when the position that follows it arrives.
+            is_burst = time.monotonic() - self._last_drawn_at < _DRAW_SECONDS
             if self._has_news and (heard.message is None or not is_burst):
                 self._draw(self.inbox.rows)
 
-    async def _listed(self) -> list[ListedAlert]:
-        asked = [self.store_id] if self.store_id else [*self.stores]
+    async def _load_alerts(self) -> list[ListedAlert]:
+        store_ids = [self.store_id] if self.store_id else [*self.stores]
         span = AlertSpan(*self.period.span(UTC_CLOCK))
-        raised = AlertQuestion(asked, AlertFilter(), span)
-        page = await self.source.alerts.page(raised, None, MOST_SHOWN)
-        # However long ago it was raised: it is not over.
-        still = await self.source.alerts.open(AlertQuestion(asked, AlertFilter()))
-        return [*page.alerts, *still]
+        question = AlertQuestion(store_ids, AlertFilter(), span)
+        page = await self.source.alerts.page(question, None, MOST_SHOWN)
+        # An open alert is shown no matter how long ago it was raised.
+        open_alerts = await self.source.alerts.open(AlertQuestion(store_ids, AlertFilter()))
+        return [*page.alerts, *open_alerts]
 
     def _is_wanted(self, message: bytes) -> bool:
         alert = alert_or_none(message)
@@ -142,9 +143,9 @@ class LiveInbox:
 
     def _draw(self, rows: InboxRows | None) -> None:
         self._has_news = False
-        if self._drawn == (rows, self.is_live):
+        if self._last_drawn == (rows, self.is_live):
             return
-        self._drawn, self._drawn_at = (rows, self.is_live), time.monotonic()
+        self._last_drawn, self._last_drawn_at = (rows, self.is_live), time.monotonic()
         self._box.clear()
         with self._box:
             say_unreachable() if rows is None else self._lists(rows)
@@ -184,8 +185,8 @@ class LiveInbox:
 async def show_alert(
     source: FigureSource, stores: Sequence[StoreChoice], period: Period, alert_id: str
 ) -> None:
-    """The page of one alert; of an id that nobody knows the page says so."""
-    choices = {one.store.store_id: one for one in stores}
+    """Draw the page of one alert; for an unknown id the page says that there is none."""
+    choices = {choice.store.store_id: choice for choice in stores}
     try:
         life = await source.alerts.life(alert_id)
     except UnknownName:
@@ -210,8 +211,8 @@ async def show_alert(
 
 
 def _frame(heading: str, period: Period, chosen: StoreChoice, store_id: str = "") -> Frame:
-    def address(_: str, of: Period) -> str:
-        return inbox_address(of, store_id)
+    def address(_: str, address_period: Period) -> str:
+        return inbox_address(address_period, store_id)
 
     return Frame("alerts", heading, period, address, chosen, days_of="UTC days")
 

@@ -1,6 +1,7 @@
 """The charts as ECharts options.
 
-Colours by Okabe and Ito, which stay apart for colour-blind eyes; the speed bars are hatched too.
+The colours are by Okabe and Ito, which colour-blind people can distinguish; the bars of the speed
+layer are hatched as well.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from tally.money import minor_digits
 
 BATCH, SPEED, MISSING = "#0072B2", "#E69F00", "#9AA3AE"
 INK, QUIET, LINE = "#1d2733", "#5b6673", "#e3e7ec"
-# One hue, light to dark, so that more is darker in grey as well.
+# One hue from light to dark, so that a higher value is darker in greyscale too.
 HEAT = ["#f1f6fa", "#c6dcec", "#8fbbd9", "#4f94c0", "#0072B2", "#00476e"]
 WEEKDAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HATCHED = {
@@ -25,9 +26,9 @@ Options = dict[str, Any]
 
 
 def revenue_by_day(figures: Figures, zone: str) -> Options:
-    """Stacked bars of revenue by local day, batch below speed.
+    """Stacked bars of revenue by local day, the batch layer below the speed layer.
 
-    A day that nobody knows anything of has a grey band.
+    A day without any known number has a grey band.
     """
     days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
     batch = [_major(day.batch, figures.currency) for day in figures.days]
@@ -61,7 +62,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
                 "axisLabel": {"color": QUIET},
                 "splitLine": {"lineStyle": {"color": LINE}},
             },
-            {"type": "value", "show": False, "min": 0, "max": 1},  # a grey band is no revenue
+            {"type": "value", "show": False, "min": 0, "max": 1},  # the grey bands are not revenue
         ],
         "series": [
             _bars("batch", BATCH, batch),
@@ -84,13 +85,13 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
 def receipts_by_hour_of_week(figures: Figures) -> Options:
     """Heat map of mean receipts: hours across, weekdays down from Monday.
 
-    An hour that is not known stays white.
+    An hour without a known number stays white.
     """
     cells = [
         [hour, weekday, value]
         for weekday, row in enumerate(figures.heat)
         for hour, value in enumerate(row)
-        # Left out and not 0: an hour that nobody knows is no quiet one.
+        # An unknown hour is left out instead of drawn as 0, because it is not a quiet hour.
         if value is not None
     ]
     most = max((cell[2] or 0 for cell in cells), default=0)
@@ -105,7 +106,7 @@ def heat_map(
 ) -> Options:
     """Heat map of [hour, weekday, value]: hours across, weekdays down from Monday.
 
-    `most` is the value of the darkest colour, `most_text` what stands beside it.
+    `most` is the value of the darkest colour, `most_text` the text beside it in the legend.
     """
     axis = {
         "type": "category",
@@ -143,16 +144,16 @@ def heat_map(
 
 
 def named(name: str, gap: int) -> Options:
-    """The name of an axis, in the middle of it."""
+    """The options that put an axis's name at the middle of the axis."""
     style = {"color": QUIET}
     return {"name": name, "nameLocation": "middle", "nameGap": gap, "nameTextStyle": style}
 
 
 def _legend(most: float, most_text: str) -> Options:
-    """What the colours of the heat map stand for."""
+    """The legend of a heat map's colours."""
     return {
         "min": 0,
-        # Without any receipt the scale would go from 0 to 0.
+        # Without any receipts the scale would run from 0 to 0.
         "max": most or 1,
         "calculable": False,
         "orient": "horizontal",
@@ -168,7 +169,7 @@ def _legend(most: float, most_text: str) -> Options:
 
 
 def describe_days(days: tuple[Day, ...]) -> str:
-    """The bar chart in words, for those who do not see it."""
+    """The bar chart in words, for screen readers."""
     known = [day for day in days if not day.is_missing]
     return f"{len(known)} of {len(days)} days have an answer"
 
@@ -185,12 +186,12 @@ def _bars(name: str, colour: str, values: list[Any]) -> Options:
 
 
 def _major(minor: int | None, currency: str) -> float | None:
-    """Only for drawing: what is summed is minor units."""
+    """The amount in major units, only for drawing; sums are made in minor units."""
     return None if minor is None else minor / 10 ** minor_digits(currency)
 
 
 def common() -> Options:
-    """What all charts share: no motion, the page's letters, a description for who cannot see."""
+    """The options that all charts share: no animation, the page's font, a description (ARIA)."""
     return {
         "animation": False,
         "textStyle": {"fontFamily": "inherit", "color": INK},

@@ -1,6 +1,6 @@
-"""The numbers of the page, computed from the quarter hours of a period.
+"""The numbers of the store page, computed from the quarter hours of a period.
 
-Pure functions; ratios are sums over sums.
+All functions here are pure. A ratio is a sum divided by a sum.
 """
 
 from collections import defaultdict
@@ -19,15 +19,15 @@ from tally.families import CURRENCY
 HOURS, WEEKDAYS = 24, 7
 METRICS = ("revenue", "transactions", "average_basket", "units")
 FigureState = Literal["complete", "provisional", "missing"]
-# Of a quarter hour in its period: the number of the day, the local time, the fold.
+# The place of a quarter hour in its period: number of the day, local time, fold.
 PeriodPlace = tuple[int, time, int]
 
 
 @dataclass(frozen=True)
 class Day:
-    """Revenue of one local day in minor units by the layer that answered.
+    """Revenue of one local day in minor units, by the layer that answered.
 
-    None where a layer answered nothing.
+    The revenue is None for a layer that has no answer.
     """
 
     day: date
@@ -36,16 +36,16 @@ class Day:
 
     @property
     def is_missing(self) -> bool:
-        """Whether neither layer knows anything of the day."""
+        """Whether neither layer has an answer for the day."""
         return self.batch is None and self.speed is None
 
 
 @dataclass(frozen=True)
 class CoveredShare:
-    """How many quarter hours of the period are complete, provisional, missing; and up to when.
+    """How many quarter hours of the period are complete, provisional and missing.
 
-    `through`: up to when every record that arrived is counted, if there is a generation for each
-    day. `settled_until`: the end of the last quarter hour before the first that is not complete.
+    `through`: every record that arrived by then is counted; None unless each day has a generation.
+    `settled_until`: the end of the last quarter hour before the first that is not complete.
     """
 
     complete: int
@@ -56,7 +56,7 @@ class CoveredShare:
 
     @property
     def state(self) -> FigureState:
-        """One word: complete only if every quarter hour is."""
+        """The state of the whole period; complete only if every quarter hour is complete."""
         if self.complete + self.provisional == 0:
             return "missing"
         return "provisional" if self.provisional + self.missing else "complete"
@@ -66,7 +66,7 @@ class CoveredShare:
 class Card:
     """One number of the period, and the change in per cent of its compared part.
 
-    The change is None if that part was 0 or is not known before.
+    The change is None if that part was 0 or is unknown in the period before.
     """
 
     metric: str
@@ -76,10 +76,10 @@ class Card:
 
 @dataclass(frozen=True)
 class Figures:
-    """Everything that the page shows of one store and period.
+    """Everything that the page shows for one store and period.
 
     `heat`: mean receipts of [weekday][hour], Monday first. `compared_quarters`: how many quarter
-    hours of the period are compared with the one before, None if it is all of them.
+    hours of the period are compared with the period before, None if all of them are.
     """
 
     currency: str
@@ -93,9 +93,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Compared:
-    """The quarter hours of a period and of the one before that are compared.
+    """The quarter hours that are compared, of a period and of the period before.
 
-    `is_whole` if these are all.
+    `is_whole`: whether these are all quarter hours of both.
     """
 
     now: Sequence[cells.Cell]
@@ -105,7 +105,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A period's days, and its quarter hours as served."""
+    """The days of a period, and its quarter hours as served."""
 
     days: Sequence[date]
     found: Sequence[cells.Cell]
@@ -113,8 +113,8 @@ class Stretch:
 
 
 def figures(now: Stretch, before: Stretch, clock: DayClock, currency: str) -> Figures:
-    """The figures of a period; money of `currency` alone, since currencies do not add up."""
-    # Of both periods: what the comparison leaves out is named too.
+    """The figures of a period; money in `currency` only, since currencies cannot be added up."""
+    # Taken from both periods, so that a currency the comparison leaves out is named too.
     others = _currencies([*now.found, *before.found]) - {currency}
     compared = comparable(now, before, clock)
     return Figures(
@@ -129,13 +129,14 @@ def figures(now: Stretch, before: Stretch, clock: DayClock, currency: str) -> Fi
 
 
 def comparable(now: Stretch, before: Stretch, clock: DayClock) -> Compared:
-    """What of two periods may be compared: all of it if it is complete.
+    """The parts of two periods that may be compared.
 
-    Else the quarter hours of the same place in both (day of the period and local time) that are
-    complete in both. Of a period that is not over this is its part so far.
+    If both periods are complete, all of both is compared. Otherwise only the quarter hours at the
+    same place in both (day of the period and local time) that are complete in both are compared.
+    For a period that is not over, this is its part so far.
     """
-    # Whole periods are compared as they are: one with a clock change has quarter hours for which
-    # the other has none.
+    # Complete periods are compared as they are, because a period with a clock change has quarter
+    # hours for which the other has no counterpart.
     if all(_is_complete(cell) for cell in (*now.found, *before.found)):
         return Compared(now.found, before.found, True)
     places, earlier = _complete_places(now, clock), _complete_places(before, clock)
@@ -148,14 +149,14 @@ def comparable(now: Stretch, before: Stretch, clock: DayClock) -> Compared:
 
 
 def _complete_places(stretch: Stretch, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
-    # The fold tells the two hours apart that a night has when clocks go back.
-    found = {}
+    # The fold distinguishes the two equal hours of a night in which clocks go back.
+    cells_by_place = {}
     for cell in filter(_is_complete, stretch.found):
         local = cell.slot.start.astimezone(clock.zone)
         day = clock.day(cell.slot.start)
         place = (day - stretch.days[0]).days
-        found[place, local.time(), local.fold] = cell
-    return found
+        cells_by_place[place, local.time(), local.fold] = cell
+    return cells_by_place
 
 
 def _is_complete(cell: cells.Cell) -> bool:
@@ -163,7 +164,7 @@ def _is_complete(cell: cells.Cell) -> bool:
 
 
 def main_currency(found: Sequence[cells.Cell], default: str) -> str:
-    """The store's own currency if it was taken, else the first that was."""
+    """The store's own currency if it occurs or none does, else the first in alphabetical order."""
     seen = _currencies(found)
     return default if default in seen or not seen else min(seen)
 
@@ -182,16 +183,16 @@ def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Ca
 def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> MetricValue:
     metric = catalogue.metric(metric_id)
     only = {CURRENCY: currency} if metric.is_money else cells.WHOLE
-    # What is missing is left out and not a 0: with nothing known there is no sum.
+    # Missing cells are left out instead of counted as 0, so without any known cell there is no sum.
     known = [cell for cell in found if not cell.is_missing]
     if not known:
         return None
     sums = [cells.values_of(metric, cell, only) for cell in known]
     if metric.denominator is None:
-        return sum(one["value"] or 0 for one in sums)
+        return sum(parts["value"] or 0 for parts in sums)
     return catalogue.ratio(
-        sum(one["numerator"] or 0 for one in sums),
-        sum(one["denominator"] or 0 for one in sums),
+        sum(parts["numerator"] or 0 for parts in sums),
+        sum(parts["denominator"] or 0 for parts in sums),
     )
 
 
@@ -200,7 +201,7 @@ def _days(stretch: Stretch, clock: DayClock, currency: str) -> tuple[Day, ...]:
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for cell in stretch.found:
         if not cell.is_missing:
-            # By the layer that answered: a reader sees which part of a day may still change.
+            # Sums are kept by layer, so that a reader sees which part of a day may still change.
             source = cells.source_of(cell.sources)
             day = clock.day(cell.slot.start)
             by_day[day][source] += int(
@@ -222,7 +223,7 @@ def _heat(
 ) -> tuple[tuple[float | None, ...], ...]:
     """Mean receipts of each hour of the week.
 
-    They are over the hours of which at least one quarter is known.
+    The mean is taken over the hours of which at least one quarter is known.
     """
     receipts = catalogue.metric("transactions")
     sums: dict[tuple[int, int], float] = defaultdict(float)
@@ -232,7 +233,7 @@ def _heat(
             local = cell.slot.start.astimezone(clock.zone)
             hour_of_week = local.weekday(), local.hour
             sums[hour_of_week] += cells.values_of(receipts, cell)["value"] or 0
-            # By date: an hour counts once in the mean, however many of its quarters are known.
+            # A set of dates counts an hour once in the mean, no matter how many quarters are known.
             hours[hour_of_week].add(local.date())
     return tuple(
         tuple(_mean(sums, hours, (weekday, hour)) for hour in range(HOURS))
@@ -251,7 +252,8 @@ def _mean(
 def _coverage(stretch: Stretch) -> CoveredShare:
     missing = sum(cell.is_missing for cell in stretch.found)
     complete = sum(_is_complete(cell) for cell in stretch.found)
-    # Up to the first that may still change: a final one behind it settles nothing.
+    # Only the leading complete cells count: a complete cell after one that may still change does
+    # not extend the settled span.
     settled = list(takewhile(_is_complete, stretch.found))
     until = settled[-1].slot.end if settled else None
     return CoveredShare(

@@ -1,4 +1,4 @@
-"""What all pages have: where one is, whose numbers these are, and the period above them."""
+"""The parts shared by all pages: navigation, heading, store and period controls, live redrawing."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ _Shown = TypeVar("_Shown")
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands above the numbers: the page, its heading, the period and its choices.
+    """The top of a page: which page it is, its heading, the period and the choices.
 
-    `address` is that of the same page of another store and period; without `stores` there is none
-    to choose, and `chosen` alone says which days are the newest. `days_of`: by whose clock the days
-    are, where that is not the store's. `told`: what stands in place of the days, of a page that is
-    not of a period.
+    `address` returns the address of the same page for another store and period. Without `stores`
+    there is no store to choose, and `chosen` only says which days are the newest. `days_of`: whose
+    clock the days follow, if not the store's. `told`: the text that replaces the days on a page
+    that has no period.
     """
 
     page: PageName
@@ -49,19 +49,19 @@ class Frame:
 
     @property
     def subtitle(self) -> str:
-        """The days, and of one store whose days they are."""
+        """The line below the heading: `told`, or else the days and whose clock they follow."""
         zone = self.chosen.store.tz if self.stores else "each store's own days"
         return self.told or f"{span_text(self.period)}, {self.days_of or zone}"
 
 
 def begin() -> None:
-    """The style of a page that begins."""
+    """Add the style sheet and colours to a new page."""
     ui.add_css(STYLE)
     ui.colors(primary=charts.BATCH)
 
 
 def show_frame(frame: Frame) -> None:
-    """The top of the page: navigation, heading, and the controls of store and period."""
+    """Draw the top of the page: navigation, heading, and the controls of store and period."""
     ui.page_title(f"{frame.heading} · Tally")
     with ui.element("header").classes("t-top"):
         html(_navigation(frame))
@@ -79,7 +79,7 @@ def show_frame(frame: Frame) -> None:
 
 def _navigation(frame: Frame) -> str:
     store_id = frame.chosen.store.store_id
-    # A report is one of a store: the way back to the store's page is a link.
+    # A report belongs to a store, so the store link is the way back from a report.
     links = [
         ("overview", "Overview", overview_address(frame.period)),
         ("store", "Store", store_address(store_id, frame.period)),
@@ -100,7 +100,7 @@ def _current(is_current: bool) -> str:
 
 def _store_picker(frame: Frame) -> None:
     store_id = frame.chosen.store.store_id
-    options = {one.store.store_id: one.label for one in frame.stores}
+    options = {choice.store.store_id: choice.label for choice in frame.stores}
     picker = ui.select(options, label="Store", value=store_id, with_input=True)
     picker.props("dense outlined options-dense").classes("t-store")
     picker.on_value_change(lambda event: _go(frame, event.value or store_id, frame.period))
@@ -131,37 +131,37 @@ async def keep_current(
     draw: Callable[[_Shown], None],
     seconds: float,
 ) -> None:
-    """Draws what is loaded, now and each so many seconds again, if it is another then."""
+    """Load and draw now and again at each interval, in seconds; redraw only what has changed."""
     box = ui.element("div").classes("t-body")
     shown: list[_Shown | None] = []
 
     async def renew() -> None:
         try:
-            found = await load()
-        # The page stays, and looks again by itself: an outage ends without anybody's doing.
+            loaded = await load()
+        # The page stays and tries again by itself, so an outage needs no action by the reader.
         except ViewsUnreachable as error:
-            found = None
+            loaded = None
             log_unreachable(error)
-        # What has not changed stays as it is, with the place and the focus of who reads it.
-        if shown == [found]:
+        # Unchanged content is not redrawn, so that a reader keeps scroll position and focus.
+        if shown == [loaded]:
             return
-        shown[:] = [found]
+        shown[:] = [loaded]
         box.clear()
         with box:
-            say_unreachable() if found is None else draw(found)
+            say_unreachable() if loaded is None else draw(loaded)
 
-    # Now, so that the page is sent with its numbers: they are there before any script runs.
+    # The first draw happens before the page is sent, so that its numbers need no script.
     await renew()
     ui.timer(seconds, renew, immediate=False)
 
 
 def log_unreachable(error: ViewsUnreachable) -> None:
-    """The cause names addresses and classes: it is for the log."""
+    """Log the error's cause, which names addresses and classes and is not for the page."""
     log.warning("dashboard: views unreachable", reason=str(error.__cause__ or error))
 
 
 def say_unreachable() -> None:
-    """In place of numbers, when the tables do not answer."""
+    """Draw the message that replaces the numbers when the tables do not answer."""
     say(
         "The numbers cannot be read right now",
         "The tables behind this page do not answer; `tally status` shows what runs.",
@@ -170,7 +170,7 @@ def say_unreachable() -> None:
 
 
 def say(title: str, text: str, retry: bool = False) -> None:
-    """A state of the page in words, in place of numbers."""
+    """Draw a title and a text in place of numbers."""
     with ui.element("section").classes("t-state"):
         html(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>")
         if retry:
@@ -178,23 +178,24 @@ def say(title: str, text: str, retry: bool = False) -> None:
 
 
 def html(text: str) -> None:
-    """Markup in which every name has been escaped where it was put in."""
+    """Draw markup; every name in it must have been escaped where it was inserted."""
     ui.html(text, sanitize=False).style("display: contents")
 
 
 def chart(
     options: charts.Options, label: str, size: str = "", mark_links: Sequence[str] = ()
 ) -> None:
-    """A chart, with its words for those who do not see it; its marks lead to these addresses."""
-    # A canvas says nothing by itself, and what the library makes up of it takes the label's place.
-    worded = {**options, "aria": {"enabled": True, "label": {"description": label}}}
-    made = ui.echart(worded).classes(f"t-chart {size}").props('role="img"')
-    # Not by props(), which reads a text of its own syntax: the label holds names.
-    made.props["aria-label"] = label
+    """Draw a chart with a label for screen readers; its marks lead to these addresses."""
+    # A canvas has no text of its own, and a description generated by the library would replace
+    # the label.
+    labelled_options = {**options, "aria": {"enabled": True, "label": {"description": label}}}
+    element = ui.echart(labelled_options).classes(f"t-chart {size}").props('role="img"')
+    # Not set with props(), which parses a syntax of its own: the label holds arbitrary names.
+    element.props["aria-label"] = label
     if mark_links:
-        # Only what is a mark, and by its number: a browser may send anything.
+        # Only the two fields that identify a mark are requested; a browser may send anything.
         names = ["componentType", "dataIndex"]
-        made.on("componentClick", lambda event: _follow(event.args, mark_links), names)
+        element.on("componentClick", lambda event: _follow(event.args, mark_links), names)
 
 
 def _follow(clicked: Any, links: Sequence[str]) -> None:

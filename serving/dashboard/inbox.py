@@ -1,4 +1,4 @@
-"""The alerts of a page: what the tables had last, and what was told since."""
+"""The alerts of a page: those read last from the tables, and the messages received since."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,20 +8,20 @@ from serving.alerts.inquiry import ListedAlert, listed, newest_first
 from tally.alerts.message import Alert
 from tally.alerts.standing import last_states
 
-# Longer than the projector is ever behind while it works: until then what was heard stands beside
+# Longer than the lag of a working projector ever is. Until then a received message is kept beside
 # what the tables say.
 HEARD_SECONDS = 120.0
 
 
 class InboxRows(NamedTuple):
-    """What is open, and what else was raised in the period, each newest first."""
+    """The open alerts, and the others raised in the period, each newest first."""
 
     open: list[ListedAlert]
     others: list[ListedAlert]
 
 
 class Inbox:
-    """Told twice, in any order, it is the same: of each alert the last state is shown."""
+    """The last state of each alert; duplicate or reordered messages lead to the same result."""
 
     def __init__(
         self,
@@ -29,40 +29,41 @@ class Inbox:
         is_overdue: Callable[[Alert], bool] = lambda _: False,
     ) -> None:
         self._clock, self._is_overdue = clock, is_overdue
-        self._listed: dict[str, ListedAlert] = {}
-        self._heard: list[tuple[float, Alert]] = []
+        self._alerts_by_id: dict[str, ListedAlert] = {}
+        self._messages: list[tuple[float, Alert]] = []
 
     def load(self, alerts: Iterable[ListedAlert]) -> None:
-        """What the tables have now."""
-        self._listed = {one.alert_id: one for one in alerts}
+        """Replace the table rows with the current ones, and forget messages that are too old."""
+        self._alerts_by_id = {alert.alert_id: alert for alert in alerts}
         oldest = self._clock() - HEARD_SECONDS
-        self._heard = [(at, one) for at, one in self._heard if at > oldest]
+        self._messages = [(at, message) for at, message in self._messages if at > oldest]
 
     def hear(self, alert: Alert) -> None:
-        """A message of the stream."""
-        self._heard.append((self._clock(), alert))
+        """Add a message of the stream."""
+        self._messages.append((self._clock(), alert))
 
     @property
     def rows(self) -> InboxRows:
-        """What is shown now."""
-        heard = [one for _, one in self._heard]
-        last = last_states([*self._listed.values(), *heard])
-        every = (self._shown(one, last) for one in last.values())
-        rows = sorted(every, key=newest_first)
-        is_open = [one for one in rows if one.open]
-        return InboxRows(is_open, [one for one in rows if not one.open])
+        """The rows to show now."""
+        messages = [message for _, message in self._messages]
+        last = last_states([*self._alerts_by_id.values(), *messages])
+        listed_alerts = (self._to_listed(alert, last) for alert in last.values())
+        rows = sorted(listed_alerts, key=newest_first)
+        open_alerts = [alert for alert in rows if alert.open]
+        return InboxRows(open_alerts, [alert for alert in rows if not alert.open])
 
-    def _shown(self, alert: Alert, last: dict[str, Alert]) -> ListedAlert:
+    def _to_listed(self, alert: Alert, last: dict[str, Alert]) -> ListedAlert:
         return listed(alert, self._is_open(alert, last), self._is_overdue(alert))
 
     def _is_open(self, alert: Alert, last: dict[str, Alert]) -> bool:
         if alert.edge != "raise" or alert.state == "retracted":
             return False
-        # Of all that is known here, for an end may be heard before the tables have its raise.
-        ends = [one for one in last.values() if one.of == alert.alert_id]
-        if any(one.state != "retracted" for one in ends):
+        # All known messages are searched, because an end may arrive before the tables have its
+        # raise.
+        ends = [end for end in last.values() if end.of == alert.alert_id]
+        if any(end.state != "retracted" for end in ends):
             return False
-        known = self._listed.get(alert.alert_id)
-        # One that had ended is open again once its end was taken back, and by nothing else.
-        taken_back = any(one.of == alert.alert_id for _, one in self._heard)
+        known = self._alerts_by_id.get(alert.alert_id)
+        # An alert that had ended is open again only if its end was retracted.
+        taken_back = any(message.of == alert.alert_id for _, message in self._messages)
         return known is None or known.open or taken_back

@@ -1,4 +1,7 @@
-"""Persons inside on the last day of a period, by the people counters, and who is left over."""
+"""Persons inside on the last day of a period, by the people counters, and the residue at its end.
+
+The residue is the number of persons counted as still inside when the day ends.
+"""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -16,10 +19,10 @@ METRIC = "occupancy"
 
 @dataclass(frozen=True)
 class PersonsInside:
-    """The level by the end of each quarter hour of a store's day, UTC; None: not known.
+    """The level at the end of each quarter hour of a store's day, UTC; None if it is not known.
 
-    `is_counted`: whether a counter has told of what is known of the day; `watch`: for how long the
-    counters were there.
+    `is_counted`: whether any counter has sent events for the known part of the day. `watch`: for
+    how long the counters were present.
     """
 
     store: Store
@@ -31,19 +34,19 @@ class PersonsInside:
 
     @property
     def residue(self) -> MetricValue:
-        """The level with which the day ends; None until all of it is known."""
+        """The level at the end of the day; None until the whole day is known."""
         return self.levels[-1][1]
 
 
 def quarter_hours(store: Store, day: date) -> StoreSlots:
-    """Those of the store's own day: 92, 96 or 100."""
+    """The quarter hours of the store's own day: 92, 96 or 100."""
     resets = Resets(store.clock)
     slots = grains.slots(*resets.own_day(day), "15m", store.clock)
     return StoreSlots(store.store_id, store.clock, slots, resets=resets)
 
 
 def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsInside:
-    """The levels of a day as its cells have them."""
+    """The levels of a day, computed from its cells."""
     metric = catalogue.metric(METRIC)
     ends = (cell.slot.end for cell in found)
     levels = (cells.values_of(metric, cell)["value"] for cell in found)
@@ -54,7 +57,7 @@ def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsI
 
 
 def inside_chart(inside: PersonsInside) -> charts.Options:
-    """A line by the clock of the store, with a hole where nobody knows the level."""
+    """A line chart by the store's clock, with a gap where the level is not known."""
     zone = inside.store.zone
     return {
         **charts.common(),
@@ -76,7 +79,7 @@ def inside_chart(inside: PersonsInside) -> charts.Options:
         "series": [
             {
                 "type": "line",
-                # A step: it is the number at an instant, and nobody has counted in between.
+                # A step line, because a level belongs to an instant and there is none in between.
                 "step": "end",
                 "showSymbol": False,
                 "lineStyle": {"color": charts.BATCH},
@@ -88,25 +91,25 @@ def inside_chart(inside: PersonsInside) -> charts.Options:
 
 
 def known_text(inside: PersonsInside) -> str:
-    """Of which day it is, and what is known of it."""
+    """The day, and how much is known of it, as text."""
     known = sum(level is not None for _, level in inside.levels)
     if inside.watch.is_withheld:
-        told = "withheld, for counters were silent"
+        state = "withheld, for counters were silent"
     elif known == 0:
-        told = "not known, for its first quarter hour is missing"
+        state = "not known, for its first quarter hour is missing"
     elif not inside.is_counted:
-        told = "no people counter has told anything of it"
+        state = "no people counter has told anything of it"
     elif known < len(inside.levels):
-        told = f"{known} of {len(inside.levels)} quarter hours known: up to the first missing one"
+        state = f"{known} of {len(inside.levels)} quarter hours known: up to the first missing one"
     elif not inside.watch.is_enough:
-        told = "estimated, for counters were silent"
+        state = "estimated, for counters were silent"
     else:
-        told = "complete" if inside.is_settled else "provisional"
-    return f"{inside.day:%a} {inside.day.day} {inside.day:%b}: {told}"
+        state = "complete" if inside.is_settled else "provisional"
+    return f"{inside.day:%a} {inside.day.day} {inside.day:%b}: {state}"
 
 
 def residue_text(inside: PersonsInside) -> str:
-    """Who is left over when the day ends, or why nobody can say."""
+    """The residue at the end of the day as text, or why it is not known."""
     if inside.residue is None:
         return "Left over at the end of the day: not known before all of it is"
     return (

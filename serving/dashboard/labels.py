@@ -1,4 +1,4 @@
-"""Numbers and states of the page in words."""
+"""The texts for the numbers and states of the store page."""
 
 from datetime import datetime
 
@@ -18,11 +18,11 @@ BADGES = {
     "provisional": ("◐", "Provisional"),
     "missing": ("○", "Missing"),
 }
-NOTHING = "–"  # never 0: nothing known is no zero
+NOTHING = "–"  # never "0", because an unknown number is not zero
 
 
 def value_text(card: Card, currency: str) -> str:
-    """The value with its thousands apart; money in major units, an en dash for what is not known.
+    """The value with thousands separators: money in major units, an en dash if it is not known.
 
     >>> value_text(Card("revenue", 1234567, None), "EUR")
     '12,345.67'
@@ -35,8 +35,8 @@ def value_text(card: Card, currency: str) -> str:
 
 
 def money_text(minor: float, currency: str) -> str:
-    """Minor units as major ones, with as many decimals as the currency has."""
-    # For the eye alone: what is summed up and compared are minor units.
+    """An amount of minor units in major units, with as many decimals as the currency has."""
+    # Only for display: sums and comparisons use minor units.
     digits = minor_digits(currency)
     return f"{minor / 10**digits:,.{digits}f}"
 
@@ -49,9 +49,9 @@ def unit_text(card: Card, currency: str) -> str:
 
 
 def change_text(card: Card, period: Period, compared_quarters: int | None = None) -> str:
-    """The change in words and with a sign, so that it does not hang on a colour.
+    """The change in words and with a sign, so that it does not depend on colour.
 
-    It also says of which part, if not of the whole period.
+    The text also names the compared part if that is not the whole period.
 
     >>> from datetime import date
     >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7))
@@ -69,7 +69,7 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
 
 
 def signed_text(percent: float) -> str:
-    """A change with a sign that does not hang on a colour.
+    """A change in per cent with a sign, so that it does not depend on colour.
 
     >>> signed_text(-12.5), signed_text(0.0)
     ('▼ 12.5 %', 'unchanged')
@@ -80,7 +80,7 @@ def signed_text(percent: float) -> str:
 
 
 def span_text(period: Period) -> str:
-    """The first and the last day of a period."""
+    """The first and the last day of a period, as text."""
     return f"{period.first:%a %-d %b %Y} to {period.last:%a %-d %b %Y}"
 
 
@@ -94,7 +94,7 @@ def _duration(quarters: int) -> str:
 
 
 def coverage_text(coverage: CoveredShare) -> str:
-    """What the badge stands for, in a sentence or two."""
+    """The meaning of the coverage badge, in a sentence or two."""
     if coverage.state == "missing":
         return "Neither layer knows anything of this period. That is not the same as no sales."
     counted = (
@@ -126,7 +126,7 @@ def _instant(instant: datetime | None) -> str:
 
 
 def note_text(figures: Figures) -> str:
-    """What the money does not hold, if anything."""
+    """A note on the currencies that the amounts leave out; empty if there are none."""
     return (
         f"Money in {', '.join(figures.other_currencies)} is not shown."
         if figures.other_currencies

@@ -1,4 +1,4 @@
-"""What is answered where there is no page: errors of the API below /v1, else a line of text."""
+"""The answers to unknown paths: an error of the API below /v1, a line of text elsewhere."""
 
 from http import HTTPStatus
 
@@ -11,9 +11,9 @@ _TEXT = "There is no such page; / has the numbers, and /openapi.json the address
 
 
 def keep_api_errors(app: FastAPI) -> None:
-    """An unknown path or method below /v1 stays an error of the API.
+    """Answer unknown paths and methods below /v1 with an error of the API.
 
-    It does so although the page takes every path that is left.
+    Without this route the pages, which take every remaining path, would answer them.
     """
 
     @app.api_route(
@@ -32,7 +32,7 @@ def keep_api_errors(app: FastAPI) -> None:
 
 
 def keep_no_unknown_pages() -> None:
-    """An unknown path is answered with a text, in place of a page of NiceGUI that it keeps."""
+    """Answer unknown paths with a text instead of a NiceGUI page, which NiceGUI would keep."""
     nicegui_app.add_exception_handler(HTTPStatus.NOT_FOUND, _no_such_page)
 
 

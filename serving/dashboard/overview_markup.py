@@ -1,4 +1,4 @@
-"""A store's row of the overview as markup; on a phone its cells stand below each other."""
+"""A store's row of the overview as markup; on a phone its cells are stacked."""
 
 from collections.abc import Sequence
 from html import escape
@@ -15,7 +15,7 @@ _STATE = "State"
 
 
 def head_of() -> str:
-    """The head of the table, a column for each compared metric."""
+    """The head of the table, with a column for each compared metric."""
     first, *others = ["Store", *_titles(), _STATE]
     cells = "".join(
         f"<th scope='col' role='columnheader' class='t-num'>{escape(title)}</th>"
@@ -24,64 +24,66 @@ def head_of() -> str:
     return f"<tr role='row'><th scope='col' role='columnheader'>{first}</th>{cells}</tr>"
 
 
-def row_of(one: StoreChoice, address: str, found: Sequence[ComparedValue | Withheld]) -> str:
-    """The cells of a store: its name, each value with its change, and the state of them all."""
+def row_of(choice: StoreChoice, address: str, found: Sequence[ComparedValue | Withheld]) -> str:
+    """The cells of a store: its name, each value with its change, and the overall state."""
     cells = "".join(
-        _cell(title, metric, compared, one.store.currency)
+        _cell(title, metric, compared, choice.store.currency)
         for title, metric, compared in zip(_titles(), COMPARED, found, strict=True)
     )
     states = [state_of(compared) for compared in found]
     known = sum(state not in ("unknown", "withheld") for state in states)
-    # Said only where some are known and some are not.
+    # The note is shown only if some numbers are known and some are not.
     note = f"{known} of {len(states)} numbers" if 0 < known < len(states) else ""
-    return f"{_name(one, address)}{cells}{_state(state_chip(state_of_all(states)), note)}"
+    return f"{_name(choice, address)}{cells}{_state(state_chip(state_of_all(states)), note)}"
 
 
-def pending_row(one: StoreChoice, address: str) -> str:
+def pending_row(choice: StoreChoice, address: str) -> str:
     """The row of a store whose numbers are still being read."""
-    return _empty_row(one, address, "<span class='t-chip'>… Being read</span>", "…")
+    return _empty_row(choice, address, "<span class='t-chip'>… Being read</span>", "…")
 
 
-def unreachable_row(one: StoreChoice, address: str) -> str:
+def unreachable_row(choice: StoreChoice, address: str) -> str:
     """The row of a store whose numbers cannot be read right now."""
     chip = "<span class='t-chip t-withheld'>⊘ Cannot be read</span>"
-    return _empty_row(one, address, chip, NOTHING)
+    return _empty_row(choice, address, chip, NOTHING)
 
 
-def _empty_row(one: StoreChoice, address: str, chip: str, text: str) -> str:
-    # As high as a row with numbers: what is below does not jump when they come.
-    cells = "".join(f"<td{_labelled(title)}>{text}{_changed('&nbsp;')}</td>" for title in _titles())
-    return f"{_name(one, address)}{cells}{_state(chip, '')}"
+def _empty_row(choice: StoreChoice, address: str, chip: str, text: str) -> str:
+    # The row is as high as one with numbers, so that the rows below do not jump when they arrive.
+    cells = "".join(
+        f"<td{_label_attributes(title)}>{text}{_change_span('&nbsp;')}</td>" for title in _titles()
+    )
+    return f"{_name(choice, address)}{cells}{_state(chip, '')}"
 
 
 def _titles() -> list[str]:
-    return [TITLES.get(one, catalogue.metric(one).entry.name) for one in COMPARED]
+    return [TITLES.get(metric, catalogue.metric(metric).entry.name) for metric in COMPARED]
 
 
-def _name(one: StoreChoice, address: str) -> str:
-    link = f"<a href='{escape(address)}'>{escape(one.label)}</a>"
+def _name(choice: StoreChoice, address: str) -> str:
+    link = f"<a href='{escape(address)}'>{escape(choice.label)}</a>"
     return f"<th scope='row' role='rowheader'>{link}</th>"
 
 
 def _cell(title: str, metric: str, found: ComparedValue | Withheld, currency: str) -> str:
     state = state_of(found)
-    marked = f"{_labelled(title)} data-metric='{metric}' data-state='{state}'"
+    cell_attributes = f"{_label_attributes(title)} data-metric='{metric}' data-state='{state}'"
     if isinstance(found, Withheld):
-        noted = f"{marked} title='{escape(found.reason)}'"
-        return f"<td{noted}><span>{_mark(state)}{NOTHING}</span>{_changed(NOTHING)}</td>"
+        withheld = f"{cell_attributes} title='{escape(found.reason)}'"
+        return f"<td{withheld}><span>{_mark(state)}{NOTHING}</span>{_change_span(NOTHING)}</td>"
     style = UnitStyle(found.unit, found.currency or currency)
-    # The other units stand in the head.
+    # The other units are given by the column heads.
     is_money = found.unit == "minor" and found.value is not None
     unit = f" <span class='t-unit'>{style.word}</span>" if is_money else ""
     change = NOTHING if found.change_percent is None else signed_text(found.change_percent)
     return (
-        f"<td{marked}{attributes(machine_values(found))}>"
-        f"<span>{_mark(state)}{style.text(found.value)}{unit}</span>{_changed(change)}</td>"
+        f"<td{cell_attributes}{attributes(machine_values(found))}>"
+        f"<span>{_mark(state)}{style.text(found.value)}{unit}</span>{_change_span(change)}</td>"
     )
 
 
 def _mark(state: FigureWord) -> str:
-    # A number that is final needs no sign of it in every cell.
+    # A final number needs no sign, because that would repeat in every cell.
     if state == "complete":
         return ""
     sign, word = STATES[state]
@@ -89,15 +91,15 @@ def _mark(state: FigureWord) -> str:
     return f"<span class='t-mark t-{state}' {named}>{sign}</span> "
 
 
-def _changed(text: str) -> str:
+def _change_span(text: str) -> str:
     return f"<span class='t-change'>{text}</span>"
 
 
 def _state(chip: str, note: str) -> str:
-    noted = _changed(note) if note else ""
-    return f"<td{_labelled(_STATE)}>{chip}{noted}</td>"
+    note_span = _change_span(note) if note else ""
+    return f"<td{_label_attributes(_STATE)}>{chip}{note_span}</td>"
 
 
-def _labelled(title: str) -> str:
-    # What stands beside the number where the head is out of sight.
+def _label_attributes(title: str) -> str:
+    # The label is shown beside the number where the head is hidden.
     return f" role='cell' class='t-num' data-label='{escape(title)}'"

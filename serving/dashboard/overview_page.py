@@ -1,4 +1,4 @@
-"""The page of all stores: a row for each, a number of stores at a time."""
+"""The overview page: one row per store, a fixed number of stores per page."""
 
 import asyncio
 import time
@@ -15,9 +15,9 @@ from serving.dashboard.period import Period
 from serving.dashboard.source import FigureSource, StoreChoice, newest_day
 from tally.errors import ViewsUnreachable
 
-# A store costs a fifth of a second for 28 days, and three times that for 91.
+# A row costs a fifth of a second for 28 days, and three times that for 91 days.
 STORES_A_PAGE = 25
-# How long the page waits for its first rows; the others come once a browser has it.
+# How long the page waits for its first rows; the others follow once a browser is connected.
 FIRST_SECONDS = 1.0
 REFRESH_SECONDS = 300.0
 
@@ -25,21 +25,28 @@ REFRESH_SECONDS = 300.0
 async def show_overview(
     source: FigureSource, stores: list[StoreChoice], period: Period, number: str
 ) -> None:
-    """The whole page of the number that is asked for, as text."""
+    """Draw the overview; `number` is the page number as the address has it, unchecked text."""
     page = _page_number(number, len(stores))
     first = StoreChoice(stores[0].store, newest_day(stores))
     show_frame(
-        Frame("overview", "All stores", period, lambda _, of: overview_address(of, page), first)
+        Frame(
+            "overview",
+            "All stores",
+            period,
+            lambda _, address_period: overview_address(address_period, page),
+            first,
+        )
     )
     shown = stores[(page - 1) * STORES_A_PAGE : page * STORES_A_PAGE]
     with ui.element("main").classes("t-body"):
         rows = OverviewRows(source, period)
         box = ui.element("section").classes("t-panel t-scroll")
-        # Who has no mouse scrolls it by its focus.
+        # The focus lets keyboard users scroll the table.
         with box.props('aria-label="Stores" tabindex="0"'):
             rows.draw(shown)
         html(_page_links(len(stores), page, period))
-        # A timer begins once a browser is connected: who never comes back costs no more than this.
+        # A timer starts only once a browser is connected, so a client that never connects costs no
+        # more than this first fill.
         await rows.fill_first()
         ui.timer(0.1, rows.fill_rest, once=True)
         ui.timer(REFRESH_SECONDS, rows.fill_all, immediate=False)
@@ -48,7 +55,7 @@ async def show_overview(
 class OverviewRows:
     """The rows of one page, filled one store after the other.
 
-    All of them in one go would be seconds of work before anything is seen.
+    Filling them all at once would be seconds of work before anything is shown.
     """
 
     def __init__(self, source: FigureSource, period: Period) -> None:
@@ -57,55 +64,55 @@ class OverviewRows:
         self._waiting: list[StoreChoice] = []
 
     def draw(self, stores: Sequence[StoreChoice]) -> None:
-        """The table, its rows still without numbers."""
+        """Draw the table with rows that have no numbers yet."""
         with ui.element("table").classes("t-table t-stores").props('role="table"'):
             ui.html(head_of(), sanitize=False, tag="thead").props('role="rowgroup"')
             with ui.element("tbody").props('role="rowgroup"'):
-                for one in stores:
-                    text = pending_row(one, self._address(one))
+                for choice in stores:
+                    text = pending_row(choice, self._address(choice))
                     row = ui.html(text, sanitize=False, tag="tr").props('role="row"')
-                    row.props["data-store"] = one.store.store_id
-                    self._rows[one] = row
+                    row.props["data-store"] = choice.store.store_id
+                    self._rows[choice] = row
         self._waiting = [*stores]
 
     async def fill_first(self) -> None:
-        """As many rows as there is time for before the page is sent."""
+        """Fill as many rows as there is time for before the page is sent."""
         began = time.monotonic()
         while self._waiting and time.monotonic() - began < FIRST_SECONDS:
             await self._fill(self._waiting.pop(0))
 
     async def fill_rest(self) -> None:
-        """The rows that have no numbers yet."""
+        """Fill the rows that have no numbers yet."""
         while self._waiting and not ui.context.client.is_deleted:
             await self._fill(self._waiting.pop(0))
 
     async def fill_all(self) -> None:
-        """Every row again; what has not changed stays as it is."""
+        """Read every row again; unchanged rows are not sent again."""
         self._waiting = [*self._rows]
         await self.fill_rest()
 
-    async def _fill(self, one: StoreChoice) -> None:
+    async def _fill(self, choice: StoreChoice) -> None:
         try:
-            found = await self._source.comparisons(one.store, self._period)
-            text = row_of(one, self._address(one), found)
+            compared = await self._source.comparisons(choice.store, self._period)
+            text = row_of(choice, self._address(choice), compared)
         except ViewsUnreachable as error:
             log_unreachable(error)
-            text = unreachable_row(one, self._address(one))
-        # The same text is not sent again.
-        self._rows[one].set_content(text)
-        # Others ask too: their answers go between two stores.
+            text = unreachable_row(choice, self._address(choice))
+        # NiceGUI does not send an unchanged text again.
+        self._rows[choice].set_content(text)
+        # Yield to the event loop, so that other requests are answered between two stores.
         await asyncio.sleep(0)
 
-    def _address(self, one: StoreChoice) -> str:
-        return store_address(one.store.store_id, self._period)
+    def _address(self, choice: StoreChoice) -> str:
+        return store_address(choice.store.store_id, self._period)
 
 
 def _page_number(text: str, stores: int) -> int:
-    """The page that an address names; the nearest that there is, the first of what is no number."""
-    # No more digits than any chain needs: an address may hold anything.
+    """The page number in an address, limited to existing pages; 1 if the text is no number."""
+    # The digits are limited to what any chain needs, because an address may hold anything.
     is_number = text.isascii() and text.isdigit() and len(text) < 7
-    named = int(text) if is_number else 1
-    return max(1, min(named, ceil(stores / STORES_A_PAGE)))
+    number = int(text) if is_number else 1
+    return max(1, min(number, ceil(stores / STORES_A_PAGE)))
 
 
 def _page_links(stores: int, page: int, period: Period) -> str:

@@ -1,4 +1,4 @@
-"""The pages: store, report and period are in the address, so that a view can be shared."""
+"""The routes of the pages; store, report and period are in the address, so views can be shared."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,12 +40,12 @@ from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
-# Three months of a large store on a busy machine are made by then; NiceGUI gives up after three
+# Long enough for three months of a large store on a busy machine; NiceGUI's default limit is three
 # seconds.
 MOST_SECONDS = 30.0
 _NAME = "<h1 class='t-name'>Tally</h1>"
-# NiceGUI's page starts by an inline script and compiles its components' templates in the browser:
-# without these two it stays empty.
+# A NiceGUI page starts with an inline script and compiles its components' templates in the browser:
+# without `unsafe-inline` and `unsafe-eval` it stays empty.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval';"
     " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
@@ -55,9 +55,10 @@ POLICY = (
 
 @dataclass(frozen=True)
 class LiveSources:
-    """What is of Kafka: alerts as they are told, the desk of the rules, dead letters, actions.
+    """The sources behind Kafka: the alert feed, the rules' desk, dead letters, actions, the watch.
 
-    None: no alert is told, and nothing is watched; all others are the settings' brokers.
+    `feed` None: no alerts arrive live; `watch` None: nothing is watched. The other sources, if
+    None, are created for the brokers of the settings.
     """
 
     feed: Feed | None = None
@@ -69,7 +70,7 @@ class LiveSources:
 
 @dataclass(frozen=True)
 class PageQuestion:
-    """What an address names, as somebody wrote it; empty where it names nothing."""
+    """The store and the period in an address, as unchecked text; empty where it names none."""
 
     store: str
     days: str
@@ -82,10 +83,10 @@ def mount(
     views: ViewReader,
     live: LiveSources | None = None,
 ) -> None:
-    """Adds the pages, and below them the files they load.
+    """Add the pages to the application, and below them the files that they load.
 
     They are at `/`, `/stores`, `/report/{id}`, `/alerts`, `/alerts/{id}`, `/refused`, `/rules`,
-    `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`, of which the last four ask the desk.
+    `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`. The last four ask the desk.
     """
     live = live or LiveSources()
     desk = live.desk or SimulationDesk.of(settings, views)
@@ -117,7 +118,7 @@ def mount(
         with ui.element("div").classes("t-page"):
             await _overview_page(source, PageQuestion("", days, until), page)
 
-    # Ahead of the page, which takes every path that is left.
+    # Registered before the pages, which take every remaining path.
     keep_api_errors(app)
     app.add_middleware(Admission, pages=[*Client.page_routes.values()])
     keep_no_unknown_pages()
@@ -129,16 +130,16 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
     async def inbox_page(store: str = "", days: str = "", until: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            asked = PageQuestion(store, days, until)
-            if stores and (not store or _chosen(stores, asked) is not None):
-                await show_inbox(source, feed, stores, _of_today(asked), store)
+            question = PageQuestion(store, days, until)
+            if stores and (not store or _choose_store(stores, question) is not None):
+                await show_inbox(source, feed, stores, _alert_period(question), store)
 
     @ui.page("/alerts/{alert_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def alert_page(alert_id: str) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             if stores:
-                await show_alert(source, stores, _of_today(PageQuestion("", "", "")), alert_id)
+                await show_alert(source, stores, _alert_period(PageQuestion("", "", "")), alert_id)
 
 
 def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
@@ -146,9 +147,9 @@ def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
     async def refused_page(store: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            asked = PageQuestion(store, "", "")
-            if stores and (not store or _chosen(stores, asked) is not None):
-                await show_refused(refused, stores, _of_today(asked), store)
+            question = PageQuestion(store, "", "")
+            if stores and (not store or _choose_store(stores, question) is not None):
+                await show_refused(refused, stores, _alert_period(question), store)
 
 
 def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
@@ -157,8 +158,8 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             if stores:
-                asked = PageQuestion("", "", "")
-                await show_rules(rules, stores[0], _period(stores[0], asked))
+                question = PageQuestion("", "", "")
+                await show_rules(rules, stores[0], _period(stores[0], question))
 
     @ui.page("/rules/{rule_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def rule_page(
@@ -169,19 +170,19 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
     ) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            # A week: more quarter hours than that run into each other.
-            asked = PageQuestion(store, days or "7", until)
-            chosen = _chosen(stores, asked)
+            # A week, because the chart cannot show more quarter hours apart.
+            question = PageQuestion(store, days or "7", until)
+            chosen = _choose_store(stores, question)
             if chosen is not None:
-                await show_rule(rules, rule_id, stores, chosen, _period(chosen, asked))
+                await show_rule(rules, rule_id, stores, chosen, _period(chosen, question))
 
 
 def _add_editors(source: FigureSource, place: EditorPlace) -> None:
-    async def edited(rule_id: str | None, asked: PageQuestion) -> None:
+    async def edited(rule_id: str | None, question: PageQuestion) -> None:
         stores = await _stores(source)
-        chosen = _chosen(stores, asked)
+        chosen = _choose_store(stores, question)
         if chosen is not None:
-            await show_editor(place, rule_id, stores, chosen, _period(chosen, asked))
+            await show_editor(place, rule_id, stores, chosen, _period(chosen, question))
 
     @ui.page(
         "/rules/{rule_id}/edit", title="Tally", language="en-US", response_timeout=MOST_SECONDS
@@ -201,24 +202,24 @@ def _add_editors(source: FigureSource, place: EditorPlace) -> None:
             await edited(None, PageQuestion("", "7", ""))
 
 
-def _of_today(asked: PageQuestion) -> Period:
-    # Alerts are raised now, also where the newest event is of years ago.
-    return period_of(asked.until, asked.days, datetime.now(UTC).date())
+def _alert_period(question: PageQuestion) -> Period:
+    # Alerts are raised now, even if the newest event is years old.
+    return period_of(question.until, question.days, datetime.now(UTC).date())
 
 
-async def _store_page(source: FigureSource, asked: PageQuestion) -> None:
+async def _store_page(source: FigureSource, question: PageQuestion) -> None:
     stores = await _stores(source)
-    chosen = _chosen(stores, asked)
+    chosen = _choose_store(stores, question)
     if chosen is not None:
-        await show_store(source, stores, chosen, _period(chosen, asked))
+        await show_store(source, stores, chosen, _period(chosen, question))
 
 
-async def _report_page(source: FigureSource, report_id: str, asked: PageQuestion) -> None:
+async def _report_page(source: FigureSource, report_id: str, question: PageQuestion) -> None:
     stores = await _stores(source)
-    chosen = _chosen(stores, asked)
+    chosen = _choose_store(stores, question)
     if chosen is None:
         return
-    shape, period = loader.reports().get(report_id), _period(chosen, asked)
+    shape, period = loader.reports().get(report_id), _period(chosen, question)
     if shape is not None:
         await show_report(source, shape, stores, chosen, period)
         return
@@ -228,15 +229,15 @@ async def _report_page(source: FigureSource, report_id: str, asked: PageQuestion
         html(report_links(chosen.store.store_id, period))
 
 
-async def _overview_page(source: FigureSource, asked: PageQuestion, number: str) -> None:
+async def _overview_page(source: FigureSource, question: PageQuestion, number: str) -> None:
     stores = await _stores(source)
     if stores:
-        period = period_of(asked.until, asked.days, newest_day(stores))
+        period = period_of(question.until, question.days, newest_day(stores))
         await show_overview(source, stores, period, number)
 
 
 async def _stores(source: FigureSource) -> list[StoreChoice]:
-    """Every store; none where the page has said why there is nothing to show."""
+    """Every store; empty if there is nothing to show, and then the page says why."""
     begin()
     try:
         stores = await source.stores()
@@ -255,26 +256,26 @@ async def _stores(source: FigureSource) -> list[StoreChoice]:
     return stores
 
 
-def _chosen(stores: list[StoreChoice], asked: PageQuestion) -> StoreChoice | None:
-    """The store that is asked for, the first if none is; None where the page says why not."""
-    if not stores or not asked.store:
+def _choose_store(stores: list[StoreChoice], question: PageQuestion) -> StoreChoice | None:
+    """The store named in the address, or the first; None for an unknown one, as the page says."""
+    if not stores or not question.store:
         return stores[0] if stores else None
-    chosen = next((one for one in stores if one.store.store_id == asked.store), None)
+    chosen = next((choice for choice in stores if choice.store.store_id == question.store), None)
     if chosen is None:
-        _not_found(stores, stores[0], _period(stores[0], asked))
+        _not_found(stores, stores[0], _period(stores[0], question))
         with ui.element("main"):
             say(
-                f"There is no store {asked.store[:64]}",
+                f"There is no store {question.store[:64]}",
                 "No event of it has arrived yet. Choose another one above.",
             )
     return chosen
 
 
 def _not_found(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -> None:
-    # To a person it is a page as others are; to a machine it is what the API says of such a name.
+    # A reader sees a normal page, and a program gets the status that the API gives for such a name.
     ui.context.client.status_code = HTTPStatus.NOT_FOUND
     show_frame(Frame("report", "Not found", period, store_address, chosen, stores))
 
 
-def _period(chosen: StoreChoice, asked: PageQuestion) -> Period:
-    return period_of(asked.until, asked.days, chosen.last_day)
+def _period(chosen: StoreChoice, question: PageQuestion) -> Period:
+    return period_of(question.until, question.days, chosen.last_day)

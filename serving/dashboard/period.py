@@ -1,4 +1,4 @@
-"""Which days a reader looks at: a number of local days up to a date, and as many just before."""
+"""The period that a page shows: local days up to a date, compared with as many just before."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -10,13 +10,13 @@ from tally.day_clock import DayClock
 
 LENGTHS = (7, 28, 91)
 DEFAULT_LENGTH = 28
-# Within the years that can be asked for (question.py), with room for the period before.
+# These lie within the years that can be queried (question.py), with room for the period before.
 EARLIEST, LATEST = date(1972, 1, 1), date(2168, 1, 1)
 
 
 @dataclass(frozen=True)
 class Period:
-    """`length` local days, the last of them `last`."""
+    """A period of `length` local days that ends with the day `last`."""
 
     last: date
     length: int
@@ -32,7 +32,7 @@ class Period:
         return [self.first + timedelta(days=i) for i in range(self.length)]
 
     def moved(self, periods: int) -> "Period":
-        """The period so many lengths later (earlier if negative)."""
+        """The period this many lengths later (earlier if negative)."""
         return Period(self.last + timedelta(days=periods * self.length), self.length)
 
     def quarter_hours(self, store: Store) -> StoreSlots:
@@ -45,11 +45,11 @@ class Period:
         return StoreSlots(store.store_id, store.clock, quarters)
 
     def of_store(self, store: Store) -> grains.Slot:
-        """From the begin of the store's first day to that of its day after the last, UTC."""
+        """From the start of the store's first day to the start of its day after the last, UTC."""
         return self.span(store.clock)
 
     def span(self, clock: DayClock) -> grains.Slot:
-        """From the begin of the first day to that of the day after the last, UTC."""
+        """From the start of the first day to the start of the day after the last, UTC."""
         after = self.last + timedelta(days=1)
         return grains.Slot(clock.begins(self.first), clock.begins(after))
 
@@ -57,11 +57,11 @@ class Period:
 def period_of(last: str, length: str, newest: date | None) -> Period:
     """The period that an address names.
 
-    What it does not name, or misspells, is the newest day with events and 28 days.
+    A missing or invalid part becomes its default: the newest day with events, or 28 days.
     """
-    # An address may hold anything: only what a reader could have chosen becomes a number.
-    days = int(length) if length in {str(one) for one in LENGTHS} else DEFAULT_LENGTH
-    # Without any event yet today is as good as any day.
+    # An address may hold anything, so only a length that a reader could choose is converted.
+    days = int(length) if length in {str(choice) for choice in LENGTHS} else DEFAULT_LENGTH
+    # Without any events yet, today is as good a default as any day.
     default = newest or datetime.now(UTC).date()
     try:
         chosen = date.fromisoformat(last) if last else default

@@ -1,5 +1,7 @@
-"""The page of what does not count: the newest dead letters by store and reason, and the days that a
-conflict keeps open, each with what can be done."""
+"""The page of refused events, each cause with what can be done about it.
+
+It shows the newest dead letters by store and reason, and the days that a conflict keeps open.
+"""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ from tally.errors import TallyError
 from tally.tills import conflicts_text
 
 REFRESH_SECONDS = 60.0
-# So many rows of the table are shown; `tally refused` has all.
+# The number of table rows shown; `tally refused` lists all.
 MOST_ROWS = 200
 _DAYS = timedelta(days=31)
 _HEAD = ("Store", "Why", "Events", "Last (UTC)", "The newest says", "What to do")
@@ -33,7 +35,7 @@ _HEAD = ("Store", "Why", "Events", "Last (UTC)", "The newest says", "What to do"
 class KnownLetters(NamedTuple):
     """The newest dead letters by store and reason, the most frequent first.
 
-    Not `is_read`: nobody can read them now, which is not nothing.
+    If `is_read` is false, they cannot be read now, which does not mean that there are none.
     """
 
     rows: Sequence[RefusedEvents]
@@ -42,21 +44,21 @@ class KnownLetters(NamedTuple):
 
 @dataclass(frozen=True)
 class RefusedSource:
-    """Where the page reads."""
+    """The views and the dead letters that the page reads."""
 
     views: ViewReader
     letters: LetterReader
 
     async def refused(self, store_id: str) -> KnownLetters:
-        """The letters of a store, or of all where none is named."""
+        """The dead letters of a store, or of all stores for an empty id."""
         try:
             letters = await self.letters.newest()
-        # The page stays, says so, and looks again by itself.
+        # The page stays, shows this state, and tries again by itself.
         except TallyError:
             return KnownLetters((), is_read=False)
-        found = refused_letters(one for one in letters if store_id in ("", one.key))
-        # What there is most of is one cause: its fix helps most.
-        rows = sorted(found, key=attrgetter("events"), reverse=True)
+        groups = refused_letters(letter for letter in letters if store_id in ("", letter.key))
+        # Each row is one cause, so fixing the most frequent one helps most.
+        rows = sorted(groups, key=attrgetter("events"), reverse=True)
         return KnownLetters(rows, is_read=True)
 
     async def conflicts(self, chosen: StoreChoice) -> list[Finding]:
@@ -65,19 +67,19 @@ class RefusedSource:
             return []
         days = [chosen.last_day - timedelta(number) for number in range(_DAYS.days)]
         store_id = chosen.store.store_id
-        found = [await self.views.findings(one, store_id, days) for one in FAMILIES.values()]
-        return sorted(one for some in found for one in some)
+        found = [await self.views.findings(family, store_id, days) for family in FAMILIES.values()]
+        return sorted(finding for family_findings in found for finding in family_findings)
 
 
 async def show_refused(
     source: RefusedSource, stores: Sequence[StoreChoice], period: Period, store_id: str
 ) -> None:
-    """The whole page, of all stores or of one."""
-    chosen = next((one for one in stores if one.store.store_id == store_id), None)
+    """Draw the whole page, for all stores or for one."""
+    chosen = next((choice for choice in stores if choice.store.store_id == store_id), None)
     heading = f"Refused · {chosen.label}" if chosen else "Refused"
     first = chosen or stores[0]
     frame = Frame("refused", heading, period, lambda _, __: refused_address(), first)
-    # It is of now, and of no period.
+    # The page shows the present and has no period.
     show_frame(replace(frame, told="What does not count, why, and what to do"))
     with ui.element("main").classes("t-body"):
         if chosen is not None:
@@ -91,63 +93,63 @@ async def show_refused(
         )
 
 
-def _show_conflicts(chosen: StoreChoice, found: Sequence[Finding]) -> None:
-    # The words are those of `tally conflicts` and of the answers.
+def _show_conflicts(chosen: StoreChoice, findings: Sequence[Finding]) -> None:
+    # The wording is the same as in `tally conflicts` and in the API's answers.
     items = "".join(
-        f"<li>{one.day}, till {escape(one.till_id)}:"
-        f" {_with_code(conflicts_text(one.records, one.conflicts))}</li>"
-        for one in found
+        f"<li>{finding.day}, till {escape(finding.till_id)}:"
+        f" {_with_code(conflicts_text(finding.records, finding.conflicts))}</li>"
+        for finding in findings
     )
     with ui.element("section").classes("t-panel").props('aria-labelledby="conflicts"'):
         html(
             "<h2 id='conflicts'>Days that are not final because of conflicts</h2>"
-            + (f"<ul class='t-problems'>{items}</ul>" if found else "<p class='t-sub'>None.</p>")
+            + (f"<ul class='t-problems'>{items}</ul>" if findings else "<p class='t-sub'>None.</p>")
         )
 
 
-def _show_letters(found: KnownLetters) -> None:
-    if not found.is_read:
+def _show_letters(letters: KnownLetters) -> None:
+    if not letters.is_read:
         say("Dead letters cannot be read now", "Kafka does not answer; the page looks again.")
         return
     with ui.element("section").classes("t-panel").props('aria-labelledby="letters"'):
-        count = sum(one.events for one in found.rows)
+        count = sum(row.events for row in letters.rows)
         html(
             "<h2 id='letters'>Dead letters</h2><p class='t-sub' data-state='complete'>"
             f"{count:,}, the newest of each partition.</p>"
         )
-        if not found.rows:
+        if not letters.rows:
             return
         region = "class='t-scroll' role='region' aria-labelledby='letters' tabindex='0'"
-        html(f"<div {region}>{_table(found.rows[:MOST_ROWS])}</div>")
+        html(f"<div {region}>{_table(letters.rows[:MOST_ROWS])}</div>")
 
 
-def _table(found: Sequence[RefusedEvents]) -> str:
-    head = "".join(f"<th scope='col' role='columnheader'>{one}</th>" for one in _HEAD)
+def _table(rows: Sequence[RefusedEvents]) -> str:
+    head = "".join(f"<th scope='col' role='columnheader'>{name}</th>" for name in _HEAD)
     return (
         "<table class='t-table t-stores t-alerts t-refused' role='table'><thead role='rowgroup'>"
         f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>"
-        f"{''.join(map(_row, found))}</tbody></table>"
+        f"{''.join(map(_row, rows))}</tbody></table>"
     )
 
 
 def _with_code(text: str) -> str:
-    """The text as markup: what stands between backticks is something to type."""
+    """The text as markup, with what is between backticks as code, because it is to be typed."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
-def _row(one: RefusedEvents) -> str:
-    # Of what could not be read nobody knows the store.
-    address = escape(refused_address(one.store))
-    store = f"<a href='{address}'>{escape(one.store)}</a>" if one.store else "not known"
+def _row(refused: RefusedEvents) -> str:
+    # The store of an event that could not be read is not known.
+    address = escape(refused_address(refused.store))
+    store = f"<a href='{address}'>{escape(refused.store)}</a>" if refused.store else "not known"
     cells = (
-        escape(one.reason),
-        f"{one.events:,}",
-        escape(one.last[:16].replace("T", " ")),
-        f"<span>{escape(one.message)}</span>",
-        f"<span>{_with_code(one.fix)}</span>",
+        escape(refused.reason),
+        f"{refused.events:,}",
+        escape(refused.last[:16].replace("T", " ")),
+        f"<span>{escape(refused.message)}</span>",
+        f"<span>{_with_code(refused.fix)}</span>",
     )
-    told = "".join(
+    cell_markup = "".join(
         f"<td role='cell' data-label='{name}'>{cell}</td>"
         for name, cell in zip(_HEAD[1:], cells, strict=True)
     )
-    return f"<tr role='row'><th scope='row' role='rowheader'>{store}</th>{told}</tr>"
+    return f"<tr role='row'><th scope='row' role='rowheader'>{store}</th>{cell_markup}</tr>"

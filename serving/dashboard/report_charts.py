@@ -1,4 +1,4 @@
-"""A report's series as ECharts options, by its pivot."""
+"""The charts of reports as ECharts options, one kind for each pivot."""
 
 from typing import Any
 
@@ -25,17 +25,17 @@ PIVOTS = {
     "stay_time": "by stay time",
     "item": "by item",
 }
-# Bars of articles that a panel has room for.
+# The number of article bars that a panel has room for.
 _SMALL_ITEMS = 6
 
 
 def report_chart(report: StoreReport, style: UnitStyle, is_small: bool) -> Options:
     """The chart of a report; a small one has no room for the name of the axis below."""
-    # By what the entries are, and not by the name of the pivot: each kind has its chart.
-    days = [one for one in report.series if isinstance(one, DayEntry)]
-    hours = [one for one in report.series if isinstance(one, HourEntry)]
-    stays = [one for one in report.series if isinstance(one, StayEntry)]
-    items = [one for one in report.series if isinstance(one, ItemEntry)]
+    # Chosen by the type of the entries instead of the pivot's name: each type has its own chart.
+    days = [entry for entry in report.series if isinstance(entry, DayEntry)]
+    hours = [entry for entry in report.series if isinstance(entry, HourEntry)]
+    stays = [entry for entry in report.series if isinstance(entry, StayEntry)]
+    items = [entry for entry in report.series if isinstance(entry, ItemEntry)]
     if items:
         options = _by_item([*items[:_SMALL_ITEMS]] if is_small else items, style)
     elif hours:
@@ -49,12 +49,12 @@ def report_chart(report: StoreReport, style: UnitStyle, is_small: bool) -> Optio
 
 def has_chart(report: StoreReport) -> bool:
     """Whether there is anything to draw."""
-    return any(one.value is not None for one in report.series)
+    return any(entry.value is not None for entry in report.series)
 
 
 def describe_chart(report: StoreReport) -> str:
-    """The chart in words, for those who do not see it."""
-    known = sum(one.value is not None for one in report.series)
+    """The chart in words, for screen readers."""
+    known = sum(entry.value is not None for entry in report.series)
     word = STATES[report.comparison.state][1].lower()
     return (
         f"{report.shape.title}: chart {PIVOTS[report.shape.pivot]},"
@@ -63,7 +63,7 @@ def describe_chart(report: StoreReport) -> str:
 
 
 def stay_text(entry: StayEntry) -> str:
-    """A bin of stay times in minutes.
+    """A bin of stay times in minutes, as text.
 
     >>> stay_text(StayEntry(0, 5, 1)), stay_text(StayEntry(240, None, 1))
     ('0–5', '240+')
@@ -74,20 +74,20 @@ def stay_text(entry: StayEntry) -> str:
 
 
 def _by_day(entries: list[DayEntry], report: StoreReport, style: UnitStyle) -> Options:
-    starts = [one.day.start.astimezone(report.asked.zone) for one in entries]
+    starts = [entry.day.start.astimezone(report.asked.zone) for entry in entries]
     days = [f"{start:%a} {start.day} {start:%b}" for start in starts]
     before = {
         "type": "line",
         "name": f"{len(entries)} days before",
-        "data": [style.drawn(one.previous) for one in entries],
-        # Dashed and with points: it stays apart from the bars in grey as well.
+        "data": [style.drawn(entry.previous) for entry in entries],
+        # Dashed and with points, so that it differs from the bars even without colour.
         "lineStyle": {"color": INK, "width": 1.5, "type": "dashed"},
         "itemStyle": {"color": INK},
         "symbolSize": 3,
     }
-    bars = _bars("these days", [style.drawn(one.value) for one in entries])
+    bars = _bars("these days", [style.drawn(entry.value) for entry in entries])
     return {
-        **_framed(f"day ({report.asked.tz})", days, style),
+        **_bar_frame(f"day ({report.asked.tz})", days, style),
         "legend": {
             "top": 0,
             "right": 0,
@@ -100,13 +100,13 @@ def _by_day(entries: list[DayEntry], report: StoreReport, style: UnitStyle) -> O
 
 
 def _by_stay_time(entries: list[StayEntry], style: UnitStyle) -> Options:
-    bins = [stay_text(one) for one in entries]
-    bars = _bars("these days", [style.drawn(one.value) for one in entries])
-    return {**_framed("minutes", bins, style), "series": [bars]}
+    bins = [stay_text(entry) for entry in entries]
+    bars = _bars("these days", [style.drawn(entry.value) for entry in entries])
+    return {**_bar_frame("minutes", bins, style), "series": [bars]}
 
 
 def item_text(entry: ItemEntry) -> str:
-    """An article by its name, a category by its own, and what is summed up by how many it is."""
+    """The label of an entry: an article's or category's name, or how many others are summed up."""
     if entry.others is not None:
         return f"{entry.others:,} others"
     name = entry.item if entry.by == "item" else entry.category
@@ -114,37 +114,37 @@ def item_text(entry: ItemEntry) -> str:
 
 
 def _by_item(entries: list[ItemEntry], style: UnitStyle) -> Options:
-    # A name is long and a number short: bars lie, and are read from above.
-    framed = _framed(style.axis, [item_text(one) for one in entries], style)
-    names = {**framed["xAxis"], "inverse": True, "name": ""}
+    # The bars are horizontal and read from the top, because names are long and numbers short.
+    frame = _bar_frame(style.axis, [item_text(entry) for entry in entries], style)
+    names = {**frame["xAxis"], "inverse": True, "name": ""}
     names["axisLabel"] = {"color": QUIET, "width": 120, "overflow": "truncate", "interval": 0}
-    amounts = {**framed["yAxis"], **named(style.axis, 30)}
+    amounts = {**frame["yAxis"], **named(style.axis, 30)}
     values = [
         {
-            "value": style.drawn(one.value),
-            "label": {"formatter": style.text(one.value)},
-            # The rest is no article: it may be longer than all of them.
-            "itemStyle": {"color": BATCH if one.others is None else MISSING},
+            "value": style.drawn(entry.value),
+            "label": {"formatter": style.text(entry.value)},
+            # The sum of the others is grey: it is no article, and may be longer than all of them.
+            "itemStyle": {"color": BATCH if entry.others is None else MISSING},
         }
-        for one in entries
+        for entry in entries
     ]
     bars = {
         **_bars("these days", values),
         "label": {"show": True, "position": "right", "color": INK, "fontSize": 11},
     }
-    grid = {**framed["grid"], "top": 8, "right": 76}
-    return {**framed, "grid": grid, "xAxis": amounts, "yAxis": names, "series": [bars]}
+    grid = {**frame["grid"], "top": 8, "right": 76}
+    return {**frame, "grid": grid, "xAxis": amounts, "yAxis": names, "series": [bars]}
 
 
 def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:
     points = [
-        [one.hour, one.weekday - 1, style.drawn(one.value)]
-        for one in entries
-        # Left out and not 0: an hour that nobody knows is no quiet one.
-        if one.value is not None
+        [entry.hour, entry.weekday - 1, style.drawn(entry.value)]
+        for entry in entries
+        # An unknown hour is left out instead of drawn as 0, because it is not a quiet hour.
+        if entry.value is not None
     ]
-    # Of the values as they are: what is drawn has been rounded.
-    values = [one.value for one in entries if one.value is not None]
+    # The maximum is taken from the exact values, because drawn values are rounded.
+    values = [entry.value for entry in entries if entry.value is not None]
     most = max(values, default=0)
     behind = f" {style.word} an hour" if style.word else ""
     return heat_map(
@@ -155,8 +155,8 @@ def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:
     )
 
 
-def _framed(name: str, categories: list[str], style: UnitStyle) -> Options:
-    """Axes, grid and tooltip of bars."""
+def _bar_frame(name: str, categories: list[str], style: UnitStyle) -> Options:
+    """The axes, grid and tooltip of a bar chart."""
     return {
         **common(),
         "grid": {"left": 8, "right": 22, "top": 44, "bottom": 26, "containLabel": True},
@@ -190,8 +190,8 @@ def _bars(name: str, values: list[Any]) -> Options:
 
 
 def _small(options: Options) -> Options:
-    """Without the name of the axis below, which the report's page has."""
-    # A legend of colours stays: without it nobody knows what the darkest is.
+    """The chart without the name of the axis below, which only the report's page shows."""
+    # A colour legend stays, because the darkest colour means nothing without it.
     bottom = 42 if "visualMap" in options else 2
     return {
         **options,

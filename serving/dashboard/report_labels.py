@@ -1,4 +1,4 @@
-"""What a report's number is worth, and how it has changed, in words."""
+"""The texts for the quality of a report's number and for its change."""
 
 from math import floor
 from zoneinfo import ZoneInfo
@@ -10,7 +10,7 @@ from serving.reports.comparison import ComparedValue, ComparisonState, Withheld
 from serving.reports.report import StoreReport
 
 FigureWord = ComparisonState
-# A sign beside the word, so that neither hangs on a colour.
+# For each state: a sign and a word, so that neither depends on colour.
 STATES: dict[FigureWord, tuple[str, str]] = {
     "complete": BADGES["complete"],
     "provisional": BADGES["provisional"],
@@ -19,8 +19,9 @@ STATES: dict[FigureWord, tuple[str, str]] = {
     "unknown": ("○", "Nothing known"),
     "withheld": ("⊘", "Withheld"),
 }
-_MOST_TOLD = 5
-# What leaves a part where other numbers are known, and the rest from the worst to the best.
+_MOST_NAMED = 5
+# States without a number make a result partial if other numbers are known; then the other states
+# from the worst to the best.
 _NO_NUMBER: tuple[FigureWord, ...] = ("unknown", "withheld")
 _WEAKEST: tuple[FigureWord, ...] = ("partial", "estimated", "provisional", "complete")
 
@@ -38,15 +39,16 @@ def state_of_all(states: list[FigureWord]) -> FigureWord:
     """
     if len(set(states)) == 1:
         return states[0]
-    # Some are known and one is not: that is a part, however sure the others are.
-    held = ["partial" if state in _NO_NUMBER else state for state in states]
-    return next(state for state in _WEAKEST if state in held)
+    # If some numbers are known and one is not, the result is partial, however sure the others are.
+    reduced = ["partial" if state in _NO_NUMBER else state for state in states]
+    return next(state for state in _WEAKEST if state in reduced)
 
 
 def comparison_text(found: ComparedValue, period: Period) -> str:
     """The change in words, or why there is none."""
     days = f"the {period.length} days before"
-    # Before the change: without a value there is none, whatever the days before had.
+    # Checked before the change, because there is none without a value, even if the days before
+    # have one.
     if found.suppressed is not None:
         return f"withheld: {found.suppressed}"
     if found.watch.is_withheld:
@@ -63,43 +65,43 @@ def comparison_text(found: ComparedValue, period: Period) -> str:
 
 
 def known_text(found: ComparedValue) -> str:
-    """How much of the days is known."""
+    """The share of the period's quarter hours that are known, as text."""
     if found.known == 0:
         return "Nothing is known of these days, which is not the same as 0."
     missing = found.windows - found.known
     if not missing:
         return "100 % of the quarter hours known"
-    # Rounded down: what is not whole never looks so.
+    # Rounded down, so that an incomplete share never looks like 100 %.
     share = floor(1000 * found.known / found.windows) / 10
     return f"{share} % of the quarter hours known, {missing:,} missing"
 
 
 def silent_text(found: ComparedValue) -> str:
-    """The sensors that were there for less than they should have been, the worst first.
+    """The sensors that were present for less time than they should have been, the worst first.
 
-    At most five, and how many more.
+    The text names at most five, and how many more there are.
     """
-    told = [
+    sensors = [
         f"{name} was there for {floor(100 * share)} % of the open hours"
         for share, name in found.watch.silent()
     ]
-    more = len(told) - _MOST_TOLD
-    return ", ".join(told[:_MOST_TOLD]) + (f", and {more} more" if more > 0 else "")
+    more = len(sensors) - _MOST_NAMED
+    return ", ".join(sensors[:_MOST_NAMED]) + (f", and {more} more" if more > 0 else "")
 
 
 def through_text(found: ComparedValue, zone: ZoneInfo) -> str:
-    """Up to when every record that arrived is counted, in the store's zone."""
+    """The instant by which every arrived record is counted, in the store's zone, as text."""
     if found.through is None:
         return f"{NOTHING} (not each of these days has been rebuilt yet)"
     return f"{found.through.astimezone(zone):%-d %b %Y %H:%M} ({zone.key})"
 
 
 def unexplained_text(found: StoreReport, style: UnitStyle) -> str:
-    """What of the value is on none of the receipts that were read; empty where nothing is."""
+    """The part of the value that is on none of the receipts read; empty if there is none."""
     left = found.unexplained
     if left is None or not left.now:
         return ""
-    # Less than nothing: receipts that the value does not have, or no more.
+    # A negative rest means receipts that the value does not contain, or no longer contains.
     amount = f"{style.text(abs(left.now))} {style.word}"
     if left.now > 0:
         return f"{amount} of the value are on no stored receipt, so in no item."
@@ -107,7 +109,7 @@ def unexplained_text(found: StoreReport, style: UnitStyle) -> str:
 
 
 def quality_text(found: ComparedValue) -> str:
-    """What the state means, in a sentence."""
+    """The meaning of the number's state, in a sentence."""
     if not found.is_explained and found.known == found.windows:
         return "The value has an answer, and the stored receipts do not add up to it."
     match found.state:

@@ -1,4 +1,4 @@
-"""A report's number as markup: what people read, and beside it what a machine can.
+"""A report's number as markup, with text for people and attributes for programs.
 
 Every name is escaped here. `data-` attributes hold the numbers as JSON, as the API answers them.
 """
@@ -31,27 +31,27 @@ _HOURS = range(24)
 _PART = f"<span role='img' aria-label='some are missing'>{STATES['partial'][0]}</span> "
 
 
-def _held(reason: str) -> str:
+def _withheld_mark(reason: str) -> str:
     return f"<span role='img' title='{escape(reason)}' aria-label='{escape(reason)}'>⊘</span> "
 
 
 def state_chip(state: FigureWord) -> str:
-    """A state by sign, word and colour."""
+    """A state as markup: a chip with sign, word and colour."""
     sign, word = STATES[state]
-    # The sign repeats the word, for eyes alone: a reader of screens would spell it out.
+    # The sign only repeats the word and is hidden from screen readers, which would spell it out.
     return f"<span class='t-chip t-{state}'><span aria-hidden='true'>{sign}</span> {word}</span>"
 
 
 def figure(
     report_id: str, found: ComparedValue | Withheld, style: UnitStyle, period: Period
 ) -> str:
-    """The value with its unit, its change and how much is known; of what is withheld the reason."""
+    """The value with its unit, change and known share; the reason instead if it is withheld."""
     state = state_of(found)
     named = f"<div class='t-figure' data-report='{escape(report_id)}' data-state='{state}'"
     if isinstance(found, Withheld):
         reason = escape(found.reason[:1].upper() + found.reason[1:])
         return f"{named}><div class='t-value'>{NOTHING}</div><p class='t-change'>{reason}</p></div>"
-    # A dash has no unit: beside one it would read as a number of something.
+    # A dash has no unit, because with one it would look like a number.
     word = escape(style.word) if found.value is not None else ""
     unit = f"<span class='t-unit'>{word}</span>" if word else ""
     return (
@@ -63,8 +63,8 @@ def figure(
 
 
 def beside_value(beside: ValueBeside) -> str:
-    """What says how much the number is worth."""
-    # Of the units that stand beside a number none is money.
+    """The value shown beside a number, which says how much the number is worth, as markup."""
+    # None of the units of such values is money, so no currency is needed.
     style = UnitStyle(beside.unit, "")
     text = f"{style.text(beside.value)} {style.word}".rstrip()
     if beside.suppressed is not None:
@@ -73,7 +73,7 @@ def beside_value(beside: ValueBeside) -> str:
 
 
 def machine_values(found: ComparedValue) -> dict[str, Any]:
-    """What a machine reads of a comparison, by attribute."""
+    """The values of a comparison for programs, by attribute name."""
     return {
         "value": found.value,
         "previous": found.previous,
@@ -86,14 +86,14 @@ def machine_values(found: ComparedValue) -> dict[str, Any]:
 
 
 def attributes(values: Mapping[str, Any]) -> str:
-    """The values as attributes of an element, each as JSON."""
-    # JSON, for it tells null from 0 and from an empty text.
+    """The values as `data-` attributes of an element, each encoded as JSON."""
+    # JSON is used because it distinguishes null from 0 and from an empty text.
     texts = {name: escape(json.dumps(value)) for name, value in values.items()}
     return "".join(f" data-{name}='{text}'" for name, text in texts.items())
 
 
 def series_table(report: StoreReport, style: UnitStyle) -> str:
-    """The series as rows, or as hours by weekdays: head and body of a table."""
+    """The head and body of the series' table: one row per entry, or hours by weekdays."""
     if report.shape.pivot == "item":
         return _items_table(report, style)
     first = report.series[0]
@@ -107,24 +107,24 @@ def series_table(report: StoreReport, style: UnitStyle) -> str:
 def _days_table(report: StoreReport, style: UnitStyle) -> str:
     unit = escape(style.word or style.axis)
     head = _head(["Day", f"These days, {unit}", f"{len(report.series)} days before, {unit}"])
-    # By start and not by number: where a zone leaves out a day, rows are found by what they are.
+    # Rows are identified by their start instead of a number, because a time zone may skip a day.
     zone = report.asked.zone
     rows = [
-        f"<tr data-start='{format_instant(one.day.start, zone)}'><th scope='row'>"
-        f"{one.day.start.astimezone(zone):%a %-d %b %Y}</th>{_day_number(one, style)}"
-        f"{_number(one.previous, style, 'previous', one.previous_suppressed)}</tr>"
-        for one in report.series
-        if isinstance(one, DayEntry)
+        f"<tr data-start='{format_instant(entry.day.start, zone)}'><th scope='row'>"
+        f"{entry.day.start.astimezone(zone):%a %-d %b %Y}</th>{_day_number(entry, style)}"
+        f"{_number(entry.previous, style, 'previous', entry.previous_suppressed)}</tr>"
+        for entry in report.series
+        if isinstance(entry, DayEntry)
     ]
     return f"{head}<tbody>{''.join(rows)}</tbody>"
 
 
 def _stays_table(report: StoreReport, style: UnitStyle) -> str:
     rows = [
-        f"<tr data-from='{one.from_minutes}'><th scope='row'>{stay_text(one)} min</th>"
-        f"{_number(one.value, style, 'value', one.suppressed)}</tr>"
-        for one in report.series
-        if isinstance(one, StayEntry)
+        f"<tr data-from='{entry.from_minutes}'><th scope='row'>{stay_text(entry)} min</th>"
+        f"{_number(entry.value, style, 'value', entry.suppressed)}</tr>"
+        for entry in report.series
+        if isinstance(entry, StayEntry)
     ]
     head = _head(["Stay", escape(style.word.capitalize())])
     return f"{head}<tbody>{''.join(rows)}</tbody>"
@@ -136,27 +136,27 @@ def _items_table(report: StoreReport, style: UnitStyle) -> str:
     head = _head(["Item", f"These days, {unit}", f"{before}, {unit}", "Share", "Units", "Receipts"])
     share, count = UnitStyle("fraction", ""), UnitStyle("units", "")
     rows = [
-        f"<tr><th scope='row'>{_item(one)}</th>{_number(one.value, style, 'value')}"
-        f"{_number(one.previous, style, 'previous')}{_number(one.share, share, 'share')}"
-        f"{_number(one.units, count, 'units')}{_number(one.receipts, count, 'receipts')}</tr>"
-        for one in report.series
-        if isinstance(one, ItemEntry)
+        f"<tr><th scope='row'>{_item(entry)}</th>{_number(entry.value, style, 'value')}"
+        f"{_number(entry.previous, style, 'previous')}{_number(entry.share, share, 'share')}"
+        f"{_number(entry.units, count, 'units')}{_number(entry.receipts, count, 'receipts')}</tr>"
+        for entry in report.series
+        if isinstance(entry, ItemEntry)
     ]
     return f"{head}<tbody>{''.join(rows)}</tbody>"
 
 
 def _item(entry: ItemEntry) -> str:
     name = item_text(entry)
-    # Its id where the name is another, and what it is one of.
-    below = [one for one in (entry.item_id, entry.category) if one and one != name]
+    # The line below shows the id if it differs from the name, and the category.
+    below = [text for text in (entry.item_id, entry.category) if text and text != name]
     more = f"<span class='t-change'>{escape(' · '.join(below))}</span>" if below else ""
     return f"<span class='t-item'>{escape(name)}{more}</span>"
 
 
 def _hours_table(report: StoreReport, style: UnitStyle) -> str:
-    # Hours down and weekdays across: 168 rows would be no table that anybody reads.
-    hours = [one for one in report.series if isinstance(one, HourEntry)]
-    entries = {(one.weekday, one.hour): one for one in hours}
+    # Hours are rows and weekdays are columns, because a table of 168 rows would be unreadable.
+    hours = [entry for entry in report.series if isinstance(entry, HourEntry)]
+    entries = {(entry.weekday, entry.hour): entry for entry in hours}
     rows = [
         f"<tr><th scope='row'>{hour:02d}:00</th>"
         + "".join(
@@ -170,28 +170,28 @@ def _hours_table(report: StoreReport, style: UnitStyle) -> str:
 
 
 def _hour(entry: HourEntry | None, style: UnitStyle) -> str:
-    # Of a few days there are hours of the week that no day of them has.
+    # A period of a few days does not contain every hour of the week.
     if entry is None:
         return "<td></td>"
     mark = "" if entry.complete else _PART
     if entry.suppressed is not None:
-        mark = _held(entry.suppressed)
+        mark = _withheld_mark(entry.suppressed)
     place = f" data-weekday='{entry.weekday}' data-hour='{entry.hour}'"
     return (
         f"<td class='t-num'{place}{attributes({'value': entry.value})}>"
-        # Before the number: behind it the digits of a column would not stand below each other.
+        # The mark stands before the number, so that the digits of a column stay aligned.
         f"{mark}{style.text(entry.value)}</td>"
     )
 
 
 def _day_number(entry: DayEntry, style: UnitStyle) -> str:
-    # Of a day of which nothing is known the dash says it.
+    # A day without any known value has no mark, because the dash already says so.
     is_part = entry.value is not None and not entry.complete
     mark = _PART if is_part else ""
     if entry.suppressed is not None:
-        mark = _held(entry.suppressed)
-    told = attributes({"value": entry.value})
-    return f"<td class='t-num'{told}>{mark}{style.text(entry.value)}</td>"
+        mark = _withheld_mark(entry.suppressed)
+    value_attributes = attributes({"value": entry.value})
+    return f"<td class='t-num'{value_attributes}>{mark}{style.text(entry.value)}</td>"
 
 
 def _number(
@@ -200,11 +200,11 @@ def _number(
     name: str,
     suppressed: str | None = None,
 ) -> str:
-    mark = _held(suppressed) if suppressed is not None else ""
+    mark = _withheld_mark(suppressed) if suppressed is not None else ""
     return f"<td class='t-num'{attributes({name: value})}>{mark}{style.text(value)}</td>"
 
 
 def _head(names: list[str]) -> str:
     first, *others = names
-    cells = "".join(f"<th scope='col' class='t-num'>{one}</th>" for one in others)
+    cells = "".join(f"<th scope='col' class='t-num'>{name}</th>" for name in others)
     return f"<thead><tr><th scope='col'>{first}</th>{cells}</tr></thead>"

@@ -1,4 +1,4 @@
-"""The page of one report of a store: large, with its series as a table."""
+"""The page of one report of a store, with a large chart and the series as a table."""
 
 from functools import partial
 from html import escape
@@ -19,7 +19,7 @@ from serving.query.instants import format_instant
 from serving.reports.comparison import Withheld
 from serving.reports.report import StoreReport
 
-# Bars of articles that a chart of the usual height has room for.
+# The number of article bars that a chart of the usual height has room for.
 MANY_ITEMS = 10
 
 
@@ -30,7 +30,7 @@ async def show_report(
     chosen: StoreChoice,
     period: Period,
 ) -> None:
-    """The whole page."""
+    """Draw the page of one report."""
     address = partial(report_address, shape.id)
     show_frame(Frame("report", f"{shape.title} · {chosen.label}", period, address, chosen, stores))
     with ui.element("main").classes("t-body"):
@@ -43,11 +43,11 @@ async def show_report(
 
 
 def report_links(store_id: str, period: Period, current: str = "") -> str:
-    """The way to every report of a store."""
+    """The links to every report of a store, as markup; `current` is the report being shown."""
     links = "".join(
-        f"<a href='{escape(report_address(one.id, store_id, period))}'"
-        f"{' aria-current=page' if one.id == current else ''}>{escape(one.title)}</a>"
-        for one in loader.reports().values()
+        f"<a href='{escape(report_address(shape.id, store_id, period))}'"
+        f"{' aria-current=page' if shape.id == current else ''}>{escape(shape.title)}</a>"
+        for shape in loader.reports().values()
     )
     return f"<nav class='t-links' aria-label='Reports'>{links}</nav>"
 
@@ -55,7 +55,7 @@ def report_links(store_id: str, period: Period, current: str = "") -> str:
 def _show(
     found: StoreReport | Withheld, shape: ReportShape, chosen: StoreChoice, period: Period
 ) -> None:
-    # What is withheld has a state and a reason, and nothing to draw.
+    # A withheld report has a state and a reason, but nothing to draw.
     compared = found if isinstance(found, Withheld) else found.comparison
     style = style_of(found, chosen)
     with ui.element("section").classes("t-panel").props('aria-label="The report"'):
@@ -65,7 +65,7 @@ def _show(
             f"<p class='t-read'>{escape(shape.how_to_read)}</p>"
         )
         if isinstance(found, StoreReport) and has_chart(found):
-            # Bars that lie below each other need the height of their names.
+            # Stacked horizontal bars need the height of their names.
             is_tall = shape.pivot == "item" and len(found.series) > MANY_ITEMS
             size = "t-tall" if is_tall else ""
             chart(report_chart(found, style, is_small=False), describe_chart(found), size)
@@ -100,6 +100,6 @@ def _facts(
         if found.beside is not None:
             facts[escape(found.beside.name)] = beside_value(found.beside)
     facts["The same numbers by HTTP"] = f"<a href='{address}'><code>{address}</code></a>"
-    # Values have been escaped above.
+    # The values have been escaped above.
     rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())
     return f"<dl class='t-facts'>{rows}</dl>"

@@ -1,6 +1,6 @@
-"""The editor of a rule: its text, what of it does not fit, what it would have told, and applying.
+"""The editor of a rule: its text, the text's problems, a simulation of the rule, and applying it.
 
-It looks at a text as soon as nobody has typed for a moment.
+The text is checked as soon as no key was pressed for a moment.
 """
 
 import time
@@ -37,7 +37,7 @@ from serving.dashboard.source import StoreChoice
 from tally.alerts.rule import RuleVersion
 from tally.errors import BadQuery, NotSent, RuleConflict, UnknownName, ViewsUnreachable
 
-# Since the last key: not each letter of a word is looked at.
+# Time since the last key press before the text is checked, so that not every letter is.
 QUIET_SECONDS = 0.5
 _UNREACHABLE = "The rules cannot be read or written right now; `tally status` shows what runs."
 _CLOSED = (
@@ -48,7 +48,7 @@ _CLOSED = (
 
 @dataclass(frozen=True)
 class EditorPlace:
-    """Where one edits: over which rules, and whether they are applied from here."""
+    """The rules that the editor works on, and whether they may be applied from the page."""
 
     editing: RuleEditing
     source: RuleFigureSource
@@ -62,7 +62,7 @@ async def show_editor(
     chosen: StoreChoice,
     period: Period,
 ) -> None:
-    """The whole page; `rule_id`: None of a new rule. Of one that nobody knows it says so."""
+    """Draw the editor's page, or that the rule is unknown; `rule_id`: None for a new rule."""
     heading = f"Edit {rule_id[:64]}" if rule_id else "New rule"
     frame = Frame("rules", heading, period, lambda _store, _of: rules_address(), chosen)
     try:
@@ -81,16 +81,17 @@ async def show_editor(
         return
     show_frame(replace(frame, told="As a rule's file says it; what has its default is left out"))
     with ui.element("main").classes("t-body"):
-        choices = {one.store.store_id: one for one in stores}
+        choices = {choice.store.store_id: choice for choice in stores}
         editor = RuleEditor(place, rule_id, opened, choices, chosen.store.store_id, period)
         await editor.show()
 
 
 @dataclass
 class RuleEditor:
-    """The text that somebody edits, and what he has before him.
+    """The text being edited, and the panels around it.
 
-    `base`: the version that he has seen; only in place of it his own is applied.
+    `base`: the version that the editing user has seen. The edited rule is applied only if this is
+    still the newest version.
     """
 
     place: EditorPlace
@@ -104,19 +105,19 @@ class RuleEditor:
     _is_busy: bool = field(default=False, init=False)
 
     async def show(self) -> None:
-        """The panels, with the text looked at once."""
+        """Draw the panels and check the text once."""
         self.base, self._text = self.opened.newest, self.opened.text
         with ui.element("section").classes("t-panel").props('aria-labelledby="text"'):
             html("<h2 id='text'>The rule</h2>")
             editor = RuleText(self._text, language="YAML", line_wrapping=True)
             editor.classes("t-editor").props('role="group" aria-label="Text of the rule"')
-            editor.on_value_change(self._typed)
-            self._said = ui.element("div").props('aria-live="polite"')
+            editor.on_value_change(self._on_text_change)
+            self._message_box = ui.element("div").props('aria-live="polite"')
             with ui.element("div").classes("t-controls"):
                 self._buttons()
             self._outcome = ui.element("div")
         self._span_controls()
-        self._drawn = ui.element("div").classes("t-body")
+        self._drawn_box = ui.element("div").classes("t-body")
         await self._look()
         ui.timer(QUIET_SECONDS / 2, self._look_when_quiet, immediate=False)
 
@@ -129,7 +130,7 @@ class RuleEditor:
             html(f"<p class='t-known' data-closed='true'>{_CLOSED}</p>")
 
     def _span_controls(self) -> None:
-        options = {store_id: one.label for store_id, one in self.stores.items()}
+        options = {store_id: choice.label for store_id, choice in self.stores.items()}
         with ui.element("div").classes("t-controls").props('role="group" aria-label="Shown days"'):
             store = ui.select(options, label="Store", value=self.store_id, with_input=True)
             store.props("dense outlined options-dense").classes("t-store")
@@ -139,7 +140,7 @@ class RuleEditor:
             length.props('no-caps unelevated aria-label="Length"').classes("t-length")
 
         async def choose() -> None:
-            # The text stays: it is in no address.
+            # The page is not reloaded, because the text is not part of its address.
             self.store_id = store.value if store.value in self.stores else self.store_id
             newest = self.stores[self.store_id].last_day
             self.period = period_of(str(until.value), str(length.value), newest)
@@ -149,7 +150,7 @@ class RuleEditor:
         until.on("change", choose)
         length.on_value_change(choose)
 
-    def _typed(self, event: ValueChangeEventArguments[Any]) -> None:
+    def _on_text_change(self, event: ValueChangeEventArguments[Any]) -> None:
         self._text, self._typed_at = str(event.value), time.monotonic()
 
     async def _look_when_quiet(self) -> None:
@@ -158,21 +159,21 @@ class RuleEditor:
         await self._look()
 
     async def _look(self) -> RuleDraft | None:
-        """What the text says now; None where the rules do not answer."""
-        # What is typed meanwhile is looked at again.
+        """The draft that the text describes now; None if the rules cannot be read."""
+        # Text typed during the check is checked again afterwards.
         self._typed_at = None
         try:
             draft = await self.place.editing.checked(self._text, self.rule_id)
         except ViewsUnreachable as error:
             log_unreachable(error)
-            self._say(refused_text(_UNREACHABLE))
+            self._show_message(refused_text(_UNREACHABLE))
             return None
         plan = plan_text(draft.plan, int(time.time() * 1000)) if draft.plan else ""
-        self._say(f"{draft_text(draft)}{plan}")
+        self._show_message(f"{draft_text(draft)}{plan}")
         return draft
 
     async def _simulate(self) -> None:
-        draft = await self._begun()
+        draft = await self._begin_action()
         if draft is None or draft.rule is None:
             return
         chosen = self.stores[self.store_id]
@@ -180,38 +181,39 @@ class RuleEditor:
         try:
             drawn = await self.place.source.drawn(rule.rule_id, chosen.store, self.period, rule)
         except (ViewsUnreachable, BadQuery) as error:
-            self._tell(refused_text(str(error)))
+            self._show_outcome(refused_text(str(error)))
         else:
-            self._drawn.clear()
-            with self._drawn:
+            self._drawn_box.clear()
+            with self._drawn_box:
                 show_drawn(drawn, rule, chosen)
         finally:
             self._is_busy = False
 
     async def _apply(self) -> None:
-        draft = await self._begun() if self.place.may_apply else None
+        draft = await self._begin_action() if self.place.may_apply else None
         if draft is None or draft.rule is None:
             return
         try:
             version = await self.place.editing.apply(draft.rule, self.base)
         except RuleConflict as error:
-            # He has seen the other one now: what differs from it is above his next press.
+            # The newest version becomes the base, and the differences from it are shown before the
+            # user can press again.
             await self._see_newest(draft.rule.rule_id)
-            self._tell(refused_text(str(error)))
+            self._show_outcome(refused_text(str(error)))
         except (ViewsUnreachable, NotSent) as error:
-            self._tell(refused_text(str(error)))
+            self._show_outcome(refused_text(str(error)))
         else:
             self.base, self.rule_id = version, version.rule.rule_id
             await self._look()
-            self._tell(applied_text(version))
+            self._show_outcome(applied_text(version))
             with self._outcome:
                 address = rule_address(version.rule.rule_id, self.period, self.store_id)
                 ui.link("The rule's page", address)
         finally:
             self._is_busy = False
 
-    async def _begun(self) -> RuleDraft | None:
-        """The draft, once nothing else is under way; None if there is nothing to go on with."""
+    async def _begin_action(self) -> RuleDraft | None:
+        """Start an action and return the draft; None if one runs or the rules cannot be read."""
         if self._is_busy:
             return None
         self._is_busy = True
@@ -219,7 +221,7 @@ class RuleEditor:
         draft = await self._look()
         self._is_busy = draft is not None and draft.rule is not None
         if draft is not None and draft.problems:
-            self._tell(refused_text("Mend what does not fit first."))
+            self._show_outcome(refused_text("Mend what does not fit first."))
         return draft
 
     async def _see_newest(self, rule_id: str) -> None:
@@ -230,12 +232,12 @@ class RuleEditor:
         self.base, self.rule_id = opened.newest, rule_id
         await self._look()
 
-    def _say(self, text: str) -> None:
-        self._said.clear()
-        with self._said:
+    def _show_message(self, text: str) -> None:
+        self._message_box.clear()
+        with self._message_box:
             html(text)
 
-    def _tell(self, text: str) -> None:
+    def _show_outcome(self, text: str) -> None:
         self._outcome.clear()
         with self._outcome:
             html(text)

@@ -1,4 +1,4 @@
-"""What the rule editor says of a text, as markup; every name is escaped where it is put in."""
+"""The rule editor's messages as markup; every name is escaped where it is inserted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -14,7 +14,7 @@ from tally.alerts.rule_changes import PlannedRule, RuleFieldChange
 from tally.alerts.versions import effective_from
 from tally.instants import from_millis
 
-# As `tally rules diff` says it.
+# The same words as in `tally rules diff`.
 _WORDS = {
     "new": "A new rule",
     "version": "A new version",
@@ -22,9 +22,9 @@ _WORDS = {
     "same": "Applying it changes nothing",
 }
 _COLUMNS = ("Field", "Before", "After")
-_MOST_TOLD = 300
+_MOST_CHARACTERS = 300
 _UTC = ZoneInfo("UTC")
-# What a new rule begins with; it fits as it stands.
+# The initial text of a new rule, which is valid as it stands.
 TEMPLATE = """\
 rule_id: busy-quarter
 metric: transactions
@@ -37,64 +37,68 @@ title: Many receipts in a quarter hour
 
 
 def draft_text(draft: RuleDraft) -> str:
-    """Whether the text fits, with a line for each problem, or that there is none."""
+    """Whether the text is a valid rule, with a line for each problem."""
     if not draft.problems:
         return "<p class='t-known' data-state='complete' data-fits='true'>✓ The rule fits.</p>"
     count = len(draft.problems)
     head = "1 problem" if count == 1 else f"{count} problems"
-    rows = "".join(_problem(one) for one in draft.problems)
-    told = f"<p class='t-known' data-state='missing' data-fits='false'>⊘ {head}</p>"
-    return f"{told}<ul class='t-problems'>{rows}</ul>"
+    rows = "".join(_problem(problem) for problem in draft.problems)
+    summary = f"<p class='t-known' data-state='missing' data-fits='false'>⊘ {head}</p>"
+    return f"{summary}<ul class='t-problems'>{rows}</ul>"
 
 
 def plan_text(plan: PlannedRule, now_millis: int) -> str:
-    """What applying it would change, and from when; `now_millis`: ms since 1970 (UTC)."""
+    """What applying the rule would change, and from when; `now_millis`: ms since 1970 (UTC)."""
     words = f"<p class='t-known' data-change='{plan.change}'>{_WORDS[plan.change]}"
     if plan.change in ("new", "version"):
-        # By the brokers' clock, which is not ours: so at the earliest.
+        # The brokers' clock decides, and it may differ from ours, hence "at the earliest".
         since = instant_text(from_millis(effective_from(now_millis)), _UTC)
         words += f"; written now it is in force from {since} UTC at the earliest"
-    # Of a new rule all is new.
+    # All fields of a new rule are new, so they are not listed as changes.
     fields = () if plan.change == "new" else plan.fields
     return f"{words}.</p>{_changes(fields) if fields else ''}"
 
 
 def applied_text(version: RuleVersion) -> str:
-    """That a version holds, as it was read back."""
+    """The message that a version is in force, as it was read back."""
     since = instant_text(from_millis(version.effective_from), _UTC)
-    told = f"{escape(version.rule.rule_id)} version {version_text(version)} holds"
+    summary = f"{escape(version.rule.rule_id)} version {version_text(version)} holds"
     number = f"{version.version}.{version.revision}"
     return (
-        f"<p class='t-known' role='status' data-applied='{number}'>✓ {told}, in force from"
+        f"<p class='t-known' role='status' data-applied='{number}'>✓ {summary}, in force from"
         f" {since} UTC.</p>"
     )
 
 
 def refused_text(reason: str) -> str:
-    """Why nothing was applied, and what to do."""
+    """The message why nothing was applied, and what to do."""
     return f"<p class='t-known' role='alert' data-refused='true'>⊘ {escape(reason)}</p>"
 
 
-def _problem(one: RuleProblem) -> str:
-    place = "" if one.line is None else f"<strong>line {one.line}</strong> "
-    text = one.text if len(one.text) <= _MOST_TOLD else f"{one.text[:_MOST_TOLD]}…"
-    line = "" if one.line is None else one.line
+def _problem(problem: RuleProblem) -> str:
+    place = "" if problem.line is None else f"<strong>line {problem.line}</strong> "
+    text = (
+        problem.text
+        if len(problem.text) <= _MOST_CHARACTERS
+        else f"{problem.text[:_MOST_CHARACTERS]}…"
+    )
+    line = "" if problem.line is None else problem.line
     return f"<li data-line='{line}'>{place}{escape(text)}</li>"
 
 
 def _changes(fields: Iterable[RuleFieldChange]) -> str:
-    head = "".join(f"<th scope='col'>{one}</th>" for one in _COLUMNS)
-    rows = "".join(_change_row(one) for one in fields)
+    head = "".join(f"<th scope='col'>{name}</th>" for name in _COLUMNS)
+    rows = "".join(_change_row(field) for field in fields)
     return (
         "<div class='t-scroll' role='region' aria-label='Changes' tabindex='0'>"
         f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def _change_row(one: RuleFieldChange) -> str:
-    told = (one.field, _value_text(one.before), _value_text(one.after))
-    cells = "".join(f"<td>{escape(text[:_MOST_TOLD])}</td>" for text in told)
-    return f"<tr data-field='{escape(one.field)}'>{cells}</tr>"
+def _change_row(change: RuleFieldChange) -> str:
+    texts = (change.field, _value_text(change.before), _value_text(change.after))
+    cells = "".join(f"<td>{escape(text[:_MOST_CHARACTERS])}</td>" for text in texts)
+    return f"<tr data-field='{escape(change.field)}'>{cells}</tr>"
 
 
 def _value_text(value: Any) -> str:
@@ -102,8 +106,10 @@ def _value_text(value: Any) -> str:
         case None | "":
             return NOTHING
         case Mapping():
-            said = {name: one for name, one in value.items() if one is not None}
-            return ", ".join(f"{name} {_value_text(one)}" for name, one in said.items()) or NOTHING
+            parts = {name: part for name, part in value.items() if part is not None}
+            return (
+                ", ".join(f"{name} {_value_text(part)}" for name, part in parts.items()) or NOTHING
+            )
         case str():
             return value
         case Sequence():

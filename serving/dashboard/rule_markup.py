@@ -1,4 +1,4 @@
-"""Rules, their versions, and episodes as markup; every name is escaped where it is put in."""
+"""Rules, their versions, and episodes as markup; every name is escaped where it is inserted."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -29,7 +29,7 @@ _VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "
 _SUBJECT = "What of it"
 _EPISODES = ("Begins", "Ends", "Number", "Served", "Told")
 _UTC = ZoneInfo("UTC")
-_OF_GRAIN: Mapping[RuleGrain, str] = {
+_GRAIN_TEXTS: Mapping[RuleGrain, str] = {
     "quarter_hour": "",
     "hour": " in an hour",
     "day": " in a day",
@@ -38,9 +38,9 @@ _OF_GRAIN: Mapping[RuleGrain, str] = {
 
 
 def rule_table(rules: Iterable[RuleVersion]) -> str:
-    """Head and rows, one a rule; on a phone each is a card."""
-    head = "".join(f"<th scope='col' role='columnheader'>{one}</th>" for one in _RULES)
-    rows = "".join(_rule_row(one) for one in rules)
+    """A table with a row for each rule; on a phone each rule is a card."""
+    head = "".join(f"<th scope='col' role='columnheader'>{name}</th>" for name in _RULES)
+    rows = "".join(_rule_row(version) for version in rules)
     return (
         "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
         f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>{rows}</tbody></table>"
@@ -48,25 +48,25 @@ def rule_table(rules: Iterable[RuleVersion]) -> str:
 
 
 def health_text(health: StoreHealth | None, zone: ZoneInfo) -> str:
-    """Whether a rule can be judged in a store, by the clock of the store."""
+    """Whether a rule can be judged in a store, and if not, since when in the given time zone."""
     if health is None:
         return "<p class='t-known' data-judged='none'>It is not in force here.</p>"
     if health.reason is None:
         return "<p class='t-known' data-judged='true'>It is judged.</p>"
     since = ""
     if health.since is not None:
-        # Further back nobody has looked.
+        # The health check does not look further back than this.
         word = "at the latest since" if health.is_earlier else "since"
         since = f" {word} {instant_text(from_millis(health.since), zone)}"
     words = escape(f"{since}: {REASON_WORDS[health.reason]}.")
-    told = f"data-judged='false' data-reason='{health.reason}'"
-    return f"<p class='t-known' role='status' {told}><strong>Cannot be judged</strong>{words}</p>"
+    attrs = f"data-judged='false' data-reason='{health.reason}'"
+    return f"<p class='t-known' role='status' {attrs}><strong>Cannot be judged</strong>{words}</p>"
 
 
 def version_table(versions: Iterable[RuleVersion]) -> str:
-    """Head and rows, one a version, the newest first."""
-    head = "".join(f"<th scope='col'>{one}</th>" for one in _VERSIONS)
-    rows = "".join(_version_row(one) for one in reversed([*versions]))
+    """A table with a row for each version, the newest first."""
+    head = "".join(f"<th scope='col'>{name}</th>" for name in _VERSIONS)
+    rows = "".join(_version_row(version) for version in reversed([*versions]))
     return (
         "<table class='t-table t-versions'>"
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
@@ -74,36 +74,38 @@ def version_table(versions: Iterable[RuleVersion]) -> str:
 
 
 def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -> str:
-    """Each episode by the store's clock, beside what was told of it."""
+    """A table of the episodes by the store's clock, each with the alerts that were sent for it."""
     assert drawn.simulated is not None
-    # A column of a store's articles where there are any.
+    # The subject has a column only if an episode is of a single article.
     names = (_SUBJECT, *_EPISODES) if has_subjects(drawn) else _EPISODES
-    head = "".join(f"<th scope='col'>{one}</th>" for one in names)
+    head = "".join(f"<th scope='col'>{name}</th>" for name in names)
     rows = []
-    for one in drawn.simulated.episodes:
-        # By what holds its window, as the evaluator matches them.
-        begun = [
-            told
-            for told in drawn.told
-            if (told.edge, told.chain.subject) == ("raise", one.subject)
-            and one.episode.contains(told.window)
+    for found in drawn.simulated.episodes:
+        # An alert belongs to the episode that contains its window, as in the evaluator.
+        alerts = [
+            alert
+            for alert in drawn.told
+            if (alert.edge, alert.chain.subject) == ("raise", found.subject)
+            and found.episode.contains(alert.window)
         ]
-        ended = one.episode.ended
-        # Of a rule of silence it is the events of its family.
+        ended = found.episode.ended
+        # The number of a silence rule counts the events of its family.
         metric = rule.metric or rule.family or ""
-        number = NOTHING if one.value is None else number_text(metric, one.value, currency)
+        number = NOTHING if found.value is None else number_text(metric, found.value, currency)
         cells = [
-            escape(instant_text(from_millis(one.episode.start), zone)),
+            escape(instant_text(from_millis(found.episode.start), zone)),
             "open" if ended is None else escape(instant_text(from_millis(ended), zone)),
             escape(number),
-            "complete" if one.is_complete else "not complete",
-            " ".join(map(_told_link, begun)) or NOTHING,
+            "complete" if found.is_complete else "not complete",
+            " ".join(map(_alert_link, alerts)) or NOTHING,
         ]
-        told = f"data-episode='{one.episode.start}' data-complete='{str(one.is_complete).lower()}'"
-        told += f" data-subject='{escape(one.subject)}'"
+        attrs = (
+            f"data-episode='{found.episode.start}' data-complete='{str(found.is_complete).lower()}'"
+        )
+        attrs += f" data-subject='{escape(found.subject)}'"
         if has_subjects(drawn):
-            cells.insert(0, escape(subject_name(one.subject)))
-        rows.append(f"<tr {told}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+            cells.insert(0, escape(subject_name(found.subject)))
+        rows.append(f"<tr {attrs}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     body = "".join(rows)
     return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -111,11 +113,11 @@ def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -
 def has_subjects(drawn: DrawnRule) -> bool:
     """Whether an episode is of single articles."""
     assert drawn.simulated is not None
-    return any(one.subject != WHOLE_STORE for one in drawn.simulated.episodes)
+    return any(simulated.subject != WHOLE_STORE for simulated in drawn.simulated.episodes)
 
 
 def subject_name(subject: str) -> str:
-    """What of the store it is, for people.
+    """The subject of an episode or alert within the store, as text.
 
     >>> subject_name("item:milk"), subject_name("none")
     ('item:milk', 'all of it')
@@ -124,7 +126,7 @@ def subject_name(subject: str) -> str:
 
 
 def condition_text(rule: Rule) -> str:
-    """What calls for an alert, in words.
+    """The condition on which a rule calls for an alert, in words.
 
     >>> from decimal import Decimal
     >>> condition_text(Rule(rule_id="a", metric="units", condition=Threshold(">", Decimal(6))))
@@ -143,15 +145,17 @@ def condition_text(rule: Rule) -> str:
     if rule.kind == "silence":
         return f"{rule.family} is silent"
     begins, clear = f"{rule.metric} {_begin(rule.condition)}", rule.clear
-    for one in rule.and_:
-        begins += f" and {one.metric} {_begin(one.threshold)}"
-    begins += _OF_GRAIN[rule.grain]
+    for further in rule.and_:
+        begins += f" and {further.metric} {_begin(further.threshold)}"
+    begins += _GRAIN_TEXTS[rule.grain]
     return begins if clear is None else f"{begins}; ends {_end(clear)}"
 
 
-def version_text(one: RuleVersion) -> str:
-    """Its number, as `tally rules` writes it."""
-    return f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
+def version_text(version: RuleVersion) -> str:
+    """The version's number, as `tally rules` writes it."""
+    return (
+        f"{version.version}" if version.revision == 1 else f"{version.version}.{version.revision}"
+    )
 
 
 def _begin(condition: Condition | None) -> str:
@@ -165,52 +169,52 @@ def _begin(condition: Condition | None) -> str:
 
 
 def _end(clear: Condition) -> str:
-    """Of the same baseline as the beginning: it is named there."""
+    """The clear condition in words, without its baseline, which the begin condition names."""
     if isinstance(clear, Threshold):
         return f"at {clear.op} {clear.value:f}"
     return f"at {clear.change}" if clear.sigmas is None else f"within {clear.sigmas:g} deviations"
 
 
-def _rule_row(one: RuleVersion) -> str:
-    rule = one.rule
+def _rule_row(version: RuleVersion) -> str:
+    rule = version.rule
     title = f"<span class='t-change'>{escape(rule.title)}</span>" if rule.title else ""
     kind, sign = SEVERITIES.get(rule.severity, ("", ""))
     chip = f"<span class='t-chip t-{kind}'>{sign} {escape(rule.severity)}</span>"
-    state = "retired" if one.retired else "in force"
+    state = "retired" if version.retired else "in force"
     cells = {
         "Calls for an alert": escape(condition_text(rule)),
         "Stores": escape(_stores_text(rule)),
         "Severity": chip,
-        "Version": f"<span data-state='{state}'>{one.version}, {state}</span>",
+        "Version": f"<span data-state='{state}'>{version.version}, {state}</span>",
     }
     shown = "".join(
         f"<td role='cell' data-label='{name}'><span>{text}</span></td>"
         for name, text in cells.items()
     )
-    told = f"data-rule='{escape(rule.rule_id)}' data-retired='{str(one.retired).lower()}'"
+    attrs = f"data-rule='{escape(rule.rule_id)}' data-retired='{str(version.retired).lower()}'"
     return (
-        f"<tr role='row' {told}><th scope='row' role='rowheader'>"
+        f"<tr role='row' {attrs}><th scope='row' role='rowheader'>"
         f"<a href='{escape(rule_address(rule.rule_id))}'>{escape(rule.rule_id)}</a>{title}</th>"
         f"{shown}</tr>"
     )
 
 
-def _version_row(one: RuleVersion) -> str:
-    rule = one.rule
+def _version_row(version: RuleVersion) -> str:
+    rule = version.rule
     article, unit = {"hour": ("an", "hour"), "day": ("a", "day")}.get(
         rule.grain, ("a", "quarter hour")
     )
     runs = f"{rule.for_} {unit}s" if rule.for_ > 1 else f"{article} {unit}"
-    condition = "nothing: retired" if one.retired else condition_text(rule)
+    condition = "nothing: retired" if version.retired else condition_text(rule)
     shown: tuple[Any, ...] = (
-        version_text(one),
-        instant_text(from_millis(one.effective_from), _UTC),
+        version_text(version),
+        instant_text(from_millis(version.effective_from), _UTC),
         condition,
         _stores_text(rule),
         runs,
     )
     cells = "".join(f"<td>{escape(str(cell))}</td>" for cell in shown)
-    return f"<tr data-version='{one.version}'>{cells}</tr>"
+    return f"<tr data-version='{version.version}'>{cells}</tr>"
 
 
 def _stores_text(rule: Rule) -> str:
@@ -218,11 +222,11 @@ def _stores_text(rule: Rule) -> str:
         return "all"
     if isinstance(rule.stores, InGroup):
         return f"group {rule.stores.region}"
-    # A rule may name ten thousand.
+    # A rule may name ten thousand stores, so only the first four are listed.
     left = len(rule.stores) - 4
     return ", ".join(rule.stores[:4]) + (f" and {left:,} more" if left > 0 else "")
 
 
-def _told_link(one: ToldAlert) -> str:
-    address = escape(alert_address(one.alert_id))
-    return f"<a href='{address}' data-told='{one.state}'>{state_chip(one.state)}</a>"
+def _alert_link(alert: ToldAlert) -> str:
+    address = escape(alert_address(alert.alert_id))
+    return f"<a href='{address}' data-told='{alert.state}'>{state_chip(alert.state)}</a>"

@@ -1,4 +1,4 @@
-"""The page of the rules, and that of one: its versions, and what it calls for in a store."""
+"""The page of all rules, and the page of one rule: its versions and its episodes in a store."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ REFRESH_SECONDS = 120.0
 
 
 async def show_rules(source: RuleFigureSource, chosen: StoreChoice, period: Period) -> None:
-    """The page of all rules."""
+    """Draw the page of all rules."""
     frame = Frame("rules", "Rules", period, lambda _store, _of: rules_address(), chosen)
     show_frame(replace(frame, told="What calls for an alert"))
     with ui.element("main").classes("t-body"):
@@ -59,10 +59,10 @@ async def show_rule(
     chosen: StoreChoice,
     period: Period,
 ) -> None:
-    """The page of one rule in a store; of an id that nobody knows the page says so."""
+    """Draw the page of one rule in a store; for an unknown id the page says that there is none."""
 
-    def address(store_id: str, of: Period) -> str:
-        return rule_address(rule_id, of, store_id)
+    def address(store_id: str, address_period: Period) -> str:
+        return rule_address(rule_id, address_period, store_id)
 
     frame = Frame("rules", rule_id[:64], period, address, chosen, stores)
     try:
@@ -81,18 +81,18 @@ async def show_rule(
         return
     show_frame(frame)
     with ui.element("main").classes("t-body"):
-        # By the newest version's words; each window is judged by its own.
+        # The text is that of the newest version; each window is judged by the version of its time.
         draw = partial(show_drawn, rule=versions[-1].rule, chosen=chosen)
         load = partial(source.drawn, rule_id, chosen.store, period)
         await keep_current(load, draw, REFRESH_SECONDS)
-        # A rule that is blind looks like one that has nothing to say.
-        ask = partial(_answered_health, source, rule_id, chosen)
+        # A rule that cannot be judged would look like a rule without any episodes.
+        ask = partial(_load_health_text, source, rule_id, chosen)
         await keep_current(ask, partial(_show_health, rule_id), REFRESH_SECONDS)
         edit = rule_edit_address(rule_id, period, chosen.store.store_id)
         _show_versions(rule_id, versions, edit)
 
 
-async def _answered_health(source: RuleFigureSource, rule_id: str, chosen: StoreChoice) -> str:
+async def _load_health_text(source: RuleFigureSource, rule_id: str, chosen: StoreChoice) -> str:
     return health_text(await source.health(rule_id, chosen.store), chosen.store.zone)
 
 
@@ -105,17 +105,17 @@ def _show_health(rule_id: str, text: str) -> None:
 
 
 def _show_list(rules: Sequence[RuleVersion]) -> None:
-    # Retired ones stay listed: their alerts are still shown.
-    living = [one for one in rules if not one.retired]
-    others = [one for one in rules if one.retired]
-    for name, title, some in (("live", "In force", living), ("retired", "Retired", others)):
+    # Retired rules stay listed because their alerts are still shown.
+    living = [version for version in rules if not version.retired]
+    others = [version for version in rules if version.retired]
+    for name, title, versions in (("live", "In force", living), ("retired", "Retired", others)):
         with ui.element("section").classes("t-panel").props(f'aria-labelledby="{name}"'):
             html(f"<h2 id='{name}'>{title}</h2>")
-            if not some:
+            if not versions:
                 html("<p class='t-sub'>None.</p>")
                 continue
             region = f"class='t-scroll' role='region' aria-labelledby='{name}' tabindex='0'"
-            html(f"<div {region}>{rule_table(some)}</div>")
+            html(f"<div {region}>{rule_table(versions)}</div>")
     html(
         f"<p class='t-foot'><a href='{new_rule_address()}'>Write a new rule</a>, or keep them as"
         " files: <code>tally rules apply FILE</code>. The same by HTTP: /v1/rules</p>"
@@ -136,11 +136,11 @@ def _show_versions(rule_id: str, versions: Sequence[RuleVersion], edit: str) -> 
 
 
 def show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
-    """The chart of a rule in a store, what is known of it, and its episodes."""
+    """Draw a rule's chart in a store, how much of it is known, and a table of its episodes."""
     title = "What it calls for, and what was told"
     with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
-        told = escape(f"{condition_text(rule)}, in {chosen.label}")
-        html(f"<h2>{title}</h2><p class='t-sub'>{told}</p>")
+        subtitle = escape(f"{condition_text(rule)}, in {chosen.label}")
+        html(f"<h2>{title}</h2><p class='t-sub'>{subtitle}</p>")
         if drawn.simulated is None:
             html(
                 "<p class='t-known' data-state='missing'>Nothing: it is not judged, is not about"
@@ -149,14 +149,14 @@ def show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
             return
         zone = chosen.store.zone
         style = UnitStyle(_unit(rule), chosen.store.currency)
-        # Of articles that are all there is none to draw.
+        # A rule about single articles has nothing to draw if no article calls for an alert.
         if drawn.simulated.values:
-            # With its words: a canvas says nothing by itself.
+            # The chart needs a description, because a canvas has no text of its own.
             chart(rule_chart(drawn, style, zone), f"{title}: {describe_rule(drawn)}")
         state = "complete" if _is_known(drawn) else "partial"
         known = escape(_known_text(drawn))
         html(f"<p class='t-known' data-known data-state='{state}'>{known}</p>")
-        # A chart alone says nothing to who does not see it.
+        # The table makes the episodes available to readers who cannot see the chart.
         if drawn.simulated.episodes:
             html(
                 "<div class='t-scroll' role='region' aria-label='Episodes' tabindex='0'>"
@@ -179,17 +179,17 @@ def _is_known(drawn: DrawnRule) -> bool:
 
 
 def _known_text(drawn: DrawnRule) -> str:
-    """What of it is sure: it is judged as if the rule had always been in force."""
+    """How far the simulation is certain; it assumes that the rule had always been in force."""
     assert drawn.simulated is not None
-    found = describe_rule(drawn)
-    # Counted, and not left to the grey of the chart.
-    missing = sum(one.windows for one in drawn.simulated.incomplete)
-    told = [f"As if the rule had always been in force: {found}."]
-    subjects = {one.subject for one in drawn.simulated.episodes}
+    description = describe_rule(drawn)
+    # Incomplete windows are counted in the text, and not only shown in grey in the chart.
+    missing = sum(day.windows for day in drawn.simulated.incomplete)
+    sentences = [f"As if the rule had always been in force: {description}."]
+    subjects = {episode.subject for episode in drawn.simulated.episodes}
     if left := subjects - drawn.simulated.values.keys():
-        told.append(f"Of {len(left):,} more the table alone has the episodes.")
+        sentences.append(f"Of {len(left):,} more the table alone has the episodes.")
     if missing:
-        told.append(f"{missing:,} quarter hours are not served complete, and raise nothing.")
+        sentences.append(f"{missing:,} quarter hours are not served complete, and raise nothing.")
     if not drawn.simulated.is_sure:
-        told.append("An episode may have begun before: the days before do not show it.")
-    return " ".join(told)
+        sentences.append("An episode may have begun before: the days before do not show it.")
+    return " ".join(sentences)

@@ -1,4 +1,4 @@
-"""What the pages of rules ask: the rules, and what one calls for in a store."""
+"""The data source of the rule pages: the rules, and what a rule calls for in a store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ from tally.settings import Settings
 class DrawnRule(NamedTuple):
     """A rule in one store over some days.
 
-    `simulated`: as if it had always been in force; None where it is not judged, or not of the
-    store. `told`: its alerts in these days as they stand, those that were taken back too.
+    `simulated`: the result as if the rule had always been in force; None if it is not judged, or
+    is not about the store. `told`: the current states of its alerts in these days, including
+    retracted ones.
     """
 
     span: WindowSpan
@@ -36,7 +37,7 @@ class DrawnRule(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleFigureSource:
-    """Rules from one desk, and alerts from one set of views."""
+    """Reads rules from one desk, and alerts from one set of views."""
 
     desk: SimulationDesk
     views: ViewReader
@@ -50,13 +51,13 @@ class RuleFigureSource:
         desk: SimulationDesk,
         watch: AlertFactSource | None = None,
     ) -> "RuleFigureSource":
-        """With the health of the desk's rules; without a watch no rule is known to be judged."""
+        """The desk's rules with their health; without `watch` no rule is known to be judged."""
         facts = watch.facts if watch else AlertFacts
         health = RuleHealthDesk(desk.known, facts, views, settings, desk.now)
         return cls(desk, views, health)
 
     async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
-        """Whether the rule can be judged in the store; None: it is not about it, or not in force.
+        """Whether the rule can be judged in the store; None if it is not in force or not about it.
 
         Raises UnknownName, ViewsUnreachable.
         """
@@ -64,12 +65,12 @@ class RuleFigureSource:
         return page.stores[0] if page.stores else None
 
     async def rules(self) -> list[RuleVersion]:
-        """Each rule in its newest version, by id. Raises ViewsUnreachable."""
+        """The newest version of each rule, by id. Raises ViewsUnreachable."""
         chains = (await self.desk.known.read()).chains
         return [chain[-1] for _, chain in sorted(chains.items())]
 
     async def versions(self, rule_id: str) -> Sequence[RuleVersion]:
-        """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
+        """The versions of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
         return await self.desk.known.versions(rule_id)
 
     async def drawn(
@@ -78,21 +79,21 @@ class RuleFigureSource:
         """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
         start, end = period.of_store(store)
         span = WindowSpan(millis_of(start), millis_of(end))
-        # Of one store: all of a rule's would be minutes.
+        # Only one store is simulated, because all stores of a rule would take minutes.
         stores = frozenset([store.store_id])
         wish = SimulationWish(rule_id, span, stores, draft, with_values=True)
         try:
             page = await self.desk.page(wish)
         except BadQuery:
-            # Of a kind that is not judged yet: its versions are shown all the same.
+            # A rule of a kind that is not judged yet still has its versions shown.
             return DrawnRule(span, None, ())
-        # Nothing is raised before its window, and much of it long after.
+        # An alert is never raised before its window, but may be raised long after it.
         first, today = start.date(), datetime.now(UTC).date()
         days = first, max(first, today)
         ids = [store.store_id]
         told = await told_alerts(self.views, rule_id, ids, days)
         own = told.get(store.store_id, [])
-        here = [one for one in own if one.window in span.windows]
+        here = [alert for alert in own if alert.window in span.windows]
         here.sort(key=attrgetter("window", "edge", "occurrence"))
         simulated = page.stores[0] if page.stores else None
         return DrawnRule(span, simulated, tuple(here))

@@ -1,4 +1,4 @@
-"""The text field of the editor of rules, whose changes are checked before they are applied."""
+"""The rule editor's text field, whose changes are checked before they are applied."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -8,7 +8,7 @@ import structlog
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-# As much as the checks of an edited rule read.
+# The most characters that the checks of an edited rule read.
 MOST_SIGNS = 20_000
 
 log = structlog.get_logger()
@@ -17,8 +17,8 @@ log = structlog.get_logger()
 class _ChangeSet(msgspec.Struct):
     """A change as CodeMirror sends it, lengths in UTF-16 units.
 
-    `sections`: old length and new length by turns, the new one -1 where the text stays; `inserted`:
-    by section the lines that are put in.
+    `sections`: alternating old and new lengths; the new length is -1 where the text is unchanged.
+    `inserted`: for each section the lines that are inserted.
     """
 
     sections: list[Annotated[int, msgspec.Meta(ge=-1)]]
@@ -26,9 +26,10 @@ class _ChangeSet(msgspec.Struct):
 
 
 class RuleText(ui.codemirror):
-    """CodeMirror with a text of bounded length. A client that sends anything else is deleted.
+    """CodeMirror with a text of bounded length. A client that sends an invalid change is deleted.
 
-    NiceGUI applies any change set; one with negative lengths copies the text as often as it says.
+    NiceGUI applies any change set, and one with negative lengths makes it copy the text as often as
+    the change set says.
     """
 
     def _event_args_to_value(self, e: GenericEventArguments) -> str:
@@ -37,7 +38,7 @@ class RuleText(ui.codemirror):
             change = msgspec.convert(e.args, _ChangeSet)
         except msgspec.ValidationError as error:
             return self._refuse(str(error))
-        # What is longer from the start may become shorter, and no longer.
+        # A text that was too long from the start may become shorter, but not longer.
         problem = problem_of(change.sections, change.inserted, before, max(MOST_SIGNS, len(before)))
         return self._refuse(problem) if problem else super()._event_args_to_value(e)
 
@@ -50,7 +51,7 @@ class RuleText(ui.codemirror):
 def problem_of(
     sections: Sequence[int], inserted: Sequence[Sequence[str]], text: str, most: int
 ) -> str:
-    """Why the change set is none of the text, or makes it longer than that; empty if it fits."""
+    """Why the change set does not fit the text, or makes it longer than `most`; empty if valid."""
     old, new = sections[::2], sections[1::2]
     if len(old) != len(new) or any(length < 0 for length in old):
         return "sections: lengths come in pairs, and the old one is not negative"
@@ -59,11 +60,11 @@ def problem_of(
         return f"sections: they are of {sum(old):,} units, and the text has {units:,}"
     if len(inserted) > len(new):
         return f"inserted: {len(inserted):,} are more than {len(new):,} sections"
-    # Units, of which a text has at least as many as signs.
+    # The length is counted in UTF-16 units; a text has at least as many units as characters.
     pairs = zip(old, new, strict=True)
-    kept = sum(length for length, now in pairs if now == -1)
+    kept_units = sum(length for length, now in pairs if now == -1)
     joined = ("\n".join(lines) for lines in inserted)
-    length = kept + sum(map(_units, joined))
+    length = kept_units + sum(map(_units, joined))
     if length > most:
         return f"the text would have {length:,} signs; {most:,} are the most"
     return ""

@@ -1,4 +1,4 @@
-"""What the page asks: the same questions as the API, in the same process."""
+"""The data source of the pages: the same queries as the API, in the same process."""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from serving.reports.comparison import ComparedValue, StoreSpan, Withheld
 from serving.reports.report import ReportEngine, StoreReport
 from tally.settings import Settings
 
-# What all stores are compared by: from the street to the till.
+# The metrics by which all stores are compared, from the street to the till.
 COMPARED = (
     "outside_traffic",
     "in_store_traffic",
@@ -35,14 +35,14 @@ COMPARED = (
 
 @dataclass(frozen=True)
 class StoreChoice:
-    """A store that the page can show, and the last day on which it had events."""
+    """A store that a page can show, and the last day on which it had events."""
 
     store: Store
     last_day: date | None
 
     @property
     def label(self) -> str:
-        """Its name, and its id where that is another."""
+        """The store's name, followed by its id if that differs."""
         store = self.store
         return (
             store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
@@ -50,12 +50,12 @@ class StoreChoice:
 
 
 def newest_day(stores: Iterable[StoreChoice]) -> date | None:
-    """The last day on which one of the stores had events."""
-    return max((one.last_day for one in stores if one.last_day), default=None)
+    """The last day on which any of the stores had events; None if none had."""
+    return max((choice.last_day for choice in stores if choice.last_day), default=None)
 
 
 class FigureSource:
-    """Stores and figures from one set of views."""
+    """Reads stores and figures from one set of views."""
 
     def __init__(
         self, settings: Settings, views: ViewReader, writer: ActionWriter | None = None
@@ -66,15 +66,16 @@ class FigureSource:
         self._stores = KnownStores(views, self._registry)
         self._answerer = QueryEngine(views, self._registry, settings)
         self._reports = ReportEngine(self._answerer)
-        # Many stores are many seconds of the processor, whoever asks for them: one at a time.
+        # A comparison of many stores costs many seconds of processor time, so only one store is
+        # compared at a time, across all requests.
         self._comparing = asyncio.Semaphore()
 
     async def stores(self) -> list[StoreChoice]:
-        """Every store with events or in the stores file; numbers in their order.
+        """Every store with events or in the stores file; numeric ids in numeric order.
 
         Raises ViewsUnreachable.
         """
-        # By length first, so that store 9 comes before store 10.
+        # Sorted by length first, so that store 9 comes before store 10.
         entries = sorted(
             await self._stores.entries(),
             key=lambda entry: (len(entry["store_id"]), entry["store_id"]),
@@ -89,7 +90,7 @@ class FigureSource:
         now, before = await asyncio.gather(
             self._stretch(store, period), self._stretch(store, period.moved(-1))
         )
-        # By this period: one currency for both, or there is nothing to compare.
+        # The currency is chosen by this period and used for both, so that they can be compared.
         currency = main_currency(now.found, store.currency)
         return await computed(
             len(now.found) + len(before.found), figures, now, before, store.clock, currency
@@ -97,9 +98,9 @@ class FigureSource:
 
     async def inside(self, store: Store, period: Period) -> PersonsInside:
         """Persons inside on the last day of the period. Raises ViewsUnreachable."""
-        asked = [quarter_hours(store, period.last)]
+        quarters = [quarter_hours(store, period.last)]
         [answer] = await self._answerer.read(
-            Query(catalogue.metric(METRIC), asked, (), None),
+            Query(catalogue.metric(METRIC), quarters, (), None),
         )
         return persons_inside(store, period.last, answer.found)
 
@@ -112,7 +113,7 @@ class FigureSource:
         self, shape: ReportShape, store: Store, period: Period
     ) -> StoreReport | Withheld:
         """One report. Raises ViewsUnreachable."""
-        # As one of several, for that tells what is withheld in place of raising it.
+        # The method for several reports returns a withheld report instead of raising an error.
         (found,) = await self._reports.reports([shape], _span(store, period))
         return found
 
@@ -123,10 +124,10 @@ class FigureSource:
         return found
 
     async def _stretch(self, store: Store, period: Period) -> Stretch:
-        asked = period.quarter_hours(store)
-        # Every metric of the page is computed from the parts of this one's family.
+        quarters = period.quarter_hours(store)
+        # Every metric of the page is computed from the parts of this metric's family.
         [answer] = await self._answerer.read(
-            Query(catalogue.metric("revenue"), [asked], (), None),
+            Query(catalogue.metric("revenue"), [quarters], (), None),
         )
         return Stretch(period.days, answer.found, answer.through)
 

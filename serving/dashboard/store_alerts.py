@@ -1,4 +1,4 @@
-"""The alerts of a store's days, asked once for all charts that are drawn of them together."""
+"""The alerts of a store's days, read once for all charts that are drawn with them."""
 
 import asyncio
 import time
@@ -11,45 +11,45 @@ from serving.alerts.inquiry import AlertInquiry, AlertSpan, ListedAlert, window_
 from serving.dashboard.period import Period
 from serving.dashboard.source import StoreChoice
 
-# Panels of a page are renewed within moments of each other.
-_KEPT_SECONDS = 10.0
+# The panels of a page are refreshed within moments of each other and share one read.
+_CACHE_SECONDS = 10.0
 _ONE_DAY = timedelta(days=1)
 _Loaded = TypeVar("_Loaded")
 
 
 @dataclass
 class StoreAlerts:
-    """Those of one store whose windows lie in the period, or in the day behind it."""
+    """The alerts of one store whose windows lie in the period or on the day after it."""
 
     inquiry: AlertInquiry
     chosen: StoreChoice
     period: Period
     clock: Callable[[], float] = time.monotonic
-    _read: tuple[float, list[ListedAlert]] | None = field(default=None, init=False)
+    _cache: tuple[float, list[ListedAlert]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def beside(
         self, load: Callable[[], Awaitable[_Loaded]]
     ) -> tuple[_Loaded, list[ListedAlert]]:
-        """What is loaded, with the alerts, newest first. Raises what loading and reading raise."""
+        """The loaded value, and the alerts, newest first. Raises what loading and reading raise."""
         loaded, alerts = await asyncio.gather(load(), self._alerts())
         return loaded, alerts
 
     def of_period(self, alerts: list[ListedAlert]) -> list[ListedAlert]:
-        """Those of the period alone."""
+        """The alerts whose windows lie in the period itself."""
         start, end = self.period.of_store(self.chosen.store)
-        return [one for one in alerts if start <= window_start(one) < end]
+        return [alert for alert in alerts if start <= window_start(alert) < end]
 
     async def _alerts(self) -> list[ListedAlert]:
-        async with self._one:
-            if self._read is not None and self.clock() - self._read[0] < _KEPT_SECONDS:
-                return self._read[1]
+        async with self._lock:
+            if self._cache is not None and self.clock() - self._cache[0] < _CACHE_SECONDS:
+                return self._cache[1]
             start, end = self.period.of_store(self.chosen.store)
-            # The day of a store may begin hours after midnight, and end in the next one.
+            # A store's day may begin hours after midnight and end in the next day.
             span = AlertSpan(start, end + _ONE_DAY)
             store_id, now = self.chosen.store.store_id, datetime.now(UTC)
             found = await self.inquiry.of_windows(store_id, span, now)
-            self._read = self.clock(), found
+            self._cache = self.clock(), found
             return found

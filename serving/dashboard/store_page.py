@@ -1,4 +1,4 @@
-"""The page of a store: its sales, and a panel for each report."""
+"""The page of a store: its sales, the persons inside, and a panel for each report."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -34,16 +34,16 @@ from tally.windows import WINDOW
 
 REFRESH_SECONDS = 30.0
 _MOST_LISTED = 6
-# Alerts, their places on the chart's axis, and the store by whose clock they are told.
+# Alerts, their places on the chart's axis, and the store by whose clock they are shown.
 MarkedAlerts = tuple[Sequence[ListedAlert], PlaceOf, StoreChoice]
-# Reports are of all families: several times the work of the figures above them.
+# The reports read all families, which is several times the work of the figures above them.
 REPORTS_REFRESH_SECONDS = 120.0
 
 
 async def show_store(
     source: FigureSource, stores: list[StoreChoice], chosen: StoreChoice, period: Period
 ) -> None:
-    """The whole page."""
+    """Draw the page of a store."""
     show_frame(Frame("store", chosen.label, period, store_address, chosen, stores))
     alerts = StoreAlerts(source.alerts, chosen, period)
     figures = partial(source.figures, chosen.store, period)
@@ -60,7 +60,7 @@ async def show_store(
             partial(_show_inside, chosen=chosen),
             REFRESH_SECONDS,
         )
-        # Apart from the figures, which are renewed more often.
+        # Reports are loaded apart from the figures, which are refreshed more often.
         html("<h2 class='t-heading' id='reports'>Reports</h2>")
         await keep_current(
             lambda: alerts.beside(reports),
@@ -73,7 +73,7 @@ def _show_figures(
     found: tuple[Figures, list[ListedAlert]],
     alerts: StoreAlerts,
 ) -> None:
-    figures, told = found
+    figures, listed = found
     chosen, period = alerts.chosen, alerts.period
     _show_coverage(figures)
     with ui.element("section").classes("t-cards").props('aria-label="Sums of the period"'):
@@ -91,12 +91,12 @@ def _show_figures(
             title, known = "Revenue by day", charts.describe_days(figures.days)
             html(f"<h2>{title}</h2><p class='t-sub'>{escape(known)}</p>")
             options = charts.revenue_by_day(figures, chosen.store.tz)
-            show_marked(options, title, (told, place_of_day(period, chosen), chosen))
+            show_marked(options, title, (listed, place_of_day(period, chosen), chosen))
         with ui.element("article").classes("t-panel"):
             title = "Receipts by hour of the week"
             html(f"<h2>{title}</h2><p class='t-sub'>Mean number of receipts in each hour</p>")
             chart(charts.receipts_by_hour_of_week(figures), title)
-    _show_alerts(alerts.of_period(told), chosen, period)
+    _show_alerts(alerts.of_period(listed), chosen, period)
     html(
         f"<p class='t-foot'>{escape(labels.note_text(figures))}"
         " The same numbers by HTTP: /v1/metrics</p>"
@@ -112,19 +112,19 @@ def _show_coverage(figures: Figures) -> None:
     )
 
 
-def _show_alerts(told: Sequence[ListedAlert], chosen: StoreChoice, period: Period) -> None:
-    # Marks alone say nothing to who does not see them, or has no pointer.
-    if not told:
+def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Period) -> None:
+    # The table serves readers who cannot see the marks or have no pointer.
+    if not alerts:
         return
     store_id = chosen.store.store_id
     with ui.element("section").classes("t-panel").props('aria-labelledby="marked"'):
         html(
             f"<h2 id='marked'>Alerts of these days</h2>{MARK_KEY}"
             "<div class='t-scroll' role='region' aria-labelledby='marked' tabindex='0'>"
-            f"{alert_table(told[:_MOST_LISTED], {store_id: chosen})}</div>"
+            f"{alert_table(alerts[:_MOST_LISTED], {store_id: chosen})}</div>"
         )
         address = escape(inbox_address(period, store_id))
-        left = len(told) - _MOST_LISTED
+        left = len(alerts) - _MOST_LISTED
         more = f"{left:,} more are in the inbox" if left > 0 else "Inbox of this store"
         html(f"<p class='t-known'><a href='{address}'>{more}</a></p>")
 
@@ -133,16 +133,16 @@ def _show_inside(
     found: tuple[PersonsInside, list[ListedAlert]],
     chosen: StoreChoice,
 ) -> None:
-    inside, told = found
+    inside, alerts = found
     title = "Persons inside (by the counters)"
     residue = escape(residue_text(inside))
     number = "" if inside.residue is None else inside.residue
     with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
         html(f"<h2>{title}</h2><p class='t-sub'>{escape(known_text(inside))}</p>")
-        # Of a day that no counter has told of the line would say that the store was empty.
+        # For a day without any counter events, the line would suggest that the store was empty.
         if inside.is_counted:
             places = {end - WINDOW: place for place, (end, _) in enumerate(inside.levels)}
-            show_marked(inside_chart(inside), title, (told, places.get, chosen), "t-small")
+            show_marked(inside_chart(inside), title, (alerts, places.get, chosen), "t-small")
             html(f"<p class='t-known' data-residue='{number}'>{residue}</p>")
 
 
@@ -151,14 +151,15 @@ def _show_reports(
     chosen: StoreChoice,
     period: Period,
 ) -> None:
-    reports, told = found
+    reports, alerts = found
     with ui.element("section").classes("t-reports").props('aria-labelledby="reports"'):
-        for report_id, one in zip(loader.reports(), reports, strict=True):
+        for report_id, report in zip(loader.reports(), reports, strict=True):
             with ui.element("article").classes("t-panel t-report"):
-                # Of its own number alone: ten charts with all marks would say it ten times.
+                # A report only marks alerts on its own metric; otherwise ten charts would repeat
+                # all marks.
                 metric = loader.reports()[report_id].metric
-                own = [alert for alert in told if alert.metric == metric]
-                _show_report(report_id, one, (own, place_of_day(period, chosen), chosen), period)
+                own = [alert for alert in alerts if alert.metric == metric]
+                _show_report(report_id, report, (own, place_of_day(period, chosen), chosen), period)
 
 
 def _show_report(
@@ -172,10 +173,10 @@ def _show_report(
         f"<p class='t-sub'>{escape(shape.data_source)}</p>"
         f"{figure(report_id, compared, style, period)}"
     )
-    # An empty frame would say no more than the dash above it.
+    # An empty chart would say no more than the dash above it.
     if isinstance(found, StoreReport) and has_chart(found):
         options = report_chart(found, style, is_small=True)
-        # Over days alone a window has a place.
+        # A window has a place only on an axis of days.
         if shape.pivot == "day":
             show_marked(options, describe_chart(found), marks, "t-small")
         else:
@@ -193,26 +194,26 @@ def _show_report(
 
 
 def place_of_day(period: Period, chosen: StoreChoice) -> PlaceOf:
-    """The number of the local day in the period, of an instant of it."""
-    days = {day: at for at, day in enumerate(period.days)}
+    """A function from an instant to the number of its local day in the period, from 0."""
+    days = {day: place for place, day in enumerate(period.days)}
     return lambda instant: days.get(chosen.store.clock.day(instant))
 
 
 def show_marked(
     options: charts.Options,
     label: str,
-    of: MarkedAlerts,
+    marked_alerts: MarkedAlerts,
     size: str = "",
 ) -> None:
-    """A chart with its alerts above it, each of which leads to its life."""
-    alerts, place_of, chosen = of
+    """Draw a chart with alert marks above it, each of which links to its alert's page."""
+    alerts, place_of, chosen = marked_alerts
     marks = placed_marks(alerts, place_of)
     links = mark_links(marks, chosen)
     chart(marked(options, marks, chosen), f"{label}{described_marks(marks)}", size, links)
 
 
 def style_of(found: StoreReport | Withheld, chosen: StoreChoice) -> UnitStyle:
-    """The unit of a report's numbers; of money that nobody took that of the store."""
+    """The unit style of a report's numbers; money without a currency gets the store's."""
     if isinstance(found, Withheld):
         return UnitStyle("", chosen.store.currency)
     currency = found.comparison.currency or chosen.store.currency
