@@ -54,16 +54,16 @@ class Transition(Struct, frozen=True):
 
 
 def transitions(
-    chain: Chain, days: FoldedDays, told: Iterable[ToldAlert], basis: Basis
+    chain: Chain, days: FoldedDays, published: Iterable[ToldAlert], basis: Basis
 ) -> list[Transition]:
     """The messages to publish for a chain after some of its days were folded, in order.
 
-    In:  `told`: every published alert of the chain that its days may hold, also retracted ones.
+    In:  `published`: every published alert of the chain that its days may hold, also retracted ones.
     Out: each transition is a message and a record of the state; an end never precedes its raise.
 
     Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.
     """
-    return _Judging(chain, days, sorted(told, key=_sort_key), basis).transitions()
+    return _Judging(chain, days, sorted(published, key=_sort_key), basis).transitions()
 
 
 def _sort_key(alert: ToldAlert) -> tuple[int, int, str]:
@@ -74,10 +74,10 @@ class _Judging:
     """One chain, some of its days, and the alerts that were published for them before."""
 
     def __init__(
-        self, chain: Chain, days: FoldedDays, told: Sequence[ToldAlert], basis: Basis
+        self, chain: Chain, days: FoldedDays, published: Sequence[ToldAlert], basis: Basis
     ) -> None:
-        self.chain, self.days, self.told, self.basis = chain, days, told, basis
-        standing = [alert for alert in told if alert.is_standing]
+        self.chain, self.days, self.told, self.basis = chain, days, published, basis
+        standing = [alert for alert in published if alert.is_standing]
         self.raises = {alert.alert_id: alert for alert in standing if alert.edge == "raise"}
         # Ends by their raise, because a raise has one standing end at a time.
         self.ends = {alert.of: alert for alert in standing if alert.edge == "clear"}

@@ -92,14 +92,14 @@ def rests_behind(judgements: Iterable[Judgement]) -> int | None:
     return None
 
 
-def compared(span: FoldedSpan, told: Iterable[ToldAlert]) -> ToldComparison:
+def compared(span: FoldedSpan, published: Iterable[ToldAlert]) -> ToldComparison:
     """The comparison of the span's published alerts with the wanted ones, one to one.
 
-    In:  `told`: every published alert of the chain whose window may lie in one of the episodes.
+    In:  `published`: every published alert of the chain whose window may lie in one of the episodes.
     Out: an alert is matched to the episode that contains its window, as the evaluator does it.
     """
     # A retracted alert counts as if it had never been published.
-    standing = [alert for alert in told if alert.is_standing]
+    standing = [alert for alert in published if alert.is_standing]
     found = [*_compare_span(span, standing)]
     differences = tuple(finding for finding in found if isinstance(finding, ToldDifference))
     left_out = sum(finding == "left out" for finding in found)
