@@ -186,7 +186,7 @@ class _GrowingDays:
 
 
 def _settled_starts(judged: Sequence[Judgement | JudgedStretch]) -> frozenset[int]:
-    """The starts of the windows up to the first one that is not served complete."""
+    """The starts of the windows before the first one that is not served complete."""
     complete = 0
     # An incomplete window leaves all later ones open, where an episode may still begin or end.
     for judgement in judged:

@@ -88,7 +88,7 @@ class FoldState(Struct, frozen=True):
 
     @property
     def reaches_back_to(self) -> int | None:
-        """The first window's start of the open episode, or of one in progress; None if neither."""
+        """The start of the open episode, or of the current run of raises; None without either."""
         return self.since if self.open is None else self.open.start
 
 

@@ -60,5 +60,5 @@ def _cut(stretch: JudgedStretch, ends: Collection[int]) -> Iterator[tuple[Judged
             begin = place + 1
     rest = len(verdicts) - begin
     whole = rest if complete == len(verdicts) else 0
-    behind = stretch.window(begin)
-    yield structs.replace(stretch, start=behind, verdicts=b"", complete=whole), rest
+    rest_start = stretch.window(begin)
+    yield structs.replace(stretch, start=rest_start, verdicts=b"", complete=whole), rest

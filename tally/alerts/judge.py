@@ -58,7 +58,7 @@ def transitions(
 ) -> list[Transition]:
     """The messages to publish for a chain after some of its days were folded, in order.
 
-    In:  `published`: every published alert of the chain that its days may hold, also retracted ones.
+    In:  `published`: every alert of the chain that its days may hold, also retracted ones.
     Out: each transition is a message and a record of the state; an end never precedes its raise.
 
     Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.

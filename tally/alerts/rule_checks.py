@@ -97,7 +97,7 @@ def _check_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
     yield from _check_further(rule, catalogue)
     yield from _check_grain(rule, catalogue)
     if rule.evaluate == "eager" and not _is_provable(rule.condition, facts):
-        yield _provable_problem(rule.metric)
+        yield _eager_problem(rule.metric)
 
 
 def _check_grain(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
@@ -141,10 +141,10 @@ def _check_further(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         else:
             yield from _check_share(rule, name, facts)
             if rule.evaluate == "eager" and not _is_provable(further.threshold, facts):
-                yield _provable_problem(name)
+                yield _eager_problem(name)
 
 
-def _provable_problem(metric: str) -> str:
+def _eager_problem(metric: str) -> str:
     return (
         f"evaluate: more records of a window could undo this condition on {metric}, so that"
         " `eager` would tell what is taken back; write `evaluate: close`"

@@ -38,11 +38,11 @@ def problems_together(
         if missing:
             names = ", ".join(missing)
             found[rule_id] = [f"unless: there is no rule {names} in force; apply it too, or first"]
-    for way in _find_circles({rule_id: rule.unless for rule_id, rule in whole.items()}):
+    for circle in _find_circles({rule_id: rule.unless for rule_id, rule in whole.items()}):
         # No new rule can break a circle that consists only of rules in force.
-        if named := [name for name in way if name in rules]:
-            at = way.index(named[0])
-            shown = _circle_text(way[at:] + way[:at])
+        if named := [name for name in circle if name in rules]:
+            at = circle.index(named[0])
+            shown = _circle_text(circle[at:] + circle[:at])
             problem = f"unless: {shown} is a circle, and each waits for the other; break it"
             found.setdefault(named[0], []).append(problem)
     return found
@@ -60,13 +60,13 @@ def _find_circles(unless: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
             return
         except CycleError as error:
             # In the error's list each rule is named by the next one.
-            way: list[str] = error.args[1][::-1]
-            yield way[:-1]
+            circle: list[str] = error.args[1][::-1]
+            yield circle[:-1]
             # Concurrent writers may have made a circle of rules in force; it must not hide others.
-            del graph[way[0]][way[1]]
+            del graph[circle[0]][circle[1]]
 
 
-def _circle_text(way: Sequence[str]) -> str:
+def _circle_text(circle: Sequence[str]) -> str:
     # A circle of thousands of rules must still fit on one line.
-    left_out = ["…"] if len(way) > _MOST_SHOWN else []
-    return " → ".join([*way[:_MOST_SHOWN], *left_out, way[0]])
+    left_out = ["…"] if len(circle) > _MOST_SHOWN else []
+    return " → ".join([*circle[:_MOST_SHOWN], *left_out, circle[0]])

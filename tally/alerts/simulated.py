@@ -95,7 +95,7 @@ def rests_behind(judgements: Iterable[Judgement]) -> int | None:
 def compared(span: FoldedSpan, published: Iterable[ToldAlert]) -> ToldComparison:
     """The comparison of the span's published alerts with the wanted ones, one to one.
 
-    In:  `published`: every published alert of the chain whose window may lie in one of the episodes.
+    In:  `published`: every alert of the chain whose window may lie in one of the episodes.
     Out: an alert is matched to the episode that contains its window, as the evaluator does it.
     """
     # A retracted alert counts as if it had never been published.

@@ -1,6 +1,6 @@
 """The verdict of a rule on one window: it raises, it clears, or it leaves things as they are.
 
-Missing data is never a recovery: unknown values and late values leave things as they are.
+Missing data is never a recovery: values that are unknown, or have not arrived yet, change nothing.
 """
 
 from typing import Literal, TypeAlias
@@ -58,7 +58,7 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
 
 
 def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
-    """The verdict on the window of the rule that is in force in it.
+    """The verdict on a window by the rule that is in force in it.
 
     | window  | condition | between | clear | nothing has come                | not known |
     |---------|-----------|---------|-------|---------------------------------|-----------|

@@ -1,4 +1,4 @@
-"""Summaries: one message for many alerts that are too many at once, too old, or of a silent region.
+"""Summaries: one message for alerts that are too many at once, too old, or of a silent region.
 
 Alerts of one channel, region and rule are a group. A group waits until no more alerts join it, is
 sent once, names the stores, and shows the most severe alerts. Its id is computed from the ids of
@@ -69,11 +69,11 @@ def summaries(
         alert = decision.alert
         region = next(iter(around.store(alert.store_id).regions), EVERYWHERE)
         grouped[decision.channel, decision.why, region, alert.rule_id].append(decision)
-    kept: list[KeptDelivery] = []
+    changed: list[KeptDelivery] = []
     for key, members in sorted(grouped.items()):
         if _is_complete([member.at for member in members], memory.time.at):
-            kept += _summarise_group(memory, partition, key, members)
-    return kept + _summarise_regions(partition, desks, crowds)
+            changed += _summarise_group(memory, partition, key, members)
+    return changed + _summarise_regions(partition, desks, crowds)
 
 
 def silent_crowds(around: Surroundings, desks: DeskMemories) -> SilentCrowds:
@@ -113,10 +113,10 @@ def _summarise_regions(
     for silence in (decision for memory in desks.values() for decision in silences(memory)):
         if region := crowds.regions.get(silence.key):
             grouped[silence.channel, silence.why, region, silence.alert.rule_id].append(silence)
-    kept: list[KeptDelivery] = []
+    changed: list[KeptDelivery] = []
     for key, members in sorted(grouped.items()):
-        kept += _summarise_region(partition, desks, crowds, (key, members))
-    return kept
+        changed += _summarise_region(partition, desks, crowds, (key, members))
+    return changed
 
 
 def _summarise_region(
@@ -156,7 +156,7 @@ class _Crowds:
         self._stores: dict[_SilentAt, set[str]] = defaultdict(set)
         self._known: dict[tuple[_SilentAt, str, str], bool] = {}
         for silence in silent:
-            self._stores[_silent_at(silence)].add(silence.alert.store_id)
+            self._stores[_silence_key(silence)].add(silence.alert.store_id)
 
     def is_early(self, silence: DeliveryDecision, now: int) -> bool:
         """Whether others may still join: not every partition is judged as far as this one was."""
@@ -166,7 +166,7 @@ class _Crowds:
     def region_of(self, silence: DeliveryDecision) -> str:
         """The first silent region of the decision's store; "" for none."""
         regions = (*self._around.store(silence.alert.store_id).regions, EVERYWHERE)
-        place, family = _silent_at(silence), silence.alert.metric
+        place, family = _silence_key(silence), silence.alert.metric
         return next((name for name in regions if self._is_crowd(place, family, name)), "")
 
     def _is_crowd(self, place: _SilentAt, family: str, region: str) -> bool:
@@ -188,7 +188,7 @@ class _Crowds:
         return 2 * len(near) > self._around.peers(family, region, self._partitions)
 
 
-def _silent_at(silence: DeliveryDecision) -> _SilentAt:
+def _silence_key(silence: DeliveryDecision) -> _SilentAt:
     # The window counts and not the tick, because an evaluator's tick says nothing about a store.
     window = millis_of(silence.alert.window.end) // WINDOW_MILLIS
     return silence.channel, silence.alert.rule_id, window

@@ -63,43 +63,43 @@ class DeliveryMemory:
         # Suppressed decisions that no summary has counted yet.
         self.uncounted: dict[str, DeliveryDecision] = {}
 
-    def remember(self, kept: KeptDelivery) -> None:
+    def remember(self, record: KeptDelivery) -> None:
         """Stores a record in place of the previous one with its key."""
-        match kept:
+        match record:
             case DeliveryDecision():
-                self._remember_decision(kept)
+                self._remember_decision(record)
             case WebhookMessage():
-                self._remember_message(kept)
+                self._remember_message(record)
             case AlertChannel():
                 # A re-created channel starts again, even if its address was gone.
-                self.channels[kept.channel_id] = kept
-                self._gone_addresses.pop(kept.channel_id, None)
+                self.channels[record.channel_id] = record
+                self._gone_addresses.pop(record.channel_id, None)
             case Silence():
-                self._silences[kept.silence_id] = kept
+                self._silences[record.silence_id] = record
             case Snooze():
-                self._snoozes[kept.alert_id] = kept
+                self._snoozes[record.alert_id] = record
             case Acknowledgement():
-                self.acknowledged[kept.alert_id] = kept
+                self.acknowledged[record.alert_id] = record
             case GoneAddress():
-                self._gone_addresses[kept.channel] = kept
+                self._gone_addresses[record.channel] = record
             case TickTime():
-                self.time = kept
+                self.time = record
                 self._forget_minutes()
 
-    def forget(self, kept: KeptDelivery) -> None:
+    def forget(self, record: KeptDelivery) -> None:
         """Removes a record and its index entries."""
-        match kept:
+        match record:
             case DeliveryDecision():
-                self._forget_decision(kept)
+                self._forget_decision(record)
             case WebhookMessage():
-                self._count_dead(self.messages.pop(kept.key, None), -1)
-                self._carried.pop(kept.key, None)
+                self._count_dead(self.messages.pop(record.key, None), -1)
+                self._carried.pop(record.key, None)
             case Silence():
-                self._silences.pop(kept.silence_id, None)
+                self._silences.pop(record.silence_id, None)
             case Snooze():
-                self._snoozes.pop(kept.alert_id, None)
+                self._snoozes.pop(record.alert_id, None)
             case Acknowledgement():
-                self.acknowledged.pop(kept.alert_id, None)
+                self.acknowledged.pop(record.alert_id, None)
 
     def told(self, channel: str, alert_id: str) -> list[DeliveryDecision]:
         """The decisions about the alert's states on the channel, in the order of the states."""
@@ -159,7 +159,9 @@ class DeliveryMemory:
             due = message.due_at if message.begun_at is None else message.begun_at
             if due <= now:
                 since[message.channel] = min(due, since.get(message.channel, due))
-        blocked = Counter(waits.channel for waits in self.waiting.values() if waits.is_blocked)
+        blocked = Counter(
+            waiting.channel for waiting in self.waiting.values() if waiting.is_blocked
+        )
         names = sorted({*self.channels, *since, *self._dead_counts})
         return {
             name: UndeliveredMessages(since.get(name), self._dead_counts[name], blocked[name])

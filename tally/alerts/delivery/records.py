@@ -183,20 +183,20 @@ _ENCODER = msgspec.json.Encoder()
 DeliveryChange: TypeAlias = KeptDelivery | DroppedRecord
 
 
-def kept_key(kept: DeliveryChange) -> bytes:
+def kept_key(record: DeliveryChange) -> bytes:
     """The key of a record in the topic."""
-    if isinstance(kept, DroppedRecord):
-        return kept.topic_key
+    if isinstance(record, DroppedRecord):
+        return record.topic_key
     # Controls have a prefix, because a channel may have the name of another kind of record.
-    is_control = isinstance(kept, KeptControl | GoneAddress)
-    return (f"{CONTROL}{kept.key}" if is_control else kept.key).encode()
+    is_control = isinstance(record, KeptControl | GoneAddress)
+    return (f"{CONTROL}{record.key}" if is_control else record.key).encode()
 
 
-def kept_value(kept: DeliveryChange) -> bytes | None:
+def kept_value(record: DeliveryChange) -> bytes | None:
     """The record's value, JSON whose field `is` names its kind; None deletes the record."""
-    if isinstance(kept, DroppedRecord):
+    if isinstance(record, DroppedRecord):
         return None
-    return _ENCODER.encode(kept)
+    return _ENCODER.encode(record)
 
 
 def parsed_kept(value: bytes) -> KeptDelivery:

@@ -54,7 +54,7 @@ def released(
     """The messages and decisions of held alerts that nothing holds back any more.
 
     These are raises that are still open, and ends of raises that were sent, in their last state.
-    Alerts that began and ended during the hold are not sent, because they need no action any more.
+    Alerts that began and ended during the hold are not sent, because no action can help any more.
     A single alert is sent as itself, several as a group, whose body is never built again.
     """
     free: dict[tuple[str, str], list[DeliveryDecision]] = defaultdict(list)
@@ -88,7 +88,7 @@ def heads(
     taken = {(calling.channel, lane) for calling in under_way for lane in calling.lanes}
     keys = {message.key for message in under_way}
     found = []
-    for message in sorted(waiting, key=lambda queued: queued.order):
+    for message in sorted(waiting, key=lambda candidate: candidate.order):
         lanes = {(message.channel, lane) for lane in message.lanes}
         if message.key not in keys and not lanes & taken and message.due_at <= now:
             found.append(message)

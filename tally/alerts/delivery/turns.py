@@ -58,9 +58,9 @@ def begun_attempts(
     return begun
 
 
-def called_anew(memory: DeliveryMemory, asked: Redelivery) -> list[KeptDelivery]:
+def called_anew(memory: DeliveryMemory, request: Redelivery) -> list[KeptDelivery]:
     """The message of a redelivery request, reset as if it had never been sent."""
-    message = memory.messages.get(f"{asked.channel_id}|{asked.message_id}")
+    message = memory.messages.get(f"{request.channel_id}|{request.message_id}")
     if message is None or message.outcome == "waiting":
         return []
     # The request of a person overrides the alerts that it needs and its earlier failures.
