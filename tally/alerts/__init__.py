@@ -1,1 +1,1 @@
-"""Alerts as functions of values: rules, verdicts, episodes, and what is to be told of them."""
+"""Alerts as pure functions: rules, verdicts, episodes, and the alerts to publish for them."""

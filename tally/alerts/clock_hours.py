@@ -1,4 +1,4 @@
-"""The hours of a rule: on which weekdays, from when to when by the store's clock."""
+"""The hours of a rule: its weekdays, and its start and end time on the store's clock."""
 
 from tally.alerts.rule import ClockHours
 from tally.calendar.opening_hours import WEEKDAYS, ClockSpan, clock_span, days_of
@@ -10,7 +10,7 @@ def weekdays_of(hours: ClockHours) -> tuple[int, ...]:
     >>> weekdays_of(ClockHours("sat-mon", "22:00", "02:00"))
     (5, 6, 0)
     """
-    # A stores file may name holidays too; a rule has no calendar.
+    # A stores file may name holidays too, but a rule has no calendar of holidays.
     found = tuple(WEEKDAYS.index(name) for name in days_of(hours.days) if name in WEEKDAYS)
     if not found:
         raise ValueError(f"{hours.days!r}: holidays are days of the week here, e.g. mon-fri")
@@ -18,7 +18,7 @@ def weekdays_of(hours: ClockHours) -> tuple[int, ...]:
 
 
 def span_of(hours: ClockHours) -> ClockSpan:
-    """From when to when, in minutes of the clock; an end past midnight lies beyond the day's.
+    """The start and end in minutes since midnight; an end past midnight is above 1440.
 
     Raises ValueError.
 

@@ -1,4 +1,4 @@
-"""Whether a value fulfils a rule's condition, exactly: no float comes between the two."""
+"""Exact comparison of a value with a rule's condition, without rounding to floats."""
 
 import math
 import operator
@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Threshold
 
-# A sum is whole; a ratio is both of its sums, Fraction(numerator, denominator).
+# A sum is an integer; a ratio is the fraction of its two sums, Fraction(numerator, denominator).
 ExactValue: TypeAlias = int | Fraction
-# Decimal stands on the left: it knows how it compares with a fraction, not the other way round.
+# The Decimal is the left operand, because only Decimal implements comparison with a Fraction.
 _HOLDS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
     ">=": operator.le,
     ">": operator.lt,
@@ -23,9 +23,9 @@ _HOLDS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
 
 
 class Usual(Struct, frozen=True):
-    """What a baseline says of one window: mean in the metric's unit, and variance in its square.
+    """The baseline of one window: mean in the metric's unit, and variance in its square.
 
-    `days`: of how many days it is made; `snapshot`: the number of the one that has said it.
+    `days`: number of days in the mean; `snapshot`: number of the snapshot that it comes from.
     """
 
     mean: ExactValue
@@ -37,7 +37,7 @@ class Usual(Struct, frozen=True):
 def holds(condition: Condition, value: ExactValue, usual: Usual | None = None) -> bool | None:
     """Whether the value, in its metric's unit, fulfils the condition.
 
-    None where a baseline is needed and says nothing to compare with.
+    None where a needed baseline is absent, or has nothing to compare with.
 
     >>> holds(Threshold("<", Decimal("0.3")), Fraction(3, 10))
     False
@@ -48,7 +48,7 @@ def holds(condition: Condition, value: ExactValue, usual: Usual | None = None) -
 
 
 def ends(clear: Condition, value: ExactValue, usual: Usual | None = None) -> bool | None:
-    """Whether the value fulfils a rule's `clear`: as a condition, and of deviations no more.
+    """Whether the value fulfils a rule's `clear`; with `sigmas`, a maximum of deviations.
 
     >>> few = AgainstBaseline("hour_of_week", sigmas=2.0)
     >>> [ends(few, value, Usual(10, 4)) for value in (5, 6, 10, 14, 15)]
@@ -58,7 +58,7 @@ def ends(clear: Condition, value: ExactValue, usual: Usual | None = None) -> boo
         return holds(clear, value, usual)
     if usual is None or usual.variance <= 0:
         return None
-    return Fraction(value - usual.mean) ** 2 <= _squared(clear.sigmas, usual)
+    return Fraction(value - usual.mean) ** 2 <= _squared_limit(clear.sigmas, usual)
 
 
 def _reaches(threshold: Threshold, value: ExactValue) -> bool:
@@ -66,9 +66,9 @@ def _reaches(threshold: Threshold, value: ExactValue) -> bool:
 
 
 def border(condition: Condition, value: float | None, usual: Usual | None) -> float | None:
-    """What a value is compared with, in its metric's unit, to 6 decimals; None where it is nothing.
+    """The number to compare a value with, in its metric's unit, to 6 decimals; None for none.
 
-    Of deviations, which are counted either way, the border on the value's own side.
+    For deviations, which count in both directions, it is the border on the value's own side.
     """
     if isinstance(condition, Threshold):
         return float(condition.value)
@@ -88,17 +88,17 @@ def border(condition: Condition, value: float | None, usual: Usual | None) -> fl
 def _departs(condition: AgainstBaseline, value: ExactValue, usual: Usual) -> bool | None:
     distance = Fraction(value - usual.mean)
     if condition.sigmas is not None:
-        # Either way. Where it was always the same, no distance is many deviations.
-        far = distance**2 >= _squared(condition.sigmas, usual)
+        # Both directions count. With a variance of zero, a distance is no number of deviations.
+        far = distance**2 >= _squared_limit(condition.sigmas, usual)
         return far if usual.variance > 0 else None
-    # Of nothing, and of less, there is no percentage.
+    # A mean of zero or less has no percentages.
     if condition.change is None or usual.mean <= 0:
         return None
     return _reaches(_change(condition), 100 * distance / usual.mean)
 
 
-def _squared(sigmas: float, usual: Usual) -> Fraction:
-    # For a root would be a float; the number of them as it was written, and not as it is in binary.
+def _squared_limit(sigmas: float, usual: Usual) -> Fraction:
+    # Squares avoid the float of a root; repr() gives `sigmas` as written, not its binary value.
     return Fraction(repr(sigmas)) ** 2 * usual.variance
 
 

@@ -1,4 +1,4 @@
-"""Conditions of rules: what they leave out, and whether two of them can hold at once."""
+"""Conditions of rules: their negations, and whether two of them can hold at once."""
 
 import re
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ OPPOSITE: Mapping[ComparisonSign, ComparisonSign] = {
     "<=": ">",
     "<": ">=",
 }
-# What more of it fulfils.
+# A higher value fulfils a condition with one of these signs.
 UPWARD: tuple[ComparisonSign, ...] = (">=", ">")
 _WITH_EQUAL = (">=", "<=")
 _CHANGE = re.compile(r"(<=|>=) ([+-]?\d{1,4}) ?%\Z", re.ASCII)
 
 
 def negated(condition: Condition) -> Threshold | None:
-    """What holds exactly where the condition does not; None against a baseline.
+    """The condition that holds exactly where this one does not; None for a baseline condition.
 
     >>> negated(Threshold(">=", Decimal(6)))
     Threshold(op='<', value=Decimal('6'))
@@ -32,7 +32,7 @@ def negated(condition: Condition) -> Threshold | None:
 
 
 def same_form(condition: Condition, clear: Condition) -> bool:
-    """Whether both speak of one number: the value, or how far it is from one baseline."""
+    """Whether both compare the same number: the value, or its distance from one baseline."""
     if isinstance(condition, Threshold) or isinstance(clear, Threshold):
         return type(condition) is type(clear)
     return (condition.baseline, condition.sigmas is None) == (
@@ -42,7 +42,7 @@ def same_form(condition: Condition, clear: Condition) -> bool:
 
 
 def overlap(condition: Condition, clear: Condition) -> bool:
-    """Whether some value fulfils both, of two conditions of the same form.
+    """Whether some value fulfils both of two conditions of the same form.
 
     >>> overlap(Threshold(">=", Decimal(6)), Threshold("<=", Decimal(6)))
     True
@@ -50,11 +50,11 @@ def overlap(condition: Condition, clear: Condition) -> bool:
     False
     """
     if isinstance(condition, AgainstBaseline) and condition.sigmas is not None:
-        # So far from what is usual, in either direction; `clear`: no farther than that.
+        # The condition is a minimum distance from the baseline, `clear` a maximum, either way.
         return isinstance(clear, AgainstBaseline) and (clear.sigmas or 0) >= condition.sigmas
-    # Each is a half line: two that point the same way meet somewhere, whatever their ends.
-    one, other = _half_line(condition), _half_line(clear)
-    up, down = (one, other) if one.op in UPWARD else (other, one)
+    # Each is a half line: two that point the same way always overlap, wherever they begin.
+    raising, clearing = _half_line(condition), _half_line(clear)
+    up, down = (raising, clearing) if raising.op in UPWARD else (clearing, raising)
     if (up.op in UPWARD) == (down.op in UPWARD):
         return True
     both_equal = up.op in _WITH_EQUAL and down.op in _WITH_EQUAL
@@ -69,10 +69,10 @@ def percent_of(change: str) -> Threshold:
     >>> percent_of("<= -30 %")
     Threshold(op='<=', value=Decimal('-30'))
     """
-    found = _CHANGE.match(change)
-    if found is None:
+    matched = _CHANGE.match(change)
+    if matched is None:
         raise ValueError(f"{change!r} is no change in percent, e.g. `<= -30 %`")
-    return Threshold("<=" if found[1] == "<=" else ">=", Decimal(found[2]))
+    return Threshold("<=" if matched[1] == "<=" else ">=", Decimal(matched[2]))
 
 
 def _half_line(condition: Condition) -> Threshold:

@@ -1,6 +1,6 @@
-"""Which local days of a chain are folded anew when something of some of them has changed.
+"""Selection of the local days of a chain that are folded again after some days have changed.
 
-As many as it takes for what is told to be the same as if all had been folded, and no more.
+The selection is the smallest one whose published alerts are the same as after a fold of all days.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,21 +14,21 @@ from tally.alerts.fold_line import FoldLine
 from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
-# By the start of a day its windows that have begun, in their order.
+# The windows of a day that have begun, in order, by the start of the day.
 JudgedOf = Callable[[int], Sequence[Judgement | JudgedStretch]]
 # The chain's alerts that reach an instant (milliseconds since 1970, UTC): those of a later window,
-# each with its raise or its end; earlier ones may be among them.
+# each with its raise or its end; the result may also hold earlier ones.
 ToldSince = Callable[[int], Iterable[ToldAlert]]
-# Stores times days that are folded at once: all rules of a store have the same ones.
+# Stores times days that are folded at once; all rules of a store share these sets of windows.
 _MOST_KNOWN = 1_000
 
 
 class FoldedDays(Struct, frozen=True):
-    """Consecutive days that were folded in one go, [start, until) in milliseconds since 1970 (UTC).
+    """Consecutive days that were folded together, [start, until) in milliseconds since 1970 (UTC).
 
-    `begin`: the state at their start. `episodes`: those they have a part in; the last may be open
-    here and have ended later. `settled`: starts of the windows that are served complete, as all
-    before them in the same day are.
+    `begin`: the state at their start. `episodes`: those that overlap these days; the last may be
+    open here and have ended later. `settled`: starts of the windows that are served complete, and
+    before which all windows of the same day are served complete too.
     """
 
     start: int
@@ -39,25 +39,25 @@ class FoldedDays(Struct, frozen=True):
 
     @property
     def since(self) -> int:
-        """Start of the first window that one of the episodes may hold, milliseconds since 1970."""
+        """The start of the first window that an episode may contain, milliseconds since 1970."""
         reached = self.begin.reaches_back_to
         return self.start if reached is None else reached
 
 
 class Refolding(Struct, frozen=True):
-    """What was folded anew, and of each stretch by its start the state of each of its days."""
+    """The stretches of days that were folded again, and the states of each one's days by start."""
 
     stretches: tuple[FoldedDays, ...]
     states: tuple[dict[int, FoldState], ...]
 
 
 class DayLine(Struct, frozen=True):
-    """The local days of a store, as one chain is judged on them.
+    """The local days of a store on which one chain is judged.
 
-    `borders`: starts of all days that are judged, ascending, and behind them the end of the last
-    window that has begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts
-    of days. `named`: starts of the days of which something has changed.
-    `new_from`: start of the first day that had not begun when the chain was last judged.
+    `borders`: starts of all judged days, ascending, followed by the end of the last window that has
+    begun; milliseconds since 1970 (UTC). `states`: the fold's state at the starts of days. `named`:
+    starts of the days with a change. `new_from`: start of the first day that had not begun when the
+    chain was last judged.
     """
 
     borders: Sequence[int]
@@ -67,44 +67,44 @@ class DayLine(Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many days there are."""
+        """The number of days."""
         return len(self.borders) - 1
 
     def begin(self, day: int) -> FoldState:
-        """The state at the start of a day, by its number from 0 on."""
+        """The state at the start of a day, by the day's number from 0 on."""
         return self.states.at(self.borders[day])
 
     def is_named(self, day: int) -> bool:
-        """Whether the day is to be folded whatever the fold before it says.
+        """Whether the day must be folded regardless of the fold before it.
 
-        A new one has never been folded, and the one before it had no end yet.
+        A new day has never been folded, and the day before it had no end yet.
         """
         starts = self.borders[day : min(day + 2, self.count)]
         return starts[0] in self.named or starts[-1] >= self.new_from
 
     @property
     def named_days(self) -> list[int]:
-        """The numbers of those days, ascending."""
-        # One after the other would be a year of them for each of a few.
+        """The numbers of the days that must be folded, ascending."""
+        # A test of each day would go through a year of days for a few changed ones.
         new = bisect_left(self.borders, self.new_from, 0, self.count)
         first = self.count if new == self.count else max(0, new - 1)
-        found = {*range(first, self.count)}
+        numbers = {*range(first, self.count)}
         for start in self.named:
             day = bisect_right(self.borders, start, 0, self.count) - 1
             if day >= 0 and self.borders[day] == start:
-                found.add(day)
-        return sorted(found)
+                numbers.add(day)
+        return sorted(numbers)
 
 
 def refold(line: DayLine, told_since: ToldSince, judged_of: JudgedOf) -> Refolding:
-    """The days that are named, and those that must be folded with them.
+    """The named days folded again, with the days that must be folded with them.
 
-    In:  `told_since`: the chain's alerts; `judged_of`: it is asked once for each day that is
-         folded, and for no other.
-    Out: stretches of days, ascending, each to be given to transitions().
+    In:  `told_since`: the chain's alerts; `judged_of`: called once for each day that is folded, and
+         for no other day.
+    Out: stretches of days, ascending, each an argument for transitions().
 
-    A fold goes on into the next day where it ends otherwise than that day began. It begins and
-    stops only at a midnight that parts no alert from what decides about it.
+    A fold continues into the next day if it ends in another state than that day began with. It
+    begins and stops only at a midnight that separates no alert from the windows that decide it.
     """
     standing = _StandingAlerts(told_since)
     stretches: list[FoldedDays] = []
@@ -113,18 +113,19 @@ def refold(line: DayLine, told_since: ToldSince, judged_of: JudgedOf) -> Refoldi
     for day in line.named_days:
         if day < done:
             continue
-        # Back to where all that decides is on one side; no farther than a stretch before this one.
-        while day > 0 and _parts(line.borders[day], line.begin(day), standing):
+        # Goes back to a midnight that separates no alert; never into the previous stretch, because
+        # that one has stopped at such a midnight.
+        while day > 0 and _separates_alerts(line.borders[day], line.begin(day), standing):
             day -= 1
-        one = _GrowingDays(line, day)
-        done = one.fold_on(standing, judged_of)
-        stretches.append(one.folded(done))
-        states.append(one.states)
+        growing = _GrowingDays(line, day)
+        done = growing.fold_on(standing, judged_of)
+        stretches.append(growing.folded(done))
+        states.append(growing.states)
     return Refolding(tuple(stretches), tuple(states))
 
 
 class _StandingAlerts:
-    """The chain's alerts that were not taken back, as far back as somebody has asked."""
+    """The chain's alerts that were not retracted, read as far back as they were needed."""
 
     def __init__(self, told_since: ToldSince) -> None:
         self._told_since = told_since
@@ -132,15 +133,15 @@ class _StandingAlerts:
         self._known: list[ToldAlert] = []
 
     def reaching(self, instant: int) -> Sequence[ToldAlert]:
-        """All that reach the instant (milliseconds since 1970, UTC), and perhaps others."""
+        """The alerts that reach the instant (milliseconds since 1970, UTC), and perhaps others."""
         if self._since is None or instant < self._since:
             self._since = instant
-            self._known = [one for one in self._told_since(instant) if one.is_standing]
+            self._known = [alert for alert in self._told_since(instant) if alert.is_standing]
         return self._known
 
 
 class _GrowingDays:
-    """A stretch while it grows, from the start of a day on."""
+    """A stretch of days that grows from its first day on."""
 
     def __init__(self, line: DayLine, first: int) -> None:
         self.line, self.first, self.state = line, first, line.begin(first)
@@ -149,21 +150,21 @@ class _GrowingDays:
         self.states: dict[int, FoldState] = {}
 
     def fold_on(self, standing: _StandingAlerts, judged_of: JudgedOf) -> int:
-        """The number of the day before which it may stop, once those before it are folded."""
+        """Folds day after day, and returns the number of the day before which the stretch ends."""
         day = self.first
         while True:
             self.states[self.line.borders[day]] = self.state
-            self._add(judged_of(self.line.borders[day]))
+            self._add_day(judged_of(self.line.borders[day]))
             day += 1
             if day == self.line.count:
                 return day
             goes_on = self.line.is_named(day) or self.line.begin(day) != self.state
-            # From here on all would be as it was, and was told.
-            if not goes_on and not _parts(self.line.borders[day], self.state, standing):
+            # From here on the fold and the published alerts would not change.
+            if not goes_on and not _separates_alerts(self.line.borders[day], self.state, standing):
                 return day
 
     def folded(self, until: int) -> FoldedDays:
-        """The stretch up to the day of that number."""
+        """The stretch up to the day with the number `until`."""
         borders, line = self.line.borders, self.line
         return FoldedDays(
             borders[self.first],
@@ -173,55 +174,55 @@ class _GrowingDays:
             self.settled,
         )
 
-    def _add(self, judged: Sequence[Judgement | JudgedStretch]) -> None:
+    def _add_day(self, judged: Sequence[Judgement | JudgedStretch]) -> None:
         if self.episodes and self.state.open is not None:
-            # It goes on: the fold of this day has it whole.
+            # The open episode continues, and the fold of this day returns the whole of it.
             self.episodes.pop()
         folded = fold(judged, self.state)
         self.state = folded.state
         self.episodes += folded.episodes
-        if settled := _settled(judged):
-            self.settled = self.settled | settled if self.settled else settled
+        if more_settled := _settled_starts(judged):
+            self.settled = self.settled | more_settled if self.settled else more_settled
 
 
-def _settled(judged: Sequence[Judgement | JudgedStretch]) -> frozenset[int]:
-    """Starts of the windows that are served complete, as all before them are."""
+def _settled_starts(judged: Sequence[Judgement | JudgedStretch]) -> frozenset[int]:
+    """The starts of the windows before the first one that is not served complete."""
     complete = 0
-    # A hole leaves what is behind it open: there an episode may still begin or end.
-    for one in judged:
-        stretch = one.stretch if isinstance(one, Judgement) else one
+    # An incomplete window leaves all later ones open, where an episode may still begin or end.
+    for judgement in judged:
+        stretch = judgement.stretch if isinstance(judgement, Judgement) else judgement
         complete += stretch.complete
         if stretch.complete < len(stretch.verdicts):
             break
     if not complete:
         return frozenset()
     first = judged[0]
-    return _windows(first.window if isinstance(first, Judgement) else first.start, complete)
+    return _window_starts(first.window if isinstance(first, Judgement) else first.start, complete)
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
-def _windows(start: int, count: int) -> frozenset[int]:
+def _window_starts(start: int, count: int) -> frozenset[int]:
     return frozenset(range(start, start + count * WINDOW_MILLIS, WINDOW_MILLIS))
 
 
-def _parts(midnight: int, state: FoldState, alerts: _StandingAlerts) -> bool:
-    """Whether alerts on one side are decided by windows on the other, beyond what the state says.
+def _separates_alerts(midnight: int, state: FoldState, alerts: _StandingAlerts) -> bool:
+    """Whether windows on one side of midnight decide alerts on the other side.
 
-    The state has the start of an open episode, so an alert of it before midnight is none of them.
-    Others are: a raise in a run that may still become an episode, the first alert of an open one
-    when that is behind midnight, an end inside of it, and an end that was told of a later window
-    than that of which it is now.
+    The state has the start of an open episode, so an alert of that episode before midnight does not
+    count. These alerts count: a raise in a run that may still become an episode, the first alert of
+    an open episode when it is after midnight, an end inside of the episode, and an end that was
+    published for a later window than the one that ends its episode now.
     """
     since, episode = state.reaches_back_to, state.open
     standing = alerts.reaching(midnight if since is None else min(since, midnight))
     if not standing:
-        # Of most chains nothing was told.
+        # Most chains have no published alerts.
         return episode is not None
-    before = [one for one in standing if one.window < midnight]
-    inside = {one.edge for one in before if since is not None and since <= one.window}
+    before = [alert for alert in standing if alert.window < midnight]
+    inside = {alert.edge for alert in before if since is not None and since <= alert.window}
     if inside != (set() if episode is None else {"raise"}):
         return True
-    raises = {one.alert_id: one.window for one in before if one.edge == "raise"}
-    behind = [one.of for one in standing if one.window >= midnight]
-    begun = [raises[of] for of in behind if of in raises]
+    raises = {alert.alert_id: alert.window for alert in before if alert.edge == "raise"}
+    after = [alert.of for alert in standing if alert.window >= midnight]
+    begun = [raises[raise_id] for raise_id in after if raise_id in raises]
     return any(episode is None or not episode.contains(window) for window in begun)

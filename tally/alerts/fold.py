@@ -1,5 +1,7 @@
-"""Verdicts, window after window, become episodes: from the first window that raised to the one
-that ended it."""
+"""Folding of verdicts into episodes, from the first window that raised to the one that ended it.
+
+Windows are folded in the order of their starts.
+"""
 
 from collections.abc import Iterable
 
@@ -10,13 +12,12 @@ from tally.windows import WINDOW_MILLIS
 
 
 class JudgedStretch(Struct, frozen=True):
-    """Consecutive windows that one version judges, the first of them `start`, in milliseconds since
-    1970 (UTC).
+    """Consecutive windows that one version judges.
 
-    `verdicts`: a byte each (tally/alerts/verdict.py). `for_` and `clear_for`: of that version, how
-    many windows in a row. `complete`: how many of them, from the first one on, are served
-    `complete: true`, by a generation. Where no version is in force, or a retired one, the verdicts
-    are 0.
+    `start`: start of the first window, milliseconds since 1970 (UTC). `verdicts`: one byte for each
+    window (tally/alerts/verdict.py). `for_` and `clear_for`: the version's numbers of consecutive
+    windows. `complete`: the number of windows, from the first one on, that a generation serves with
+    `complete: true`. Where no version is in force, or a retired one, the verdicts are 0.
     """
 
     start: int
@@ -27,15 +28,15 @@ class JudgedStretch(Struct, frozen=True):
     complete: int = 0
 
     def window(self, place: int) -> int:
-        """Start of a window by its number in the stretch, milliseconds since 1970 (UTC)."""
+        """The start of a window by its number in the stretch, milliseconds since 1970 (UTC)."""
         return self.start + place * WINDOW_MILLIS
 
 
 class Judgement(Struct, frozen=True):
-    """The verdict on one window, by the rule's version that is in force in it: a stretch of one.
+    """The verdict on one window by the rule's version in force: a stretch of one window.
 
-    `window`: its start, milliseconds since 1970 (UTC). `is_complete`: it is served `complete:
-    true`, by a generation.
+    `window`: its start, milliseconds since 1970 (UTC). `is_complete`: a generation serves it with
+    `complete: true`.
     """
 
     window: int
@@ -47,17 +48,18 @@ class Judgement(Struct, frozen=True):
 
     @property
     def stretch(self) -> JudgedStretch:
-        """The same as a stretch."""
+        """The judgement as a stretch of one window."""
         verdicts, complete = ruling_byte(self.verdict), int(self.is_complete)
         runs = self.for_, self.clear_for
         return JudgedStretch(self.window, verdicts, self.version, *runs, complete)
 
 
 class Episode(Struct, frozen=True):
-    """Windows that belong together, by their starts in milliseconds since 1970 (UTC).
+    """The windows of one alert, by their starts in milliseconds since 1970 (UTC).
 
-    `start`: the first of the run that raised; `raised`: the last of it, with its version; `ended`:
-    the window that cleared, which belongs to it no more, or None while it is open.
+    `start`: the first window of the run that raised; `raised`: the last window of that run, and
+    `version` its version; `ended`: the window that cleared, which is no longer part of the episode,
+    or None while the episode is open.
     """
 
     start: int
@@ -66,16 +68,16 @@ class Episode(Struct, frozen=True):
     ended: int | None = None
 
     def contains(self, window: int) -> bool:
-        """Whether the window that starts then lies in it."""
+        """Whether the window with this start lies in the episode."""
         return self.start <= window and (self.ended is None or window < self.ended)
 
 
 class FoldState(Struct, frozen=True):
-    """Where a fold stands between two windows.
+    """The state of a fold between two windows.
 
-    Before an episode: `run` windows in a row have raised, the first of them `since`. In one: `open`
-    is it, and the last `clear_run` windows have cleared. `is_resolved`: a person ended the last
-    episode, and no window has cleared since. Equal states go on alike.
+    Before an episode: `run` windows in a row have raised, the first of them `since`. In an episode:
+    `open` is the episode, and the last `clear_run` windows have cleared. `is_resolved`: a person
+    ended the last episode, and no window has cleared since. Folds with equal states continue alike.
     """
 
     run: int = 0
@@ -86,7 +88,7 @@ class FoldState(Struct, frozen=True):
 
     @property
     def reaches_back_to(self) -> int | None:
-        """Start of the first window that an episode from here on may hold; None: of none so far."""
+        """The start of the open episode, or of the current run of raises; None without either."""
         return self.since if self.open is None else self.open.start
 
 
@@ -95,27 +97,26 @@ _RESOLVED = FoldState(is_resolved=True)
 
 
 class Folded(Struct, frozen=True):
-    """The episodes that a stretch has a part in, the one that is open at its end the last; and the
-    state there."""
+    """The episodes that overlap a stretch, an open one last, and the state at its end."""
 
     episodes: tuple[Episode, ...]
     state: FoldState
 
 
 def fold(judged: Iterable[Judgement | JudgedStretch], state: FoldState = AT_REST) -> Folded:
-    """The episodes of consecutive windows, from a state on that other windows have led to.
+    """The episodes of consecutive windows, beginning from the state after earlier windows.
 
-    In:  every window in its order, also those that say nothing: a run is of windows in a row.
-    Out: whole episodes. One that was open at the begin is among them, with its own start.
+    In:  every window in order, also those without a verdict, because runs are of windows in a row.
+    Out: whole episodes. An episode that was open at the beginning is included with its own start.
 
-    Folding the days of a chain one after the other, each from the state of the one before, is
-    folding them all at once, and however they are cut into stretches. An open episode goes on
-    across versions: the next one decides when it ends.
+    Folding the days of a chain one after the other, each from the state of the previous day, has
+    the same result as folding them all at once, regardless of how they are cut into stretches. An
+    open episode continues across versions: the next version decides when it ends.
     """
     ended: list[Episode] = []
-    # Nothing is looked back at: what came before is in the state, however long ago it was.
-    for one in judged:
-        stretch = one.stretch if isinstance(one, Judgement) else one
+    # Earlier windows are never read again: the state has everything that matters of them.
+    for judgement in judged:
+        stretch = judgement.stretch if isinstance(judgement, Judgement) else judgement
         place, count = 0, len(stretch.verdicts)
         while place < count:
             before = state.open
@@ -127,87 +128,97 @@ def fold(judged: Iterable[Judgement | JudgedStretch], state: FoldState = AT_REST
     return Folded(tuple(ended), state)
 
 
-def _next_state(one: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:
-    """The state behind the next windows, and the place there: behind the window that opens or ends
-    an episode, if any does, or at the stretch's end."""
-    forced = one.verdicts[place]
+def _next_state(stretch: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:
+    """The state and the place after the next windows.
+
+    The place is after the window that opens or ends an episode, or else the stretch's end.
+    """
+    forced = stretch.verdicts[place]
     if forced == ENDS[0]:
-        # Many of them in a row are as good as one, but an episode ends with the first.
-        return AT_REST, place + 1 if state.open else _behind(one, place, ENDS)
+        # A run of ENDS has the effect of a single one, but an episode ends with the first.
+        return AT_REST, place + 1 if state.open else _skip_run(stretch, place, ENDS)
     if forced == RESOLVES[0]:
         is_resolved = state.open is not None or state.is_resolved
         return (_RESOLVED if is_resolved else AT_REST), place + 1
-    if (until := _next_forced(one, place)) < len(one.verdicts):
-        one = structs.replace(one, verdicts=one.verdicts[:until])
+    if (until := _next_forced(stretch, place)) < len(stretch.verdicts):
+        stretch = structs.replace(stretch, verdicts=stretch.verdicts[:until])
     if state.is_resolved:
-        cleared = one.verdicts.find(CLEARS, place)
-        return (state, len(one.verdicts)) if cleared < 0 else (AT_REST, cleared + 1)
+        clearing = stretch.verdicts.find(CLEARS, place)
+        return (state, len(stretch.verdicts)) if clearing < 0 else (AT_REST, clearing + 1)
     if state.open is None:
-        return _until_raised(one, place, state)
-    return _until_cleared(one, place, state)
+        return _fold_until_raised(stretch, place, state)
+    return _fold_until_cleared(stretch, place, state)
 
 
-def _next_forced(one: JudgedStretch, place: int) -> int:
-    """Place of the next window that ends an episode whatever its numbers are, or the end."""
-    # Most stretches have none: the largest byte says so at once.
-    if max(one.verdicts) <= CLEARS[0]:
-        return len(one.verdicts)
-    found = (one.verdicts.find(kind, place) for kind in (ENDS, RESOLVES))
-    return min((at for at in found if at >= 0), default=len(one.verdicts))
+def _next_forced(stretch: JudgedStretch, place: int) -> int:
+    """The place of the next window with ENDS or RESOLVES, or the stretch's end."""
+    # Most stretches have no such window, and their largest byte shows that at once.
+    if max(stretch.verdicts) <= CLEARS[0]:
+        return len(stretch.verdicts)
+    hits = (stretch.verdicts.find(kind, place) for kind in (ENDS, RESOLVES))
+    return min((hit for hit in hits if hit >= 0), default=len(stretch.verdicts))
 
 
-def _behind(one: JudgedStretch, place: int, kind: bytes) -> int:
-    rest = one.verdicts[place:]
+def _skip_run(stretch: JudgedStretch, place: int, kind: bytes) -> int:
+    rest = stretch.verdicts[place:]
     return place + len(rest) - len(rest.lstrip(kind))
 
 
-def _until_raised(one: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:
-    """From a place on where nothing is open: the state behind the window that opens an episode, or
-    at the stretch's end, and the place there."""
-    since = one.window(place) if state.since is None else state.since
-    # A run goes on across versions; the one in force in its last window says whether it is enough.
-    end = _end_of_run(one, place, RAISES, one.for_ - state.run)
+def _fold_until_raised(
+    stretch: JudgedStretch, place: int, state: FoldState
+) -> tuple[FoldState, int]:
+    """The state and the place after the window that opens an episode, or at the stretch's end.
+
+    No episode may be open at the place where it begins.
+    """
+    since = stretch.window(place) if state.since is None else state.since
+    # A run continues across versions; the version of its last window decides if it is long enough.
+    end = _end_of_run(stretch, place, RAISES, stretch.for_ - state.run)
     if end is not None:
         run = state.run + end - place
-        is_enough = run >= one.for_
-        return (_opened(one, since, end) if is_enough else FoldState(run, since)), end
-    # What came before is broken: looked for is a run of this stretch alone.
-    first = one.verdicts.find(RAISES * one.for_, place)
+        is_enough = run >= stretch.for_
+        return (_open_episode(stretch, since, end) if is_enough else FoldState(run, since)), end
+    # The earlier run is broken, so only a run within this stretch can open an episode.
+    first = stretch.verdicts.find(RAISES * stretch.for_, place)
     if first >= 0:
-        end = first + one.for_
-        return _opened(one, one.window(first), end), end
-    count, rest = len(one.verdicts), _at_end(one, place, RAISES)
-    return (FoldState(rest, one.window(count - rest)) if rest else AT_REST), count
+        end = first + stretch.for_
+        return _open_episode(stretch, stretch.window(first), end), end
+    count, rest = len(stretch.verdicts), _count_at_end(stretch, place, RAISES)
+    return (FoldState(rest, stretch.window(count - rest)) if rest else AT_REST), count
 
 
-def _opened(one: JudgedStretch, since: int, end: int) -> FoldState:
-    return FoldState(open=Episode(since, one.window(end - 1), one.version))
+def _open_episode(stretch: JudgedStretch, since: int, end: int) -> FoldState:
+    return FoldState(open=Episode(since, stretch.window(end - 1), stretch.version))
 
 
-def _until_cleared(one: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:
-    """The same of an episode: behind the window that ends it, or at the stretch's end."""
-    # In a row, like the run that raised: what is not known is no sign of an end.
-    end = _end_of_run(one, place, CLEARS, one.clear_for - state.clear_run)
+def _fold_until_cleared(
+    stretch: JudgedStretch, place: int, state: FoldState
+) -> tuple[FoldState, int]:
+    """The state and the place after the window that ends the episode, or at the stretch's end."""
+    # The windows must clear in a row, like the run that raised: unknown windows end nothing.
+    end = _end_of_run(stretch, place, CLEARS, stretch.clear_for - state.clear_run)
     if end is not None:
         run = state.clear_run + end - place
-        has_ended = run >= one.clear_for
+        has_ended = run >= stretch.clear_for
         return (AT_REST if has_ended else FoldState(open=state.open, clear_run=run)), end
-    first = one.verdicts.find(CLEARS * one.clear_for, place)
+    first = stretch.verdicts.find(CLEARS * stretch.clear_for, place)
     if first >= 0:
-        return AT_REST, first + one.clear_for
-    rest = _at_end(one, place, CLEARS)
-    return FoldState(open=state.open, clear_run=rest), len(one.verdicts)
+        return AT_REST, first + stretch.clear_for
+    rest = _count_at_end(stretch, place, CLEARS)
+    return FoldState(open=state.open, clear_run=rest), len(stretch.verdicts)
 
 
-def _end_of_run(one: JudgedStretch, place: int, of: bytes, lacking: int) -> int | None:
-    """Place behind those windows with which the run before them goes on until it is enough, or to
-    the stretch's end; None where it breaks."""
-    # One more at least: of a version that wants fewer the run was long enough all the while.
-    wanted = min(max(1, lacking), len(one.verdicts) - place)
-    return place + wanted if one.verdicts.startswith(of * wanted, place) else None
+def _end_of_run(stretch: JudgedStretch, place: int, kind: bytes, lacking: int) -> int | None:
+    """The place where a run that continues here is long enough, or the stretch's end.
+
+    None where the run breaks. `lacking`: the number of windows that the run still needs.
+    """
+    # At least one more window is needed, even if a new version needs a shorter run than before.
+    wanted = min(max(1, lacking), len(stretch.verdicts) - place)
+    return place + wanted if stretch.verdicts.startswith(kind * wanted, place) else None
 
 
-def _at_end(one: JudgedStretch, place: int, of: bytes) -> int:
-    """How many windows of that verdict there are in a row at the stretch's end."""
-    after = one.verdicts[place:]
-    return len(after) - len(after.rstrip(of))
+def _count_at_end(stretch: JudgedStretch, place: int, kind: bytes) -> int:
+    """The number of consecutive windows with that verdict at the stretch's end."""
+    after = stretch.verdicts[place:]
+    return len(after) - len(after.rstrip(kind))

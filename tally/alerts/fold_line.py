@@ -1,6 +1,6 @@
-"""The state of a chain's fold at the start of each day, kept where it changes.
+"""The state of a chain's fold at the start of each day, stored only where it changes.
 
-An episode that is open for years is one entry, and a chain at rest none.
+An episode that is open for years takes one entry, and a chain at rest takes none.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,7 +21,7 @@ class FoldLine:
 
     @property
     def entries(self) -> DayStates:
-        """By the start of a day (milliseconds since 1970, UTC) the state from there on."""
+        """The state from each entry on, by the start of a day (milliseconds since 1970, UTC)."""
         return self._states
 
     @property
@@ -35,8 +35,7 @@ class FoldLine:
         return self._states[self._starts[place - 1]] if place else AT_REST
 
     def set_entry(self, start: int, state: FoldState | None) -> None:
-        """Makes the entry of an instant (milliseconds since 1970, UTC) this one; None: removes
-        it."""
+        """Sets the entry of an instant (milliseconds since 1970, UTC); None removes the entry."""
         place = bisect_left(self._starts, start)
         entries = {} if state is None else {start: state}
         self._replace(place, place + (start in self._states), entries)
@@ -45,8 +44,8 @@ class FoldLine:
         """Replaces the states of consecutive days; those of all other days stay as they are.
 
         In:  `states`: by the start of the day (milliseconds since 1970, UTC), ascending; `until`:
-             start of the day behind them, None where no later day was ever folded.
-        Out: the entries that have changed; None for one that is gone.
+             start of the day after them, None where no later day was ever folded.
+        Out: the entries that have changed; None for a removed one.
         """
         if not states:
             return {}
@@ -69,10 +68,12 @@ class FoldLine:
         return changed
 
     def forget_before(self, horizon: int) -> list[int]:
-        """Drops the entries that say nothing of days from the instant on (milliseconds since 1970,
-        UTC); their starts."""
+        """Drops the entries that no day from an instant on needs, and returns their starts.
+
+        The instant and the starts are milliseconds since 1970 (UTC).
+        """
         place = bisect_right(self._starts, horizon)
-        # The last of them still holds, but where that is as good as none.
+        # The last of them still holds for later days, unless it is the state at rest.
         if place and self._states[self._starts[place - 1]] != AT_REST:
             place -= 1
         gone = self._starts[:place]

@@ -1,8 +1,7 @@
-"""Runs of hours and of days: what a fold gets of a rule that is judged once in each of them.
+"""Runs of hours and days: the windows that are folded for a rule that is judged once in each.
 
-In the other windows such a rule says nothing, and there a fold that got them would break its runs.
-So it gets those windows alone in which an hour or a day ends: `for` and `clear_for` count hours or
-days.
+In all other windows such a rule has no verdict, and folding them would break its runs. So only the
+windows in which an hour or a day ends are folded, and `for` and `clear_for` count hours or days.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -19,30 +18,32 @@ def counted_stretches(
     """The stretches of a day as they are folded.
 
     In:  the day's stretches in their order, each with the starts of the windows in which an hour or
-         a day ends; None: each window counts.
-    Out: of the others those windows alone, and any in which something else is said. `complete` of
-         all together is as many windows as are complete from the day's first one on, or fewer by
-         those of an hour or a day that is not.
+         a day ends; None where each window counts.
+    Out: stretches with such starts are reduced to those windows, and to any others with a verdict.
+         The sum of `complete` is the number of windows that are complete from the day's first one
+         on, without those of an incomplete hour or day.
     """
-    each = [*pieces]
-    if all(ends is None for _, ends in each):
-        return [stretch for stretch, _ in each]
+    listed = [*pieces]
+    if all(ends is None for _, ends in listed):
+        return [stretch for stretch, _ in listed]
     found: list[JudgedStretch] = []
     is_whole = True
-    for stretch, ends in each:
+    for stretch, ends in listed:
         whole = [(stretch, len(stretch.verdicts))]
-        for one, count in whole if ends is None else _cut(stretch, ends):
-            # Behind a hole nothing is settled, however complete it is.
-            found.append(one if is_whole else structs.replace(one, complete=0))
-            is_whole = is_whole and one.complete == count
+        for piece, count in whole if ends is None else _cut(stretch, ends):
+            # After an incomplete window nothing is settled, even if later windows are complete.
+            found.append(piece if is_whole else structs.replace(piece, complete=0))
+            is_whole = is_whole and piece.complete == count
     return found
 
 
 def _cut(stretch: JudgedStretch, ends: Collection[int]) -> Iterator[tuple[JudgedStretch, int]]:
-    """A stretch for each window that counts, and one of none for the rest; each with the number of
-    windows that it stands for."""
+    """A stretch for each counted window, and an empty one for the rest.
+
+    Each comes with the number of windows that it stands for.
+    """
     verdicts, complete, begin = stretch.verdicts, stretch.complete, 0
-    # Nothing is folded of it: it says where the day begins.
+    # This empty stretch folds nothing; it marks where the day begins.
     yield structs.replace(stretch, verdicts=b"", complete=0), 0
     for place, verdict in enumerate(verdicts):
         if stretch.window(place) in ends or verdict != LEAVES[0]:
@@ -59,5 +60,5 @@ def _cut(stretch: JudgedStretch, ends: Collection[int]) -> Iterator[tuple[Judged
             begin = place + 1
     rest = len(verdicts) - begin
     whole = rest if complete == len(verdicts) else 0
-    behind = stretch.window(begin)
-    yield structs.replace(stretch, start=behind, verdicts=b"", complete=whole), rest
+    rest_start = stretch.window(begin)
+    yield structs.replace(stretch, start=rest_start, verdicts=b"", complete=whole), rest

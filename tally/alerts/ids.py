@@ -1,4 +1,4 @@
-"""What alerts are named by: an id that no other alert has, and subjects without a separator."""
+"""Names of alerts: a unique id per alert, and subject texts that never hold the separator."""
 
 from hashlib import sha256
 from typing import Annotated
@@ -11,14 +11,14 @@ from tally.alerts.rule import Subject
 from tally.instants import from_millis
 
 AlertId = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-# It occurs in no rule id, in no store id, and not in what subject_text() writes.
+# This character occurs in no rule id, no store id, and no result of subject_text().
 _SEPARATOR = "|"
 
 
 class Chain(Struct, frozen=True):
-    """What one row of verdicts is about, window after window, whichever version judges them.
+    """The key of one sequence of verdicts, window after window, across all versions of a rule.
 
-    A rule, one store, and what of the store, as subject_text() writes it.
+    It consists of a rule, one store, and the subject in that store, as subject_text() writes it.
     """
 
     rule_id: str
@@ -27,17 +27,17 @@ class Chain(Struct, frozen=True):
 
 
 def subject_text(kind: Subject, value: str = "") -> str:
-    """The subject as ids and messages have it; no two subjects share one.
+    """The subject as written in ids and messages; two different subjects never share a text.
 
     >>> subject_text("none"), subject_text("item", "A|1"), subject_text("item", "A%7C1")
     ('none', 'item:A%7C1', 'item:A%257C1')
     """
-    # Half of a surrogate pair is no text in any encoding, and may still be somebody's item number.
+    # A lone surrogate cannot be encoded as text, but an item number may still contain one.
     return kind if kind == "none" else f"{kind}:{quote(value, safe='', errors='surrogatepass')}"
 
 
 def window_text(window: int) -> str:
-    """The start of a window (milliseconds since 1970, UTC) as ids and messages have it.
+    """The start of a window (milliseconds since 1970, UTC) as written in ids and messages.
 
     >>> window_text(1_774_745_100_000)
     '2026-03-29T00:45:00Z'
@@ -48,14 +48,14 @@ def window_text(window: int) -> str:
 def alert_id(
     chain: Chain, version: int, window: int, edge: Edge = "raise", occurrence: int = 1
 ) -> str:
-    """The alert's id, 64 hex digits: alerts that differ in anything have different ones.
+    """The alert's id, 64 hex digits; alerts that differ in any part have different ids.
 
-    `window`: start of the window of which it is first told, milliseconds since 1970 (UTC).
+    `window`: start of the window for which it is first published, milliseconds since 1970 (UTC).
     Raises ValueError for a part that holds the separator.
     """
     parts = [chain.rule_id, str(version), chain.store_id, chain.subject, window_text(window)]
     if any(_SEPARATOR in part for part in parts):
         raise ValueError(f"{chain}: no part of an alert's id may hold {_SEPARATOR!r}")
-    # Left out where they say nothing new: the id of a first raise is the digest of five parts.
+    # Default values are left out: the id of a first raise is the digest of five parts.
     parts += ["clear"] * (edge == "clear") + [str(occurrence)] * (occurrence > 1)
     return sha256(_SEPARATOR.join(parts).encode()).hexdigest()

@@ -1,6 +1,7 @@
-"""What is to be told now: the difference between the alerts that are called for and those told.
+"""The alert messages to publish: the difference between the wanted alerts and the published ones.
 
-Level, not edge: who judges twice tells nothing the second time, whatever has woken him.
+The comparison is of levels, not of edges, so judging twice publishes nothing the second time,
+regardless of the trigger.
 
 | from                   | when                               | to                              |
 |------------------------|------------------------------------|---------------------------------|
@@ -11,7 +12,7 @@ Level, not edge: who judges twice tells nothing the second time, whatever has wo
 | provisional, confirmed | not wanted, not settled            | as it was                       |
 | retracted              | wanted again                       | another alert, `occurrence` 2   |
 
-Only a generation settles; so speed and batch never take each other's word back in turn.
+Only a generation settles, so the speed and batch layers never retract each other's alerts in turn.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +29,11 @@ from tally.windows import WINDOW_MILLIS
 
 
 class Basis(Struct, frozen=True, kw_only=True):
-    """By which time is judged, and why what is not called for any more is not.
+    """The time of judging, and the reasons of retractions.
 
-    `at`: that of the tick, milliseconds since 1970 (UTC). `late_after`: seconds behind a window's
-    end from which on a first message is late, the rule's `delay` and `late_after` together. Of a
-    window that is not in `causes` it was late data.
+    `at`: the tick's instant, milliseconds since 1970 (UTC). `late_after`: seconds after a window's
+    end from which on a first message is late, the sum of the rule's `delay` and `late_after`.
+    `causes`: the reason by the start of the window; a window that is absent had late data.
     """
 
     at: int
@@ -41,10 +42,10 @@ class Basis(Struct, frozen=True, kw_only=True):
 
 
 class Transition(Struct, frozen=True):
-    """One message: the alert as it is told from now on, and why it was taken back if it was.
+    """One message: the alert in its new state, and the reason of a retraction.
 
-    `judged`: start of the window that calls for it now, milliseconds since 1970 (UTC); after late
-    data it may be another one than that of which the alert was first told.
+    `judged`: start of the window that calls for the alert now, milliseconds since 1970 (UTC). After
+    late data it may differ from the window for which the alert was first published.
     """
 
     alert: ToldAlert
@@ -53,91 +54,93 @@ class Transition(Struct, frozen=True):
 
 
 def transitions(
-    chain: Chain, days: FoldedDays, told: Iterable[ToldAlert], basis: Basis
+    chain: Chain, days: FoldedDays, published: Iterable[ToldAlert], basis: Basis
 ) -> list[Transition]:
-    """What is to be told of a chain after some of its days were folded, in the order of telling.
+    """The messages to publish for a chain after some of its days were folded, in order.
 
-    In:  `told`: every alert of the chain that its days may hold, also those taken back.
-    Out: each one a message and a record of the state; of an end never before its raise.
+    In:  `published`: every alert of the chain that its days may hold, also retracted ones.
+    Out: each transition is a message and a record of the state; an end never precedes its raise.
 
-    Where a rule is retired, or leaves the store, its verdict is ENDS: that ends the episode.
+    Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.
     """
-    return _Judging(chain, days, sorted(told, key=_in_order), basis).transitions()
+    return _Judging(chain, days, sorted(published, key=_sort_key), basis).transitions()
 
 
-def _in_order(one: ToldAlert) -> tuple[int, int, str]:
-    return one.window, one.occurrence, one.alert_id
+def _sort_key(alert: ToldAlert) -> tuple[int, int, str]:
+    return alert.window, alert.occurrence, alert.alert_id
 
 
 class _Judging:
-    """One chain, some of its days, and what was told of them before."""
+    """One chain, some of its days, and the alerts that were published for them before."""
 
     def __init__(
-        self, chain: Chain, days: FoldedDays, told: Sequence[ToldAlert], basis: Basis
+        self, chain: Chain, days: FoldedDays, published: Sequence[ToldAlert], basis: Basis
     ) -> None:
-        self.chain, self.days, self.told, self.basis = chain, days, told, basis
-        standing = [one for one in told if one.is_standing]
-        self.raises = {one.alert_id: one for one in standing if one.edge == "raise"}
-        # By their raise, which has one at a time.
-        self.ends = {one.of: one for one in standing if one.edge == "clear"}
+        self.chain, self.days, self.told, self.basis = chain, days, published, basis
+        standing = [alert for alert in published if alert.is_standing]
+        self.raises = {alert.alert_id: alert for alert in standing if alert.edge == "raise"}
+        # Ends by their raise, because a raise has one standing end at a time.
+        self.ends = {alert.of: alert for alert in standing if alert.edge == "clear"}
 
     def transitions(self) -> list[Transition]:
-        """As above."""
-        here = (one for one in self.raises.values() if self._is_here(one.window))
+        """The messages of the chain, as transitions() of this module returns them."""
+        here = (alert for alert in self.raises.values() if self._is_here(alert.window))
         matching = match(here, self.days.episodes)
         raised: list[Transition] = []
         ended: list[Transition] = []
         for episode, before in matching.pairs:
-            after = self._raise(episode, before)
+            after = self._raise_message(episode, before)
             raised += [] if after is before else [Transition(after, episode.raised)]
-            ended += self._end(episode, after)
-        return [*raised, *self._taken_back(matching), *self._orphans(), *ended]
+            ended += self._end_transitions(episode, after)
+        return [*raised, *self._retract_raises(matching), *self._retract_orphans(), *ended]
 
     def _is_here(self, window: int) -> bool:
         return self.days.since <= window < self.days.until
 
-    def _raise(self, episode: Episode, before: ToldAlert | None) -> ToldAlert:
-        """The episode's raise as it stands now."""
+    def _raise_message(self, episode: Episode, before: ToldAlert | None) -> ToldAlert:
+        """The episode's raise in its current state."""
         if before is None:
-            return self._first(episode, episode.raised)
-        return self._confirmed(before, episode, episode.raised)
+            return self._first_message(episode, episode.raised)
+        return self._confirm(before, episode, episode.raised)
 
-    def _end(self, episode: Episode, raised: ToldAlert) -> list[Transition]:
+    def _end_transitions(self, episode: Episode, raised: ToldAlert) -> list[Transition]:
         before = self.ends.get(raised.alert_id)
         if episode.ended is None:
-            # Beyond these days it may have ended all the same: no window of theirs settles that.
-            return [] if before is None else self._retracted(before, self._cause(before))
+            # The episode may still have ended after these days, which their windows cannot settle.
+            return [] if before is None else self._retract(before, self._cause(before))
         after = (
-            self._first(episode, episode.ended, raised)
+            self._first_message(episode, episode.ended, raised)
             if before is None
-            else self._confirmed(before, episode, episode.ended)
+            else self._confirm(before, episode, episode.ended)
         )
         return [] if after is before else [Transition(after, episode.ended)]
 
-    def _taken_back(self, matching: Matching) -> list[Transition]:
-        """Raises that no episode calls for, each with its end: nothing ends what never was."""
+    def _retract_raises(self, matching: Matching) -> list[Transition]:
+        """Retractions of raises without an episode, each together with its end."""
         found: list[Transition] = []
-        for one in (*matching.merged, *matching.unwanted):
-            reason: Reason = "merged" if one in matching.merged else self._cause(one)
-            taken_back = self._retracted(one, reason)
-            end = self.ends.get(one.alert_id)
-            if taken_back and end is not None:
-                # At once, though its own window may not be settled: that of its raise is.
-                taken_back.append(_as_retracted(end, reason))
-            found += taken_back
+        for alert in (*matching.merged, *matching.unwanted):
+            reason: Reason = "merged" if alert in matching.merged else self._cause(alert)
+            retractions = self._retract(alert, reason)
+            end = self.ends.get(alert.alert_id)
+            if retractions and end is not None:
+                # The end is retracted at once: its own window may be unsettled, its raise's is not.
+                retractions.append(_retraction(end, reason))
+            found += retractions
         return found
 
-    def _orphans(self) -> list[Transition]:
-        """Ends whose raise does not stand, in whatever way that came to be."""
-        left = (one for of, one in self.ends.items() if of not in self.raises)
-        return [found for one in left for found in self._retracted(one, self._cause(one))]
+    def _retract_orphans(self) -> list[Transition]:
+        """Retractions of ends whose raise does not stand, for any reason."""
+        left = (end for raise_id, end in self.ends.items() if raise_id not in self.raises)
+        return [message for end in left for message in self._retract(end, self._cause(end))]
 
-    def _first(self, episode: Episode, window: int, of: ToldAlert | None = None) -> ToldAlert:
-        edge: Edge = "raise" if of is None else "clear"
-        version = episode.version if of is None else of.version
-        # Whatever it ended: the raise is no part of an end's id. Also those taken back: an id that
-        # was retracted is never told again.
-        before = [one for one in self.told if one.place == (version, window, edge)]
+    def _first_message(
+        self, episode: Episode, window: int, raised: ToldAlert | None = None
+    ) -> ToldAlert:
+        edge: Edge = "raise" if raised is None else "clear"
+        version = episode.version if raised is None else raised.version
+        # Ends of any raise count, because the raise is no part of an end's id. Retracted alerts
+        # count too, because a retracted id is never published again.
+        before = [alert for alert in self.told if alert.place == (version, window, edge)]
         occurrence = before[-1].occurrence + 1 if before else 1
         due = window + WINDOW_MILLIS + self.basis.late_after * 1000
         return ToldAlert(
@@ -151,27 +154,27 @@ class _Judging:
             start=episode.start,
             ended=episode.ended,
             occurrence=occurrence,
-            of=None if of is None else of.alert_id,
+            of=None if raised is None else raised.alert_id,
             supersedes=before[-1].alert_id if before else None,
             late=self.basis.at > due,
         )
 
-    def _confirmed(self, one: ToldAlert, episode: Episode, window: int) -> ToldAlert:
-        """The alert once its own window and that of which it is now are settled; else itself."""
-        # Both: a run may go over midnight, and the days of its two ends be settled one by one.
-        if one.state == "confirmed" or not {one.window, window} <= self.days.settled:
-            return one
-        end = self.ends.get(one.alert_id)
+    def _confirm(self, alert: ToldAlert, episode: Episode, window: int) -> ToldAlert:
+        """The alert, confirmed if its own window and its current window are both settled."""
+        # A run may cross midnight, and the days of both its ends are settled one by one.
+        if alert.state == "confirmed" or not {alert.window, window} <= self.days.settled:
+            return alert
+        end = self.ends.get(alert.alert_id)
         known_end = None if end is None or self._is_here(end.window) else end.window
         ended = known_end if episode.ended is None else episode.ended
-        return structs.replace(one, state="confirmed", start=episode.start, ended=ended)
+        return structs.replace(alert, state="confirmed", start=episode.start, ended=ended)
 
-    def _retracted(self, one: ToldAlert, reason: Reason) -> list[Transition]:
-        return [_as_retracted(one, reason)] if one.window in self.days.settled else []
+    def _retract(self, alert: ToldAlert, reason: Reason) -> list[Transition]:
+        return [_retraction(alert, reason)] if alert.window in self.days.settled else []
 
-    def _cause(self, one: ToldAlert) -> Reason:
-        return self.basis.causes.get(one.window, "late_data")
+    def _cause(self, alert: ToldAlert) -> Reason:
+        return self.basis.causes.get(alert.window, "late_data")
 
 
-def _as_retracted(one: ToldAlert, reason: Reason) -> Transition:
-    return Transition(structs.replace(one, state="retracted"), one.window, reason)
+def _retraction(alert: ToldAlert, reason: Reason) -> Transition:
+    return Transition(structs.replace(alert, state="retracted"), alert.window, reason)

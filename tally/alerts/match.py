@@ -1,6 +1,6 @@
-"""Which told alert is which episode: by what contains its window, not by an equal start.
+"""Matching of published alerts to episodes: by the episode that contains an alert's window.
 
-So an episode whose start moves, because an event came late, keeps its alert.
+Starts are not compared, so an episode whose start moves because of a late event keeps its alert.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ from tally.alerts.told import ToldAlert
 
 
 class Matching(Struct, frozen=True):
-    """Each episode with its alert, None where none was told.
+    """Each episode with its alert, or None where no alert was published.
 
-    `merged`: lies in an episode that another alert is already, after two of them became one.
-    `unwanted`: lies in none.
+    `merged`: alerts in an episode that already has another alert, after two episodes became one.
+    `unwanted`: alerts that lie in no episode.
     """
 
     pairs: tuple[tuple[Episode, ToldAlert | None], ...]
@@ -24,18 +24,18 @@ class Matching(Struct, frozen=True):
 
 
 def match(raises: Iterable[ToldAlert], episodes: Sequence[Episode]) -> Matching:
-    """The raises of one chain that stand, told apart by the episodes that contain their windows.
+    """The standing raises of one chain, matched to the episodes that contain their windows.
 
-    Of several in one episode the earliest stays. Episodes do not overlap, so each alert lies in one
-    of them at most, and the order of either argument makes no difference.
+    If several raises lie in one episode, the earliest is matched. Episodes do not overlap, so each
+    alert lies in at most one of them, and the order of either argument makes no difference.
     """
-    left = sorted(raises, key=lambda one: (one.window, one.occurrence, one.alert_id))
+    left = sorted(raises, key=lambda alert: (alert.window, alert.occurrence, alert.alert_id))
     pairs: list[tuple[Episode, ToldAlert | None]] = []
     merged: list[ToldAlert] = []
-    for episode in sorted(episodes, key=lambda one: one.start):
-        # The earliest: whoever was told of the episode first has the id that the others wait for.
-        inside = [one for one in left if episode.contains(one.window)]
+    for episode in sorted(episodes, key=lambda span: span.start):
+        # The earliest stays, because its id is the one that subscribers received first.
+        inside = [alert for alert in left if episode.contains(alert.window)]
         pairs.append((episode, inside[0] if inside else None))
         merged += inside[1:]
-        left = [one for one in left if one not in inside]
+        left = [alert for alert in left if alert not in inside]
     return Matching(tuple(pairs), tuple(merged), tuple(left))

@@ -1,6 +1,6 @@
 """An alert as subscribers read it in the topic `alerts`.
 
-Its JSON Schema is schemas/topics/alerts.schema.json, with the meanings and units of these fields.
+Its JSON Schema, schemas/topics/alerts.schema.json, has the meanings and units of these fields.
 """
 
 from typing import Annotated, Literal
@@ -42,7 +42,7 @@ class EpisodeSpan(Struct, frozen=True):
         str | None,
         Meta(description="start of the window that ended it; null: open", extra_json_schema=_UTC),
     ]
-    # Messages of before have none.
+    # Messages of earlier versions of Tally do not have this field.
     judged: Annotated[
         str | None,
         Meta(
@@ -135,12 +135,12 @@ class Alert(Struct, frozen=True, kw_only=True):
     evidence: Annotated[Evidence, Meta(description="what it was judged by")]
 
 
-# Not strict: fields are only ever added, and an older reader passes over them.
+# The decoder is not strict: fields are only ever added, and an older reader ignores them.
 _DECODER = msgspec.json.Decoder(Alert)
 
 
 def alert_of(message: bytes | str) -> Alert:
-    """The alert in a record's value; fields that it does not know are passed over.
+    """The alert in a record's value; unknown fields are ignored.
 
     Raises msgspec.DecodeError, also for a field that is missing or of another type.
     """
@@ -148,7 +148,7 @@ def alert_of(message: bytes | str) -> Alert:
 
 
 def alert_or_none(message: bytes) -> Alert | None:
-    """The alert in a record's value, None for what is none."""
+    """The alert in a record's value, or None if the value is not an alert."""
     try:
         return alert_of(message)
     except msgspec.DecodeError:
@@ -156,5 +156,5 @@ def alert_or_none(message: bytes) -> Alert | None:
 
 
 def message_of(alert: Alert) -> bytes:
-    """The record's value: one JSON object."""
+    """The alert as a record's value: one JSON object."""
     return msgspec.json.encode(alert)

@@ -1,4 +1,4 @@
-"""The verdicts of many rules on the same windows: what is known of these is put in order once."""
+"""The verdicts of many rules on the same windows, whose facts are sorted only once."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -14,16 +14,16 @@ from tally.alerts.rule import Condition, Rule, Threshold
 from tally.alerts.verdict import CLEARS, LEAVES, RAISES, WindowFacts, ruling_byte, verdict
 
 _MILLION = 1_000_000
-# More than anybody has rules.
+# More than the number of rules of any installation.
 _MOST_KNOWN = 50_000
 
 
 class RankedFacts(Struct, frozen=True):
-    """Different facts: first those of which a number alone decides, by that number ascending.
+    """Distinct facts: first those that a number alone decides, by that number ascending.
 
-    `floors` and `ceils`: those numbers in millionths, rounded down and up. Nothing is lost by that:
-    no condition of a file has more than 6 decimals, and a number reaches whole millionths exactly
-    where its floor does, and exceeds them where its ceil does.
+    `floors` and `ceils`: those numbers in millionths, rounded down and up. The rounding loses
+    nothing: no condition of a file has more than 6 decimals, and a number reaches whole millionths
+    exactly where its floor does, and exceeds them where its ceil does.
     """
 
     facts: tuple[WindowFacts, ...]
@@ -32,42 +32,42 @@ class RankedFacts(Struct, frozen=True):
 
     @classmethod
     def of(cls, facts: Iterable[WindowFacts]) -> "RankedFacts":
-        """The facts in that order, each once."""
-        each = dict.fromkeys(facts)
-        ranked = sorted(filter(_is_number, each), key=attrgetter("value"))
-        others = (one for one in each if not _is_number(one))
-        values = [one.value * _MILLION for one in ranked if one.value is not None]
+        """The distinct facts in that order."""
+        distinct = dict.fromkeys(facts)
+        ranked = sorted(filter(_is_number, distinct), key=attrgetter("value"))
+        others = (window for window in distinct if not _is_number(window))
+        values = [window.value * _MILLION for window in ranked if window.value is not None]
         floors, ceils = tuple(map(floor, values)), tuple(map(ceil, values))
         return cls((*ranked, *others), floors, ceils)
 
     def verdicts(self, rule: Rule) -> bytes:
-        """What each of them says to the rule, a byte each: LEAVES, RAISES or CLEARS."""
+        """The verdict of the rule on each of them, one byte each: LEAVES, RAISES or CLEARS."""
         condition, clear = rule.condition, rule.clear
-        if not (_is_compared(rule) and _is_ranked(clear)):
-            return b"".join(ruling_byte(verdict(rule, one)) for one in self.facts)
-        # Both are half lines: where each begins or ends is looked up, and not tried number by
-        # number.
+        if not (_has_ranked_condition(rule) and _is_ranked(clear)):
+            return b"".join(ruling_byte(verdict(rule, window)) for window in self.facts)
+        # Both conditions are half lines, so their borders are found by bisection instead of a test
+        # of each number.
         found = bytearray((CLEARS if clear is None else LEAVES) * len(self.floors))
-        for one, of in ((clear, CLEARS), (condition, RAISES)):
-            if isinstance(one, Threshold):
-                held = self._held(one)
-                found[held] = of * (held.stop - held.start)
+        for half_line, byte in ((clear, CLEARS), (condition, RAISES)):
+            if isinstance(half_line, Threshold):
+                matches = self._matching_slice(half_line)
+                found[matches] = byte * (matches.stop - matches.start)
         for other in self.facts[len(self.floors) :]:
             found += ruling_byte(verdict(rule, other))
         return bytes(found)
 
     def raises(self, rule: Rule) -> bool:
-        """Whether RAISES is among the verdicts, without a look at most of them."""
+        """Whether RAISES is among the verdicts; most facts are not judged for this."""
         others = self.facts
-        if _is_compared(rule) and isinstance(rule.condition, Threshold):
-            held = self._held(rule.condition)
-            if held.start < held.stop:
+        if _has_ranked_condition(rule) and isinstance(rule.condition, Threshold):
+            matches = self._matching_slice(rule.condition)
+            if matches.start < matches.stop:
                 return True
             others = self.facts[len(self.floors) :]
-        return any(ruling_byte(verdict(rule, one)) == RAISES for one in others)
+        return any(ruling_byte(verdict(rule, window)) == RAISES for window in others)
 
-    def _held(self, threshold: Threshold) -> slice:
-        """The numbers that fulfil the condition."""
+    def _matching_slice(self, threshold: Threshold) -> slice:
+        """The slice of the numbers that fulfil the condition."""
         border = _millionths(threshold.value)
         assert border is not None
         match threshold.op:
@@ -81,28 +81,28 @@ class RankedFacts(Struct, frozen=True):
                 return slice(0, bisect_left(self.floors, border))
 
 
-def _is_compared(rule: Rule) -> bool:
-    """Whether a look at the numbers in millionths says where the rule raises."""
-    is_compared = rule.kind == "threshold" and rule.condition is not None and not rule.and_
-    return is_compared and _is_ranked(rule.condition)
+def _has_ranked_condition(rule: Rule) -> bool:
+    """Whether the numbers in millionths alone decide where the rule raises."""
+    is_simple = rule.kind == "threshold" and rule.condition is not None and not rule.and_
+    return is_simple and _is_ranked(rule.condition)
 
 
 def _is_ranked(condition: Condition | None) -> bool:
-    """Whether a look at the numbers in millionths decides about it; also where there is none."""
+    """Whether the numbers in millionths alone decide a condition; true for None as well."""
     if isinstance(condition, Threshold):
         return _millionths(condition.value) is not None
     return condition is None
 
 
-def _is_number(one: WindowFacts) -> bool:
-    """Whether nothing but its value decides about a condition, whatever the rule."""
-    is_open = one.phase == "open" or one.is_exempt or not one.is_known
-    is_more = one.level is not None or not one.meets_minimum
-    return not is_open and not is_more and one.value is not None
+def _is_number(window: WindowFacts) -> bool:
+    """Whether only the window's value decides a condition, for every rule."""
+    is_open = window.phase == "open" or window.is_exempt or not window.is_known
+    is_more = window.level is not None or not window.meets_minimum
+    return not is_open and not is_more and window.value is not None
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
 def _millionths(value: Decimal) -> int | None:
-    """The number in millionths; None where it is not a whole number of them."""
-    found = Fraction(value) * _MILLION
-    return found.numerator if found.denominator == 1 else None
+    """The value in millionths; None where this is not an integer."""
+    millionths = Fraction(value) * _MILLION
+    return millionths.numerator if millionths.denominator == 1 else None

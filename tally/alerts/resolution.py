@@ -1,7 +1,8 @@
-"""A resolution: somebody ends an alert by hand. The records of the topic `alert-resolutions`.
+"""Resolutions: a person ends an alert by hand. They are records of the topic `alert-resolutions`.
 
-Each lies under the alert's id, in the partition of its store: the evaluator of a partition reads
-all resolutions that concern it. The JSON Schema is schemas/topics/alert-resolutions.schema.json.
+A record's key is the alert's id, and its partition is that of the store, so the evaluator of a
+partition reads all resolutions that concern it. The JSON Schema is
+schemas/topics/alert-resolutions.schema.json.
 """
 
 from typing import Annotated
@@ -17,14 +18,14 @@ from tally.partitions import partition_of
 
 MOST_REASON = 500
 MOST_NAME = 200
-# Something other than blanks.
+# The text must contain something other than blanks.
 ReasonText = Annotated[str, Meta(min_length=1, max_length=MOST_REASON, pattern=r"\S")]
 PersonText = Annotated[str, Meta(max_length=MOST_NAME)]
 _MILLIS = {"x-unit": "ms since 1970, UTC"}
 
 
 class AlertResolution(Struct, frozen=True, kw_only=True):
-    """The end of an alert by hand: which one, when, by whom and why."""
+    """A manual end of an alert: which alert, when, by whom and why."""
 
     alert_id: Annotated[AlertId, Meta(description="the open raise, also the record's key")]
     rule_id: Annotated[RuleId, Meta(description="the rule of the alert")]
@@ -36,7 +37,7 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, alert: Alert, at: int, by: str, because: str) -> "AlertResolution":
-        """The resolution of an alert, at an instant in milliseconds since 1970 (UTC)."""
+        """The resolution of an alert at an instant in milliseconds since 1970 (UTC)."""
         return cls(
             alert_id=alert.alert_id,
             rule_id=alert.rule_id,
@@ -54,24 +55,24 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> bytes:
-        """As a record's value: one JSON object."""
+        """The resolution as a record's value: one JSON object."""
         return msgspec.json.encode(self)
 
     def partition(self, partitions: int) -> int:
-        """Its partition of the topic, 0 to partitions - 1: that of the store's alerts."""
+        """Its partition of the topic, 0 to partitions - 1: the partition of the store's alerts."""
         return partition_of(self.store_id, partitions)
 
     @classmethod
     def read(cls, value: bytes) -> "AlertResolution":
-        """The resolution of a record's value; unknown fields are passed over.
+        """The resolution in a record's value; unknown fields are ignored.
 
-        Raises msgspec.DecodeError, of which ValidationError is one.
+        Raises msgspec.DecodeError, whose subclass ValidationError is included.
         """
         return msgspec.json.decode(value, type=cls)
 
 
 def refuse_closed(alert_id: str, is_open: bool) -> None:
-    """Raises AlertNotOpen for an alert that cannot be resolved: only open raises can."""
+    """Raises AlertNotOpen for an alert that cannot be resolved; only open raises can be."""
     if not is_open:
         raise AlertNotOpen(
             f"alert {alert_id} is not open: it has ended, was taken back, or is itself an end;"

@@ -1,4 +1,4 @@
-"""A rule of alerts, as its file says it with the defaults filled in."""
+"""Alert rules, as their files state them with the defaults filled in."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs, to_builtins
 
-# \Z, not $: by that a line's end would pass.
+# The anchor is \Z, because $ would also accept a trailing newline.
 RuleId = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z")]
 StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 ChannelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
@@ -16,40 +16,40 @@ ComparisonSign = Literal[">=", ">", "<=", "<"]
 RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 Severity = Literal["info", "warning", "critical"]
-# A day of quarter hours is the longest that anybody waits.
+# The longest run is a day of quarter hours.
 Runs = Annotated[int, Meta(ge=1, le=96)]
 ShortText = Annotated[str, Meta(max_length=200)]
 NameText = Annotated[str, Meta(min_length=1, max_length=100)]
 ClockText = Annotated[str, Meta(max_length=20)]
-# Below what a float holds exactly: whoever reads it in another language has the same number.
+# Within the exact range of a float, so that readers in other languages get the same number.
 Least = Annotated[int, Meta(ge=1, le=10**15)]
 # A number of a condition as text: up to 15 digits, and 6 after the point.
 DECIMAL = r"-?\d{1,15}(\.\d{1,6})?"
-# What an evaluator can judge today. A rule of another kind is read and checked, and not applied.
+# The kinds an evaluator can judge today; rules of other kinds are read and checked, not applied.
 JUDGED: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
 
 
 class Threshold(Struct, frozen=True, forbid_unknown_fields=True):
-    """A value against a fixed one, in the metric's own unit."""
+    """A comparison of a value with a fixed one, in the metric's own unit."""
 
     op: ComparisonSign
     value: Decimal
 
 
 class AgainstBaseline(Struct, frozen=True, forbid_unknown_fields=True):
-    """A value against what is usual: by so many percent, or by so many standard deviations."""
+    """A comparison of a value with a baseline, in percent or in standard deviations."""
 
     baseline: BaselineName
     change: Annotated[str, Meta(pattern=r"^(<=|>=) [+-]?\d{1,4} ?%\Z")] | None = None
     sigmas: Annotated[float, Meta(gt=0, le=100)] | None = None
 
 
-# msgspec reads no union of two shapes without a tag: tally/alerts/rule_shape.py does.
+# msgspec cannot decode an untagged union of two structs, so tally/alerts/rule_shape.py does.
 Condition: TypeAlias = Threshold | AgainstBaseline
 
 
 class FurtherCondition(Struct, frozen=True, forbid_unknown_fields=True):
-    """Another metric of the same store and window against a fixed value, in that metric's unit."""
+    """A comparison of another metric of the same store and window with a value in its unit."""
 
     metric: NameText
     op: ComparisonSign
@@ -57,12 +57,12 @@ class FurtherCondition(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def threshold(self) -> Threshold:
-        """What the metric's value is compared with."""
+        """The threshold with which the metric's value is compared."""
         return Threshold(self.op, self.value)
 
 
 class ClockHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
-    """Spans of a store's clock: `days` as `mon-fri`, from and to as `08:00`."""
+    """A daily span on a store's clock: `days` as `mon-fri`, from and to as `08:00`."""
 
     days: ClockText
     from_: ClockText
@@ -82,11 +82,11 @@ class Rule(
     kw_only=True,
     rename={"for_": "for", "and_": "and"},
 ):
-    """What calls for an alert, of which stores and subjects.
+    """A rule: the condition of an alert, and the stores and subjects to which it applies.
 
-    `for_` and `clear_for` are windows in a row; `delay` and `late_after` seconds; `metric` and
-    `family`: the one of them that the kind needs; `clear`: None stands for the negated condition.
-    Meaning of each field, and what may stand there: tally/alerts/rule_words.py.
+    `for_` and `clear_for` are numbers of consecutive windows; `delay` and `late_after` are seconds.
+    The rule's kind needs either `metric` or `family`. `clear`: None stands for the negated
+    condition. tally/alerts/rule_words.py has the meaning and the allowed values of each field.
     """
 
     rule_id: RuleId
@@ -122,15 +122,16 @@ class Rule(
     backfill: bool = False
 
 
-# What may change without a new version: it says how an alert is told, and not when.
+# May change without a new version: they affect how an alert is delivered, not when it is raised.
 COSMETIC = ("severity", "title", "owner", "channels", "late_after", "backfill")
 
 
 class RuleVersion(Struct, frozen=True, kw_only=True):
     """A rule as it holds from an instant on.
 
-    `effective_from`: start of a window, milliseconds since 1970 (UTC); `retired`: nothing is called
-    for from then on. `revision`: how often its cosmetic fields were told; the newest are in `rule`.
+    `effective_from`: start of a window, milliseconds since 1970 (UTC); `retired`: the rule raises
+    no alerts from then on. `revision`: how many times its cosmetic fields were written; the newest
+    are in `rule`.
     """
 
     rule: Rule
@@ -141,26 +142,26 @@ class RuleVersion(Struct, frozen=True, kw_only=True):
 
 
 def told_rule(rule: Rule) -> dict[str, Any]:
-    """Every field by the name that it has in a file, of plain types; None where it has no value."""
-    told: dict[str, Any] = to_builtins(rule)
-    # As JSON has them: a tuple is a list there.
-    for name, one in told.items():
-        if isinstance(one, tuple):
-            told[name] = [*one]
-    return told
+    """Every field by its name in a file, as plain types; None where it has no value."""
+    fields: dict[str, Any] = to_builtins(rule)
+    # JSON has lists and no tuples.
+    for name, value in fields.items():
+        if isinstance(value, tuple):
+            fields[name] = [*value]
+    return fields
 
 
 def version_at(chain: Sequence[RuleVersion], window_start: int) -> RuleVersion | None:
-    """The version that a window is judged by; None where none is in force yet.
+    """The version by which a window is judged; None where none is in force yet.
 
     In:  the versions of one rule, ascending; the window's start, milliseconds since 1970 (UTC).
-    Out: perhaps one that is retired: then nothing is called for.
+    Out: the version may be a retired one, which raises no alert.
     """
-    # The highest, not the last that began: a broker's clock may have been set back between two.
-    begun = (one for one in reversed(chain) if one.effective_from <= window_start)
+    # The highest number counts, not the latest start: a broker's clock may have been set back.
+    begun = (version for version in reversed(chain) if version.effective_from <= window_start)
     return next(begun, None)
 
 
 def with_cosmetics(rule: Rule, other: Rule) -> Rule:
-    """The rule as it was, told as the other is: its fields of COSMETIC."""
+    """The rule with the COSMETIC fields of the other one."""
     return structs.replace(rule, **{name: getattr(other, name) for name in COSMETIC})

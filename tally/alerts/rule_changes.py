@@ -1,4 +1,4 @@
-"""What a rule changes against the versions that are there: what is to be written for it."""
+"""The change that applying a rule makes to its stored versions, and the record to write for it."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ _RuleFields = Mapping[str, Any]
 
 
 class RuleFieldChange(NamedTuple):
-    """A field that gets another value, as a file has it; None: it says nothing."""
+    """A field that gets another value, as written in a file; None where it has no value."""
 
     field: str
     before: Any
@@ -21,7 +21,7 @@ class RuleFieldChange(NamedTuple):
 
 
 class PlannedRule(NamedTuple):
-    """What becomes of a rule: the record to be written, None if nothing changes; and its fields."""
+    """The plan for a rule: the record to write, None if nothing changes, and the changed fields."""
 
     rule_id: str
     change: RuleChange
@@ -30,10 +30,10 @@ class PlannedRule(NamedTuple):
 
 
 def planned(rule: Rule, newest: RuleVersion | None) -> PlannedRule:
-    """What applying the rule writes beside its newest version, None of a rule that is not there.
+    """The plan for applying a rule after its newest version, None where the rule does not exist.
 
-    A retired rule comes back as a further version. What is written names the newest version as the
-    change that it follows.
+    A retired rule comes back as a further version. The record to write names the newest version as
+    the change that it follows.
     """
     after = change_number(newest)
     if newest is None:
@@ -41,12 +41,12 @@ def planned(rule: Rule, newest: RuleVersion | None) -> PlannedRule:
         stored = StoredRule(rule=rule, version=1, after=after)
         return PlannedRule(rule.rule_id, "new", stored, fields)
     fields = _changes(told_rule(newest.rule), told_rule(rule))
-    # Also with the same meaning: between the two nothing was called for.
+    # A retired rule needs a version even with the same meaning: it raised nothing in between.
     if newest.retired or meaning(rule) != meaning(newest.rule):
         stored = StoredRule(rule=rule, version=newest.version + 1, after=after)
         return PlannedRule(rule.rule_id, "version", stored, fields)
-    # Another order of stores is a change of the file, and of nothing else.
-    cosmetic = tuple(one for one in fields if one.field in COSMETIC)
+    # Another order of stores changes only the file.
+    cosmetic = tuple(change for change in fields if change.field in COSMETIC)
     if not cosmetic:
         return PlannedRule(rule.rule_id, "same", None, ())
     revision = newest.revision + 1
@@ -55,16 +55,16 @@ def planned(rule: Rule, newest: RuleVersion | None) -> PlannedRule:
 
 
 def retirement(rule_id: str, chains: RuleChains) -> StoredRule:
-    """The last version of a rule, by which nothing is called for any more.
+    """The last version of a rule, from which on the rule raises no alerts.
 
-    Raises TallyError for a rule that is not there, is retired, or that others wait for.
+    Raises TallyError for a rule that does not exist, is retired, or that other rules wait for.
     """
     newest = chains.newest(rule_id)
     if newest is None or newest.retired:
         known = ", ".join(sorted(chains.living())) or "none"
         raise TallyError(f"rules: there is no rule {rule_id!r} in force; there are {known}")
-    # They would wait for a rule that never opens again.
-    waiting = [one for one, rule in chains.living().items() if rule_id in rule.unless]
+    # The other rules would wait for a rule that never opens an episode again.
+    waiting = [name for name, rule in chains.living().items() if rule_id in rule.unless]
     if waiting:
         raise TallyError(
             f"rules: {', '.join(waiting)} names {rule_id} in `unless`; apply it without, then"

@@ -1,6 +1,6 @@
-"""A rule from plain values, field by field: every field that does not fit is told at once.
+"""Parsing of a rule from plain values, field by field; all wrong fields are reported at once.
 
-The values are those of YAML whose scalars are all texts, or of JSON.
+The values come from JSON, or from YAML whose scalars are all texts.
 """
 
 import re
@@ -28,111 +28,113 @@ from tally.alerts.rule import (
 from tally.alerts.rule_words import FIELD_WORDS, NOT_TAKEN
 from tally.errors import BadRule
 
-_FIELDS = {one.encode_name: one for one in structs.fields(Rule)}
+_FIELDS = {field.encode_name: field for field in structs.fields(Rule)}
 _PartReaders = Mapping[str, Callable[[object], Any]]
 _ConditionFields = Mapping[Any, Any]
 _CONDITIONS = ("condition", "clear")
 _EITHER = ("change", "sigmas")
 _MOST_FURTHER = 10
-# Longer ones overflow what msgspec takes for an integer.
+# Longer numbers overflow the integers of msgspec.
 _WHOLE = re.compile(r"-?\d{1,18}\Z", re.ASCII)
-# What Python would take for a number besides (1_000, nan, 1e400) is a slip in a file for people.
+# Python accepts more as a number (1_000, nan, 1e400), which in a hand-written file is a mistake.
 _DECIMAL = re.compile(DECIMAL + r"\Z", re.ASCII)
 _MOST = 10**15
-# A file of nothing but mistakes is not a page for each.
+# Limits the message for a file that consists only of mistakes.
 _MOST_PROBLEMS = 50
 _CHANGE = re.compile(r"(<=|>=) ?([+-]?\d{1,4}) ?%\Z", re.ASCII)
 _FLAGS = {"true": True, "false": False}
-# Control characters, halves of a pair, ends of lines; and what turns the order of letters around.
+# Control characters, lone surrogates and line separators; and signs that reverse text direction.
 _UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
-# Deeper and longer values are cut, whatever was sent.
+# Deeper and longer values are cut in messages.
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
 
 
-def rule_of(told: object) -> Rule:
-    """The rule that these values are, its defaults filled in.
+def rule_of(fields: object) -> Rule:
+    """The rule from these values, with its defaults filled in.
 
-    What they mean is not looked at. Raises BadRule with one line for each field that does not fit,
-    in the order of the file.
+    Only their shape is checked, not their meaning. Raises BadRule with one line for each field that
+    does not fit, in the order of the file.
     """
-    if not isinstance(told, Mapping):
-        raise BadRule([f"{shown(told)} is no rule; fields are wanted, e.g. `rule_id: no-visitors`"])
+    if not isinstance(fields, Mapping):
+        raise BadRule(
+            [f"{shown(fields)} is no rule; fields are wanted, e.g. `rule_id: no-visitors`"]
+        )
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in fields.items():
         if name not in _FIELDS:
-            problems.append(_unknown(name))
+            problems.append(_unknown_problem(name))
             continue
         try:
-            values[_FIELDS[name].name] = _read(name, value)
+            values[_FIELDS[name].name] = _read_field(name, value)
         except BadRule as error:
             problems += error.problems
-    # Last, behind what was written.
-    if "rule_id" not in told:
+    # The missing field is reported last, after the fields of the file.
+    if "rule_id" not in fields:
         problems.append(f"rule_id: is missing; wanted: {FIELD_WORDS['rule_id'].wanted}")
     if problems:
         left = len(problems) - _MOST_PROBLEMS
         raise BadRule(problems[:_MOST_PROBLEMS] + [f"and {left} more"] * (left > 0))
-    # Of silence nothing else can be made.
+    # A silence rule can only raise on silence.
     if values.get("kind") == "silence":
         values.setdefault("on_silence", "raise")
     if values.get("kind") == "stock":
-        # How much there is now is what it is, and there is no sum of articles that is sold out.
+        # The current stock is a fact at once, and only a single article can be sold out.
         values = {"evaluate": "eager", "subject": "item"} | values
     return Rule(**values)
 
 
 def shown(value: object) -> str:
-    """The value for a message: short, on one line, whatever it is."""
+    """Any value as a short text on one line, for a message."""
     try:
         return _SHORT.repr(value)
     except (ValueError, RecursionError):
-        # A number of thousands of digits, or what holds itself too deep.
+        # The value is a number of thousands of digits, or is nested too deep.
         return f"a {type(value).__name__}"
 
 
-def _unknown(name: object) -> str:
+def _unknown_problem(name: object) -> str:
     if isinstance(name, str) and name in NOT_TAKEN:
         return f"{name}: is no field: {NOT_TAKEN[name]}; leave it out"
     return f"{shown(name)}: unknown field; known are {', '.join(_FIELDS)}"
 
 
-def _read(name: str, value: object) -> Any:
+def _read_field(name: str, value: object) -> Any:
     """The field's value. Raises BadRule."""
     if name in _CONDITIONS:
-        # A record has null where a file says nothing.
-        return None if value is None else _condition(name, value)
+        # A record has null where a file has no value.
+        return None if value is None else _read_condition(name, value)
     if name == "and":
-        return _further(value)
+        return _read_further(value)
     try:
-        found = msgspec.convert(_typed(name, value), _FIELDS[name].type)
-    # Of half of a pair of characters there are no bytes to compare.
+        converted = msgspec.convert(_convert_texts(name, value), _FIELDS[name].type)
+    # A lone surrogate has no bytes to compare.
     except (msgspec.ValidationError, UnicodeError, RecursionError):
         _refuse(name, value)
-    if problem := next(_wrong_inside(name, found), None):
+    if problem := next(_inner_problems(name, converted), None):
         raise BadRule([f"{name}: {problem}"])
-    return found
+    return converted
 
 
-def _typed(name: str, value: object) -> object:
-    """Texts of numbers and of yes or no as what they are; all else as it came."""
+def _convert_texts(name: str, value: object) -> object:
+    """The value with texts of numbers and flags converted; all others are unchanged."""
     match name:
         case "for" | "clear_for" | "delay" | "late_after":
-            return _whole(value)
+            return _read_whole(value)
         case "backfill":
             return _FLAGS.get(value, value) if isinstance(value, str) else value
         case "minimum" if isinstance(value, Mapping):
-            return {metric: _whole(least) for metric, least in value.items()}
-        # The wire takes ids of stores as numbers too.
+            return {metric: _read_whole(least) for metric, least in value.items()}
+        # JSON may have store ids as numbers too.
         case "stores" if isinstance(value, list):
-            return [str(one) if _is_small_whole(one) else one for one in value]
+            return [str(store) if _is_small_whole(store) else store for store in value]
     return value
 
 
-def _whole(value: object) -> object:
+def _read_whole(value: object) -> object:
     return int(value) if isinstance(value, str) and _WHOLE.match(value) else value
 
 
@@ -140,18 +142,18 @@ def _is_small_whole(value: object) -> bool:
     return type(value) is int and 0 <= value < _MOST
 
 
-def _wrong_inside(name: str, value: Any) -> Iterator[str]:
-    """What no type says."""
+def _inner_problems(name: str, value: Any) -> Iterator[str]:
+    """Problems of a value that its type does not express."""
     if name in ("title", "owner", "metric", "family"):
-        yield from _unseen(value or "")
+        yield from _unseen_characters(value or "")
     if name in ("stores", "unless", "channels") and isinstance(value, tuple):
         seen: set[str] = set()
-        for one in value:
-            if one in seen:
-                yield f"{one} stands there twice; name each once"
-            seen.add(one)
+        for entry in value:
+            if entry in seen:
+                yield f"{entry} stands there twice; name each once"
+            seen.add(entry)
     if isinstance(value, InGroup):
-        yield from _unseen(value.region)
+        yield from _unseen_characters(value.region)
     if name == "within" and isinstance(value, tuple):
         for hours in value:
             try:
@@ -161,46 +163,46 @@ def _wrong_inside(name: str, value: Any) -> Iterator[str]:
                 yield str(error)
 
 
-def _unseen(text: str) -> Iterator[str]:
+def _unseen_characters(text: str) -> Iterator[str]:
     for sign in text:
         if sign in _TURNING or unicodedata.category(sign) in _UNSEEN:
             yield f"holds the unseen character U+{ord(sign):04X}; take it out"
 
 
-def _condition(name: str, told: object) -> Condition:
-    if not isinstance(told, Mapping):
-        _refuse(name, told)
-    # By this field alone the two forms are told from each other.
-    readers = _BASELINE if "baseline" in told else _THRESHOLD
+def _read_condition(name: str, fields: object) -> Condition:
+    if not isinstance(fields, Mapping):
+        _refuse(name, fields)
+    # This field alone distinguishes the two forms.
+    readers = _BASELINE if "baseline" in fields else _THRESHOLD
     shape = AgainstBaseline if readers is _BASELINE else Threshold
-    return shape(**_parts(name, told, readers))
+    return shape(**_read_parts(name, fields, readers))
 
 
-def _further(told: object) -> tuple[FurtherCondition, ...]:
-    if not isinstance(told, list) or len(told) > _MOST_FURTHER:
-        _refuse("and", told)
+def _read_further(conditions: object) -> tuple[FurtherCondition, ...]:
+    if not isinstance(conditions, list) or len(conditions) > _MOST_FURTHER:
+        _refuse("and", conditions)
     problems: list[str] = []
-    found: list[FurtherCondition] = []
-    for number, condition in enumerate(told, 1):
+    parsed: list[FurtherCondition] = []
+    for number, condition in enumerate(conditions, 1):
         try:
             if not isinstance(condition, Mapping):
                 _refuse("and", condition)
-            found.append(FurtherCondition(**_parts("and", condition, _FURTHER)))
+            parsed.append(FurtherCondition(**_read_parts("and", condition, _FURTHER)))
         except BadRule as error:
             for problem in error.problems:
                 part = problem.removeprefix("and").lstrip(".: ")
                 problems.append(f"and: no. {number}: {part}")
     if problems:
         raise BadRule(problems)
-    return tuple(found)
+    return tuple(parsed)
 
 
-def _parts(name: str, told: _ConditionFields, readers: _PartReaders) -> dict[str, Any]:
+def _read_parts(name: str, fields: _ConditionFields, readers: _PartReaders) -> dict[str, Any]:
     """The values of a condition's fields. Raises BadRule with one line for each problem."""
     problems: list[str] = []
     values: dict[str, Any] = {}
-    for part, value in told.items():
-        # A record has null for the one of `change` and `sigmas` that is not told.
+    for part, value in fields.items():
+        # A record has null for the unused one of `change` and `sigmas`.
         if value is None and part in _EITHER:
             continue
         try:
@@ -210,39 +212,39 @@ def _parts(name: str, told: _ConditionFields, readers: _PartReaders) -> dict[str
             problems.append(f"{name}: {shown(part)}: unknown field; known are {known}")
         except ValueError as error:
             problems.append(f"{name}.{part}: {shown(value)} {error}")
-    problems += (f"{name}: {wrong}" for wrong in _missing(readers, told))
+    problems += (f"{name}: {wrong}" for wrong in _missing_parts(readers, fields))
     if problems:
         raise BadRule(problems)
     return values
 
 
-def _missing(readers: _PartReaders, told: Mapping[Any, Any]) -> Iterator[str]:
+def _missing_parts(readers: _PartReaders, fields: Mapping[Any, Any]) -> Iterator[str]:
     if readers is not _BASELINE:
         example = _EXAMPLE if readers is _THRESHOLD else _FURTHER_EXAMPLE
-        missing = (part for part in readers if part not in told)
+        missing = (part for part in readers if part not in fields)
         yield from (f"{part} is missing; write {example}" for part in missing)
-    elif len([part for part in _EITHER if told.get(part) is not None]) != 1:
+    elif len([part for part in _EITHER if fields.get(part) is not None]) != 1:
         yield "either `change` or `sigmas` is wanted, and not both"
 
 
-def _metric(value: object) -> object:
+def _read_metric(value: object) -> object:
     try:
         name = msgspec.convert(value, NameText)
     except (msgspec.ValidationError, UnicodeError) as error:
         raise ValueError("is no id of a metric, e.g. transactions") from error
-    if problem := next(_unseen(name), None):
+    if problem := next(_unseen_characters(name), None):
         raise ValueError(problem)
     return name
 
 
-def _comparison(value: object) -> object:
+def _read_comparison(value: object) -> object:
     if value not in get_args(ComparisonSign):
         raise ValueError("is no comparison; there are >=, >, <= and <")
     return value
 
 
-def _decimal(value: object) -> Decimal:
-    """A number as it is written; one that came as binary is the shortest that it may have been."""
+def _read_decimal(value: object) -> Decimal:
+    """A number as written; a float becomes the shortest decimal that stands for it."""
     if type(value) is int and abs(value) < _MOST:
         return Decimal(value)
     text = repr(value) if isinstance(value, float) else value
@@ -251,22 +253,22 @@ def _decimal(value: object) -> Decimal:
     raise ValueError("is no number of up to 15 digits, and 6 after the point, e.g. 6 or 0.25")
 
 
-def _baseline(value: object) -> object:
+def _read_baseline(value: object) -> object:
     if value not in ("same_weekday_4w", "hour_of_week"):
         raise ValueError("is no baseline; there are same_weekday_4w and hour_of_week")
     return value
 
 
-def _change(value: object) -> str:
-    found = _CHANGE.match(value) if isinstance(value, str) else None
-    if found is None:
+def _read_change(value: object) -> str:
+    matched = _CHANGE.match(value) if isinstance(value, str) else None
+    if matched is None:
         raise ValueError("is no change in percent, e.g. `<= -30 %`")
-    # In one form, so that the same change in another is the same rule.
-    return f"{found[1]} {int(found[2])} %"
+    # One spelling, so that the same change written differently is the same rule.
+    return f"{matched[1]} {int(matched[2])} %"
 
 
-def _sigmas(value: object) -> float:
-    number = float(_decimal(value))
+def _read_sigmas(value: object) -> float:
+    number = float(_read_decimal(value))
     if not 0 < number <= 100:
         raise ValueError("is no number above 0, at most 100")
     return number
@@ -278,6 +280,10 @@ def _refuse(name: str, value: object) -> NoReturn:
 
 _EXAMPLE = '`{op: ">=", value: 6}`'
 _FURTHER_EXAMPLE = '`{metric: transactions, op: "<", value: 5}`'
-_THRESHOLD: _PartReaders = {"op": _comparison, "value": _decimal}
-_FURTHER: _PartReaders = {"metric": _metric, **_THRESHOLD}
-_BASELINE: _PartReaders = {"baseline": _baseline, "change": _change, "sigmas": _sigmas}
+_THRESHOLD: _PartReaders = {"op": _read_comparison, "value": _read_decimal}
+_FURTHER: _PartReaders = {"metric": _read_metric, **_THRESHOLD}
+_BASELINE: _PartReaders = {
+    "baseline": _read_baseline,
+    "change": _read_change,
+    "sigmas": _read_sigmas,
+}

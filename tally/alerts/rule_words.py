@@ -1,18 +1,18 @@
-"""What each field of a rule is for, and what may stand there: for errors, schema and documents."""
+"""Meaning and allowed values of each field of a rule, for errors, the schema and the docs."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class FieldWords(NamedTuple):
-    """Of one field: its meaning, what is wanted there, and the unit of a number."""
+    """The meaning of one field, its allowed values, and the unit of a number."""
 
     meaning: str
     wanted: str
     unit: str | None = None
 
 
-# One example of each form: who has a wrong one sees both.
+# The text shows an example of each form, so that the author of a wrong condition sees both.
 _CONDITION = '`{op: ">=", value: 6}`, or `{baseline: same_weekday_4w, change: "<= -30 %"}`'
 FIELD_WORDS: Mapping[str, FieldWords] = {
     "rule_id": FieldWords(
@@ -122,7 +122,7 @@ FIELD_WORDS: Mapping[str, FieldWords] = {
         "true or false",
     ),
 }
-# Fields that people write and that no rule has, and why.
+# Fields that people write by mistake, with the reason why no rule has them.
 NOT_TAKEN: Mapping[str, str] = {
     "effective_from": "a version is in force by the time at which it was applied",
     "version": "versions are numbered as they are applied",

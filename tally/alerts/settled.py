@@ -1,6 +1,6 @@
-"""Alerts of which nothing is open any more, many in one record.
+"""Packing of settled alerts, which have nothing open any more: many alerts in one record.
 
-A record is decoded only where a window that it reaches is judged again.
+A record is decoded only when a window that it reaches is judged again.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,15 +14,15 @@ from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
 MOST_ALERTS = 64
-# Version, number of the window since 1970, occurrence: all of an id but its chain and its edge.
+# Version, number of the window since 1970, occurrence: the parts of an id except chain and edge.
 _AlertName = tuple[int, int, int]
 
 
 class SettledAlert(Struct, frozen=True, array_like=True):
-    """A ToldAlert of a known chain as an array; windows by their numbers since 1970.
+    """A ToldAlert of a known chain as an array; windows are numbered since 1970.
 
     `name`: version, window, occurrence; `of`: those of the raise that it ends; `raised_at`:
-    milliseconds since 1970 (UTC). Ids are made anew from them.
+    milliseconds since 1970 (UTC). Ids are computed again from these fields.
     """
 
     name: _AlertName
@@ -37,16 +37,20 @@ class SettledAlert(Struct, frozen=True, array_like=True):
 
 
 class SettledAlerts(Struct, frozen=True):
-    """The value of a record: `last`: start of the last window that any of them is of, milliseconds
-    since 1970 (UTC)."""
+    """The value of a record.
+
+    `last`: start of the last window of any of the alerts, milliseconds since 1970 (UTC).
+    """
 
     last: int
     alerts: tuple[SettledAlert, ...]
 
 
 class SettledPack(Struct, frozen=True, gc=False):
-    """A record that stays encoded: of which subject, its number among those of the subject, and
-    `last` as above."""
+    """A record that stays encoded: its subject, its number within the subject, and `last`.
+
+    `last`: as in SettledAlerts.
+    """
 
     subject: str
     number: int
@@ -63,7 +67,7 @@ _ONLY_LAST = msgspec.json.Decoder(_OnlyLast)
 
 
 def last_of(value: bytes) -> int:
-    """Start of the last window of a record, milliseconds since 1970 (UTC).
+    """The start of the last window of a record, milliseconds since 1970 (UTC).
 
     Raises msgspec.MsgspecError.
     """
@@ -71,9 +75,9 @@ def last_of(value: bytes) -> int:
 
 
 def encoded(alerts: Collection[ToldAlert]) -> bytes:
-    """The record of alerts of one chain, among them the raise of each end."""
-    names = {alert.alert_id: _name(alert) for alert in alerts}
-    settled = tuple(_settled(alert, names) for alert in alerts)
+    """The record for alerts of one chain, which must include the raise of each end."""
+    names = {alert.alert_id: _alert_name(alert) for alert in alerts}
+    settled = tuple(_pack_alert(alert, names) for alert in alerts)
     last = max(alert.window for alert in alerts)
     return msgspec.json.encode(SettledAlerts(last, settled))
 
@@ -84,7 +88,7 @@ def decoded(chain: Chain, value: bytes) -> Iterator[ToldAlert]:
         version, number, occurrence = alert.name
         before = (version, number, occurrence - 1) if alert.supersedes else None
         yield ToldAlert(
-            alert_id=_id(chain, alert.name, alert.edge),
+            alert_id=_build_id(chain, alert.name, alert.edge),
             chain=chain,
             version=version,
             edge=alert.edge,
@@ -94,19 +98,20 @@ def decoded(chain: Chain, value: bytes) -> Iterator[ToldAlert]:
             start=alert.start * WINDOW_MILLIS,
             ended=None if alert.ended is None else alert.ended * WINDOW_MILLIS,
             occurrence=occurrence,
-            of=None if alert.of is None else _id(chain, alert.of, "raise"),
-            supersedes=None if before is None else _id(chain, before, alert.edge),
+            of=None if alert.of is None else _build_id(chain, alert.of, "raise"),
+            supersedes=None if before is None else _build_id(chain, before, alert.edge),
             late=alert.late,
         )
 
 
 def settled_groups(alerts: Iterable[ToldAlert]) -> list[list[ToldAlert]]:
-    """Each raise of a chain with its ends, where no generation is waited for any more.
+    """Each raise of a chain with its ends, as far as they wait for no generation any more.
 
-    That is one that was taken back with all its ends, and a confirmed one with a confirmed end.
+    These are raises that were retracted with all their ends, and confirmed raises with a confirmed
+    end.
     """
     groups: dict[str, list[ToldAlert]] = {}
-    for alert in sorted(alerts, key=_in_order):
+    for alert in sorted(alerts, key=_sort_key):
         groups.setdefault(alert.of or alert.alert_id, []).append(alert)
     return [group for raised, group in groups.items() if _is_settled(raised, group)]
 
@@ -114,14 +119,14 @@ def settled_groups(alerts: Iterable[ToldAlert]) -> list[list[ToldAlert]]:
 def _is_settled(raised: str, group: Collection[ToldAlert]) -> bool:
     states = {alert.edge: alert.state for alert in group if alert.is_standing}
     if raised not in {alert.alert_id for alert in group}:
-        # Its raise lies in another record, or was lost: it stays where it is seen.
+        # The raise is in another record, or was lost; the end stays where it is visible.
         return False
     return not states or states == {"raise": "confirmed", "clear": "confirmed"}
 
 
-def _settled(alert: ToldAlert, names: dict[str, _AlertName]) -> SettledAlert:
+def _pack_alert(alert: ToldAlert, names: dict[str, _AlertName]) -> SettledAlert:
     return SettledAlert(
-        name=_name(alert),
+        name=_alert_name(alert),
         edge=alert.edge,
         state=alert.state,
         raised_at=alert.raised_at,
@@ -133,14 +138,14 @@ def _settled(alert: ToldAlert, names: dict[str, _AlertName]) -> SettledAlert:
     )
 
 
-def _in_order(alert: ToldAlert) -> tuple[int, int, str]:
+def _sort_key(alert: ToldAlert) -> tuple[int, int, str]:
     return alert.window, alert.occurrence, alert.alert_id
 
 
-def _name(alert: ToldAlert) -> _AlertName:
+def _alert_name(alert: ToldAlert) -> _AlertName:
     return alert.version, alert.window // WINDOW_MILLIS, alert.occurrence
 
 
-def _id(chain: Chain, name: _AlertName, edge: Edge) -> str:
+def _build_id(chain: Chain, name: _AlertName, edge: Edge) -> str:
     version, number, occurrence = name
     return alert_id(chain, version, number * WINDOW_MILLIS, edge, occurrence)

@@ -1,7 +1,7 @@
-"""What a rule calls for on some windows, and how that differs from what was told of them.
+"""Comparison of the alerts that a rule calls for on some windows with the published alerts.
 
-Both are of one chain. What was told of windows that are not settled hangs on when records came: of
-those nothing is compared.
+Both belong to one chain. Windows that are not settled are not compared, because their published
+alerts depend on the arrival times of records.
 """
 
 from collections import defaultdict
@@ -17,17 +17,18 @@ from tally.alerts.match import match
 from tally.alerts.message import Edge
 from tally.alerts.told import ToldAlert
 
-# not_told: it is called for, and no alert stands. not_confirmed: one stands, still provisional.
-# not_called_for: one stands, and nothing calls for it.
+# not_told: an alert is called for, and none stands. not_confirmed: an alert stands, but is still
+# provisional. not_called_for: an alert stands, and nothing calls for it.
 DifferenceKind = Literal["not_told", "not_confirmed", "not_called_for"]
 
 
 class FoldedSpan(Struct, frozen=True):
-    """The windows of a chain that were asked for, [start, end) in milliseconds since 1970 (UTC).
+    """The requested windows of a chain, [start, end) in milliseconds since 1970 (UTC).
 
     `episodes`: those of these windows and of the days around them. `settled`: starts of the windows
-    that are served complete, as all before them in the same day are. `is_cut`: whether windows have
-    begun behind those days, in which an episode that is open here may have ended.
+    that are served complete, and before which all windows of the same day are served complete too.
+    `is_cut`: whether windows have begun after those days, in which an episode that is open here may
+    have ended.
     """
 
     start: int
@@ -38,18 +39,19 @@ class FoldedSpan(Struct, frozen=True):
 
     @property
     def asked(self) -> tuple[Episode, ...]:
-        """The episodes that are open in a window of the span, and were raised by its end."""
+        """The episodes that are open in a window of the span and were raised before its end."""
         return tuple(
-            one
-            for one in self.episodes
-            if one.raised < self.end and (one.ended is None or one.ended > self.start)
+            episode
+            for episode in self.episodes
+            if episode.raised < self.end and (episode.ended is None or episode.ended > self.start)
         )
 
 
 class ToldDifference(Struct, frozen=True, kw_only=True):
-    """One alert that was told otherwise; windows by their starts, milliseconds since 1970 (UTC).
+    """One difference between published and wanted alerts.
 
-    `window`: of what is called for, else of what was told. `alert_id`: None where none stands.
+    `window`: start of the wanted alert's window, else of the published one's, milliseconds since
+    1970 (UTC). `alert_id`: None where no alert stands.
     """
 
     kind: DifferenceKind
@@ -59,9 +61,9 @@ class ToldDifference(Struct, frozen=True, kw_only=True):
 
 
 class ToldComparison(Struct, frozen=True):
-    """How many raises and ends were compared, each one once, and every difference.
+    """The number of compared raises and ends, each counted once, and their differences.
 
-    `left_out`: what was told or is called for in the span, and is of windows that are not settled.
+    `left_out`: the number of published or wanted alerts in the span whose windows are not settled.
     """
 
     compared: int
@@ -70,86 +72,90 @@ class ToldComparison(Struct, frozen=True):
 
 
 def rests_for_sure(judgements: Iterable[Judgement]) -> bool:
-    """Whether a fold over the windows is at rest behind one of them, whatever came before them."""
+    """Whether a fold over the windows is at rest after one of them, from any state before them."""
     return rests_behind(judgements) is not None
 
 
 def rests_behind(judgements: Iterable[Judgement]) -> int | None:
-    """Start of the first window (ms since 1970, UTC) behind which a fold over them is at rest,
-    whatever came before them; None where there is none.
+    """The start of the first window (ms since 1970, UTC) after which a fold is at rest.
 
-    So it is behind `clear_for` windows in a row that clear: an episode ends there at the latest,
-    and a run of windows that raise is broken.
+    This holds for any state before the windows; None where there is no such window. The fold is at
+    rest after `clear_for` windows in a row that clear: an episode ends there at the latest, and a
+    run of windows that raise is broken.
     """
     run = 0
-    # Windows that raise show less: where an open episode began is before them.
-    for one in judgements:
-        run = run + 1 if one.verdict == -1 else 0
-        if run and run >= one.clear_for:
-            return one.window
+    # Windows that raise are no such proof, because an open episode may have begun before them.
+    for judgement in judgements:
+        run = run + 1 if judgement.verdict == -1 else 0
+        if run and run >= judgement.clear_for:
+            return judgement.window
     return None
 
 
-def compared(span: FoldedSpan, told: Iterable[ToldAlert]) -> ToldComparison:
-    """The confirmed alerts of the span against those that are called for: one to one.
+def compared(span: FoldedSpan, published: Iterable[ToldAlert]) -> ToldComparison:
+    """The comparison of the span's published alerts with the wanted ones, one to one.
 
-    In:  `told`: every alert of the chain whose window may lie in one of the episodes.
-    Out: an alert is the episode that contains its window, as the evaluator matches them.
+    In:  `published`: every alert of the chain whose window may lie in one of the episodes.
+    Out: an alert is matched to the episode that contains its window, as the evaluator does it.
     """
-    # Whatever was taken back is as if it had not been told.
-    standing = [one for one in told if one.is_standing]
-    found = [*_looks(span, standing)]
-    differences = tuple(one for one in found if isinstance(one, ToldDifference))
-    left_out = sum(one == "left out" for one in found)
+    # A retracted alert counts as if it had never been published.
+    standing = [alert for alert in published if alert.is_standing]
+    found = [*_compare_span(span, standing)]
+    differences = tuple(finding for finding in found if isinstance(finding, ToldDifference))
+    left_out = sum(finding == "left out" for finding in found)
     return ToldComparison(len(found) - left_out, left_out, differences)
 
 
-# Of one raise or end: how it differs, that it does not, or that it says nothing.
+# The result for one raise or end: its difference, equality, or not comparable.
 _SpanFinding = ToldDifference | Literal["equal", "left out"]
 
 
-def _looks(span: FoldedSpan, standing: Sequence[ToldAlert]) -> Iterator[_SpanFinding]:
-    ends = _by_raise(standing)
-    raises = [one for one in standing if one.edge == "raise"]
+def _compare_span(span: FoldedSpan, standing: Sequence[ToldAlert]) -> Iterator[_SpanFinding]:
+    ends = _group_ends(standing)
+    raises = [candidate for candidate in standing if candidate.edge == "raise"]
     matching = match(raises, span.episodes)
     for episode, raised in matching.pairs:
         if _is_in(span, episode.raised):
-            yield _wanted(span, "raise", episode, raised)
+            yield _compare_wanted(span, "raise", episode, raised)
         own = [] if raised is None else ends.pop(raised.alert_id, [])
         if episode.ended is not None:
-            # One at a time: a second end of a raise is one too many.
+            # A raise has one end at a time, so a second end is unwanted.
             end, own = (own[0], own[1:]) if own else (None, [])
             if _is_in(span, episode.ended):
-                yield _wanted(span, "clear", episode, end)
-        # What was told of a window behind the span is not of it.
-        for one in own:
-            if _is_in(span, _place(one)):
+                yield _compare_wanted(span, "clear", episode, end)
+        # Alerts of windows after the span do not belong to it.
+        for end_left in own:
+            if _is_in(span, _counted_window(end_left)):
                 goes_on = span.is_cut and episode.ended is None
-                yield "left out" if goes_on else _unwanted(span, one, _place(one))
-    for one in (*matching.merged, *matching.unwanted):
-        # Its end stands and falls with it: no window of the end's own decides about that.
-        for alert in (one, *ends.pop(one.alert_id, [])):
-            if _is_in(span, _place(alert)):
-                yield _unwanted(span, alert, one.window)
+                yield (
+                    "left out"
+                    if goes_on
+                    else _compare_unwanted(span, end_left, _counted_window(end_left))
+                )
+    for unmatched in (*matching.merged, *matching.unwanted):
+        # An end is wanted only if its raise is, so the window of the raise decides for both.
+        for alert in (unmatched, *ends.pop(unmatched.alert_id, [])):
+            if _is_in(span, _counted_window(alert)):
+                yield _compare_unwanted(span, alert, unmatched.window)
     for orphan in chain.from_iterable(ends.values()):
-        if _is_in(span, _place(orphan)):
-            yield _unwanted(span, orphan, _place(orphan))
+        if _is_in(span, _counted_window(orphan)):
+            yield _compare_unwanted(span, orphan, _counted_window(orphan))
 
 
-def _by_raise(standing: Iterable[ToldAlert]) -> dict[str | None, list[ToldAlert]]:
-    """The ends of each raise, the earliest first."""
+def _group_ends(standing: Iterable[ToldAlert]) -> dict[str | None, list[ToldAlert]]:
+    """The ends of each raise, earliest first."""
     found: dict[str | None, list[ToldAlert]] = defaultdict(list)
-    for one in sorted(standing, key=attrgetter("window", "occurrence", "alert_id")):
-        if one.edge == "clear":
-            found[one.of].append(one)
+    for alert in sorted(standing, key=attrgetter("window", "occurrence", "alert_id")):
+        if alert.edge == "clear":
+            found[alert.of].append(alert)
     return found
 
 
-def _place(alert: ToldAlert) -> int:
-    """The window as which it is counted, in whichever span that is.
+def _counted_window(alert: ToldAlert) -> int:
+    """The start of the window to which an alert is counted.
 
-    Of an end it is the one that it was confirmed as: its own may lie many days behind that, from
-    when those days had not been rebuilt.
+    For an end it is the window with which it was confirmed. Its own window may lie many days later,
+    if it was published before those days were rebuilt.
     """
     is_known_end = alert.edge == "clear" and alert.state == "confirmed"
     return alert.ended if is_known_end and alert.ended is not None else alert.window
@@ -159,7 +165,7 @@ def _is_in(span: FoldedSpan, window: int) -> bool:
     return span.start <= window < span.end
 
 
-def _wanted(
+def _compare_wanted(
     span: FoldedSpan, edge: Edge, episode: Episode, alert: ToldAlert | None
 ) -> _SpanFinding:
     window = episode.raised if edge == "raise" or episode.ended is None else episode.ended
@@ -167,24 +173,24 @@ def _wanted(
         return "left out"
     if alert is None:
         return ToldDifference(kind="not_told", edge=edge, window=window)
-    # Its own window too: only where both are settled a provisional alert has to be confirmed.
+    # A provisional alert must be confirmed only where its own window is settled too.
     is_here = alert.window in span.settled
-    if alert.state == "confirmed" and (is_here or _was_told_of(alert, episode)):
+    if alert.state == "confirmed" and (is_here or _names_episode(alert, episode)):
         return "equal"
     if not is_here:
         return "left out"
     return ToldDifference(kind="not_confirmed", edge=edge, window=window, alert_id=alert.alert_id)
 
 
-def _was_told_of(alert: ToldAlert, episode: Episode) -> bool:
-    """Whether its last message names the episode: where its own window lies makes no difference."""
-    # One that is open at the end of the days may have ended behind them, and a later one begun.
+def _names_episode(alert: ToldAlert, episode: Episode) -> bool:
+    """Whether the alert's last message names the episode, regardless of the alert's own window."""
+    # An episode that is open at the end of the days may have ended later, and another one begun.
     is_same_end = alert.edge == "raise" or alert.ended == episode.ended
     return alert.start == episode.start and is_same_end
 
 
-def _unwanted(span: FoldedSpan, alert: ToldAlert, decides: int) -> _SpanFinding:
-    if decides not in span.settled:
+def _compare_unwanted(span: FoldedSpan, alert: ToldAlert, deciding_window: int) -> _SpanFinding:
+    if deciding_window not in span.settled:
         return "left out"
     return ToldDifference(
         kind="not_called_for", edge=alert.edge, window=alert.window, alert_id=alert.alert_id

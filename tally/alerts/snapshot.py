@@ -1,7 +1,7 @@
-"""A snapshot of what is usual: which generation of which day it is made of, for good.
+"""Baseline snapshots: each one pins the generation of every day from which baselines are computed.
 
-It holds no values. Rows of a generation are never changed or deleted, so what is read by them says
-the same whenever it is read, of every metric, also of rules that come later.
+A snapshot holds no values. Rows of a generation are never changed or deleted, so a baseline read
+through a snapshot is the same at any time, for every metric, also for rules that come later.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from tally.generation import Generation
 
 _ONE_DAY = timedelta(days=1)
 _NUMBERED_FROM = date(1970, 1, 1)
-# Clocks are ahead of UTC by 14 hours at most; and two more, of which its writer may take one.
+# Clocks are ahead of UTC by at most 14 hours; of the two hours more, the writer may take one.
 _AHEAD, SLOWEST = timedelta(hours=14 + 2), timedelta(hours=1)
-# Local days of the weeks lie in UTC days of one more.
+# The local days of these weeks lie in UTC days of one day more.
 SPAN = timedelta(weeks=MOST_WEEKS, days=1)
 
 
 class PinnedDay(Struct, frozen=True, array_like=True):
-    """A UTC day that one generation covers whole."""
+    """A UTC day that one generation covers completely."""
 
     day: date
     generation: int
@@ -30,16 +30,16 @@ class PinnedDay(Struct, frozen=True, array_like=True):
 
     @property
     def whole(self) -> Generation:
-        """The generation as readers have it; how far its records reach is not kept."""
+        """The generation as readers use it; the extent of its records is not stored."""
         start = datetime.combine(self.day, time(), UTC)
         covering = self.day, self.generation, self.epoch, start, start + _ONE_DAY
         return Generation(*covering, 0, start, {}, {})
 
 
 class BaselineSnapshot(Struct, frozen=True):
-    """The days by family, ascending.
+    """The pinned days by family, ascending.
 
-    `first_day`: the first local day of stores that it serves, up to that of the next snapshot.
+    `first_day`: the first local day of stores that the snapshot serves, up to that of the next one.
     """
 
     first_day: date
@@ -48,12 +48,12 @@ class BaselineSnapshot(Struct, frozen=True):
 
     @property
     def number(self) -> int:
-        """A later one has a higher one: days of `first_day` since 1970."""
+        """The snapshot's number: days of `first_day` since 1970, so later ones are higher."""
         return (self.first_day - _NUMBERED_FROM).days
 
     @property
     def days_text(self) -> str:
-        """The days as they are stored: one JSON object, of the same days the same bytes."""
+        """The days as stored: one JSON object, with equal bytes for equal days."""
         return msgspec.json.encode(self.days, order="sorted").decode()
 
 
@@ -61,12 +61,12 @@ _DAYS = msgspec.json.Decoder(dict[str, tuple[PinnedDay, ...]])
 
 
 def stored_snapshot(first_day: date, made_at: datetime, days: str) -> BaselineSnapshot:
-    """The snapshot of a stored row. Raises msgspec.DecodeError."""
+    """The snapshot from a stored row. Raises msgspec.DecodeError."""
     return BaselineSnapshot(first_day, made_at, _DAYS.decode(days))
 
 
 def first_served(made_at: datetime) -> date:
-    """The first local day that has begun nowhere when a snapshot of that instant is written.
+    """The first local day that has begun in no zone when a snapshot of that instant is written.
 
     >>> first_served(datetime(2026, 11, 24, 0, 40, tzinfo=UTC))
     datetime.date(2026, 11, 25)
@@ -79,19 +79,20 @@ def made_snapshot(
 ) -> BaselineSnapshot:
     """The snapshot of the generations that serve now, by family and UTC day.
 
-    Days before its first one, as far back as its weeks reach; of these such as are covered whole.
+    It has the days before its first one, as far back as its weeks reach, that a generation covers
+    completely.
     """
     days = {
         family: tuple(
-            PinnedDay(day, one.generation, one.epoch)
-            for day, one in sorted(generations.items())
-            if timedelta() < first_day - day <= SPAN and _is_whole(one)
+            PinnedDay(day, generation.generation, generation.epoch)
+            for day, generation in sorted(generations.items())
+            if timedelta() < first_day - day <= SPAN and _covers_whole_day(generation)
         )
         for family, generations in served.items()
     }
     return BaselineSnapshot(first_day, made_at, days)
 
 
-def _is_whole(one: Generation) -> bool:
-    start = datetime.combine(one.day, time(), UTC)
-    return one.covered_from <= start and start + _ONE_DAY <= one.covered_until
+def _covers_whole_day(generation: Generation) -> bool:
+    start = datetime.combine(generation.day, time(), UTC)
+    return generation.covered_from <= start and start + _ONE_DAY <= generation.covered_until

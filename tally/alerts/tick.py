@@ -1,7 +1,7 @@
-"""A tick: a fact about how far the data of one partition has come, and the sum of such facts.
+"""Ticks: facts about the progress of one partition's data, and the merge of such facts.
 
-Facts stay true. So it makes no difference in which order, how often and from how many tickers they
-come: what holds is the most that any of them says. Instants are milliseconds since 1970 (UTC).
+Facts stay true. So their order, their repetitions and the number of tickers make no difference: the
+largest value of any tick holds. Instants are milliseconds since 1970 (UTC).
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from tally.windows import WINDOW_MILLIS
 
 
 class SpeedEpoch(Struct, frozen=True, order=True):
-    """By which definition the speed layer reads a family, and since when its rows are whole.
+    """The definition by which the speed layer reads a family, and the start of its complete rows.
 
-    Of a window that begins before `floor` some records may be in no row: it was begun by another
-    definition, or lies below the floor of a query without a checkpoint. There only a generation
-    knows.
+    If a window begins before `floor`, some of its records may be in no row: it was begun by another
+    definition, or lies below the floor of a query without a checkpoint. Only a generation has the
+    complete value of such a window.
     """
 
     epoch: int
@@ -26,13 +26,13 @@ class SpeedEpoch(Struct, frozen=True, order=True):
 
 
 class Tick(Struct, frozen=True, kw_only=True):
-    """What holds of one partition; partition p speaks of partition p of each family's topic.
+    """The progress of one partition; partition p is about partition p of each family's topic.
 
-    `n` counts the ticks; `at` has come by the brokers' clock. Everything that brokers had
-    acknowledged before `through` of a family has been read by the speed layer, under the definition
-    `epoch`. Runs of its rebuild up to the token `flips` have published. Every rule that was written
-    before `at` lies below the offset `rules_until` of its topic. A family that is not named is not
-    spoken of.
+    `n` counts the ticks; the brokers' clock has reached `at`. The speed layer has read everything
+    that brokers had acknowledged before `through` of a family, under the definition `epoch`. The
+    runs of its rebuild up to the token `flips` have published. Every rule that was written before
+    `at` lies below the offset `rules_until` of its topic. A tick says nothing about a family that
+    it does not name.
     """
 
     n: int = 0
@@ -44,91 +44,92 @@ class Tick(Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> bytes:
-        """As a record's value (schemas/topics/ticks.schema.json)."""
+        """The tick as a record's value (schemas/topics/ticks.schema.json)."""
         return _ENCODER.encode(self)
 
     @classmethod
     def read(cls, value: bytes) -> "Tick":
-        """The tick of a record's value. Raises msgspec.DecodeError."""
+        """The tick in a record's value. Raises msgspec.DecodeError."""
         return msgspec.json.decode(value, type=cls)
 
 
-# One order of the keys: equal ticks are equal bytes.
+# The order of the keys is fixed, so that equal ticks are equal bytes.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 NO_TICK = Tick()
 _Value = TypeVar("_Value", int, SpeedEpoch)
 
 
-def merged(one: Tick, other: Tick) -> Tick:
-    """Both facts as one: of each field the largest.
+def merged(left: Tick, right: Tick) -> Tick:
+    """Both facts as one tick, with the largest value of each field.
 
-    `through` goes with the epoch: of the higher one alone it counts. The rows of the lower are out
-    of force, and what was read for them says nothing of those that replace them:
+    `through` belongs to an epoch, and only that of the higher epoch counts. The rows of the lower
+    epoch are out of force, so reading progress for them says nothing about the rows that replace
+    them:
 
-        one        | sales: through 12:00, epoch 2, floor 0
-        other      | sales: through 11:00, epoch 3, floor 11:15
+        left       | sales: through 12:00, epoch 2, floor 0
+        right      | sales: through 11:00, epoch 3, floor 11:15
         merged     | sales: through 11:00, epoch 3, floor 11:15
 
-    Within an epoch the larger floor and the later instant hold, whoever said them. Associative,
-    commutative, idempotent; NO_TICK changes nothing.
+    Within an epoch the larger floor and the later instant hold, regardless of their tick. The merge
+    is associative, commutative and idempotent, and NO_TICK is its neutral element.
     """
     return Tick(
-        n=max(one.n, other.n),
-        at=max(one.at, other.at),
-        through=_latest(one, other),
-        epoch=_largest(one.epoch, other.epoch),
-        flips=_largest(one.flips, other.flips),
-        rules_until=max(one.rules_until, other.rules_until),
+        n=max(left.n, right.n),
+        at=max(left.at, right.at),
+        through=_merge_through(left, right),
+        epoch=_merge_largest(left.epoch, right.epoch),
+        flips=_merge_largest(left.flips, right.flips),
+        rules_until=max(left.rules_until, right.rules_until),
     )
 
 
-def _latest(one: Tick, other: Tick) -> dict[str, int]:
-    """Of each family the latest instant among those said under its highest epoch."""
-    families = {*one.through, *other.through}
-    ruling = {name: _epoch_of(name, one, other) for name in families}
+def _merge_through(left: Tick, right: Tick) -> dict[str, int]:
+    """The latest instant of each family among those stated under its highest epoch."""
+    families = {*left.through, *right.through}
+    highest = {name: _highest_epoch(name, left, right) for name in families}
 
     def said(tick: Tick) -> dict[str, int]:
         instants = tick.through.items()
-        return {name: at for name, at in instants if _epoch_of(name, tick) == ruling[name]}
+        return {name: at for name, at in instants if _highest_epoch(name, tick) == highest[name]}
 
-    return _largest(said(one), said(other))
+    return _merge_largest(said(left), said(right))
 
 
-def _epoch_of(family: str, *ticks: Tick) -> int:
-    # Without one it is below every other: it speaks until a tick comes that names one.
+def _highest_epoch(family: str, *ticks: Tick) -> int:
+    # No epoch ranks below every other one, so it counts until a tick names an epoch.
     named = (tick.epoch[family].epoch for tick in ticks if family in tick.epoch)
     return max(named, default=-1)
 
 
-def _largest(
-    one: Mapping[str, _Value],
-    other: Mapping[str, _Value],
+def _merge_largest(
+    left: Mapping[str, _Value],
+    right: Mapping[str, _Value],
 ) -> dict[str, _Value]:
-    # A family that one of them does not name has what the other says.
+    # A family that only one of them names keeps that value.
     return {
-        name: max(values[name] for values in (one, other) if name in values)
-        for name in {**one, **other}
+        name: max(values[name] for values in (left, right) if name in values)
+        for name in {**left, **right}
     }
 
 
 def closed_until(tick: Tick, families: Iterable[str], delay: int) -> int:
-    """End of the last window that has closed, ms since 1970 (UTC); 0: none has.
+    """The end of the last closed window, ms since 1970 (UTC); 0 if none has closed.
 
-    All that had come `delay` milliseconds after its end is in its speed rows then, in each of the
-    families, of which at least one is to be named.
+    Everything that had arrived `delay` milliseconds after its end is then in its speed rows, for
+    each of the families. At least one family is needed.
     """
-    # A family that no tick has spoken of closes nothing.
-    instants = [tick.through.get(one, 0) - delay for one in families]
+    # A family that no tick has named keeps all windows open.
+    instants = [tick.through.get(family, 0) - delay for family in families]
     until = min(instants, default=0)
     return max(0, until - until % WINDOW_MILLIS)
 
 
 def is_known(tick: Tick, family: str, start: int, epoch: int) -> bool:
-    """Whether the speed layer's rows of the window that begins there are whole, and in force.
+    """Whether the speed layer's rows of the window at `start` are complete and in force.
 
-    `epoch`: that of the generation that serves the window's day, 0 without one. What lies above
-    the tick's was raised by an erasure or a deploy that the speed layer has not come to yet: rows
-    that are out of force then look like silence.
+    `epoch`: that of the generation that serves the window's day, 0 without one. An epoch above the
+    tick's was raised by an erasure or a deploy that the speed layer has not reached yet: then rows
+    that are out of force would look like silence.
     """
     named = tick.epoch.get(family)
     return named is not None and start >= named.floor and epoch <= named.epoch

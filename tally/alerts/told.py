@@ -1,4 +1,4 @@
-"""What subscribers have been told: a record an alert, kept in the state topic by its alert_id."""
+"""Published alerts: one record per alert, stored in the state topic under its alert_id."""
 
 from msgspec import Struct
 
@@ -7,14 +7,15 @@ from tally.alerts.message import AlertState, Edge
 
 
 class ToldAlert(Struct, frozen=True, kw_only=True):
-    """An alert as it was told last; all instants are milliseconds since 1970 (UTC).
+    """An alert as last published; all instants are milliseconds since 1970 (UTC).
 
-    `window`: start of the one of which it was first told, which never moves. `of`: alert_id of the
-    raise that a clear ends; `supersedes`: alert_id of the occurrence before. `late` and `raised_at`
-    are those of its first message. `start` and `ended`: of its episode, as its last message has it.
+    `window`: start of the window for which it was first published, which never moves. `of`:
+    alert_id of the raise that a clear ends; `supersedes`: alert_id of the previous occurrence.
+    `late` and `raised_at` are those of its first message. `start` and `ended`: those of its episode
+    in its last message.
     """
 
-    # All that its id is made of is beside it: what was told can be told again by another state.
+    # All parts of the id are stored too, so that a later state can be published under the same id.
     alert_id: str
     chain: Chain
     version: int
@@ -31,10 +32,10 @@ class ToldAlert(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[int, int, Edge]:
-        """Version, start of the window in milliseconds and edge: what its occurrences share."""
+        """Version, window start in milliseconds and edge, which all its occurrences share."""
         return self.version, self.window, self.edge
 
     @property
     def is_standing(self) -> bool:
-        """Whether it has not been taken back."""
+        """Whether it has not been retracted."""
         return self.state != "retracted"

@@ -1,6 +1,6 @@
-"""What one window says to a rule: that it raises, that it clears, or nothing.
+"""The verdict of a rule on one window: it raises, it clears, or it leaves things as they are.
 
-No data is never recovery: what is not known, and what has not come yet, leaves things as they are.
+Missing data is never a recovery: values that are unknown, or have not arrived yet, change nothing.
 """
 
 from typing import Literal, TypeAlias
@@ -12,21 +12,22 @@ from tally.alerts.rule import FurtherCondition, Rule
 
 # +1 raises, -1 clears, 0 leaves things as they are.
 Ruling: TypeAlias = Literal[-1, 0, 1]
-# The same where many are kept: a byte each.
+# The same verdicts where many are stored, one byte each.
 LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
-# Of windows that end an episode whatever their numbers are: nobody judges the store any more; a
-# person has resolved the alert, and it is raised again after a window has cleared.
+# Verdicts that end an episode regardless of the window's value: ENDS, where the store is no longer
+# judged; RESOLVES, where a person resolved the alert, which can be raised again after a window has
+# cleared.
 ENDS, RESOLVES = b"\3", b"\4"
 _RULINGS: tuple[Ruling, ...] = (0, 1, -1, 0, 0)
 _BYTES = (LEAVES, RAISES, CLEARS)
-# Closed by a tick; covered by a generation, which is `complete: true`.
+# `closed` by a tick; `covered` by a generation, which is served with `complete: true`.
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
 
 
 class FurtherFacts(Struct, frozen=True):
-    """Of the metric of one further condition, its value in the window and whether it is known.
+    """The value of a further condition's metric in the window, and whether it is known.
 
-    `value`: in the metric's unit; None where nothing has come. `is_known`: as of WindowFacts.
+    `value`: in the metric's unit; None where nothing has come. `is_known`: as in WindowFacts.
     """
 
     value: ExactValue | None
@@ -34,15 +35,16 @@ class FurtherFacts(Struct, frozen=True):
 
 
 class WindowFacts(Struct, frozen=True, kw_only=True):
-    """What is known of one window at the moment of judging it.
+    """The facts that are known about one window when it is judged.
 
-    `value`: in the unit of the rule's metric, of a silence rule the events, of a stock rule the
-    least; None where nothing has come. `level`: of a stock rule what there is at the end, by which
-    it clears. `is_known`: not where a side is unreachable, a value `missing`, a sensor below its
-    coverage, or the day's serving epoch above the tick's. `meets_minimum`: of the rule's `minimum`.
-    `is_exempt`: the window begins outside of `within`, before a silence rule may judge, or while
-    the alert of a rule in `unless` is open. `usual`: of a baseline rule. `further`: of each
-    condition in `and`, in their order; the phase is that of all metrics together.
+    `value`: in the unit of the rule's metric; the number of events for a silence rule, the minimum
+    for a stock rule; None where nothing has come. `level`: for a stock rule, the stock at the end
+    of the window, by which it clears. `is_known`: false where a layer is unreachable, a value
+    `missing`, a sensor below its coverage, or the day's serving epoch above the tick's.
+    `meets_minimum`: whether the window meets the rule's `minimum`. `is_exempt`: the window begins
+    outside of `within`, before a silence rule may judge, or while the alert of a rule in `unless`
+    is open. `usual`: the baseline of a baseline rule. `further`: the facts of each condition in
+    `and`, in their order; the phase is that of all metrics together.
     """
 
     phase: WindowPhase
@@ -56,7 +58,7 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
 
 
 def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
-    """What the window says to the rule that is in force in it.
+    """The verdict on a window by the rule that is in force in it.
 
     | window  | condition | between | clear | nothing has come                | not known |
     |---------|-----------|---------|-------|---------------------------------|-----------|
@@ -64,21 +66,21 @@ def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
     | closed  | +1        | 0       | -1    | +1 with `on_silence: raise`     | 0         |
     | covered | +1        | 0       | -1    | the same, else it is a true zero | 0         |
 
-    A silence rule raises where nothing has come to a window that is not open, and else clears.
-    A window that is exempt says nothing, and breaks a run of windows as any other 0 does.
+    A silence rule raises on a window without events that is not open, and clears on any other one.
+    An exempt window has the verdict 0, which breaks a run of windows like any other 0.
 
-    With conditions in `and` it raises where all hold, clears where one does not (or by `clear`),
-    and says nothing where one is not known and none is false, or below `minimum`.
+    With conditions in `and` the rule raises where all hold, and clears where one does not (or by
+    `clear`). The verdict is 0 where one is not known and none is false, or below `minimum`.
     """
     own = _own_verdict(rule, facts)
-    # Below the minimum silence alone counts.
+    # Below the minimum only silence counts.
     if not rule.and_ or facts.is_exempt or (own == 0 and not facts.meets_minimum):
         return own
     pairs = zip(rule.and_, facts.further, strict=True)
-    each = [_further_holds(rule, condition, of, facts) for condition, of in pairs]
-    if False in each:
+    results = [_further_holds(rule, condition, further, facts) for condition, further in pairs]
+    if False in results:
         return 0 if facts.phase == "open" else -1
-    return 0 if own == 1 and None in each else own
+    return 0 if own == 1 and None in results else own
 
 
 def _own_verdict(rule: Rule, facts: WindowFacts) -> Ruling:
@@ -86,27 +88,27 @@ def _own_verdict(rule: Rule, facts: WindowFacts) -> Ruling:
     if facts.is_exempt or not facts.is_known:
         return 0
     if facts.phase == "open":
-        # One that has just begun is not low yet, and not silent.
+        # A window that has just begun is neither low nor silent yet.
         is_early = rule.evaluate == "eager" and rule.kind != "silence"
-        return 1 if is_early and _compared(rule, facts.value, facts) == 1 else 0
+        return 1 if is_early and _compare_value(rule, facts.value, facts) == 1 else 0
     if rule.kind == "silence":
         return -1 if facts.value else 1
     if facts.value is not None:
-        return _compared(rule, facts.value, facts)
+        return _compare_value(rule, facts.value, facts)
     if rule.on_silence == "raise":
         return 1
-    # A level that nobody has counted is not known: no generation makes it a zero.
+    # An uncounted level is unknown; even a generation does not make it zero.
     is_zero = facts.phase == "covered" and rule.kind != "stock"
-    return _compared(rule, 0, facts) if is_zero else 0
+    return _compare_value(rule, 0, facts) if is_zero else 0
 
 
 def ruling_byte(ruling: Ruling) -> bytes:
-    """The verdict as that byte."""
+    """The byte in which a verdict is stored."""
     return _BYTES[ruling]
 
 
 def ruling_of(byte: int) -> Ruling:
-    """The verdict that is kept as that byte.
+    """The verdict that is stored in a byte.
 
     >>> [ruling_of(one) for one in LEAVES + RAISES + CLEARS]
     [0, 1, -1]
@@ -115,25 +117,25 @@ def ruling_of(byte: int) -> Ruling:
 
 
 def _further_holds(
-    rule: Rule, condition: FurtherCondition, of: FurtherFacts, facts: WindowFacts
+    rule: Rule, condition: FurtherCondition, further: FurtherFacts, facts: WindowFacts
 ) -> bool | None:
     """Whether a condition in `and` holds; None where that is not known."""
-    if not of.is_known:
+    if not further.is_known:
         return None
-    if of.value is not None:
-        return holds(condition.threshold, of.value)
+    if further.value is not None:
+        return holds(condition.threshold, further.value)
     if facts.phase != "open" and rule.on_silence == "raise":
         return True
     return holds(condition.threshold, 0) if facts.phase == "covered" else None
 
 
-def _compared(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Ruling:
+def _compare_value(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Ruling:
     if value is None or rule.condition is None or not facts.meets_minimum:
         return 0
     raises = holds(rule.condition, value, facts.usual)
     if raises is None or raises:
         return 1 if raises else 0
-    # Without a `clear` of its own it is the condition's negation.
+    # Without `clear`, a rule clears where its condition does not hold.
     at_end = value if facts.level is None else facts.level
     clears = True if rule.clear is None else ends(rule.clear, at_end, facts.usual)
     return -1 if clears else 0

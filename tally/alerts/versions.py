@@ -1,12 +1,12 @@
-"""Versions of rules, made from the records of the topic of rules and from nothing else.
+"""Versions of rules, computed only from the records of the rules topic.
 
-The changes of a rule have one order: each record names the change that it follows, and of several
-that follow the same one the first by offset holds, for good. The others change nothing. What only
-says how an alert is told makes no version, but a revision of the newest one; it holds as soon as it
-is read.
+The changes of a rule have one order. Each record names the change that it follows; if several
+records follow the same change, the one with the lowest offset holds for good, and the others change
+nothing. A change of cosmetic fields alone makes no version, but a revision of the newest one, which
+holds as soon as it is read.
 
-Records of earlier versions of Tally name no change that they follow. Of those the first of a key
-holds, and the order of their offsets does not matter.
+Records of earlier versions of Tally do not name the change that they follow. The first such record
+of a key holds, and the order of their offsets does not matter.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,14 +28,14 @@ _Ordinal = Annotated[int, Meta(ge=1, le=10**9)]
 
 
 class RuleChangeNumber(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which change of a rule: its version, and which revision of that; both 0: before the first."""
+    """The number of a rule's change: version and revision, both 0 before the first change."""
 
     version: Annotated[int, Meta(ge=0, le=10**9)] = 0
     revision: Annotated[int, Meta(ge=0, le=10**9)] = 0
 
 
 class _StoredShape(Struct, frozen=True):
-    """A record's value, the rule in it unread; what else a later version writes is passed over."""
+    """A record's value with the rule unparsed; unknown fields of later versions are ignored."""
 
     rule_id: RuleId
     version: _Ordinal
@@ -46,7 +46,7 @@ class _StoredShape(Struct, frozen=True):
 
 
 class StoredRule(Struct, frozen=True, kw_only=True):
-    """What a record of the topic says: a version of a rule, or a revision of one.
+    """The content of a record of the topic: a version of a rule, or a revision of a version.
 
     `after`: the change that its writer had read as the newest; None in old records.
     """
@@ -59,8 +59,8 @@ class StoredRule(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The record's key; no rule id holds a bar."""
-        # The version itself has no further number: so the keys of old records have it.
+        """The record's key; a rule id never contains a bar."""
+        # The first revision has no number in the key, because the keys of old records have none.
         version = f"{self.rule.rule_id}|{self.version}"
         return version if self.revision == 1 else f"{version}|{self.revision}"
 
@@ -68,14 +68,14 @@ class StoredRule(Struct, frozen=True, kw_only=True):
     def value(self) -> bytes:
         """The record's value in JSON, as schemas/topics/alert-rules.schema.json has it."""
         numbered = {"version": self.version, "revision": self.revision, "retired": self.retired}
-        # All fields, defaults too: a default that changes later changes no rule that was applied.
-        told = {"rule_id": self.rule.rule_id, **numbered, "rule": told_rule(self.rule)}
+        # Defaults are written too, so that a later change of a default changes no applied rule.
+        fields = {"rule_id": self.rule.rule_id, **numbered, "rule": told_rule(self.rule)}
         after = {} if self.after is None else {"after": self.after}
-        return msgspec.json.encode({**told, **after})
+        return msgspec.json.encode({**fields, **after})
 
 
 class RuleRecord(NamedTuple):
-    """A record of the topic; `arrived_ms`: milliseconds since 1970 (UTC) by the brokers."""
+    """A record of the topic; `arrived_ms`: milliseconds since 1970 (UTC) by the brokers' clock."""
 
     offset: int
     key: bytes
@@ -84,7 +84,7 @@ class RuleRecord(NamedTuple):
 
 
 class RuleEntry(NamedTuple):
-    """A record that was read: what it says, or the problem because of which it says nothing."""
+    """A parsed record: its content, or the problem because of which it has none."""
 
     offset: int
     arrived_ms: int
@@ -94,9 +94,9 @@ class RuleEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleChains:
-    """The versions of each rule by its id, ascending; `unread`: records that say nothing, and why.
+    """The versions of each rule by its id, ascending.
 
-    `held`: the changes that hold, by key.
+    `held`: the changes that hold, by key. `unread`: the problems of records without valid content.
     """
 
     chains: Mapping[str, tuple[RuleVersion, ...]]
@@ -104,30 +104,30 @@ class RuleChains:
     unread: tuple[str, ...] = ()
 
     def newest(self, rule_id: str) -> RuleVersion | None:
-        """The last version of a rule, in force or soon; None of a rule that nobody has written."""
+        """The last version of a rule, in force now or soon; None for an unknown rule."""
         chain = self.chains.get(rule_id)
         return chain[-1] if chain else None
 
     def holds(self, stored: StoredRule) -> bool:
-        """Whether the change is one of those that hold, also if others have followed it."""
+        """Whether the change is one of those that hold, even if others have followed it."""
         return self.held.get(stored.key) == stored
 
     def version(self, rule_id: str, number: int) -> RuleVersion | None:
-        """One version of a rule by its number, None if there is none."""
+        """The version of a rule with this number, or None."""
         chain = self.chains.get(rule_id, ())
         return next((version for version in chain if version.version == number), None)
 
     def living(self) -> dict[str, Rule]:
-        """By id the rules whose last version is not retired, as that one has them."""
+        """The rules whose last version is not retired, by id, as that version states them."""
         newest = ((rule_id, chain[-1]) for rule_id, chain in self.chains.items())
-        return {rule_id: one.rule for rule_id, one in newest if not one.retired}
+        return {rule_id: version.rule for rule_id, version in newest if not version.retired}
 
 
 def effective_from(arrived_ms: int) -> int:
     """The first start of a window that is at least one window after the arrival of a version.
 
-    Both in milliseconds since 1970 (UTC). Of the record alone: no window that had begun when it
-    came is ever judged by it, whoever reads it when.
+    Both are in milliseconds since 1970 (UTC). The result depends on the record alone, so no reader
+    ever judges a window by a version that arrived after the window had begun.
 
     >>> effective_from(0), effective_from(1), effective_from(900_000)
     (900000, 1800000, 1800000)
@@ -136,28 +136,28 @@ def effective_from(arrived_ms: int) -> int:
 
 
 def meaning(rule: Rule) -> dict[str, Any]:
-    """The fields that make a version by their names in a file: all but those of COSMETIC.
+    """The fields that make a version, by their names in a file: all but those of COSMETIC.
 
-    What says the same is the same: an order that decides nothing is left out, and a `clear` that is
-    the condition's negation is the default.
+    Rules with the same meaning have equal results: an order that decides nothing is removed, and a
+    `clear` that is the condition's negation counts as the default.
     """
-    told = {name: value for name, value in told_rule(rule).items() if name not in COSMETIC}
+    fields = {name: value for name, value in told_rule(rule).items() if name not in COSMETIC}
     for name in ("stores", "unless", "within"):
-        if isinstance(told[name], list):
-            told[name] = sorted(told[name], key=str)
-    # As numbers: 6 and 6.0 are one.
-    told["condition"], told["clear"] = rule.condition, rule.clear
-    told["and"] = frozenset(rule.and_)
+        if isinstance(fields[name], list):
+            fields[name] = sorted(fields[name], key=str)
+    # Conditions are compared as numbers: 6 and 6.0 are equal.
+    fields["condition"], fields["clear"] = rule.condition, rule.clear
+    fields["and"] = frozenset(rule.and_)
     if rule.condition is not None and rule.clear == negated(rule.condition):
-        told["clear"] = None
-    return told
+        fields["clear"] = None
+    return fields
 
 
 def entry_of(record: RuleRecord) -> RuleEntry:
-    """What a record says. It raises nothing, whatever the bytes: no record may stop a reader."""
+    """The parsed record. Never raises, because no record may stop a reader."""
     try:
-        stored = _stored(msgspec.json.decode(record.value))
-        # Else a record could take the place of a version that it does not name.
+        stored = _parse_stored(msgspec.json.decode(record.value))
+        # Without this check a record could replace a version that it does not name.
         if stored.key.encode() != record.key:
             raise BadRule([f"its key is not {stored.key}"])
     except (BadRule, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -167,16 +167,16 @@ def entry_of(record: RuleRecord) -> RuleEntry:
 
 
 def versions_of(records: Iterable[RuleRecord]) -> RuleChains:
-    """The versions that the records of the topic make, in whatever order they are given."""
+    """The versions that the records of the topic make, in any order of the argument."""
     return chains_of(map(entry_of, records))
 
 
 def chains_of(entries: Iterable[RuleEntry]) -> RuleChains:
-    """As versions_of(), of records that were read before."""
+    """The versions that parsed records make; the same as versions_of() for raw records."""
     unread: list[str] = []
     histories: dict[str, _History] = {}
     for entry in sorted(entries, key=attrgetter("offset")):
-        # It takes no key either: garbage would block a version for ever.
+        # An invalid record also takes no key, or garbage would block a version for ever.
         if entry.stored is None:
             unread.append(entry.problem)
         else:
@@ -191,7 +191,7 @@ def chains_of(entries: Iterable[RuleEntry]) -> RuleChains:
 
 
 def change_number(newest: RuleVersion | None) -> RuleChangeNumber:
-    """The number of a rule's newest change, by which the next one names it."""
+    """The number of a rule's newest change, which the next change names as `after`."""
     if newest is None:
         return RuleChangeNumber()
     return RuleChangeNumber(newest.version, newest.revision)
@@ -201,49 +201,49 @@ def change_number(newest: RuleVersion | None) -> RuleChangeNumber:
 class _History:
     """The changes of one rule, added in the order of their offsets.
 
-    `_kept`: by key what may hold, with its arrival; `_versions`: what it makes, None until it is
-    computed.
+    `_stored`: the changes that may hold, with their arrival, by key; `_versions`: the versions that
+    they make, None until computed.
     """
 
-    _kept: dict[str, tuple[StoredRule, int]] = field(default_factory=dict)
+    _stored: dict[str, tuple[StoredRule, int]] = field(default_factory=dict)
     _versions: dict[int, RuleVersion] | None = None
 
     def add(self, stored: StoredRule, arrived_ms: int) -> None:
-        """Take the change, unless another one came before it."""
+        """Adds the change, unless another one came before it."""
         if stored.after is None:
-            # Old records: whatever their order, the first of a key holds.
-            if stored.key not in self._kept:
-                self._kept[stored.key] = stored, arrived_ms
+            # This is an old record; the first of a key holds in any order.
+            if stored.key not in self._stored:
+                self._stored[stored.key] = stored, arrived_ms
                 self._versions = None
             return
-        versions = self._current()
+        versions = self._compute_versions()
         newest = versions[max(versions)] if versions else None
         if stored.after == change_number(newest) and _is_next(stored, newest):
-            # An old record under this key has revised nothing, or it would be the newest.
-            self._kept[stored.key] = stored, arrived_ms
-            _apply(stored, arrived_ms, versions)
+            # An old record under this key has revised nothing, or it would be the newest change.
+            self._stored[stored.key] = stored, arrived_ms
+            _apply_change(stored, arrived_ms, versions)
 
     def chain(self) -> tuple[RuleVersion, ...]:
-        """The versions, ascending."""
-        versions = self._current()
+        """The versions in ascending order."""
+        versions = self._compute_versions()
         return tuple(versions[number] for number in sorted(versions))
 
     def held(self) -> dict[str, StoredRule]:
-        """By key the changes that hold."""
-        return {key: stored for key, (stored, _) in self._kept.items()}
+        """The changes that hold, by key."""
+        return {key: stored for key, (stored, _) in self._stored.items()}
 
-    def _current(self) -> dict[int, RuleVersion]:
+    def _compute_versions(self) -> dict[int, RuleVersion]:
         if self._versions is None:
             self._versions = {}
-            # Versions first, the highest revision last: its writer knew the others.
-            by_number = sorted(self._kept.values(), key=lambda kept: kept[0].revision)
+            # Versions come first and the highest revision last, because its writer knew the others.
+            by_number = sorted(self._stored.values(), key=lambda entry: entry[0].revision)
             for stored, arrived_ms in by_number:
-                _apply(stored, arrived_ms, self._versions)
+                _apply_change(stored, arrived_ms, self._versions)
         return self._versions
 
 
 def _is_next(stored: StoredRule, newest: RuleVersion | None) -> bool:
-    """Whether the change has the number behind the newest one's, and is one of its kind."""
+    """Whether the change has the number after the newest one's, and may follow it."""
     if stored.revision == 1:
         return stored.version == change_number(newest).version + 1
     return (
@@ -253,19 +253,19 @@ def _is_next(stored: StoredRule, newest: RuleVersion | None) -> bool:
     )
 
 
-def _apply(stored: StoredRule, arrived_ms: int, versions: dict[int, RuleVersion]) -> None:
-    """Put a version, or a revision of one that is there, into a rule's versions by number."""
+def _apply_change(stored: StoredRule, arrived_ms: int, versions: dict[int, RuleVersion]) -> None:
+    """Puts a version, or a revision of a known version, into a rule's versions by number."""
     if stored.revision == 1:
-        versions[stored.version] = _version(stored, arrived_ms)
+        versions[stored.version] = _rule_version(stored, arrived_ms)
         return
     base = versions.get(stored.version)
-    # Of a version that nobody has written, or with another meaning, it revises nothing.
+    # A revision of an unknown version, or with another meaning, changes nothing.
     if base is not None and _revises(stored, base):
         rule = with_cosmetics(base.rule, stored.rule)
         versions[stored.version] = structs.replace(base, rule=rule, revision=stored.revision)
 
 
-def _version(stored: StoredRule, arrived_ms: int) -> RuleVersion:
+def _rule_version(stored: StoredRule, arrived_ms: int) -> RuleVersion:
     return RuleVersion(
         rule=stored.rule,
         version=stored.version,
@@ -278,9 +278,9 @@ def _revises(stored: StoredRule, base: RuleVersion) -> bool:
     return not base.retired and meaning(stored.rule) == meaning(base.rule)
 
 
-def _stored(told: object) -> StoredRule:
-    """Raises BadRule and ValidationError."""
-    shape = msgspec.convert(told, _StoredShape)
+def _parse_stored(value: object) -> StoredRule:
+    """The rule record from decoded JSON. Raises BadRule and ValidationError."""
+    shape = msgspec.convert(value, _StoredShape)
     rule = rule_of(shape.rule)
     if rule.rule_id != shape.rule_id:
         raise BadRule([f"rule_id: {shape.rule_id} is not that of the rule, {rule.rule_id}"])

@@ -1,1 +1,1 @@
-"""What becomes of an alert on its way to a channel: functions of records, without a clock."""
+"""Delivery of alerts to channels, as pure functions of records without a clock."""

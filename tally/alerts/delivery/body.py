@@ -1,7 +1,7 @@
-"""What a message says, and under which key: made once, of what is stored.
+"""Bodies and keys of messages, built once from stored records.
 
-Nothing of the time at which it goes out is in it, so every attempt has the same bytes. The form is
-that of the Standard Webhooks specification: `type`, `timestamp` of what it tells of, `data`.
+A body does not contain the time of sending, so every attempt has the same bytes. Its form is that
+of the Standard Webhooks specification: `type`, `timestamp` of the reported event, `data`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,52 +12,52 @@ import msgspec
 
 from tally.alerts.message import Alert
 
-# As the specification recommends; receivers are built for it.
+# The limit that the specification recommends, for which receivers are built.
 MOST_BYTES = 20_000
-# Of 64 digits: who has a key in a column of a table rarely has room for more.
+# Shortened from 64 digits, because key columns of receivers' tables rarely have room for more.
 _ID_LENGTH = 40
-# One order of the fields: the same record has the same bytes, whoever encodes it.
+# The order of the fields is fixed, so that every process encodes a record to the same bytes.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def alert_message_id(alert: Alert) -> str:
     """The key of one state of an alert, the same for every channel and attempt.
 
-    Without a dot, which is what parts the signed text.
+    It has no dot, because dots separate the parts of the signed text.
     """
     return f"alrt_{alert.alert_id[:_ID_LENGTH]}_{alert.state}"
 
 
 def hashed_id(prefix: str, *names: str) -> str:
-    """The key of a message that tells of several things, by all that makes it another one."""
-    # Names of stores may have dots in them, and whatever parts names.
-    told = _ENCODER.encode(names)
-    return f"{prefix}_{sha256(told).hexdigest()[:_ID_LENGTH]}"
+    """The key of a message about several things, computed from all names that identify it."""
+    # Names are encoded as JSON, because names of stores may contain dots and separators.
+    encoded = _ENCODER.encode(names)
+    return f"{prefix}_{sha256(encoded).hexdigest()[:_ID_LENGTH]}"
 
 
 def alert_body(alert: Alert) -> str:
-    """One state of an alert, in MOST_BYTES at most."""
+    """The body of one state of an alert, of at most MOST_BYTES."""
     return body_text(f"alert.{alert.state}", alert.raised_at, fitting(alert))
 
 
 def fitting(alert: Alert) -> Mapping[str, Any]:
-    """The alert as plain values; too long, then without what can be asked for by its id."""
+    """The alert as plain values; one that is too long keeps only its most important fields."""
     whole: dict[str, Any] = msgspec.to_builtins(alert)
-    # Room for what is around it.
+    # Leaves room for the surrounding fields.
     if len(_ENCODER.encode(whole)) <= MOST_BYTES - 500:
         return whole
-    kept = ("alert_id", "rule_id", "rule_version", "store_id", "window", "state", "severity")
+    identity = ("alert_id", "rule_id", "rule_version", "store_id", "window", "state", "severity")
     more = ("raised_at", "edge", "of", "episode")
-    # Of these only the names of a store and a rule are anybody's choice, and both are bounded.
-    return {name: whole[name] for name in (*kept, *more)} | {"shortened": True}
+    # Only the names of stores and rules are free texts among these fields, and both are bounded.
+    return {name: whole[name] for name in (*identity, *more)} | {"shortened": True}
 
 
 def parted(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
-    """The alerts in their order, in parts of which each goes into one body."""
+    """The alerts in their order, in parts that fit into one body each."""
     part: list[Alert] = []
     size = 0
     for alert in alerts:
-        # With the comma behind it.
+        # The comma after the alert counts too.
         own = len(_ENCODER.encode(fitting(alert))) + 1
         if part and size + own > MOST_BYTES - 500:
             yield part
@@ -68,23 +68,23 @@ def parted(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
 
 
 def repeat_body(alert: Alert, repeated_at: str) -> str:
-    """An open alert once more: as it was told, and when it is sent again (UTC)."""
-    told = {**fitting(alert), "repeated_at": repeated_at}
-    return body_text(f"alert.{alert.state}", alert.raised_at, told)
+    """The body of a repeated open alert, with the instant of the repeat (UTC)."""
+    fields = {**fitting(alert), "repeated_at": repeated_at}
+    return body_text(f"alert.{alert.state}", alert.raised_at, fields)
 
 
 def group_body(alerts: Sequence[Alert]) -> str:
-    """Several alerts in one body, each as it would be told alone."""
-    # Of what it tells, and not of now: an attempt later on has the same body.
+    """The body of several alerts, each in the form of its own message."""
+    # The timestamp comes from the alerts, not from now, so that later attempts have the same body.
     newest = max(alert.raised_at for alert in alerts)
     return body_text("alert.group", newest, {"alerts": [fitting(alert) for alert in alerts]})
 
 
 def encoded_size(value: object) -> int:
-    """Bytes of a plain value in a body."""
+    """The size of a plain value in a body, in bytes."""
     return len(_ENCODER.encode(value))
 
 
-def body_text(kind: str, timestamp: str, told: Mapping[str, Any]) -> str:
-    """The body of a message: JSON, its fields always in one order."""
-    return _ENCODER.encode({"type": kind, "timestamp": timestamp, "data": told}).decode()
+def body_text(kind: str, timestamp: str, data: Mapping[str, Any]) -> str:
+    """The body of a message as JSON, with its fields in a fixed order."""
+    return _ENCODER.encode({"type": kind, "timestamp": timestamp, "data": data}).decode()

@@ -1,8 +1,8 @@
 """Instants of wall time: quiet hours and daily messages, by the clock of a store.
 
-A time that a clock leaves out means the first instant after the gap; of one that it shows twice a
-start means the first, an end the last. "When the clock shows it" would be never on some dates, and
-twice on others. A date that a zone has left out, as Samoa did with one in 2011, has no instant.
+A time that a clock skips means the first instant after the gap. If a clock shows a time twice, a
+start means the first instant, and an end the last. "When the clock shows it" would be never on some
+dates, and twice on others. A date that a zone skips, as Samoa did in 2011, has no instant.
 """
 
 import re
@@ -22,9 +22,9 @@ _SECOND = timedelta(seconds=1)
 
 
 class QuietSpan(NamedTuple):
-    """From when to when on these days, 0 for Monday, by the clock.
+    """A daily span of the clock on these days, 0 for Monday.
 
-    An end that is not after the start is one of the next day.
+    An end that is not after the start belongs to the next day.
     """
 
     days: frozenset[int]
@@ -33,47 +33,47 @@ class QuietSpan(NamedTuple):
 
 
 def start_instant(day: date, clock: time, zone: ZoneInfo) -> datetime | None:
-    """When what starts at this time of this date starts, in UTC; None without such a date.
+    """The instant of a start at this time of this date, in UTC; None without such a date.
 
     >>> start_instant(date(2026, 3, 29), time(2, 30), ZoneInfo("Europe/Rome"))
     datetime.datetime(2026, 3, 29, 1, 0, tzinfo=datetime.timezone.utc)
     """
-    # Asked of the day and not of the time: in a gap no time is shown, and the day may be there.
+    # The date is checked and not the time, because a date exists even if its clock skips the time.
     return _instant(day, clock, zone, 0) if _exists(day, zone) else None
 
 
 def end_instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
-    """When what ends at this time of this date has ended, in UTC."""
+    """The instant of an end at this time of this date, in UTC."""
     return _instant(day, clock, zone, 1)
 
 
 def quiet_spans(hours: Sequence[ClockHours]) -> tuple[QuietSpan, ...]:
     """The spans that a channel names. Raises BadSettings, whose message says what is expected."""
-    return tuple(_span(one) for one in hours)
+    return tuple(_quiet_span(clock_hours) for clock_hours in hours)
 
 
 def quiet_until(instant: datetime, spans: Sequence[QuietSpan], zone: ZoneInfo) -> datetime | None:
-    """When the quiet that an instant lies in ends, in UTC; None where it lies in none.
+    """The end of the quiet time that contains an instant, in UTC; None if there is none.
 
-    Spans that follow each other without a gap are one.
+    Adjacent spans without a gap count as one.
     """
     shown = instant.astimezone(zone).date()
     ends = instant
-    # A span may begin a day before and end a day later, and a clock may be set by a day.
-    for begins, over in sorted(_around(shown, spans, zone)):
+    # A span may begin a day before and end a day later, and a clock may be set by a whole day.
+    for begins, over in sorted(_spans_around(shown, spans, zone)):
         if begins <= ends < over:
             ends = over
     return ends if ends > instant else None
 
 
-def _around(
+def _spans_around(
     shown: date, spans: Sequence[QuietSpan], zone: ZoneInfo
 ) -> Iterator[tuple[datetime, datetime]]:
     for shift in range(-2, 9):
         day = shown + shift * _DAY
         for span in spans:
             begins = start_instant(day, span.starts, zone) if day.weekday() in span.days else None
-            # Of a date that is left out no night begins.
+            # No span begins on a date that the zone skips.
             if begins is not None:
                 last = day if span.ends > span.starts else day + _DAY
                 yield begins, end_instant(last, span.ends, zone)
@@ -82,17 +82,17 @@ def _around(
 def _instant(day: date, clock: time, zone: ZoneInfo, fold: int) -> datetime:
     shown = datetime.combine(day, clock)
     instant = shown.replace(tzinfo=zone, fold=fold).astimezone(UTC)
-    # There and back: what comes out otherwise is a time that the clock does not show.
+    # If a conversion there and back changes the time, the clock does not show it.
     if instant.astimezone(zone).replace(tzinfo=None) == shown:
         return instant
     return _after_gap(shown, zone)
 
 
 def _after_gap(shown: datetime, zone: ZoneInfo) -> datetime:
-    """The first instant whose clock has passed a time that it does not show."""
-    # In a gap the earlier offset gives an instant behind it, the later one an instant before it.
+    """The first instant after a time that the clock skips."""
+    # In a gap, the earlier offset gives an instant after the gap, the later one an instant before.
     readings = (shown.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    before, after = sorted(one.astimezone(UTC) for one in readings)
+    before, after = sorted(reading.astimezone(UTC) for reading in readings)
     while after - before > _SECOND:
         between = before + (after - before) // 2
         if between.astimezone(zone).replace(tzinfo=None) < shown:
@@ -108,20 +108,20 @@ def _exists(day: date, zone: ZoneInfo) -> bool:
     return midnight.astimezone(zone).date() == day
 
 
-def _span(hours: ClockHours) -> QuietSpan:
+def _quiet_span(hours: ClockHours) -> QuietSpan:
     first, dash, last = hours.days.partition("-")
     if first not in WEEKDAYS or (last if dash else first) not in WEEKDAYS:
         raise BadSettings(f"quiet hours: {hours.days!r} are no days; write sat, or mon-fri")
     start = WEEKDAYS.index(first)
     count = (WEEKDAYS.index(last) - start) % len(WEEKDAYS) + 1 if dash else 1
     days = frozenset((start + more) % len(WEEKDAYS) for more in range(count))
-    # The end of a day as people write it; the next day begins with the same instant.
+    # People write the end of a day as 24:00, which is the start of the next day.
     ends = "00:00" if hours.to == _MIDNIGHT else hours.to
-    return QuietSpan(days, _time(hours.from_), _time(ends))
+    return QuietSpan(days, _parse_time(hours.from_), _parse_time(ends))
 
 
-def _time(text: str) -> time:
-    found = _CLOCK.match(text)
-    if found is None:
+def _parse_time(text: str) -> time:
+    matched = _CLOCK.match(text)
+    if matched is None:
         raise BadSettings(f"quiet hours: {text!r} is no time of the clock; write 22:00")
-    return time(int(found[1]), int(found[2]))
+    return time(int(matched[1]), int(matched[2]))

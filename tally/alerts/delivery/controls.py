@@ -1,7 +1,7 @@
-"""What people have settled about deliveries: the records of the topic `alert-controls`.
+"""Controls that people set for deliveries: the records of the topic `alert-controls`.
 
-Each lies there under its key, in every partition whose deliveries it may touch: so whoever has a
-partition has read what holds for it, up to a position of its own.
+Each is stored under its key in every partition whose deliveries it may affect. So the owner of a
+partition has read the controls that apply to it, up to an offset of its own.
 """
 
 from typing import Annotated, Literal, TypeAlias, TypeVar
@@ -16,16 +16,16 @@ from tally.errors import BadSettings
 from tally.partitions import partition_of
 
 SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
-# Characters that no id of these has.
+# A separator that none of these ids contains.
 _BETWEEN = "|"
 Item = TypeVar("Item")
 Chosen: TypeAlias = Literal["all"] | tuple[Item, ...]
-# Ascending.
+# The severities in ascending order.
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 class Escalation(Struct, frozen=True, forbid_unknown_fields=True):
-    """The channel that hears of an alert which nobody has taken on `after` so many seconds."""
+    """The channel that receives an alert without an acknowledgement `after` so many seconds."""
 
     after: Annotated[int, Meta(ge=60)]
     channel: ChannelId
@@ -146,15 +146,15 @@ _DECODER = msgspec.json.Decoder(AlertControl)
 
 
 def parsed_control(value: bytes) -> AlertControl:
-    """The control that a record's value says.
+    """The control in a record's value.
 
-    Raises msgspec.DecodeError, of which ValidationError is one.
+    Raises msgspec.DecodeError, whose subclass ValidationError is included.
     """
     control: AlertControl = _DECODER.decode(value)
     if isinstance(control, AlertChannel):
         try:
             quiet_spans(control.quiet)
-        # Found out at night, it would end the process that reads it.
+        # Checked here, because at quiet hours the error would end the process that reads it.
         except BadSettings as error:
             raise msgspec.ValidationError(str(error)) from error
         if control.escalate and control.escalate.channel == control.channel_id:
@@ -163,18 +163,18 @@ def parsed_control(value: bytes) -> AlertControl:
 
 
 def control_partitions(control: AlertControl, partitions: int) -> list[int]:
-    """In which partitions of the topic a control is written: its store's, or all of them."""
-    # Of an alert only its own partition has to know.
+    """The partitions of the topic to which a control is written: its store's, or all."""
+    # A control of one alert is needed only in that alert's partition.
     if isinstance(control, Snooze | Acknowledgement):
         return [partition_of(control.store_id, partitions)]
     return [*range(partitions)]
 
 
 def severity_rank(severity: str) -> int:
-    """Its place in SEVERITIES; one that is not known counts as more severe than all."""
+    """The place of a severity in SEVERITIES; an unknown one ranks above all."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
-def holds_for(chosen: Chosen[str], one: str) -> bool:
-    """Whether a choice has this one in it."""
-    return chosen == "all" or one in chosen
+def holds_for(chosen: Chosen[str], chosen_id: str) -> bool:
+    """Whether a choice includes this id."""
+    return chosen == "all" or chosen_id in chosen

@@ -1,7 +1,7 @@
-"""What is decided about an alert when its first state is taken, and what its later states follow.
+"""The decision about an alert at its first state, which its later states follow.
 
-Decided once, and stored before anything is called: whoever comes after a crash, or after a silence
-has begun, knows from the record who may have heard of a raise.
+It is made once, and stored before any call. So after a crash, or after a silence has begun, the
+record shows which channels may have received a raise.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,54 +28,54 @@ _MILLIS = 1_000
 
 
 class RuleFacts(NamedTuple):
-    """What deliveries have to know of a rule: its kind, and the channels that it names."""
+    """The facts about a rule that deliveries need: its kind, and the channels that it names."""
 
     kind: str
     channels: tuple[str, ...]
 
 
 class StoreFacts(NamedTuple):
-    """What deliveries have to know of a store; `regions`: the groups that it is of."""
+    """The facts about a store that deliveries need; `regions`: the groups that it belongs to."""
 
     zone: ZoneInfo
     regions: tuple[str, ...]
 
 
 class Surroundings(Protocol):
-    """What rules and stores are like, as far as deliveries go by it."""
+    """The source of the facts about rules and stores that deliveries need."""
 
     def rule(self, rule_id: str, version: int) -> RuleFacts:
-        """Of a rule; of one that is not known any more its kind is "" and it names nobody."""
+        """The facts about a rule; an unknown one has the kind "" and names no channels."""
 
     def store(self, store_id: str) -> StoreFacts:
-        """Of a store."""
+        """The facts about a store."""
 
     def peers(self, family: str, region: str, partitions: Collection[int]) -> int:
-        """How many stores of these partitions and of the region send anything of the family.
+        """The number of stores of these partitions and the region that send any of the family.
 
-        EVERYWHERE (groups.py) is a region too; 0 while nobody can say.
+        EVERYWHERE (groups.py) is a region too; 0 while the number is unknown.
         """
 
     def judged(self, partitions: Collection[int]) -> int:
-        """Up to which instant the evaluators have judged all ticks of these partitions.
+        """The instant up to which the evaluators have judged all ticks of these partitions.
 
-        Milliseconds since 1970 (UTC); 0 while nobody can say.
+        It is in milliseconds since 1970 (UTC); 0 while it is unknown.
         """
 
 
 class Holds(NamedTuple):
-    """What keeps alerts back now; snoozes by alert."""
+    """The silences, and the snoozes by alert, that may hold alerts back."""
 
     silences: Collection[Silence]
     snoozes: Mapping[str, Snooze]
 
 
 class FirstState(Struct, frozen=True, kw_only=True):
-    """The first state of an alert on a channel, and all by which is decided.
+    """The first state of an alert on a channel, and all facts for the decision.
 
-    `raised`: for an end what became of its raise here, None where nothing was decided; `held`: what
-    holds it back now; `sent`: raises, at least as severe, that have gone out one by one in this
-    minute.
+    `raised`: for an end, the verdict on its raise on this channel, None without one; `held`: the
+    reason that holds the alert back now; `sent`: the number of raises, at least as severe, that
+    were sent one by one in this minute.
     """
 
     alert: Alert
@@ -88,13 +88,13 @@ class FirstState(Struct, frozen=True, kw_only=True):
 
 
 def routed(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
-    """Whether alerts like this one go to the channel."""
+    """Whether the channel takes alerts like this one."""
     is_named = channel.channel_id in facts.channels or holds_for(channel.rules, alert.rule_id)
     return (
         channel.enabled
         and is_named
         and holds_for(channel.stores, alert.store_id)
-        # A severity that is not known yet is no reason to be silent.
+        # An unknown severity ranks highest, so that it is never filtered out.
         and severity_rank(alert.severity) >= severity_rank(channel.least_severity)
     )
 
@@ -102,67 +102,69 @@ def routed(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
 def holding(
     alert: Alert, channel: AlertChannel, holds: Holds, at: tuple[int, ZoneInfo]
 ) -> DeliveryReason:
-    """What keeps the alert back at an instant, by the clock of its store's zone; "" for nothing."""
+    """The reason that holds the alert back at an instant in its store's zone; "" for none."""
     now, _zone = at
-    for one in holds.silences:
-        is_meant = holds_for(one.rules, alert.rule_id) and holds_for(one.stores, alert.store_id)
-        if is_meant and one.starts <= now < one.ends:
-            return one.kind
-    # Who has snoozed a raise does not want its end either.
+    for silence in holds.silences:
+        is_meant = holds_for(silence.rules, alert.rule_id) and holds_for(
+            silence.stores, alert.store_id
+        )
+        if is_meant and silence.starts <= now < silence.ends:
+            return silence.kind
+    # The snooze of a raise also holds back its end.
     episode = (alert.alert_id, alert.of or alert.alert_id)
-    snoozed = (holds.snoozes.get(one) for one in episode)
-    if any(one is not None and now < one.until for one in snoozed):
+    snoozed = (holds.snoozes.get(alert_id) for alert_id in episode)
+    if any(snooze is not None and now < snooze.until for snooze in snoozed):
         return "snooze"
     return "quiet" if quiet_end(channel, at) is not None else ""
 
 
 def quiet_end(channel: AlertChannel, at: tuple[int, ZoneInfo]) -> int | None:
-    """When the channel's quiet hours end for a store of the zone; None outside of them."""
-    return _quiet_end(channel.quiet, *at) if channel.quiet else None
+    """The end of the channel's quiet hours for a store of the zone; None outside of them."""
+    return _cached_quiet_end(channel.quiet, *at) if channel.quiet else None
 
 
-# Of all that is held at a tick the answers are few: by channel and zone.
+# All held alerts of a tick share few distinct results, one for each channel and zone.
 @lru_cache(1_000)
-def _quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
+def _cached_quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
     ends = quiet_until(from_millis(now), quiet_spans(hours), zone)
     return int(ends.timestamp() * _MILLIS) if ends is not None else None
 
 
-def plan(told: Sequence[DeliveryDecision]) -> DeliveryVerdict | None:
-    """What was decided about an alert on a channel, by the decisions about its states.
+def plan(decisions: Sequence[DeliveryDecision]) -> DeliveryVerdict | None:
+    """The verdict on an alert on a channel, from the decisions about its states.
 
-    Once one of them is to be sent, somebody may have it.
+    "send" is strongest, because the channel may have the alert once any of its states was sent.
     """
-    verdicts = {one.verdict for one in told}
-    of_strength: tuple[DeliveryVerdict, ...] = ("send", "held", "suppressed")
-    return next((one for one in of_strength if one in verdicts), None)
+    verdicts = {decision.verdict for decision in decisions}
+    by_strength: tuple[DeliveryVerdict, ...] = ("send", "held", "suppressed")
+    return next((verdict for verdict in by_strength if verdict in verdicts), None)
 
 
 class DeliveryRules:
-    """The rules by which is decided; another one in its place is wrong on purpose."""
+    """The rules of delivery; tests replace them with rules that are wrong on purpose."""
 
     def lane(self, alert: Alert) -> str:
-        """Messages of one lane wait for each other: all that is told of one episode."""
+        """The lane of an alert, one for each episode; messages of a lane wait for each other."""
         return alert.of or alert.alert_id
 
     def needs(self, alert: Alert) -> tuple[str, ...]:
-        """Alerts of which something must have arrived, or there is nothing to end or take back."""
+        """The alerts that must have arrived before, as something to end or to retract."""
         if alert.state == "retracted":
             return (alert.alert_id,)
         return (alert.of,) if alert.of else ()
 
     def first(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
-        """Whether an alert goes out, and why not."""
-        # What became of its raise counts for more than its age, or how many there are.
+        """Whether an alert is sent, and the reason if it is not."""
+        # The verdict on an end's raise is more important than its age or the rate of alerts.
         if asked.alert.edge == "clear":
             return self.first_of_end(asked)
         if asked.alert.backfilled:
             return "suppressed", "backfilled"
-        # Before the holds: what is old now is older when they are over.
+        # Age is checked before the holds, because an old alert is even older after them.
         if is_old(asked.alert, asked.channel, asked.now):
             return "suppressed", "late"
-        # Before any other hold: while one holds, nobody would count how many stores are silent. A
-        # generation has said the others, whoever else is silent.
+        # Silences are held before any other hold, so that their stores are counted for a crowd. A
+        # confirmed silence is sent, for any number of silent stores.
         if asked.is_silence and asked.alert.state == "provisional":
             return "held", "many silent"
         if asked.held:
@@ -172,32 +174,32 @@ class DeliveryRules:
         return "send", ""
 
     def first_of_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
-        """Whether an end goes out: none without its raise.
+        """Whether an end is sent, which depends on its raise.
 
-        Who has the raise gets the end, however old and however many: else an incident would stay
-        open for ever.
+        A channel with the raise gets the end at any age and rate, or an incident would stay open
+        for ever.
         """
         if asked.raised == "send":
             return ("held", asked.held) if asked.held else ("send", "")
         return ("held" if asked.raised == "held" else "suppressed"), "raise not sent"
 
     def later(self, told: Sequence[DeliveryDecision], held: DeliveryReason) -> DeliveryVerdict:
-        """What becomes of a further state: as was decided about the alert, whatever holds now."""
-        # `held` is not looked at: a retraction that a silence swallows leaves a false alert behind.
+        """The verdict on a further state: the alert's earlier verdict, despite current holds."""
+        # `held` is ignored, because a silenced retraction would leave a false alert behind.
         return plan(told) or "suppressed"
 
 
 def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:
     """Whether an alert has passed the channel's `max_age` at an instant (ms since 1970, UTC)."""
     oldest = now - channel.max_age * _MILLIS
-    # After days without a dispatcher what was told in time is old as well.
+    # After days without a dispatcher, an alert that was published in time is old as well.
     if millis_of(alert.raised_at) < oldest:
         return True
     return alert.late and millis_of(alert.window.end) < oldest
 
 
-# Each tick asks for the same instants of all that is held.
+# Each tick reads the same instants of all held alerts.
 @lru_cache(100_000)
 def millis_of(text: str) -> int:
-    """An instant of an alert in milliseconds since 1970. Raises BadInstant."""
+    """The instant in an alert's text, in milliseconds since 1970. Raises BadInstant."""
     return round(parse_instant(text, "alert").timestamp() * _MILLIS)

@@ -1,13 +1,13 @@
-"""A partition's deliveries: what is decided, what is called for, and what came of it.
+"""The delivery desk of a partition: decisions, attempts and their results.
 
-Each method gives the records that have changed. They are stored in one transaction with the
-position of what was taken, and only then is anything called: `begin()` says what.
+Each method returns the changed records. They are stored in one transaction with the offset of the
+input, and calls are made only after that; `begin()` returns these calls.
 
-    take(alert)       a decision for each channel, and the messages that follow from it
-    settle(control)   what somebody has settled
-    pass_time(tick)   ends of holds, digests, numbers of what was suppressed, heartbeats
+    take(alert)       a decision for each channel, and the resulting messages
+    settle(control)   the change by a control
+    pass_time(tick)   ends of holds, digests, summaries of suppressed alerts, heartbeats
     begin()           one more attempt of each message whose turn it is
-    answered()        what came of an attempt
+    answered()        the result of an attempt
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -57,9 +57,9 @@ _LEFT_OUT: DeliveryReason = "left out"
 
 
 class Desk:
-    """One partition's deliveries, by the rules, with what rules and stores are like.
+    """The deliveries of one partition, with their rules and the facts about rules and stores.
 
-    `desks`: what is remembered of all partitions of this process; by default of this one alone.
+    `desks`: returns the memories of all partitions of this process; by default of this one alone.
     """
 
     def __init__(
@@ -81,76 +81,78 @@ class Desk:
         A state that was taken before changes nothing. Raises BadInstant for an alert with one.
         """
         facts = self._around.rule(alert.rule_id, alert.rule_version)
-        kept = self._first_time(alert)
-        # Who has a raise gets its end, whatever the channel takes by now.
+        changed = self._initial_time(alert)
+        # A channel with the raise also gets its end, even if its routing has changed since.
         episode = (alert.alert_id, alert.of) if alert.of else (alert.alert_id,)
-        decided = [channel for one in episode for channel in self.memory.channels_of(one)]
+        decided = [channel for alert_id in episode for channel in self.memory.channels_of(alert_id)]
         wanting = [
-            one.channel_id for one in self.memory.channels.values() if routed(alert, one, facts)
+            target.channel_id
+            for target in self.memory.channels.values()
+            if routed(alert, target, facts)
         ]
-        # In one order, whatever was restored before: the records of two runs are then the same.
+        # The order is fixed, so that two runs write the same records after any restore.
         for channel in sorted({*decided, *wanting}):
-            kept += self._told_on(channel, alert, facts.kind)
-        return kept
+            changed += self._decide_on_channel(channel, alert, facts.kind)
+        return changed
 
-    # What is held is not looked through here: with the next tick it goes, or stays.
+    # Held alerts are not checked here; the next tick releases them or keeps them.
     def settle(self, control: AlertControl) -> list[KeptDelivery]:
-        """What a control changes."""
+        """The records that a control changes."""
         if isinstance(control, Redelivery):
             return self._keep(turns.called_anew(self.memory, control))
         return self._keep([control])
 
     def foresee(self, control: AlertControl) -> None:
-        """Let a control hold that will be taken later; none that is known already, nor an order."""
+        """Applies a control ahead of its turn, unless it is known already or a redelivery."""
         known = isinstance(control, AlertChannel) and (
             self.memory.channels.get(control.channel_id) == control
         )
-        # A channel that is set anew has another address: the one that was gone stays so else.
+        # A re-created channel may have a new URL; without this the old 410 would still apply.
         if not known and not isinstance(control, Redelivery):
             self.memory.remember(control)
 
     def pass_time(self, tick: TickTime) -> list[DeliveryChange]:
-        """What a tick brings about; one that says nothing new changes nothing.
+        """The records that a tick changes; a tick without news changes nothing.
 
-        Ticks are facts, and of several tickers: of number and instant the larger counts.
+        Ticks are facts from several tickers, so the larger number and the later instant count.
         """
         time = self.memory.time
         n, at = max(tick.n, time.n), max(tick.at, time.at)
         if (n, at) == (time.n, time.at):
             return []
         newest = TickTime(n=n, at=at, undelivered=self.memory.undelivered(at))
-        kept: list[DeliveryChange] = [*self._keep([newest])]
+        changed: list[DeliveryChange] = [*self._keep([newest])]
         desks = self._desks()
-        # Before any other hold: how many stores are silent does not hang on who is asleep.
+        # Crowds come first, because quiet hours must not affect the number of silent stores.
         crowds = groups.silent_crowds(self._around, desks)
-        kept += self._keep(releases.released(self.memory, self._rules, self._around, crowds))
-        kept += self._keep(groups.summaries(self._partition, self._around, desks, crowds))
-        kept += self._keep(digest.digests(self.memory, self._around, before=time.at))
-        kept += self._keep(heartbeats.heartbeats(self.memory, self._partition))
+        changed += self._keep(releases.released(self.memory, self._rules, self._around, crowds))
+        changed += self._keep(groups.summaries(self._partition, self._around, desks, crowds))
+        changed += self._keep(digest.digests(self.memory, self._around, before=time.at))
+        changed += self._keep(heartbeats.heartbeats(self.memory, self._partition))
         if newest.at // MINUTE != time.at // MINUTE:
-            kept += self._keep(reminders.reminders(self.memory, self._rules, self._around))
-        # Once a day is enough: to look through everything takes its time.
+            changed += self._keep(reminders.reminders(self.memory, self._rules, self._around))
+        # Once a day is enough, because this goes through all records.
         is_new_day = newest.at // retention.DAY != time.at // retention.DAY
-        return [*kept, *(self._dropped() if is_new_day else ())]
+        return [*changed, *(self._drop_outdated() if is_new_day else ())]
 
     def begin(
         self, under_way: Collection[WebhookMessage], room: CallRoom | None = None
     ) -> BegunAttempts:
-        """The messages whose turn it is, with one more attempt, but for those that are under way.
+        """The messages whose turn it is, with one more attempt, except those under way.
 
-        One that has had its time, or tells the end of what nobody has, comes to its end instead;
-        `room`: what the bounds leave, by default as if no other partition called.
+        An expired message, or one that depends on an alert that never arrived, ends instead.
+        `room`: the remaining capacity for calls, by default as if no other partition called.
         """
-        left = room or CallRoom((message.url for message in under_way), Breakers())
-        return turns.begun_attempts(self.memory, self._around, under_way, left)
+        remaining = room or CallRoom((message.url for message in under_way), Breakers())
+        return turns.begun_attempts(self.memory, self._around, under_way, remaining)
 
     def answered(self, called: WebhookMessage, answer: WebhookAnswer) -> list[KeptDelivery]:
-        """What the answer to a call changes; an answer to an earlier attempt changes nothing."""
+        """The records that an answer changes; an answer to an earlier attempt changes nothing."""
         known = self.memory.messages.get(called.key)
         is_current = known is not None and known.message_id == called.message_id
         if known is None or not is_current or known.attempts != called.attempts:
             return []
-        # What was given up meanwhile, with its address, is not taken up by a late answer.
+        # A late answer does not revive a message that was given up with its address meanwhile.
         if known.outcome not in ("waiting", "unknown"):
             return []
         now = self.memory.time.at
@@ -158,45 +160,45 @@ class Desk:
         if attempts.meaning(answer) != "gone":
             return self._keep([after])
         gone = GoneAddress(channel=after.channel, url=after.url, at=now)
-        # The message itself is one of them, and is kept last.
+        # The message itself is one of the waiting ones, and its own record is written last.
         others = [
-            structs.replace(one, outcome="dead", cause=after.cause)
-            for one in self.memory.waiting.values()
-            if (one.channel, one.url) == (after.channel, after.url)
+            structs.replace(message, outcome="dead", cause=after.cause)
+            for message in self.memory.waiting.values()
+            if (message.channel, message.url) == (after.channel, after.url)
         ]
         return self._keep([gone, *others, after])
 
-    def restore(self, kept: Iterable[KeptDelivery]) -> None:
-        """Begin anew with these records."""
+    def restore(self, records: Iterable[KeptDelivery]) -> None:
+        """Replaces the memory with these records."""
         self.memory = DeliveryMemory()
-        for one in kept:
-            self.memory.remember(one)
+        for record in records:
+            self.memory.remember(record)
 
-    def _keep(self, kept: Sequence[KeptDelivery]) -> list[KeptDelivery]:
-        for one in kept:
-            self.memory.remember(one)
-        return [*kept]
+    def _keep(self, records: Sequence[KeptDelivery]) -> list[KeptDelivery]:
+        for record in records:
+            self.memory.remember(record)
+        return [*records]
 
-    def _dropped(self) -> list[DroppedRecord]:
+    def _drop_outdated(self) -> list[DroppedRecord]:
         outdated = retention.outdated(self.memory)
-        for one in outdated:
-            self.memory.forget(one)
-        return [DroppedRecord(kept_key(one)) for one in outdated]
+        for record in outdated:
+            self.memory.forget(record)
+        return [DroppedRecord(kept_key(record)) for record in outdated]
 
-    def _first_time(self, alert: Alert) -> list[KeptDelivery]:
-        # Until the first tick of all what is known of the time is what the alert says.
+    def _initial_time(self, alert: Alert) -> list[KeptDelivery]:
+        # Before the very first tick, the alert has the only known instant.
         if self.memory.time.at:
             return []
         return self._keep([TickTime(n=0, at=millis_of(alert.raised_at))])
 
-    def _told_on(self, channel_id: str, alert: Alert, kind: str) -> list[KeptDelivery]:
-        told = self.memory.told(channel_id, alert.alert_id)
-        is_known = any(one.alert.state == alert.state for one in told)
-        # What nobody was told of is not taken back.
-        if is_known or (not told and alert.state == "retracted"):
+    def _decide_on_channel(self, channel_id: str, alert: Alert, kind: str) -> list[KeptDelivery]:
+        decisions = self.memory.told(channel_id, alert.alert_id)
+        is_known = any(earlier.alert.state == alert.state for earlier in decisions)
+        # Without an earlier decision on this channel there is nothing to retract.
+        if is_known or (not decisions and alert.state == "retracted"):
             return []
         channel, time = self.memory.channels[channel_id], self.memory.time
-        verdict, why = self._decided(alert, channel, told, kind)
+        verdict, why = self._decide(alert, channel, decisions, kind)
         message = self._message(alert, channel) if verdict == "send" and why != _LEFT_OUT else None
         decision = DeliveryDecision(
             channel=channel_id,
@@ -207,26 +209,26 @@ class Desk:
             at=time.at,
             tick=time.n,
         )
-        # The message first: who looks for what a decision names finds it.
+        # The message comes first, so that a decision never names a missing message.
         return self._keep([message, decision] if message else [decision])
 
-    def _decided(
-        self, alert: Alert, channel: AlertChannel, told: Sequence[DeliveryDecision], kind: str
+    def _decide(
+        self, alert: Alert, channel: AlertChannel, earlier: Sequence[DeliveryDecision], kind: str
     ) -> tuple[DeliveryVerdict, DeliveryReason]:
-        held = self._held(alert, channel)
-        if not told:
-            return self._rules.first(self._asked(alert, channel, held, kind))
-        verdict = self._rules.later(told, held)
+        held = self._hold_reason(alert, channel)
+        if not earlier:
+            return self._rules.first(self._first_state(alert, channel, held, kind))
+        verdict = self._rules.later(earlier, held)
         has_gone_out = any(self.memory.carrying(channel.channel_id, alert.alert_id))
         is_left_out = verdict == "send" and alert.state in channel.leaves_out and has_gone_out
         return verdict, _LEFT_OUT if is_left_out else "followed"
 
-    def _asked(
+    def _first_state(
         self, alert: Alert, channel: AlertChannel, held: DeliveryReason, kind: str
     ) -> FirstState:
         now = self.memory.time.at
-        # Whoever is called does not know of partitions.
-        each = self._desks().values()
+        # The rate limit holds for a channel over all partitions of this process.
+        memories = self._desks().values()
         return FirstState(
             alert=alert,
             channel=channel,
@@ -234,19 +236,19 @@ class Desk:
             held=held,
             raised=self.memory.plan(channel.channel_id, alert.of),
             sent=sum(
-                one.sent_in(channel.channel_id, now // MINUTE, alert.severity) for one in each
+                memory.sent_in(channel.channel_id, now // MINUTE, alert.severity)
+                for memory in memories
             ),
             is_silence=kind == "silence",
         )
 
-    def _held(self, alert: Alert, channel: AlertChannel) -> DeliveryReason:
+    def _hold_reason(self, alert: Alert, channel: AlertChannel) -> DeliveryReason:
         zone = self._around.store(alert.store_id).zone
         return holding(alert, channel, self.memory.holds, (self.memory.time.at, zone))
 
     def _message(self, alert: Alert, channel: AlertChannel) -> WebhookMessage:
         now, zone = self.memory.time.at, self._around.store(alert.store_id).zone
-        # What follows a raise is not lost in quiet hours, and wakes nobody. The raise itself would
-        # be held.
+        # Quiet hours delay a message that follows a raise; the raise itself would be held.
         due = quiet_end(channel, (now, zone)) or now
         message = releases.alert_message(alert, channel, self.memory, self._rules)
         return structs.replace(message, due_at=due)

@@ -1,8 +1,8 @@
-"""Once a day, by the clock of a store: what was decided about its alerts since the last time.
+"""Daily digests by a store's clock: the decisions about its alerts since the previous digest.
 
-What began and ended while nobody was to be told is told here, and so is what was too much. It is a
-function of what was decided up to a tick, and is stored with that before anybody has it: as a call,
-or as a file, it is the same whoever makes it after a crash.
+A digest includes alerts that began and ended during a hold, and alerts beyond the rate limit. It is
+a function of the decisions up to a tick, and is stored with them before it is sent. So a webhook
+call or a file is the same after a crash.
 """
 
 from collections import defaultdict
@@ -26,15 +26,15 @@ from tally.alerts.delivery.records import (
 from tally.instants import from_millis, instant_text
 
 _MILLIS = 1_000
-# Of a line of a digest no more than this many bytes: ids are bounded, the subject is left out.
+# The most bytes of a digest's line: ids are bounded, and the subject is left out.
 _LINE_BYTES = 600
-# Of the 255 bytes of a file's name.
+# Leaves room within the 255 bytes of a file name.
 _MOST_NAME = 200
 _MOST_LINES = MOST_BYTES // _LINE_BYTES - 1
 
 
 class DigestSpan(NamedTuple):
-    """What the digest of a local date is about: from exclusive, to inclusive, in milliseconds."""
+    """The span of a local date's digest: `after` exclusive, `until` inclusive, in milliseconds."""
 
     day: date
     after: int
@@ -42,53 +42,54 @@ class DigestSpan(NamedTuple):
 
 
 def digests(memory: DeliveryMemory, around: Surroundings, before: int) -> list[KeptDelivery]:
-    """The digests that have become due between two ticks; `before`: the instant of the earlier one.
+    """The digests that have become due between two ticks.
 
-    One a channel, store and date, none without an alert; after days without ticks one for all.
+    `before`: the instant of the earlier tick. There is one digest for each channel, store and date
+    with an alert; after days without ticks a single one covers all of them.
     """
     found: list[KeptDelivery] = []
     for channel in memory.channels.values():
-        # Before the first tick of all there was no day.
+        # Before the very first tick there are no earlier decisions.
         if channel.digest and channel.enabled and before:
-            found += _of_channel(channel, memory, around, before)
+            found += _build_digests(channel, memory, around, before)
     return found
 
 
 def digest_span(clock: time, zone: ZoneInfo, before: int, now: int) -> DigestSpan | None:
-    """Which digest has become due after `before` and up to `now`; None for none.
+    """The span of the digest that has become due after `before` and up to `now`; None for none.
 
-    Of several the last, which is about the days of the others too. A date that the zone has left
-    out has none.
+    If several are due, the last one covers the days of the others too. A date that the zone skips
+    has no digest.
     """
     today = from_millis(now).astimezone(zone).date()
-    # A clock can be a day off, where a zone has left one out.
+    # A clock can be a day off in a zone that skips a date.
     for shift in range(1, -3, -1):
         instant = _millis(start_instant(today + timedelta(days=shift), clock, zone))
         if instant is not None and before < instant <= now:
             day = today + timedelta(days=shift)
-            return DigestSpan(day, _last_before(day, clock, zone, before), instant)
+            return DigestSpan(day, _previous_due(day, clock, zone, before), instant)
     return None
 
 
-def _last_before(day: date, clock: time, zone: ZoneInfo, before: int) -> int:
-    """The instant of the last digest that was due by `before`, seen from a later date."""
+def _previous_due(day: date, clock: time, zone: ZoneInfo, before: int) -> int:
+    """The instant of the last digest that was due by `before`, counted back from a later date."""
     back = day - from_millis(before).astimezone(zone).date()
-    for more in range(back.days - 2, back.days + 4):
-        instant = _millis(start_instant(day - timedelta(days=more), clock, zone))
-        if more > 0 and instant is not None and instant <= before:
+    for days_back in range(back.days - 2, back.days + 4):
+        instant = _millis(start_instant(day - timedelta(days=days_back), clock, zone))
+        if days_back > 0 and instant is not None and instant <= before:
             return instant
     return before
 
 
-def _of_channel(
+def _build_digests(
     channel: AlertChannel, memory: DeliveryMemory, around: Surroundings, before: int
 ) -> Iterable[WebhookMessage]:
     clock, now = time.fromisoformat(channel.digest), memory.time.at
-    # By zone and not by store: a thousand stores have a few zones.
+    # Spans are computed by zone, because a thousand stores have few zones.
     zones = {around.store(store_id).zone for store_id in memory.stores}
     spans_due = {zone: digest_span(clock, zone, before, now) for zone in zones}
     due = {zone: span for zone, span in spans_due.items() if span}
-    # At nearly every tick: what was decided in months is not gone through each time.
+    # Nearly every tick ends here, without a pass through the decisions of months.
     if not due:
         return
     by_store: dict[str, list[DeliveryDecision]] = defaultdict(list)
@@ -112,7 +113,7 @@ def _digest(
 ) -> WebhookMessage:
     store_id, day = decisions[0].alert.store_id, span.day.isoformat()
     lines = _lines(decisions)
-    told = {
+    fields = {
         "store_id": store_id,
         "date": day,
         "alerts": lines[:_MOST_LINES],
@@ -125,23 +126,23 @@ def _digest(
         message_id=hashed_id("digest", channel.channel_id, store_id, day, "1"),
         kind="digest",
         url=FILE + file_name(channel.channel_id, store_id, day) if is_file else channel.url,
-        body=body_text("alerts.digest", due, told),
-        # No alert waits for a digest, and yesterday's comes before today's.
+        body=body_text("alerts.digest", due, fields),
+        # Digests have their own lane: no alert waits for one, and yesterday's comes before today's.
         lanes=(f"digest {store_id}",),
         order=memory.order + number,
         due_at=memory.time.at,
-        # A file that is written again is the same file: there is no reason to give one up.
+        # Writing a file twice gives the same file, so it is never given up.
         promise="at_least_once" if is_file else channel.promise,
     )
 
 
 def file_name(channel_id: str, store_id: str, day: str) -> str:
-    """The name of a digest's file below the folder of digests: by channel, date and store.
+    """The path of a digest's file below the folder of digests, by channel, date and store.
 
     >>> file_name("office", "367", "2026-11-27")
     'office/2026-11-27_367.json'
     """
-    # Whatever a store is called, it names no other folder, and no file that is too long.
+    # The store's name must not lead to another folder, nor to a file name that is too long.
     store = quote(store_id, safe="")
     if len(store) > _MOST_NAME:
         store = hashed_id("store", store_id)
@@ -149,7 +150,7 @@ def file_name(channel_id: str, store_id: str, day: str) -> str:
 
 
 def _lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
-    """One line for each alert, its end in the same one: the most severe first, then by time."""
+    """The lines of a digest, one for each alert with its end: most severe first, then by time."""
     episodes: dict[str, list[DeliveryDecision]] = defaultdict(list)
     for decision in decisions:
         episodes[decision.alert.of or decision.alert.alert_id].append(decision)
@@ -159,7 +160,7 @@ def _lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
 
 
 def _line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
-    # By what was decided first is said whether it was told, and by the newest how it stands.
+    # The first decision says whether the alert was sent, and the newest its current state.
     first = min(episode, key=lambda decision: decision.alert.of is not None)
     ends = [decision for decision in episode if decision.alert.of is not None]
     last = (ends or episode)[-1]

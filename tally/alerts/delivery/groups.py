@@ -1,14 +1,13 @@
-"""Alerts of which one message tells instead of one each: too many at once, too old, or a region
-whose stores have all fallen silent.
+"""Summaries: one message for alerts that are too many at once, too old, or of a silent region.
 
-One rule for all of them: alerts of one channel, region and rule are a group. It waits until no more
-of them come, is told once, names the stores, and shows the most severe alerts. Its id is made of
-the ids of its members, so no other group ever has it.
+Alerts of one channel, region and rule are a group. A group waits until no more alerts join it, is
+sent once, names the stores, and shows the most severe alerts. Its id is computed from the ids of
+its members, so no other group ever has it.
 
-Silent stores are a crowd when they are more than half of those of a region that send anything of
-the family. Until the evaluators have judged all partitions nobody knows how many there are, so
-the first states of silences wait for that. The stores of a region lie in all partitions: all of
-them count whose deliveries are this process's. A crowd's alerts wait for a generation to speak.
+Silent stores are a crowd when they are more than half of the stores of a region that send anything
+of the family. Their number is unknown until the evaluators have judged all partitions, so the first
+states of silences wait for that. The stores of a region are in all partitions, and those count
+whose deliveries belong to this process. A crowd's alerts wait until a generation confirms them.
 """
 
 from collections import Counter, defaultdict
@@ -25,31 +24,31 @@ from tally.alerts.delivery.memory import MINUTE, DeliveryMemory
 from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
 from tally.windows import WINDOW_MILLIS
 
-# A group is told when for so long nothing has joined it, and in any case after so long.
+# A group is sent after WAIT without a new member, and in any case after MOST_WAIT.
 WAIT, MOST_WAIT = MINUTE, 10 * MINUTE
-# Evaluators judge the partitions one after the other: an alert's companions have ticks up to so
-# much later. A partition that is not judged for longer than the second keeps nobody waiting.
+# Evaluators judge the partitions one after the other, so related alerts may have ticks that are up
+# to JUDGED_AFTER later. Nothing waits longer than MOST_UNJUDGED for a partition without judgements.
 JUDGED_AFTER, MOST_UNJUDGED = MINUTE // 2, 15 * MINUTE
-# Of fewer stores more than half is no crowd.
+# Fewer stores are never a crowd.
 LEAST_STORES = 3
-# All stores, as a region of them.
+# The region of all stores.
 EVERYWHERE = "*"
-# Bytes of a body that its most severe alerts, and the names of its stores, may take up.
+# Limits in bytes for the most severe alerts and the store names in a body.
 _LINE_BYTES, _STORE_BYTES = MOST_BYTES // 2, MOST_BYTES // 3
 Listed = TypeVar("Listed")
-# By partition.
+# The memories of this process's desks by partition.
 DeskMemories: TypeAlias = Mapping[int, DeliveryMemory]
-# Channel, why they are a group, region and rule.
+# Channel, reason of the group, region and rule.
 _GroupKey: TypeAlias = tuple[str, str, str, str]
 # Channel, rule, and the number of the window since 1970.
 _SilentAt: TypeAlias = tuple[str, str, int]
 
 
 class SilentCrowds(NamedTuple):
-    """Silences that are not to go out yet.
+    """Silences that must not be sent yet.
 
-    `regions`: by the decision's key the region that is silent, "" while others may still join;
-    `early`: keys of those that others may still join.
+    `regions`: the silent region by the decision's key, "" while only `early` holds the decision
+    back; `early`: keys of the decisions whose crowd may still grow.
     """
 
     regions: Mapping[str, str]
@@ -61,8 +60,8 @@ def summaries(
 ) -> list[KeptDelivery]:
     """The messages of the groups that wait no longer, and their members, which name them.
 
-    What is old or too much each partition tells for its own stores, silent regions one partition
-    for all; `desks`: those of this process, that of the partition among them.
+    Each partition sends summaries of old and of too many alerts for its own stores; for a silent
+    region one partition sends for all. `desks`: those of this process, including the partition's.
     """
     memory = desks[partition]
     grouped: dict[_GroupKey, list[DeliveryDecision]] = defaultdict(list)
@@ -70,118 +69,118 @@ def summaries(
         alert = decision.alert
         region = next(iter(around.store(alert.store_id).regions), EVERYWHERE)
         grouped[decision.channel, decision.why, region, alert.rule_id].append(decision)
-    kept: list[KeptDelivery] = []
+    changed: list[KeptDelivery] = []
     for key, members in sorted(grouped.items()):
-        if _is_complete([one.at for one in members], memory.time.at):
-            kept += _summary(memory, partition, key, members)
-    return kept + _silent_regions(partition, desks, crowds)
+        if _is_complete([member.at for member in members], memory.time.at):
+            changed += _summarise_group(memory, partition, key, members)
+    return changed + _summarise_regions(partition, desks, crowds)
 
 
 def silent_crowds(around: Surroundings, desks: DeskMemories) -> SilentCrowds:
-    """The silences of all partitions that no generation has confirmed, as far as they wait.
+    """The waiting silences of all partitions, which no generation has confirmed.
 
-    What a generation has said is told, of however many stores.
+    Silences that a generation has confirmed are sent, for any number of stores.
     """
-    silent = [(memory, one) for memory in desks.values() for one in silences(memory)]
+    silent = [(memory, silence) for memory in desks.values() for silence in silences(memory)]
     if not silent:
         return SilentCrowds({}, set())
-    crowd = _Crowds([one for _, one in silent], around, desks)
+    crowd = _Crowds([silence for _, silence in silent], around, desks)
     early = {
         decision.key for memory, decision in silent if crowd.is_early(decision, memory.time.at)
     }
-    # Counted once it stays so, also when the others have been confirmed or taken back.
-    regions = {one.key: one.crowd or crowd.region_of(one) for _, one in silent}
+    # A counted decision keeps its region, even if the others have been confirmed or retracted.
+    regions = {silence.key: silence.crowd or crowd.region_of(silence) for _, silence in silent}
     waiting = {key: region for key, region in regions.items() if region or key in early}
     return SilentCrowds(waiting, early)
 
 
 def silences(memory: DeliveryMemory) -> Iterator[DeliveryDecision]:
-    """The first decisions about silences that no generation has spoken of."""
+    """The first decisions about silences that no generation has settled."""
     for channel, alert_id in memory.held:
-        told = memory.told(channel, alert_id)
-        if told[0].why == "many silent" and told[-1].alert.state == "provisional":
-            yield told[0]
+        decisions = memory.told(channel, alert_id)
+        if decisions[0].why == "many silent" and decisions[-1].alert.state == "provisional":
+            yield decisions[0]
 
 
 def _is_complete(decided: Sequence[int], now: int) -> bool:
     return now >= min(max(decided) + WAIT, min(decided) + MOST_WAIT)
 
 
-def _silent_regions(
+def _summarise_regions(
     partition: int, desks: DeskMemories, crowds: SilentCrowds
 ) -> list[KeptDelivery]:
     grouped: dict[_GroupKey, list[DeliveryDecision]] = defaultdict(list)
-    for one in (one for memory in desks.values() for one in silences(memory)):
-        if region := crowds.regions.get(one.key):
-            grouped[one.channel, one.why, region, one.alert.rule_id].append(one)
-    kept: list[KeptDelivery] = []
+    for silence in (decision for memory in desks.values() for decision in silences(memory)):
+        if region := crowds.regions.get(silence.key):
+            grouped[silence.channel, silence.why, region, silence.alert.rule_id].append(silence)
+    changed: list[KeptDelivery] = []
     for key, members in sorted(grouped.items()):
-        kept += _region_told(partition, desks, crowds, (key, members))
-    return kept
+        changed += _summarise_region(partition, desks, crowds, (key, members))
+    return changed
 
 
-def _region_told(
+def _summarise_region(
     partition: int,
     desks: DeskMemories,
     crowds: SilentCrowds,
     group: tuple[_GroupKey, Sequence[DeliveryDecision]],
 ) -> list[KeptDelivery]:
-    """The message of a silent region, if it is this partition's to make; and who is counted."""
+    """The message of a silent region, if this partition sends it, and its counted decisions."""
     (key, members), memory = group, desks[partition]
-    own = {one.key for one in silences(memory)}
-    mine = [one for one in members if one.key in own]
+    own = {silence.key for silence in silences(memory)}
+    mine = [member for member in members if member.key in own]
     region = key[2]
-    # Told once: whoever joins a region that is known to be silent is counted with it.
-    if known := sorted(one.message for one in members if one.crowd):
-        joining = (one for one in mine if not one.crowd)
-        return [structs.replace(one, message=known[0], crowd=region) for one in joining]
-    # Whichever partition comes to it speaks for all, when no others are to be waited for.
-    if all(one.key in crowds.early for one in mine):
+    # The region's message is sent once: later members of the crowd only refer to it.
+    if known := sorted(member.message for member in members if member.crowd):
+        joining = (member for member in mine if not member.crowd)
+        return [structs.replace(member, message=known[0], crowd=region) for member in joining]
+    # The first partition without a need to wait for further stores sends the message for all.
+    if all(member.key in crowds.early for member in mine):
         return []
-    message = _summary(memory, partition, key, members)[0]
+    message = _summarise_group(memory, partition, key, members)[0]
     assert isinstance(message, WebhookMessage)
-    named = [structs.replace(one, message=message.message_id, crowd=region) for one in mine]
+    named = [structs.replace(member, message=message.message_id, crowd=region) for member in mine]
     return [message, *named]
 
 
 class _Crowds:
-    """The stores that are silent, by channel, rule and window."""
+    """The silent stores by channel, rule and window."""
 
     def __init__(
         self, silent: Iterable[DeliveryDecision], around: Surroundings, desks: DeskMemories
     ) -> None:
         self._around = around
-        # A partition without a tick is not ours, or not yet: of it nothing would be counted.
-        self._partitions = frozenset(number for number, one in desks.items() if one.time.n)
+        # A partition without a tick does not belong to this process yet, so it is left out.
+        self._partitions = frozenset(number for number, memory in desks.items() if memory.time.n)
         self._judged = around.judged(self._partitions)
         self._stores: dict[_SilentAt, set[str]] = defaultdict(set)
         self._known: dict[tuple[_SilentAt, str, str], bool] = {}
-        for one in silent:
-            self._stores[_place(one)].add(one.alert.store_id)
+        for silence in silent:
+            self._stores[_silence_key(silence)].add(silence.alert.store_id)
 
-    def is_early(self, one: DeliveryDecision, now: int) -> bool:
-        """Whether others may still join: not all partitions are judged as far as this one was."""
-        wanted = millis_of(one.alert.raised_at) + JUDGED_AFTER
-        return self._judged < wanted and now < one.at + MOST_UNJUDGED
+    def is_early(self, silence: DeliveryDecision, now: int) -> bool:
+        """Whether others may still join: not every partition is judged as far as this one was."""
+        wanted = millis_of(silence.alert.raised_at) + JUDGED_AFTER
+        return self._judged < wanted and now < silence.at + MOST_UNJUDGED
 
-    def region_of(self, one: DeliveryDecision) -> str:
-        """The first region of the decision's store that is silent; "" for none."""
-        regions = (*self._around.store(one.alert.store_id).regions, EVERYWHERE)
-        place, family = _place(one), one.alert.metric
+    def region_of(self, silence: DeliveryDecision) -> str:
+        """The first silent region of the decision's store; "" for none."""
+        regions = (*self._around.store(silence.alert.store_id).regions, EVERYWHERE)
+        place, family = _silence_key(silence), silence.alert.metric
         return next((name for name in regions if self._is_crowd(place, family, name)), "")
 
     def _is_crowd(self, place: _SilentAt, family: str, region: str) -> bool:
         if (place, family, region) not in self._known:
-            self._known[place, family, region] = self._counted(place, family, region)
+            self._known[place, family, region] = self._count_crowd(place, family, region)
         return self._known[place, family, region]
 
-    def _counted(self, place: _SilentAt, family: str, region: str) -> bool:
+    def _count_crowd(self, place: _SilentAt, family: str, region: str) -> bool:
         channel, rule, window = place
         near = {
             store_id
-            # A line that goes down within a window is silence of that one or of the next.
-            for other in (window - 1, window, window + 1)
-            for store_id in self._stores.get((channel, rule, other), ())
+            # A line that goes down within a window causes silence in that window or in the next.
+            for near_window in (window - 1, window, window + 1)
+            for store_id in self._stores.get((channel, rule, near_window), ())
             if region == EVERYWHERE or region in self._around.store(store_id).regions
         }
         if len(near) < LEAST_STORES:
@@ -189,60 +188,60 @@ class _Crowds:
         return 2 * len(near) > self._around.peers(family, region, self._partitions)
 
 
-def _place(one: DeliveryDecision) -> _SilentAt:
-    # By the window and not by ticks: which tick an evaluator has come to says nothing of a store.
-    window = millis_of(one.alert.window.end) // WINDOW_MILLIS
-    return one.channel, one.alert.rule_id, window
+def _silence_key(silence: DeliveryDecision) -> _SilentAt:
+    # The window counts and not the tick, because an evaluator's tick says nothing about a store.
+    window = millis_of(silence.alert.window.end) // WINDOW_MILLIS
+    return silence.channel, silence.alert.rule_id, window
 
 
-def _summary(
+def _summarise_group(
     memory: DeliveryMemory, partition: int, key: _GroupKey, members: Sequence[DeliveryDecision]
 ) -> list[KeptDelivery]:
     """The message of a group, and its members, which name it."""
     channel_id, why, region, rule_id = key
     channel = memory.channels[channel_id]
-    instants = [one.alert.raised_at for one in members]
-    told = {"why": why, "region": region, "rule_id": rule_id, "partition": partition}
-    numbers = {"from": min(instants), "to": max(instants), **_numbers(members)}
-    # Of what it tells and of nothing else: two groups never have all members in common.
-    names = sorted(one.key for one in members)
+    instants = [member.alert.raised_at for member in members]
+    origin = {"why": why, "region": region, "rule_id": rule_id, "partition": partition}
+    numbers = {"from": min(instants), "to": max(instants), **_summary_numbers(members)}
+    # The id depends only on the members, because two groups never have all members in common.
+    names = sorted(member.key for member in members)
     message = WebhookMessage(
         channel=channel_id,
         message_id=hashed_id("grp", *names),
         kind="summary",
         url=channel.url,
-        body=body_text("alerts.summary", max(instants), {**told, **numbers}),
+        body=body_text("alerts.summary", max(instants), {**origin, **numbers}),
         lanes=(f"summary|{region}|{rule_id}",),
         order=memory.order + 1,
         due_at=memory.time.at,
         promise=channel.promise,
     )
-    # At once: the next group of the same tick comes behind it.
+    # Remembered at once, so that the next group of the same tick has a higher order.
     memory.remember(message)
-    return [message, *(structs.replace(one, message=message.message_id) for one in members)]
+    return [message, *(structs.replace(member, message=message.message_id) for member in members)]
 
 
-def _numbers(members: Sequence[DeliveryDecision]) -> dict[str, Any]:
-    """How many there are, which stores, and the most severe of them."""
-    alerts = [one.alert for one in members]
+def _summary_numbers(members: Sequence[DeliveryDecision]) -> dict[str, Any]:
+    """The number of alerts, their stores, and the most severe of them."""
+    alerts = [member.alert for member in members]
     ranked = sorted(alerts, key=lambda alert: (-severity_rank(alert.severity), alert.raised_at))
-    # The stores of the most severe first: where there are too many, those are named.
+    # The stores of the most severe alerts come first, because a long list is cut.
     stores = [*dict.fromkeys(alert.store_id for alert in ranked)]
-    shown = _fitting(stores, _STORE_BYTES)
+    shown = _take_fitting(stores, _STORE_BYTES)
     fields = ("alert_id", "store_id", "severity", "state", "raised_at")
     lines = [{name: getattr(alert, name) for name in fields} for alert in ranked]
     return {
         "alerts": len(alerts),
         "severities": dict(sorted(Counter(alert.severity for alert in alerts).items())),
-        "most_severe": _fitting(lines, _LINE_BYTES),
+        "most_severe": _take_fitting(lines, _LINE_BYTES),
         "stores": shown,
         "more_stores": len(stores) - len(shown),
         "link": "/v1/alerts",
     }
 
 
-def _fitting(listed: Sequence[Listed], most_bytes: int) -> list[Listed]:
-    """The first of these that fit into so many bytes of JSON."""
+def _take_fitting(listed: Sequence[Listed], most_bytes: int) -> list[Listed]:
+    """The first values that together fit into `most_bytes` bytes of JSON."""
     sizes = accumulate(encoded_size(value) + 1 for value in listed)
     fitting = takewhile(lambda size: size <= most_bytes, sizes)
     return [value for value, _ in zip(listed, fitting, strict=False)]

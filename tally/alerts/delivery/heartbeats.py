@@ -1,4 +1,4 @@
-"""Heartbeats of channels: where they stay away, alerts may stay away too."""
+"""Heartbeats of channels, whose absence shows that alerts may be missing too."""
 
 from tally.alerts.delivery.body import body_text, hashed_id
 from tally.alerts.delivery.controls import AlertChannel
@@ -10,10 +10,10 @@ HEARTBEAT_MILLIS = 5 * MINUTE
 
 
 def heartbeats(memory: DeliveryMemory, partition: int) -> list[KeptDelivery]:
-    """A message to each channel that wants one, five minutes after the last.
+    """A message to each channel with heartbeats enabled, five minutes after the previous one.
 
-    Where it does not come, alerts of this partition's stores may not come either. It takes the
-    place of the one before it, called for or not.
+    If it does not arrive, alerts of this partition's stores may not arrive either. It replaces the
+    previous heartbeat, whether that was sent or not.
     """
     now = memory.time.at
     slot = now // HEARTBEAT_MILLIS
@@ -33,11 +33,11 @@ def heartbeats(memory: DeliveryMemory, partition: int) -> list[KeptDelivery]:
         if channel.heartbeat
         and channel.enabled
         and not memory.is_gone(channel.channel_id, channel.url)
-        and _slot_of_last(channel, memory) < slot
+        and _last_slot(channel, memory) < slot
     ]
 
 
-def _slot_of_last(channel: AlertChannel, memory: DeliveryMemory) -> int:
+def _last_slot(channel: AlertChannel, memory: DeliveryMemory) -> int:
     last = memory.messages.get(f"{channel.channel_id}|heartbeat")
     if last is None or last.expires_at is None:
         return -1

@@ -1,7 +1,7 @@
-"""What is remembered of a partition's deliveries: the records of its state, by what is asked.
+"""The memory of a partition's deliveries: the records of its state, indexed for lookups.
 
-It is made of the records alone, taken in the order in which they were last written: so a memory
-that was restored answers as the one that wrote them.
+It is built only from the records, in the order in which they were last written. So a restored
+memory gives the same answers as the memory that wrote the records.
 """
 
 from collections import Counter, defaultdict
@@ -28,217 +28,219 @@ from tally.alerts.delivery.records import (
 
 MINUTE = 60_000
 _STATES = ("provisional", "confirmed", "retracted")
-# A channel, and an alert on it.
+# A channel id and the id of an alert on it.
 OnChannel = tuple[str, str]
 
 
 class DeliveryMemory:
-    """The newest record of each key."""
+    """The newest record of each key, with indexes."""
 
     def __init__(self) -> None:
         self.time = TickTime(n=0, at=0)
         self.channels: dict[str, AlertChannel] = {}
         self.messages: dict[str, WebhookMessage] = {}
-        # Those that still have to come to an end.
+        # Messages without a final outcome.
         self.waiting: dict[str, WebhookMessage] = {}
-        # Dicts and no sets: in the order in which they came. Held back, and may still go out; and
-        # raises that went out and are not over.
+        # Dicts instead of sets keep the order of arrival. `held`: alerts that are held back and may
+        # still be sent; `open`: raises that were sent and are not over.
         self.held: dict[OnChannel, None] = {}
         self.open: dict[OnChannel, None] = {}
         self.acknowledged: dict[str, Acknowledgement] = {}
-        self._dead: Counter[str] = Counter()
+        self._dead_counts: Counter[str] = Counter()
         self.order = 0
-        # Of which anything was ever decided.
+        # Stores with at least one decision.
         self.stores: set[str] = set()
         self._silences: dict[str, Silence] = {}
         self._snoozes: dict[str, Snooze] = {}
-        self._gone: dict[str, GoneAddress] = {}
-        self._told: dict[OnChannel, dict[str, DeliveryDecision]] = {}
-        self._channels_of: dict[str, dict[str, None]] = defaultdict(dict)
-        self._ends_of: dict[OnChannel, dict[str, None]] = defaultdict(dict)
-        # By the message's key and the decision's.
+        self._gone_addresses: dict[str, GoneAddress] = {}
+        self._decisions: dict[OnChannel, dict[str, DeliveryDecision]] = {}
+        self._channels_by_alert: dict[str, dict[str, None]] = defaultdict(dict)
+        self._ends_by_raise: dict[OnChannel, dict[str, None]] = defaultdict(dict)
+        # Decisions by the message's key and the decision's key.
         self._carried: dict[str, dict[str, DeliveryDecision]] = defaultdict(dict)
-        # By channel, minute and rank of the severity.
-        self._sent: Counter[tuple[str, int, int]] = Counter()
-        # Suppressed, and not counted in a message yet.
+        # Number of sent raises by channel, minute and rank of the severity.
+        self._sent_counts: Counter[tuple[str, int, int]] = Counter()
+        # Suppressed decisions that no summary has counted yet.
         self.uncounted: dict[str, DeliveryDecision] = {}
 
-    def remember(self, kept: KeptDelivery) -> None:
-        """Take a record in place of the one before it."""
-        match kept:
+    def remember(self, record: KeptDelivery) -> None:
+        """Stores a record in place of the previous one with its key."""
+        match record:
             case DeliveryDecision():
-                self._remember_decision(kept)
+                self._remember_decision(record)
             case WebhookMessage():
-                self._remember_message(kept)
+                self._remember_message(record)
             case AlertChannel():
-                # Who sets a channel anew has heard that its address was gone.
-                self.channels[kept.channel_id] = kept
-                self._gone.pop(kept.channel_id, None)
+                # A re-created channel starts again, even if its address was gone.
+                self.channels[record.channel_id] = record
+                self._gone_addresses.pop(record.channel_id, None)
             case Silence():
-                self._silences[kept.silence_id] = kept
+                self._silences[record.silence_id] = record
             case Snooze():
-                self._snoozes[kept.alert_id] = kept
+                self._snoozes[record.alert_id] = record
             case Acknowledgement():
-                self.acknowledged[kept.alert_id] = kept
+                self.acknowledged[record.alert_id] = record
             case GoneAddress():
-                self._gone[kept.channel] = kept
+                self._gone_addresses[record.channel] = record
             case TickTime():
-                self.time = kept
+                self.time = record
                 self._forget_minutes()
 
-    def forget(self, kept: KeptDelivery) -> None:
-        """Drop a record, as if it had never been."""
-        match kept:
+    def forget(self, record: KeptDelivery) -> None:
+        """Removes a record and its index entries."""
+        match record:
             case DeliveryDecision():
-                self._forget_decision(kept)
+                self._forget_decision(record)
             case WebhookMessage():
-                self._count_dead(self.messages.pop(kept.key, None), -1)
-                self._carried.pop(kept.key, None)
+                self._count_dead(self.messages.pop(record.key, None), -1)
+                self._carried.pop(record.key, None)
             case Silence():
-                self._silences.pop(kept.silence_id, None)
+                self._silences.pop(record.silence_id, None)
             case Snooze():
-                self._snoozes.pop(kept.alert_id, None)
+                self._snoozes.pop(record.alert_id, None)
             case Acknowledgement():
-                self.acknowledged.pop(kept.alert_id, None)
+                self.acknowledged.pop(record.alert_id, None)
 
     def told(self, channel: str, alert_id: str) -> list[DeliveryDecision]:
         """The decisions about the alert's states on the channel, in the order of the states."""
-        return [*self._told.get((channel, alert_id), {}).values()]
+        return [*self._decisions.get((channel, alert_id), {}).values()]
 
     def taken(self, at: OnChannel) -> tuple[int, OnChannel]:
-        """When an alert was decided about first, milliseconds since 1970 (UTC), and which one.
+        """The sort key of an alert: the instant of its first decision, and the alert.
 
-        By it alerts have an order.
+        The instant is in milliseconds since 1970 (UTC).
         """
         return self.told(*at)[0].at, at
 
     def plan(self, channel: str, alert_id: str | None) -> DeliveryVerdict | None:
-        """What was decided about the alert on the channel; None where nothing was."""
+        """The verdict on the alert on the channel; None without a decision."""
         return plan(self.told(channel, alert_id)) if alert_id else None
 
     def channels_of(self, alert_id: str) -> list[str]:
-        """On which channels something was decided about the alert."""
-        return [*self._channels_of.get(alert_id, ())]
+        """The channels with a decision about the alert."""
+        return [*self._channels_by_alert.get(alert_id, ())]
 
     def has_end(self, channel: str, alert_id: str) -> bool:
-        """Whether an end of this raise is known on the channel that was not taken back."""
-        ends = self._ends_of.get((channel, alert_id), ())
+        """Whether the channel has an end of this raise that was not retracted."""
+        ends = self._ends_by_raise.get((channel, alert_id), ())
         last = (self.told(channel, end)[-1] for end in ends)
-        return any(one.alert.state != "retracted" for one in last)
+        return any(decision.alert.state != "retracted" for decision in last)
 
     def ends_of(self, channel: str, alert_id: str) -> list[str]:
-        """The ends of this raise that anything was decided about on the channel."""
-        return [*self._ends_of.get((channel, alert_id), ())]
+        """The ends of this raise with a decision on the channel."""
+        return [*self._ends_by_raise.get((channel, alert_id), ())]
 
     def may_have_arrived(self, channel: str, alert_id: str) -> bool:
-        """Whether anything of the alert may be known at the channel's address."""
+        """Whether the channel's address may have received any message about the alert."""
         return any(message.may_have_arrived for message in self.carrying(channel, alert_id))
 
     def carrying(self, channel: str, alert_id: str) -> Iterator[WebhookMessage]:
-        """The messages that tell the channel of the alert, ascending."""
-        for one in self.told(channel, alert_id):
-            if one.verdict == "send" and one.message:
-                yield self.messages[f"{channel}|{one.message}"]
+        """The messages to the channel about the alert, in the order of the alert's states."""
+        for decision in self.told(channel, alert_id):
+            if decision.verdict == "send" and decision.message:
+                yield self.messages[f"{channel}|{decision.message}"]
 
     def carried_by(self, message: WebhookMessage) -> list[DeliveryDecision]:
-        """The decisions that a message carries, in the order in which they were taken."""
+        """The decisions that a message carries, in the order in which they were made."""
         if message.kind == "repeat":
             return self.told(message.channel, message.lanes[0])[-1:]
         return [*self._carried.get(message.key, {}).values()]
 
     def sent_in(self, channel: str, minute: int, severity: str) -> int:
-        """How many raises, at least as severe, went out one by one in the minute since 1970."""
+        """The number of raises, at least as severe, sent one by one in a minute since 1970."""
         ranks = range(severity_rank(severity), len(SEVERITIES) + 1)
-        return sum(self._sent[channel, minute, rank] for rank in ranks)
+        return sum(self._sent_counts[channel, minute, rank] for rank in ranks)
 
     def undelivered(self, now: int) -> dict[str, UndeliveredMessages]:
-        """By channel what has not arrived by now, milliseconds since 1970 (UTC)."""
+        """The undelivered messages by channel at an instant, milliseconds since 1970 (UTC)."""
         since: dict[str, int] = {}
-        for one in self.waiting.values():
-            # From its first attempt on: the next one is due later and later.
-            due = one.due_at if one.begun_at is None else one.begun_at
+        for message in self.waiting.values():
+            # The first attempt counts, because each retry moves the due time further.
+            due = message.due_at if message.begun_at is None else message.begun_at
             if due <= now:
-                since[one.channel] = min(due, since.get(one.channel, due))
-        blocked = Counter(one.channel for one in self.waiting.values() if one.is_blocked)
-        named = sorted({*self.channels, *since, *self._dead})
+                since[message.channel] = min(due, since.get(message.channel, due))
+        blocked = Counter(
+            waiting.channel for waiting in self.waiting.values() if waiting.is_blocked
+        )
+        names = sorted({*self.channels, *since, *self._dead_counts})
         return {
-            name: UndeliveredMessages(since.get(name), self._dead[name], blocked[name])
-            for name in named
+            name: UndeliveredMessages(since.get(name), self._dead_counts[name], blocked[name])
+            for name in names
         }
 
     def is_gone(self, channel: str, url: str) -> bool:
-        """Whether the address has said that it wants no more."""
-        gone = self._gone.get(channel)
+        """Whether the address has answered 410."""
+        gone = self._gone_addresses.get(channel)
         return gone is not None and gone.url == url
 
     @property
     def holds(self) -> Holds:
-        """What keeps alerts back, also what is over."""
+        """The silences and snoozes, also those that are over."""
         return Holds(self._silences.values(), self._snoozes)
 
     def decisions(self, channel: str) -> Iterator[DeliveryDecision]:
-        """All decisions of a channel, by alert."""
-        for own, alert_id in sorted(self._told):
+        """All decisions of a channel, sorted by alert."""
+        for own, alert_id in sorted(self._decisions):
             if own == channel:
                 yield from self.told(own, alert_id)
 
     def episodes(self) -> Iterator[list[DeliveryDecision]]:
-        """By episode and channel all decisions: about a raise, and about its ends."""
-        for channel, alert_id in [*self._told]:
-            told = self.told(channel, alert_id)
-            # Of an end whose raise nothing was decided about there is no more.
-            of = told[0].alert.of
-            if of is None or (channel, of) not in self._told:
-                ends = self._ends_of.get((channel, alert_id), ())
-                yield [*told, *(one for end in ends for one in self.told(channel, end))]
+        """All decisions grouped by episode and channel: about a raise and about its ends."""
+        for channel, alert_id in [*self._decisions]:
+            decisions = self.told(channel, alert_id)
+            # An end without a decision about its raise is a group of its own.
+            raise_id = decisions[0].alert.of
+            if raise_id is None or (channel, raise_id) not in self._decisions:
+                ends = self._ends_by_raise.get((channel, alert_id), ())
+                yield [*decisions, *(later for end in ends for later in self.told(channel, end))]
 
     def _remember_decision(self, decision: DeliveryDecision) -> None:
         alert, at = decision.alert, (decision.channel, decision.alert.alert_id)
         self.stores.add(alert.store_id)
-        told = self._told.setdefault(at, {})
-        before = told.get(alert.state)
-        told[alert.state] = decision
-        # Restored records come in the order in which they were last written.
-        self._told[at] = {state: told[state] for state in _STATES if state in told}
-        self._channels_of[alert.alert_id][decision.channel] = None
+        by_state = self._decisions.setdefault(at, {})
+        before = by_state.get(alert.state)
+        by_state[alert.state] = decision
+        # Restored records come in the order of their last write, not of the states.
+        self._decisions[at] = {state: by_state[state] for state in _STATES if state in by_state}
+        self._channels_by_alert[alert.alert_id][decision.channel] = None
         if alert.of is not None:
-            self._ends_of[decision.channel, alert.of][alert.alert_id] = None
+            self._ends_by_raise[decision.channel, alert.of][alert.alert_id] = None
         if before is not None and before.message:
             self._carried[f"{before.channel}|{before.message}"].pop(decision.key, None)
         if decision.message:
             self._carried[f"{decision.channel}|{decision.message}"][decision.key] = decision
         self._count(decision, before)
-        # What becomes of a raise hangs on its ends, and the other way round.
-        others = [alert.of] if alert.of else self._ends_of.get(at, ())
+        # The state of a raise depends on its ends, and the other way round.
+        others = [alert.of] if alert.of else self._ends_by_raise.get(at, ())
         for alert_id in (alert.alert_id, *others):
-            self._sort_in((decision.channel, alert_id))
+            self._update_membership((decision.channel, alert_id))
 
-    def _sort_in(self, at: OnChannel) -> None:
-        """Note whether an alert is held and may still go out, or is open at its channel."""
-        told = self.told(*at)
-        if not told:
+    def _update_membership(self, at: OnChannel) -> None:
+        """Updates whether an alert is held and may still be sent, or is open at its channel."""
+        decisions = self.told(*at)
+        if not decisions:
             return
-        verdict, alert = plan(told), told[-1].alert
+        verdict, alert = plan(decisions), decisions[-1].alert
         is_raise = alert.edge == "raise"
         is_over = alert.state == "retracted" or (is_raise and self.has_end(*at))
-        # An end follows its raise alone.
+        # An end is sent only after its raise.
         follows = is_raise or self.plan(at[0], alert.of) == "send"
-        _put(self.held, at, verdict == "held" and follows and not is_over)
-        _put(self.open, at, verdict == "send" and is_raise and not is_over)
+        _set_member(self.held, at, verdict == "held" and follows and not is_over)
+        _set_member(self.open, at, verdict == "send" and is_raise and not is_over)
 
     def _forget_decision(self, decision: DeliveryDecision) -> None:
         alert_id, at = decision.alert.alert_id, (decision.channel, decision.alert.alert_id)
-        told = self._told.get(at, {})
-        told.pop(decision.alert.state, None)
+        by_state = self._decisions.get(at, {})
+        by_state.pop(decision.alert.state, None)
         self._carried.get(f"{decision.channel}|{decision.message}", {}).pop(decision.key, None)
-        if not told:
-            self._told.pop(at, None)
+        if not by_state:
+            self._decisions.pop(at, None)
             self.held.pop(at, None)
             self.open.pop(at, None)
-            self._channels_of.get(alert_id, {}).pop(decision.channel, None)
-        of = decision.alert.of
-        if of is not None and not told:
-            ends = self._ends_of.get((decision.channel, of), {})
+            self._channels_by_alert.get(alert_id, {}).pop(decision.channel, None)
+        raise_id = decision.alert.of
+        if raise_id is not None and not by_state:
+            ends = self._ends_by_raise.get((decision.channel, raise_id), {})
             ends.pop(alert_id, None)
         self.uncounted.pop(decision.key, None)
 
@@ -247,17 +249,17 @@ class DeliveryMemory:
             self.uncounted[decision.key] = decision
         else:
             self.uncounted.pop(decision.key, None)
-        # Not what a hold released: that is one message, however many alerts.
+        # Alerts released after a hold do not count, because a group of them is one message.
         went_out = decision.verdict == "send" and not decision.why
         if went_out and before is None and decision.alert.edge == "raise":
             rank = severity_rank(decision.alert.severity)
-            self._sent[decision.channel, decision.at // MINUTE, rank] += 1
+            self._sent_counts[decision.channel, decision.at // MINUTE, rank] += 1
 
     def _forget_minutes(self) -> None:
-        # Nothing is decided any more in a minute that is over.
+        # No decision can fall into a minute that is over.
         minute = self.time.at // MINUTE
-        for at in [at for at in self._sent if at[1] < minute]:
-            del self._sent[at]
+        for key in [sent for sent in self._sent_counts if sent[1] < minute]:
+            del self._sent_counts[key]
 
     def _remember_message(self, message: WebhookMessage) -> None:
         self._count_dead(self.messages.get(message.key), -1)
@@ -270,13 +272,13 @@ class DeliveryMemory:
             self.waiting.pop(message.key, None)
 
     def _count_dead(self, message: WebhookMessage | None, more: int) -> None:
-        # A heartbeat that was late is followed by the next one.
+        # Dead heartbeats do not count, because the next one follows.
         if message and message.outcome == "dead" and message.kind != "heartbeat":
-            self._dead[message.channel] += more
+            self._dead_counts[message.channel] += more
 
 
-def _put(into: dict[OnChannel, None], at: OnChannel, is_in: bool) -> None:
+def _set_member(members: dict[OnChannel, None], at: OnChannel, is_in: bool) -> None:
     if is_in:
-        into[at] = None
+        members[at] = None
     else:
-        into.pop(at, None)
+        members.pop(at, None)

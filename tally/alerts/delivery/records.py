@@ -1,10 +1,10 @@
-"""What is kept of deliveries in the topic `alert-deliveries`: its records, and their keys.
+"""The records of deliveries in the topic `alert-deliveries`, and their keys.
 
     channel|alert_id|state    the decision about one state of an alert on one channel
-    channel|message_id        a message, how often it was called for, and what came of it
-    control|<its key>         a control as it was taken into account
-    control|gone|channel      an address that wants no more
-    tick                      how far time had come
+    channel|message_id        a message, the number of its attempts, and its outcome
+    control|<its key>         a control as it was applied
+    control|gone|channel      an address that has answered 410
+    tick                      the newest tick
 
 Instants are milliseconds since 1970 (UTC), by ticks.
 """
@@ -35,7 +35,7 @@ DeliveryReason: TypeAlias = Literal[
     "escalated",
 ]
 DeliveryOutcome: TypeAlias = Literal["waiting", "delivered", "dead", "unknown", "withdrawn"]
-# Storm, catchup and silence are of records that an earlier version has written.
+# `storm`, `catchup` and `silence` occur only in records of earlier versions of Tally.
 WebhookKind: TypeAlias = Literal[
     "alert",
     "repeat",
@@ -48,9 +48,9 @@ WebhookKind: TypeAlias = Literal[
     "silence",
 ]
 Promise: TypeAlias = Literal["at_least_once", "at_most_once"]
-# Before the name of a file, in the place of an address.
+# Prefix of a file name in the place of an address.
 FILE = "file:"
-# Before the key of a control.
+# Prefix of the key of a control.
 CONTROL = "control|"
 
 
@@ -113,7 +113,7 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
 
     @property
     def key(self) -> str:
-        """Its key in the topic; a heartbeat takes the place of the last one."""
+        """Its key in the topic; a heartbeat replaces the previous one."""
         name = self.kind if self.kind == "heartbeat" else self.message_id
         return f"{self.channel}|{name}"
 
@@ -127,16 +127,16 @@ class GoneAddress(Struct, frozen=True, kw_only=True, tag_field="is", tag="gone")
 
     @property
     def key(self) -> str:
-        """Its key in the topic, behind that of controls."""
+        """Its key in the topic, after the prefix of controls."""
         return f"gone|{self.channel}"
 
 
 class UndeliveredMessages(Struct, frozen=True):
-    """What of a channel's messages has not arrived, in one partition.
+    """The messages of a channel that have not arrived, in one partition.
 
-    `waiting_since`: when the oldest that waits was due first, None while none does; `dead`: those
-    that were given up, as long as they are kept; `blocked`: those that wait until somebody repairs
-    secrets, address or permissions.
+    `waiting_since`: the first due time of the oldest waiting message, None if none waits; `dead`:
+    the number of stored messages that were given up; `blocked`: the number of messages that wait
+    for a repair of secrets, address or permissions.
     """
 
     waiting_since: int | None = None
@@ -168,12 +168,12 @@ class TickTime(
 
 
 class DroppedRecord(Struct, frozen=True):
-    """A record that is kept no longer, by its key in the topic."""
+    """A record to delete, by its key in the topic."""
 
     topic_key: bytes
 
 
-# What people have settled, as it is kept beside decisions and messages.
+# The controls of people, stored beside decisions and messages.
 KeptControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement
 KeptDelivery: TypeAlias = DeliveryDecision | WebhookMessage | GoneAddress | TickTime | KeptControl
 _DECODER = msgspec.json.Decoder(KeptDelivery)
@@ -183,26 +183,26 @@ _ENCODER = msgspec.json.Encoder()
 DeliveryChange: TypeAlias = KeptDelivery | DroppedRecord
 
 
-def kept_key(kept: DeliveryChange) -> bytes:
+def kept_key(record: DeliveryChange) -> bytes:
     """The key of a record in the topic."""
-    if isinstance(kept, DroppedRecord):
-        return kept.topic_key
-    # A channel may be named like another kind of record: nobody's alert is.
-    is_control = isinstance(kept, KeptControl | GoneAddress)
-    return (f"{CONTROL}{kept.key}" if is_control else kept.key).encode()
+    if isinstance(record, DroppedRecord):
+        return record.topic_key
+    # Controls have a prefix, because a channel may have the name of another kind of record.
+    is_control = isinstance(record, KeptControl | GoneAddress)
+    return (f"{CONTROL}{record.key}" if is_control else record.key).encode()
 
 
-def kept_value(kept: DeliveryChange) -> bytes | None:
-    """The record's value, JSON whose field `is` names its kind; None deletes the key's record."""
-    if isinstance(kept, DroppedRecord):
+def kept_value(record: DeliveryChange) -> bytes | None:
+    """The record's value, JSON whose field `is` names its kind; None deletes the record."""
+    if isinstance(record, DroppedRecord):
         return None
-    return _ENCODER.encode(kept)
+    return _ENCODER.encode(record)
 
 
 def parsed_kept(value: bytes) -> KeptDelivery:
-    """The record that a value of the topic says.
+    """The record in a value of the topic.
 
-    Raises msgspec.DecodeError, of which ValidationError is one.
+    Raises msgspec.DecodeError, whose subclass ValidationError is included.
     """
-    found: KeptDelivery = _DECODER.decode(value)
-    return found
+    record: KeptDelivery = _DECODER.decode(value)
+    return record

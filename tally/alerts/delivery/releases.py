@@ -1,4 +1,4 @@
-"""What goes out when what held it back is over, and whose turn it is."""
+"""The release of alerts after a hold, and the order of messages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -25,13 +25,13 @@ WANTS_NO_MORE = "the receiver wants no more"
 def alert_message(
     alert: Alert, channel: AlertChannel, memory: DeliveryMemory, rules: DeliveryRules
 ) -> WebhookMessage:
-    """The message that tells a channel of one state of an alert, due at once.
+    """The message to a channel about one state of an alert, due at once.
 
-    It goes where the first of its episode went, wherever the channel points now: there somebody
-    waits for its end.
+    It goes to the address of the first message of its episode, even if the channel's URL has
+    changed, because that receiver waits for the end.
     """
-    url = _address(alert, channel, memory)
-    return _made(
+    url = _find_address(alert, channel, memory)
+    return _number_message(
         channel,
         memory,
         WebhookMessage(
@@ -51,28 +51,28 @@ def alert_message(
 def released(
     memory: DeliveryMemory, rules: DeliveryRules, around: Surroundings, crowds: SilentCrowds
 ) -> list[KeptDelivery]:
-    """Messages and decisions of what nothing holds back any more.
+    """The messages and decisions of held alerts that nothing holds back any more.
 
-    Raises that are still open, and ends of raises that were sent, in their last state; what has
-    begun and ended meanwhile stays where it is, for nobody can do anything about it now. A single
-    one goes out as itself, several as a group, which no attempt makes anew.
+    These are raises that are still open, and ends of raises that were sent, in their last state.
+    Alerts that began and ended during the hold are not sent, because no action can help any more.
+    A single alert is sent as itself, several as a group, whose body is never built again.
     """
     free: dict[tuple[str, str], list[DeliveryDecision]] = defaultdict(list)
-    # By when they were taken, and not by what a restored memory met first.
+    # Sorted by their first decisions, because the order of a restored memory may differ.
     for channel_id, alert_id in sorted(memory.held, key=memory.taken):
         last = memory.told(channel_id, alert_id)[-1]
         channel = memory.channels[channel_id]
         if last.key not in crowds.regions and _is_free(last, channel, memory, around):
-            # By address too: an end goes where its raise went.
-            free[channel_id, _address(last.alert, channel, memory)].append(last)
-    kept: list[KeptDelivery] = []
+            # Grouped by address too, because an end goes to the address of its raise.
+            free[channel_id, _find_address(last.alert, channel, memory)].append(last)
+    changed: list[KeptDelivery] = []
     for (channel_id, url), decisions in sorted(free.items()):
         channel = memory.channels[channel_id]
-        for kept_now in _parts(channel, url, decisions, (memory, rules)):
-            for one in kept_now:
-                memory.remember(one)
-            kept += kept_now
-    return kept
+        for records in _build_parts(channel, url, decisions, (memory, rules)):
+            for record in records:
+                memory.remember(record)
+            changed += records
+    return changed
 
 
 def heads(
@@ -80,15 +80,15 @@ def heads(
     under_way: Collection[WebhookMessage],
     now: int,
 ) -> list[WebhookMessage]:
-    """The messages that are due and wait for no other one.
+    """The messages that are due and wait for no other message.
 
-    Of two that share a lane the first has to come to its end, due or not; those under way hold
-    their lanes.
+    If two messages share a lane, the second waits for the end of the first, even if the first is
+    not due. Messages under way hold their lanes.
     """
-    taken = {(one.channel, lane) for one in under_way for lane in one.lanes}
+    taken = {(calling.channel, lane) for calling in under_way for lane in calling.lanes}
     keys = {message.key for message in under_way}
     found = []
-    for message in sorted(waiting, key=lambda one: one.order):
+    for message in sorted(waiting, key=lambda candidate: candidate.order):
         lanes = {(message.channel, lane) for lane in message.lanes}
         if message.key not in keys and not lanes & taken and message.due_at <= now:
             found.append(message)
@@ -97,13 +97,13 @@ def heads(
 
 
 def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool, int]:
-    """Ascending what is called for first: the most severe, then the untried, then by order.
+    """The sort key of sending, ascending: most severe first, then untried, then by order.
 
-    Out: the place of its severity, negative; whether it was tried; its place in the order.
+    Out: the negative rank of its severity; whether it was tried; its place in the order.
     """
     severities = (decision.alert.severity for decision in memory.carried_by(message))
     rank = max(map(severity_rank, severities), default=0)
-    # A heartbeat that waits behind alerts would say that there is no dispatcher.
+    # A heartbeat that waits behind alerts would look as if the dispatcher were down.
     if message.kind == "heartbeat":
         rank = len(SEVERITIES)
     return -rank, message.attempts > 0, message.order
@@ -117,36 +117,36 @@ def _is_free(
     return channel.enabled and not holding(last.alert, channel, memory.holds, at)
 
 
-def _parts(
+def _build_parts(
     channel: AlertChannel,
     url: str,
     decisions: Sequence[DeliveryDecision],
     with_what: tuple[DeliveryMemory, DeliveryRules],
 ) -> Iterable[list[KeptDelivery]]:
     memory, rules = with_what
-    by_id = {one.alert.alert_id: one for one in decisions}
-    for alerts in parted([one.alert for one in decisions]):
+    by_id = {decision.alert.alert_id: decision for decision in decisions}
+    for alerts in parted([decision.alert for decision in decisions]):
         members = [by_id[alert.alert_id] for alert in alerts]
         if len(members) == 1:
             message = alert_message(alerts[0], channel, memory, rules)
             message = structs.replace(message, due_at=memory.time.at)
         else:
-            message = _group(channel, url, alerts, with_what)
+            message = _build_group(channel, url, alerts, with_what)
         sent = [
             structs.replace(
-                one,
+                member,
                 verdict="send",
                 why="released",
                 message=message.message_id,
                 at=memory.time.at,
                 tick=memory.time.n,
             )
-            for one in members
+            for member in members
         ]
         yield [message, *sent]
 
 
-def _group(
+def _build_group(
     channel: AlertChannel,
     url: str,
     alerts: Sequence[Alert],
@@ -154,7 +154,7 @@ def _group(
 ) -> WebhookMessage:
     memory, rules = with_what
     states = [f"{alert.alert_id}|{alert.state}" for alert in alerts]
-    return _made(
+    return _number_message(
         channel,
         memory,
         WebhookMessage(
@@ -163,7 +163,7 @@ def _group(
             kind="group",
             url=url,
             body=group_body(alerts),
-            # Whatever follows any of them waits for the whole group.
+            # Any later message of a member's lane waits for the whole group.
             lanes=tuple(dict.fromkeys(rules.lane(alert) for alert in alerts)),
             order=0,
             due_at=memory.time.at,
@@ -171,17 +171,19 @@ def _group(
     )
 
 
-def _made(channel: AlertChannel, memory: DeliveryMemory, message: WebhookMessage) -> WebhookMessage:
+def _number_message(
+    channel: AlertChannel, memory: DeliveryMemory, message: WebhookMessage
+) -> WebhookMessage:
     numbered = structs.replace(message, order=memory.order + 1, promise=channel.promise)
-    # Stored all the same: it can be seen, and called for again when the address is another one.
+    # It is stored all the same, so that people see it and can request it again at a new address.
     if memory.is_gone(channel.channel_id, message.url):
         return structs.replace(numbered, outcome="dead", cause=WANTS_NO_MORE)
     return numbered
 
 
-def _address(alert: Alert, channel: AlertChannel, memory: DeliveryMemory) -> str:
+def _find_address(alert: Alert, channel: AlertChannel, memory: DeliveryMemory) -> str:
     for alert_id in (alert.alert_id, alert.of):
-        told = memory.carrying(channel.channel_id, alert_id) if alert_id else iter(())
-        if first := next(told, None):
+        messages = memory.carrying(channel.channel_id, alert_id) if alert_id else iter(())
+        if first := next(messages, None):
             return first.url
     return channel.url

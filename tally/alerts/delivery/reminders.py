@@ -1,4 +1,4 @@
-"""Alerts that stay open while nobody takes them on: sent again, and told to a second channel."""
+"""Reminders of open alerts without an acknowledgement: repeats, and escalations."""
 
 from msgspec import structs
 
@@ -16,29 +16,29 @@ _MILLIS = 1_000
 def reminders(
     memory: DeliveryMemory, rules: DeliveryRules, around: Surroundings
 ) -> list[KeptDelivery]:
-    """Messages and decisions of the repeats and escalations that are due now.
+    """The messages and decisions of the repeats and escalations that are due now.
 
-    What a silence, a snooze or quiet hours hold back waits until they are over.
+    Those that a silence, a snooze or quiet hours hold back wait until the hold is over.
     """
     reminding = {
         channel.channel_id
         for channel in memory.channels.values()
         if channel.enabled and (channel.repeat_after or channel.escalate)
     }
-    # Without such a channel nothing is gone through.
+    # Without such a channel the open alerts are not sorted and checked.
     due = (at for at in memory.open if at[0] in reminding)
-    kept: list[KeptDelivery] = []
+    changed: list[KeptDelivery] = []
     for channel_id, alert_id in sorted(due, key=memory.taken):
         if alert_id in memory.acknowledged:
             continue
-        channel, told = memory.channels[channel_id], memory.told(channel_id, alert_id)
-        last = told[-1]
-        sent = [one.at for one in told if one.verdict == "send"]
+        channel, decisions = memory.channels[channel_id], memory.told(channel_id, alert_id)
+        last = decisions[-1]
+        sent = [decision.at for decision in decisions if decision.verdict == "send"]
         since = max(max(sent), last.repeated_at)
         if _is_due(channel.repeat_after, since, memory) and _is_free(channel, last, memory, around):
-            kept += _repeat(memory, rules, channel, last)
-        kept += _escalation(memory, rules, around, (channel, last, min(sent)))
-    return kept
+            changed += _build_repeat(memory, rules, channel, last)
+        changed += _build_escalation(memory, rules, around, (channel, last, min(sent)))
+    return changed
 
 
 def _is_due(seconds: int, since: int, memory: DeliveryMemory) -> bool:
@@ -52,34 +52,34 @@ def _is_free(
     return not holding(last.alert, channel, memory.holds, at)
 
 
-def _repeat(
+def _build_repeat(
     memory: DeliveryMemory, rules: DeliveryRules, channel: AlertChannel, last: DeliveryDecision
 ) -> list[KeptDelivery]:
     now, alert = memory.time.at, last.alert
-    made = alert_message(alert, channel, memory, rules)
+    message = alert_message(alert, channel, memory, rules)
     repeat = structs.replace(
-        made,
+        message,
         kind="repeat",
-        # Another key: whoever acts once for an id is to act again.
+        # A new key, because a receiver that acts once per id must act again.
         message_id=f"{alert_message_id(alert)}_{now // _MILLIS}",
         body=repeat_body(alert, instant_text(from_millis(now))),
         needs=(alert.alert_id,),
         due_at=now,
     )
-    return _remembered(memory, [repeat, structs.replace(last, repeated_at=now)])
+    return _remember_all(memory, [repeat, structs.replace(last, repeated_at=now)])
 
 
-def _escalation(
+def _build_escalation(
     memory: DeliveryMemory,
     rules: DeliveryRules,
     around: Surroundings,
-    of: tuple[AlertChannel, DeliveryDecision, int],
+    reminder: tuple[AlertChannel, DeliveryDecision, int],
 ) -> list[KeptDelivery]:
-    channel, last, since = of
-    asked, alert = channel.escalate, last.alert
-    if asked is None or not _is_due(asked.after, since, memory):
+    channel, last, since = reminder
+    escalation, alert = channel.escalate, last.alert
+    if escalation is None or not _is_due(escalation.after, since, memory):
         return []
-    second = memory.channels.get(asked.channel)
+    second = memory.channels.get(escalation.channel)
     if second is None or not second.enabled or memory.told(second.channel_id, alert.alert_id):
         return []
     if not _is_free(second, last, memory, around):
@@ -94,11 +94,11 @@ def _escalation(
         at=memory.time.at,
         tick=memory.time.n,
     )
-    return _remembered(memory, [message, decision])
+    return _remember_all(memory, [message, decision])
 
 
-def _remembered(memory: DeliveryMemory, kept: list[KeptDelivery]) -> list[KeptDelivery]:
-    """The records, remembered at once: the order of the next message is behind theirs."""
-    for record in kept:
+def _remember_all(memory: DeliveryMemory, records: list[KeptDelivery]) -> list[KeptDelivery]:
+    """Remembers the records at once, so that the next message has a higher order."""
+    for record in records:
         memory.remember(record)
-    return kept
+    return records

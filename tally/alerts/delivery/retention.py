@@ -1,4 +1,4 @@
-"""What of deliveries is kept no longer: what has ended long ago, so that nobody asks for it."""
+"""Retention of delivery records: those that ended long ago are deleted."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,30 +11,30 @@ DAYS = 90
 
 
 def outdated(memory: DeliveryMemory) -> list[KeptDelivery]:
-    """The records of what ended DAYS days ago, by ticks.
+    """The records that ended more than DAYS days ago, by ticks.
 
-    An episode that goes on is kept, however old it is: who has its raise is owed its end.
+    An open episode is kept at any age, because a receiver of its raise must get its end.
     """
     limit = memory.time.at - DAYS * DAY
     found: list[DeliveryDecision] = []
     named: set[str] = set()
     for decisions in memory.episodes():
-        # All of an episode or nothing: an end alone would look like one without a raise.
-        if _is_over(decisions) and max(one.at for one in decisions) < limit:
+        # An episode is deleted as a whole, because an end alone would look as if it had no raise.
+        if _is_over(decisions) and max(decision.at for decision in decisions) < limit:
             found += decisions
         else:
-            named |= {f"{one.channel}|{one.message}" for one in decisions}
+            named |= {f"{decision.channel}|{decision.message}" for decision in decisions}
     return [
         *found,
-        *(one for one in _settled(memory, limit) if one.key not in named),
-        *_ended_controls(memory),
+        *(message for message in _find_settled(memory, limit) if message.key not in named),
+        *_find_ended_controls(memory),
     ]
 
 
 def is_over(control: AlertControl, now: int) -> bool:
-    """Whether a silence or a snooze ended so long ago that nobody has to know of it.
+    """Whether a silence or a snooze ended more than a day ago, so that it has no effect any more.
 
-    A day: who ends one early, or extends it, writes it again about then.
+    The day leaves time for a late record that ends it early or extends it.
     """
     match control:
         case Silence():
@@ -44,24 +44,24 @@ def is_over(control: AlertControl, now: int) -> bool:
     return False
 
 
-def _ended_controls(memory: DeliveryMemory) -> Iterator[KeptDelivery]:
+def _find_ended_controls(memory: DeliveryMemory) -> Iterator[KeptDelivery]:
     now, holds = memory.time.at, memory.holds
     controls: list[Silence | Snooze] = [*holds.silences, *holds.snoozes.values()]
     yield from (control for control in controls if is_over(control, now))
     still_open = {alert_id for _, alert_id in (*memory.open, *memory.held)}
-    for noted in memory.acknowledged.values():
-        if noted.alert_id not in still_open and noted.at < now - DAY:
-            yield noted
+    for acknowledgement in memory.acknowledged.values():
+        if acknowledgement.alert_id not in still_open and acknowledgement.at < now - DAY:
+            yield acknowledgement
 
 
-def _settled(memory: DeliveryMemory, limit: int) -> Iterator[WebhookMessage]:
-    for one in memory.messages.values():
-        if one.outcome != "waiting" and one.due_at < limit:
-            yield one
+def _find_settled(memory: DeliveryMemory, limit: int) -> Iterator[WebhookMessage]:
+    for message in memory.messages.values():
+        if message.outcome != "waiting" and message.due_at < limit:
+            yield message
 
 
 def _is_over(decisions: Sequence[DeliveryDecision]) -> bool:
-    last = {one.alert.alert_id: one.alert for one in decisions}
+    last = {decision.alert.alert_id: decision.alert for decision in decisions}
     raised, *ends = last.values()
     is_ended = any(end.state != "retracted" for end in ends)
     return raised.state == "retracted" or raised.edge == "clear" or is_ended

@@ -12,15 +12,15 @@ from hashlib import sha256
 from tally.errors import BadSettings
 
 PREFIX = "whsec_"
-# Bytes, as the specification has them.
+# The limits of a key in bytes, from the specification.
 _LEAST, _MOST = 24, 64
 
 
 def secret_key(text: str) -> bytes:
-    """The key that a secret, `whsec_` and base64, stands for. Raises BadSettings."""
+    """The key in a secret of the form `whsec_` and base64. Raises BadSettings."""
     try:
         key = b64decode(text.removeprefix(PREFIX), validate=True)
-    # What it was is not told: it would stand in a log.
+    # The error does not contain the secret, because it is written to a log.
     except (Error, ValueError) as error:
         raise BadSettings(
             "a webhook's secret is no base64 behind whsec_; make a new one"
@@ -33,7 +33,7 @@ def secret_key(text: str) -> bytes:
 
 
 def signature(key: bytes, message_id: str, seconds: int, body: bytes) -> str:
-    """The signature of a body as `v1,…`; `seconds` since 1970, when the attempt is made."""
+    """The signature of a body as `v1,…`; `seconds` since 1970: the instant of the attempt."""
     signed = b"%s.%d.%s" % (message_id.encode(), seconds, body)
     return "v1," + b64encode(hmac.new(key, signed, sha256).digest()).decode()
 
@@ -41,9 +41,10 @@ def signature(key: bytes, message_id: str, seconds: int, body: bytes) -> str:
 def webhook_headers(
     keys: Sequence[bytes], message_id: str, seconds: int, body: bytes
 ) -> dict[str, str]:
-    """The headers of one attempt by name; as many signatures as keys, one behind the other.
+    """The headers of one attempt by name, with one signature for each key in sequence.
 
-    Two while a secret follows another: a receiver takes the message if one of them is right.
+    There are two keys during a rotation of secrets; a receiver accepts the message if either
+    signature is right.
     """
     signatures = [signature(key, message_id, seconds, body) for key in keys]
     return {

@@ -1,4 +1,4 @@
-"""Whose turn it is: which messages are called for now, and what becomes of those that are not."""
+"""The turns of messages: which ones are sent now, and which ones wait or end."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import DeliveryReason, KeptDelivery, WebhookMessage
 from tally.alerts.delivery.room import CallRoom
 
-# What keeps a message back now; another one in its place is wrong on purpose.
+# The check that holds a message back; tests replace it with one that is wrong on purpose.
 Obstacle = Callable[[WebhookMessage, DeliveryMemory, Surroundings], DeliveryReason]
 
 
 class BegunAttempts(NamedTuple):
-    """Records to store, and what to call once they are."""
+    """The records to store, and the calls to make after that."""
 
     kept: list[KeptDelivery]
     calls: list[WebhookMessage]
@@ -30,10 +30,10 @@ def begun_attempts(
     room: CallRoom,
     obstacle: Obstacle = gate.obstacle,
 ) -> BegunAttempts:
-    """The messages whose turn it is, with one more attempt, and those that come to their end."""
+    """The messages whose turn it is, with one more attempt, and the messages that end."""
     now, called = memory.time.at, {message.key for message in under_way}
     begun = BegunAttempts([], [])
-    # Before any tick nobody knows since when an attempt is under way.
+    # Before any tick there is no time for an attempt to begin at.
     if not now:
         return begun
     for message in [*memory.waiting.values()]:
@@ -51,21 +51,21 @@ def begun_attempts(
         calls = [*under_way, *begun.calls]
         due = releases.heads(memory.waiting.values(), calls, now)
         turns = [message for message in due if message.key not in stays]
-        for message in sorted(turns, key=lambda one: releases.urgency(one, memory)):
-            # What comes to its end without a call makes room for the next of its lane.
+        for message in sorted(turns, key=lambda turn: releases.urgency(turn, memory)):
+            # A message that ends without a call makes room for the next one of its lane.
             is_moving |= _take_turn(memory, message, (room, begun), obstacle_of)
             stays.add(message.key)
     return begun
 
 
-def called_anew(memory: DeliveryMemory, asked: Redelivery) -> list[KeptDelivery]:
-    """The message that somebody asks for, as if it had never been called for."""
-    found = memory.messages.get(f"{asked.channel_id}|{asked.message_id}")
-    if found is None or found.outcome == "waiting":
+def called_anew(memory: DeliveryMemory, request: Redelivery) -> list[KeptDelivery]:
+    """The message of a redelivery request, reset as if it had never been sent."""
+    message = memory.messages.get(f"{request.channel_id}|{request.message_id}")
+    if message is None or message.outcome == "waiting":
         return []
-    # Somebody has asked for it: what it follows, and how often it failed, no longer counts.
-    anew = structs.replace(
-        found,
+    # The request of a person overrides the alerts that it needs and its earlier failures.
+    reset = structs.replace(
+        message,
         outcome="waiting",
         due_at=memory.time.at,
         begun_at=None,
@@ -74,22 +74,22 @@ def called_anew(memory: DeliveryMemory, asked: Redelivery) -> list[KeptDelivery]
         needs=(),
         is_asked=True,
     )
-    return [anew]
+    return [reset]
 
 
 def _take_turn(
     memory: DeliveryMemory,
     message: WebhookMessage,
-    into: tuple[CallRoom, BegunAttempts],
+    room_and_begun: tuple[CallRoom, BegunAttempts],
     obstacle_of: Callable[[WebhookMessage], DeliveryReason],
 ) -> bool:
-    """Call for a message, end it or leave it; whether it came to an end."""
-    room, begun = into
+    """Begins an attempt of a message, ends it or leaves it; returns whether it ended."""
+    room, begun = room_and_begun
     now = memory.time.at
-    if cause := _end(message, memory):
+    if cause := _end_cause(message, memory):
         _keep(memory, begun, [structs.replace(message, outcome="dead", cause=cause)])
         return True
-    if message.kind == "repeat" and not _is_wanted(message, memory):
+    if message.kind == "repeat" and not _is_repeat_wanted(message, memory):
         _keep(memory, begun, [structs.replace(message, outcome="withdrawn")])
         return True
     if why := obstacle_of(message):
@@ -105,19 +105,19 @@ def _take_turn(
     return False
 
 
-def _keep(memory: DeliveryMemory, begun: BegunAttempts, kept: list[KeptDelivery]) -> None:
-    for record in kept:
+def _keep(memory: DeliveryMemory, begun: BegunAttempts, records: list[KeptDelivery]) -> None:
+    for record in records:
         memory.remember(record)
-    begun.kept.extend(kept)
+    begun.kept.extend(records)
 
 
-def _end(message: WebhookMessage, memory: DeliveryMemory) -> str:
-    """Why nobody is called any more for the message; "" for no reason."""
+def _end_cause(message: WebhookMessage, memory: DeliveryMemory) -> str:
+    """The reason why the message is never sent again; "" for none."""
     channel, now = message.channel, memory.time.at
-    # Late it would say that all is well, of a time when nobody knew.
+    # An expired heartbeat would report that all is well for a time of which this is unknown.
     if message.expires_at is not None and now >= message.expires_at:
         return "its time is over"
-    # Whatever kind it is of, and whenever it was made.
+    # This applies to messages of every kind and age.
     if memory.is_gone(channel, message.url):
         return releases.WANTS_NO_MORE
     if not all(memory.may_have_arrived(channel, alert_id) for alert_id in message.needs):
@@ -125,8 +125,8 @@ def _end(message: WebhookMessage, memory: DeliveryMemory) -> str:
     return ""
 
 
-def _is_wanted(repeat: WebhookMessage, memory: DeliveryMemory) -> bool:
-    """Whether the alert is still open, and nobody has taken it on."""
+def _is_repeat_wanted(repeat: WebhookMessage, memory: DeliveryMemory) -> bool:
+    """Whether the alert is still open and not acknowledged."""
     alert_id = repeat.lanes[0]
     is_open = (repeat.channel, alert_id) in memory.open
     return is_open and alert_id not in memory.acknowledged
