@@ -10,5 +10,5 @@ def partition_of(store_id: str, partitions: int) -> int:
     >>> partition_of("367", 4)
     1
     """
-    # Not a client's own hash: they differ, and a store in two partitions has no order.
+    # Clients' own hashes differ, and the records of a store in two partitions have no order.
     return crc32(store_id.encode()) % partitions
