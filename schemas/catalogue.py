@@ -125,7 +125,7 @@ def _wrong_sold(entry: StockShape, entries: Mapping[str, AnyMetric]) -> Wrong:
 
 
 def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
-    found: list[AdditiveShape] = []
+    sides: list[AdditiveShape] = []
     for field, name in (
         ("value.numerator", entry.value.numerator),
         ("value.denominator", entry.value.denominator),
@@ -136,8 +136,8 @@ def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
         elif not isinstance(side, AdditiveShape):
             yield field, f"{name!r} is no sum, but of kind {side.kind}"
         else:
-            found.append(side)
+            sides.append(side)
     # In order: an answer names by them what was read, and the first is the numerator's.
-    families = tuple(dict.fromkeys(family for side in found for family in side.families))
+    families = tuple(dict.fromkeys(family for side in sides for family in side.families))
     if entry.families != families:
         yield "families", f"its sides are of {', '.join(families)}, in this order"

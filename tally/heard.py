@@ -78,11 +78,11 @@ class HeardDevice:
 
     def since(self, first: int) -> dict[int, int]:
         """Minute to strongest signal (dBm), of a day of the period and of all days after it."""
-        found: dict[int, int] = {}
+        minutes: dict[int, int] = {}
         for day in self.days:
             if day >= first:
-                found |= self.days[day]
-        return found
+                minutes |= self.days[day]
+        return minutes
 
     def has_visited_before(self, day: int) -> bool:
         """Whether a visit that counts began before a day of the period."""
@@ -111,10 +111,10 @@ def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> Device
         return None
     last = max(minutes)
     day = hours.day(last)
-    found, runs = presences(minutes, rules), [*signal_runs(minutes, rules)]
-    newest = found[-1] if found else None
+    device_presences, runs = presences(minutes, rules), [*signal_runs(minutes, rules)]
+    newest = device_presences[-1] if device_presences else None
     there: Counter[int] = Counter()
-    for visit in found:
+    for visit in device_presences:
         if visit.is_visit:
             there.update(map(hours.day, range(visit.first, visit.last + 1)))
     return DeviceStanding(
@@ -125,7 +125,7 @@ def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> Device
         newest is not None and newest.is_visit,
         newest is not None and newest.is_visit and not is_outside(newest, hours.open_at),
         there[day],
-        day in static_days(found, rules, hours),
+        day in static_days(device_presences, rules, hours),
     )
 
 

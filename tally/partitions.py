@@ -1,4 +1,4 @@
-"""Where a store's records live: one partition of each canonical topic."""
+"""The partition of a store's records, which is the same in each canonical topic."""
 
 from zlib import crc32
 

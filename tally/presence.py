@@ -123,25 +123,25 @@ class KeyPeriod:
         first = first_day_of(device, heard, self.rules, self.hours)
         earlier, has_visited = device.since(first), device.has_visited_before(first)
         known = KnownBefore(before, has_visited)
-        had = self._row_parts(Device(number, device.mac_class), earlier, known)
+        old_parts = self._row_parts(Device(number, device.mac_class), earlier, known)
         for sighting in heard:
             device.hear(sighting, self.hours.day(sighting.minute))
         minutes, own = device.since(first), Device(number, device.mac_class)
         lot = HeardLot(earlier, minutes, self.frontier)
         changed = passing_windows(lot, self.rules, self.hours) if heard else set()
         known = KnownBefore(self.frontier, has_visited)
-        has = self._row_parts(own, minutes, known)
+        new_parts = self._row_parts(own, minutes, known)
         device.standing = standing_of(minutes, self.rules, self.hours)
-        left = {day for day in device.visited if day < first}
-        device.visited = left | visit_days(own, minutes, self.rules, self.hours, known)
+        earlier_days = {day for day in device.visited if day < first}
+        device.visited = earlier_days | visit_days(own, minutes, self.rules, self.hours, known)
         self._wait(number, device)
         # A device that was here for days contributes much, and one sighting changes little of it.
-        more, less = has - had, had - has
-        for row, parts in more.elements():
+        added, removed = new_parts - old_parts, old_parts - new_parts
+        for row, parts in added.elements():
             self._add(row, dict(parts))
-        for row, parts in less.elements():
+        for row, parts in removed.elements():
             self._take_back(row, dict(parts))
-        return changed | {start for (start, _), _ in (*more, *less)}
+        return changed | {start for (start, _), _ in (*added, *removed)}
 
     def _mark_present(
         self,

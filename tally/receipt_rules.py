@@ -31,7 +31,7 @@ LineType: TypeAlias = Literal[
     "total_rounding",
 ]
 KINDS, LINE_TYPES = (get_args(words) for words in (ReceiptKind, LineType))
-# What a till's rounding of the total differs by from that of its lines; only Tally makes this type.
+# The difference between a till's rounding of totals and of lines; only Tally makes this type.
 TOTAL_ROUNDING: LineType = "total_rounding"
 SENT_LINE_TYPES = tuple(word for word in LINE_TYPES if word != TOTAL_ROUNDING)
 Sign: TypeAlias = Literal["negative", "zero", "positive"]

@@ -31,12 +31,12 @@ def numbers_of(families: Sequence[Family]) -> list[Column]:
     In:  columns of parsed_record().
     Out: bigint, each by its name; null where it has to be there and is not.
     """
-    found = {
+    columns = {
         name: _number(name, F.col, family.fields).alias(name)
         for family in families
         for name in family.fields.numbers
     }
-    return [*found.values()]
+    return [*columns.values()]
 
 
 def readable(value: Column, family: Family) -> Column:

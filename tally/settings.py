@@ -242,9 +242,9 @@ class Settings(AlertSettings, StockSettings):
     @field_validator("home")
     @classmethod
     def _has_a_path_that_delta_opens(cls, home: Path) -> Path:
-        if found := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
+        if forbidden := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
             raise ValueError(
-                f"the folder's whole path holds `{found[0]}`,"
+                f"the folder's whole path holds `{forbidden[0]}`,"
                 " and the master dataset cannot be read there; choose another"
             )
         return home

@@ -48,7 +48,7 @@ class Census:
     shares: Mapping[str, str]
 
 
-# By reading whose rows are of people's devices. A part that is not named here is never published.
+# By reading with rows of people's devices. A part that is not named here is never published.
 CENSUSES: Mapping[str, Census] = {
     "presence": Census(
         # Twelve visits by three phones are visits by three people.

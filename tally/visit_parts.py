@@ -81,12 +81,12 @@ def brought(
     """
     if device.mac_class == "access_point":
         return [*_access_point_contributions(device, minutes)]
-    found = presences(minutes, rules)
-    static = static_days(found, rules, hours)
+    device_presences = presences(minutes, rules)
+    static = static_days(device_presences, rules, hours)
     if static:
-        left = (at for at in minutes if hours.day(at) not in static)
-        minutes = {at: minutes[at] for at in left}
-    counted = _select_counted(device, found, (rules, hours, static), known)
+        counting_minutes = (at for at in minutes if hours.day(at) not in static)
+        minutes = {at: minutes[at] for at in counting_minutes}
+    counted = _select_counted(device, device_presences, (rules, hours, static), known)
     of_presences = _presence_contributions(device, minutes, counted, rules, known.has_visited)
     return [*_minute_contributions(minutes, rules), *of_presences]
 
@@ -99,9 +99,9 @@ def visit_days(
     known: KnownBefore = KnownBefore(),
 ) -> set[int]:
     """The days of the period on which a visit that counts begins."""
-    found = presences(minutes, rules)
-    read_by = rules, hours, static_days(found, rules, hours)
-    counted = _select_counted(device, found, read_by, known)
+    device_presences = presences(minutes, rules)
+    read_by = rules, hours, static_days(device_presences, rules, hours)
+    counted = _select_counted(device, device_presences, read_by, known)
     return {hours.day(visit.first) for visit in counted if visit.is_visit}
 
 
@@ -110,19 +110,23 @@ _ReadBy: TypeAlias = tuple[VisitRules, PeriodHours, set[int]]
 
 
 def _select_counted(
-    device: Device, found: Sequence[Presence], read_by: _ReadBy, known: KnownBefore
+    device: Device, device_presences: Sequence[Presence], read_by: _ReadBy, known: KnownBefore
 ) -> Sequence[Presence]:
     if device.mac_class not in VISITING:
         # Each burst has another address: they say how many were heard, never how many people.
         return []
     rules, hours, static = read_by
-    left = [presence for presence in found if hours.day(presence.first) not in static]
+    counting = [
+        presence for presence in device_presences if hours.day(presence.first) not in static
+    ]
     until = known.closed_before
-    return left if until is None else _select_closed(left, rules, until)
+    return counting if until is None else _select_closed(counting, rules, until)
 
 
-def _select_closed(found: Sequence[Presence], rules: VisitRules, before: int) -> list[Presence]:
-    return [presence for presence in found if presence.last + rules.gap_minutes < before]
+def _select_closed(
+    device_presences: Sequence[Presence], rules: VisitRules, before: int
+) -> list[Presence]:
+    return [presence for presence in device_presences if presence.last + rules.gap_minutes < before]
 
 
 def _minute_contributions(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
@@ -143,13 +147,13 @@ def _access_point_contributions(device: Device, minutes: Heard) -> Iterator[Brou
 def _presence_contributions(
     device: Device,
     minutes: Heard,
-    found: Sequence[Presence],
+    device_presences: Sequence[Presence],
     rules: VisitRules,
     has_visited: bool,
 ) -> Iterator[Brought]:
     # In order of time: all closed presences lie before those that are not closed.
     is_return = has_visited
-    for presence in found:
+    for presence in device_presences:
         if not presence.is_visit:
             yield Brought(window_of(presence.first), {"passes": 1})
             continue

@@ -35,15 +35,15 @@ class StoreVisitRules:
 
     def of(self, store_id: str, period_start: int) -> VisitRules:
         """The rules of a key period that begins at the minute (since 1970, UTC)."""
-        found = DEFAULT_RULES
+        rules = DEFAULT_RULES
         for dated in self.by_store.get(store_id, ()):
             if dated.since <= period_start:
-                found = dated.rules
-        return found
+                rules = dated.rules
+        return rules
 
     @cached_property
     def revised(self) -> tuple[Revised, ...]:
-        """By UTC day, ascending, the difference of epochs to that of the definition from then on.
+        """The UTC days, ascending, from which epochs exceed the definition's, and by how much.
 
         A day on which rules begin has windows of the rules before them, too: the higher revision
         counts.

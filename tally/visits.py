@@ -110,7 +110,9 @@ class PeriodHours(NamedTuple):
         return self.start + day * DAY_MINUTES
 
 
-def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours) -> set[int]:
+def static_days(
+    device_presences: Sequence[Presence], rules: VisitRules, hours: PeriodHours
+) -> set[int]:
     """The days of the period on which the device is not a customer's, so that none of them counts.
 
     It was there for `static_minutes` of the day in all, or on one visit of `closed_minutes` wholly
@@ -120,7 +122,7 @@ def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours
     """
     there: Counter[int] = Counter()
     outside = set()
-    for visit in found:
+    for visit in device_presences:
         if not visit.is_visit:
             continue
         stayed = range(visit.first, visit.last + 1)

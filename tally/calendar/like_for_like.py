@@ -71,4 +71,4 @@ def _place(day: date, name: str, names_of: NamesOf) -> int:
 
 
 def _days(first: date, end: date) -> list[date]:
-    return [first + timedelta(days=more) for more in range((end - first).days)]
+    return [first + timedelta(days=number) for number in range((end - first).days)]

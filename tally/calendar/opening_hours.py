@@ -52,8 +52,8 @@ class OpeningHours:
         found = {}
         named = zip(WEEKDAYS, self.weekdays, strict=True)
         for spans, alike in groupby(named, key=lambda pair: pair[1]):
-            first, *more = [name for name, _ in alike]
-            found["-".join((first, *more[-1:]))] = _spans_text(spans)
+            first, *others = [name for name, _ in alike]
+            found["-".join((first, *others[-1:]))] = _spans_text(spans)
         if self.holidays is not None:
             found[HOLIDAYS] = _spans_text(self.holidays)
         return found
@@ -67,17 +67,17 @@ def opening_hours(given: object) -> OpeningHours:
     """
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"hours by weekday are wanted, e.g. {EXAMPLE}")
-    found: dict[str, Spans] = {}
+    by_name: dict[str, Spans] = {}
     for key, value in given.items():
         for name in days_of(str(key)):
-            if name in found:
+            if name in by_name:
                 raise ValueError(f"{name} is told twice; name each day once")
-            found[name] = _spans(str(key), value)
+            by_name[name] = _spans(str(key), value)
     # A day that is left out might be closed or forgotten, which cannot be distinguished.
-    if missing := [name for name in WEEKDAYS if name not in found]:
+    if missing := [name for name in WEEKDAYS if name not in by_name]:
         raise ValueError(f"{missing[0]} is not told; write `{missing[0]}: {CLOSED}` if it is")
-    _refuse_into_next(found)
-    return OpeningHours(tuple(found[name] for name in WEEKDAYS), found.get(HOLIDAYS))
+    _refuse_into_next(by_name)
+    return OpeningHours(tuple(by_name[name] for name in WEEKDAYS), by_name.get(HOLIDAYS))
 
 
 def days_of(key: str) -> Sequence[str]:
@@ -96,7 +96,7 @@ def days_of(key: str) -> Sequence[str]:
     start = WEEKDAYS.index(first)
     # A range may go over the end of the week: fri-mon are four days.
     count = (WEEKDAYS.index(last) - start) % len(WEEKDAYS) + 1 if dash else 1
-    return [WEEKDAYS[(start + more) % len(WEEKDAYS)] for more in range(count)]
+    return [WEEKDAYS[(start + shift) % len(WEEKDAYS)] for shift in range(count)]
 
 
 def _spans(key: str, value: object) -> Spans:
@@ -124,11 +124,11 @@ def clock_span(key: str, text: object) -> ClockSpan:
     return ClockSpan(opens, closes if closes > opens else closes + MINUTES_A_DAY)
 
 
-def _refuse_into_next(found: Mapping[str, Spans]) -> None:
+def _refuse_into_next(by_name: Mapping[str, Spans]) -> None:
     for name, after in _pairs_of_days():
-        if not found[name] or not found[after]:
+        if not by_name[name] or not by_name[after]:
             continue
-        last, first = found[name][-1], found[after][0]
+        last, first = by_name[name][-1], by_name[after][0]
         if first.opens < last.closes - MINUTES_A_DAY:
             raise ValueError(f"{name}: {last} ends after {after}: {first} has begun; shorten one")
 

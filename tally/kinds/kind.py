@@ -78,7 +78,7 @@ class Kind(ABC):
 
     @abstractmethod
     def because(self, speed: Side, batch: Side, covered: bool) -> str:
-        """Which side was believed and why, as a sentence.
+        """A sentence that says which side was believed, and why.
 
         `batch` is the generation's row; where it covers the window and has none, a state without
         events.
