@@ -1,4 +1,4 @@
-"""The metric catalogue's files, read, and checked against the sources and each other."""
+"""The metric catalogue, read from its files and checked against the sources and itself."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -13,24 +13,24 @@ from schemas.metric import (
 )
 from schemas.source import BadSource, Source, read_yaml
 
-# Unit of what is in minor units of a currency, and the axis that says which.
+# The unit of amounts in minor units of a currency, and the axis of the currency.
 _MONEY, _CURRENCY = "minor", "currency"
-# Field and what is wrong with it.
+# Pairs of a field and what is wrong with it.
 Wrong = Iterable[tuple[str, str]]
 
 
 def metrics_of(
     files: Iterable[Path], sources: Mapping[str, Source], units: Collection[str]
 ) -> tuple[AnyMetric, ...]:
-    """One entry a file, ordered by id. Raises BadSource that names file and field."""
-    # The file's name is the id: what is read by it needs no look into the others.
+    """One entry for each file, ordered by id. Raises BadSource that names file and field."""
+    # The file's name is the id, so that a metric can be found without a look into other files.
     by_id: dict[str, tuple[Path, AnyMetric]] = {}
     for file in files:
         if file.stem in by_id:
             raise BadSource(f"{file}: id: {file.stem!r} is the metric of {by_id[file.stem][0]}")
         by_id[file.stem] = file, read_yaml(file, AnyMetric)
     entries = {metric_id: entry for metric_id, (_, entry) in sorted(by_id.items())}
-    # All are read by now: a ratio may lie in another folder than its sides.
+    # Checked after all files are read: a ratio may lie in another folder than its sides.
     for file, entry in by_id.values():
         for field, wrong in (
             *_wrong(file, entry, units),
@@ -59,8 +59,8 @@ def _wrong(file: Path, entry: AnyMetric, units: Collection[str]) -> Wrong:
 def _wrong_names(
     entry: AnyMetric, sources: Mapping[str, Source], entries: Mapping[str, AnyMetric]
 ) -> Wrong:
-    """Names of what is not there, or is not what the metric takes it for."""
-    # A family that nobody has would only be found by the first question for the metric.
+    """Names of entries that are missing, or are not of the type that the metric expects."""
+    # Otherwise an unknown family would only be found by the first query for the metric.
     if unknown := [name for name in entry.families if name not in sources]:
         yield "families", f"there is no source {unknown[0]!r}"
         return
@@ -72,7 +72,7 @@ def _wrong_names(
         if len(sources[entry.families[0]].family.axes) != 1:
             yield "families", f"{entry.families[0]} is to have one axis, the article"
     elif len(entry.families) > 1:
-        # The rows of one family are joined: parts of another would be 0 in silence.
+        # The rows of one family are joined: parts of another would silently be 0.
         yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
     else:
         yield from _wrong_parts(entry, sources[entry.families[0]])
@@ -85,7 +85,7 @@ def _wrong_names(
 def _wrong_axes(
     entry: AnyMetric, sources: Mapping[str, Source], entries: Mapping[str, AnyMetric]
 ) -> Wrong:
-    # What is sold of an article is found in the receipts' lines, whatever axes their family has.
+    # The sales of an article are found in the receipts' lines, for any axes of their family.
     split = entry.families[:1] if isinstance(entry, StockShape) else entry.families
     above = entries.get(entry.value.numerator) if isinstance(entry, RatioShape) else None
     paid = above.families if above else split
@@ -93,11 +93,11 @@ def _wrong_axes(
     for family in split:
         axes = sources[family].family.axes
         for axis in entry.by:
-            # By an axis that one side lacks a ratio would be of a part over the whole. Of money it
-            # is meant so: what was taken in one currency, for each of all visitors.
+            # By an axis that one side lacks, a ratio would be of a part over the whole. With money
+            # that is intended: the takings in one currency, for each of all visitors.
             if axis not in axes and not (is_money and axis == _CURRENCY and family not in paid):
                 yield "by", f"{axis!r} is no axis of {family}"
-        # Else a store with two currencies would be refused, and have no way to ask.
+        # Otherwise queries for a store with two currencies would be refused without an alternative.
         if is_money and _CURRENCY in axes and _CURRENCY not in entry.by:
             yield "by", f"{_CURRENCY!r} is missing: {family} is in several"
 
@@ -117,15 +117,15 @@ def _wrong_sold(entry: StockShape, entries: Mapping[str, AnyMetric]) -> Wrong:
     if not isinstance(sold, AdditiveShape):
         yield "value.sold", f"{entry.value.sold!r} is no metric that is a sum"
     elif sold.value.divide_by != entry.value.divide_by:
-        # Both are taken as they are stored: pieces less thousandths of pieces would be neither.
+        # Both are used as they are stored: pieces less thousandths of pieces would make no sense.
         yield "value.divide_by", f"is not {sold.value.divide_by}, that of {sold.id}"
     elif entry.families != (entry.families[0], *sold.families):
-        told = ", ".join((entry.families[0], *sold.families))
-        yield "families", f"its level and what is sold are of {told}, in this order"
+        expected = ", ".join((entry.families[0], *sold.families))
+        yield "families", f"its level and what is sold are of {expected}, in this order"
 
 
 def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
-    found: list[AdditiveShape] = []
+    sides: list[AdditiveShape] = []
     for field, name in (
         ("value.numerator", entry.value.numerator),
         ("value.denominator", entry.value.denominator),
@@ -136,8 +136,8 @@ def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
         elif not isinstance(side, AdditiveShape):
             yield field, f"{name!r} is no sum, but of kind {side.kind}"
         else:
-            found.append(side)
-    # In order: by them an answer names what was read, and the first is the numerator's.
-    families = tuple(dict.fromkeys(family for side in found for family in side.families))
+            sides.append(side)
+    # In order: an answer names by them what was read, and the first is the numerator's.
+    families = tuple(dict.fromkeys(family for side in sides for family in side.families))
     if entry.families != families:
         yield "families", f"its sides are of {', '.join(families)}, in this order"

@@ -1,4 +1,4 @@
-"""The view family of a source as its descriptor has it: its kind, its axes, its parts."""
+"""The view family of a source as its descriptor defines it: its kind, its axes, its parts."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -9,7 +9,7 @@ import msgspec
 FieldName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,39}$")]
 Words = Annotated[str, msgspec.Meta(min_length=1)]
 Epoch = Annotated[int, msgspec.Meta(ge=1)]
-# The CQL type of the columns of each kind of part; what the kinds mean: tally/algebra/parts.py.
+# The CQL type of the columns of each kind of part; tally/algebra/parts.py defines the kinds.
 COLUMN_TYPES = {
     "sum": "bigint",
     "count": "bigint",
@@ -24,7 +24,7 @@ COLUMN_TYPES = {
 
 
 class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a window makes of the whole numbers that its events bring in the field of this name."""
+    """A part: how a window combines the whole numbers of its events' field of this name."""
 
     name: FieldName
     kind: Literal[
@@ -32,12 +32,12 @@ class PartShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ]
     unit: Words
     meaning: Words
-    # Records of before there was the part have no field of it: it is 0.
+    # Records that are older than the part have no field for it: it is 0.
     optional: bool = False
 
 
 class RaisedDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """UTC days, first to last inclusive, whose rows are computed anew under a higher epoch."""
+    """UTC days, first to last inclusive, whose rows are recomputed under a higher epoch."""
 
     first: date
     last: date
@@ -45,14 +45,14 @@ class RaisedDays(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ReadingShape(NamedTuple):
-    """What the operator of a derived family reads of a record, and the parts that it makes of it.
+    """The fields that the operator of a derived family reads, and the parts that it makes of them.
 
-    Texts and whole numbers; parts by the kind that each has to be of. The arithmetic:
-    tally/visit_parts.py.
+    The fields are texts and whole numbers; the parts have the kind that each must be of. The
+    arithmetic is in tally/visit_parts.py.
     """
 
-    # By name the regular expression that each matches, as Java reads it: $ would let a line's end
-    # pass.
+    # The regular expression of each text by name, as Java reads it: $ would accept the end of a
+    # line.
     texts: Mapping[str, str]
     numbers: tuple[str, ...]
     parts: Mapping[str, str]
@@ -63,7 +63,7 @@ READINGS = {
         {
             "mac_class": r"\A(fixed|random_associated|random_probe|access_point)\z",
             "device_hash": r"\A[0-9a-f]{32}\z",
-            # As tally/opening.py reads it.
+            # The format that tally/opening.py reads.
             "open_at": r"\A(unknown|closed|[0-9]+-[0-9]+(,[0-9]+-[0-9]+)*+)\z",
         },
         ("rssi_dbm", "period_start", "period_end"),
@@ -87,8 +87,9 @@ READINGS = {
 class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The rows of the source's views.
 
-    A higher epoch replaces what was computed before: `epoch` on all days, `raised` on some. What a
-    derived family's events bring is not in their fields: `reading` says what makes it of them.
+    A higher epoch replaces what was computed before: `epoch` on all days, `raised` on some. The
+    events of a derived family have no fields for their parts: `reading` names the operator that
+    computes the parts.
     """
 
     kind: Literal["additive", "derived", "level"]
@@ -100,14 +101,14 @@ class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def wrong_parts(family: FamilyShape) -> Iterable[tuple[str, str]]:
-    """Field and what is wrong with the kinds of a family and of its parts beside each other."""
-    # A family says by its kind that its windows do not add up, though most of its parts may.
+    """Pairs of a field and what is wrong with the kind of a family next to those of its parts."""
+    # The kind of a family says that its windows do not add up, though most of its parts may.
     if (family.kind == "level") != any(part.kind == "level" for part in family.parts):
         yield "family.parts", "a family of kind level has a part of that kind, no other has one"
 
 
 def wrong_reading(family: FamilyShape) -> Iterable[tuple[str, str]]:
-    """Field and what is wrong with what a derived family is read from."""
+    """Pairs of a field and what is wrong with the reading of a derived family."""
     if (family.kind == "derived") != (family.reading is not None):
         yield "family.reading", "a derived family has one, and no other"
     if family.reading is None:
@@ -122,7 +123,7 @@ def wrong_reading(family: FamilyShape) -> Iterable[tuple[str, str]]:
 
 
 def brought(family: FamilyShape) -> dict[str, str]:
-    """The fields of a record that its rows are made of, and their types."""
+    """The fields of a record that the family's rows are computed from, and their types."""
     if family.reading is not None:
         reading = READINGS[family.reading]
         texts, numbers = tuple(reading.texts), reading.numbers

@@ -1,4 +1,4 @@
-"""What follows from a source's descriptor: its topics, tables and canonical JSON Schema."""
+"""The topics, tables and canonical JSON Schema that follow from a source's descriptor."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from schemas.family import COLUMN_TYPES
 from schemas.source import RecordField, Source
 
 SCHEMA_VERSION = 1
-# Words that CQL takes for names only between quotes.
+# Words that CQL accepts as names only in quotes.
 _RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -24,7 +24,7 @@ _EXCLUDED = "conflicts whose first copy lies in another window: counted in event
 
 
 class Column(NamedTuple):
-    """A column of a table; the remark is for people."""
+    """A column of a table; the remark is for people who read the file."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 
 def topics_of(source: Source) -> dict[str, dict[str, str]]:
-    """The source's raw and canonical topic, as schemas/topics.yaml tells of the others."""
+    """The source's raw and canonical topic, in the form of the others in schemas/topics.yaml."""
     raw = {"kind": "raw", "meaning": f"{source.meaning}, as they are sent"}
     meaning = f"{source.meaning}, one normalised record each, keyed by store_id"
     return {
@@ -43,12 +43,12 @@ def topics_of(source: Source) -> dict[str, dict[str, str]]:
 
 def views_of(source: Source) -> str:
     """The two CREATE TABLE statements of the source's views, with remarks (CQL)."""
-    # The key of tally/families.py: a window's rows lie side by side, its total row among them.
+    # The key of tally/families.py: a window's rows are adjacent, its total row among them.
     axes = ", ".join(
-        map(_quoted, ("window_start", *source.family.axes, "dim", "dim_value")),
+        map(_quote, ("window_start", *source.family.axes, "dim", "dim_value")),
     )
     made = f"Made from source.yaml of {source.name} by python -m ops.docs; do not edit."
-    # On one line, as the remarks below.
+    # On one line, like the remarks below.
     meaning = " ".join(source.meaning.split())
     shown = f"{made} Totals of {meaning} by store and 15-minute window (UTC)."
     speed = [
@@ -91,30 +91,30 @@ def _speed_columns(source: Source) -> list[Column]:
 
 
 def _batch_columns(source: Source) -> list[Column]:
-    # The generation stands in the partition key, so that a rebuild's rows are read and left alone.
+    # The generation is in the partition key, so that a rebuild's rows are read and left alone.
     store, day, *rest = (column._replace(remark="") for column in _speed_columns(source))
     generation = Column("generation", "bigint", "fencing token of the rebuild that wrote the row")
     excluded = [
         Column(f"excluded_{part.name}", COLUMN_TYPES[part.kind]) for part in source.family.parts
     ]
-    # Once is enough: the columns after it say the same of their parts.
+    # One remark is enough: the columns after it mean the same for their parts.
     excluded[0] = excluded[0]._replace(remark=_EXCLUDED)
     return [store, day, generation, *rest, *excluded]
 
 
 def _table(name: str, columns: Sequence[Column], key: str) -> Iterable[str]:
-    named = [_quoted(column.name) for column in columns]
+    named = [_quote(column.name) for column in columns]
     width = max(map(len, named))
     yield f"CREATE TABLE IF NOT EXISTS {name} ("
     for column, shown in zip(columns, named, strict=True):
-        # On one line: what follows a line's end is CQL again.
+        # On one line: text after the end of a line is CQL again.
         remark = f" -- {' '.join(column.remark.split())}" if column.remark else ""
         yield f"  {shown:<{width}} {column.type},{remark}"
     yield f"  PRIMARY KEY ({key})"
     yield ") WITH compaction = {'class': 'UnifiedCompactionStrategy'};"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f'"{name}"' if name in _RESERVED else name
 
 
@@ -150,7 +150,7 @@ def event_schema_of(source: Source) -> dict[str, Any]:
         _property("extra", "object", None, extra, optional=True),
         _property("repeat", "boolean", None, repeat, optional=True),
     ]
-    shape = _object([*head, *source.fields, *tail])
+    shape = _object_schema([*head, *source.fields, *tail])
     shape["properties"]["schema_version"]["const"] = SCHEMA_VERSION
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -166,23 +166,23 @@ def _property(
     return RecordField(name=name, type=kind, unit=unit, meaning=meaning, optional=optional)
 
 
-def _object(fields: Sequence[RecordField]) -> dict[str, Any]:
+def _object_schema(fields: Sequence[RecordField]) -> dict[str, Any]:
     return {
         "additionalProperties": False,
         "required": [field.name for field in fields if not field.optional],
-        "properties": {field.name: _described(field) for field in fields},
+        "properties": {field.name: _field_schema(field) for field in fields},
     }
 
 
-def _described(field: RecordField) -> dict[str, Any]:
+def _field_schema(field: RecordField) -> dict[str, Any]:
     meaning = {"x-meaning": field.meaning}
-    # An enumeration names its values and no type: they are of one.
+    # An enumeration has its values and no type, for they are of one type.
     if field.values:
         return {"enum": [*field.values], **meaning}
     if field.type == "array":
-        items = {"type": "object", **_object(field.fields)}
+        items = {"type": "object", **_object_schema(field.fields)}
         return {"type": "array", "items": items, **meaning}
     unit = {} if field.unit is None else {"x-unit": field.unit}
     least = {} if field.minimum is None else {"minimum": field.minimum}
-    inner = _object(field.fields) if field.fields else {}
+    inner = _object_schema(field.fields) if field.fields else {}
     return {"type": field.type, **least, **unit, **meaning, **inner}

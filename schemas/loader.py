@@ -17,7 +17,7 @@ from schemas.report import ReportShape
 from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source, read_yaml
 
 FOLDER = Path(__file__).parent
-# Folders of further sources, each with a source.yaml.
+# The variable with folders of further sources, each with a source.yaml.
 FURTHER = "TALLY_SOURCES"
 
 
@@ -25,23 +25,23 @@ FURTHER = "TALLY_SOURCES"
 def sources() -> Mapping[str, Source]:
     """Every source by name: those of ingest/sources, then those of the folders in TALLY_SOURCES.
 
-    Read once a process, from the environment: what comes of it (families, tables, topics) is
-    wanted in places that no settings reach, as Spark's Python workers. Raises BadSource.
+    They are read once per process, from the environment: families, tables and topics follow from
+    them, also in places that no settings reach, as Spark's Python workers. Raises BadSource.
     """
     further = os.environ.get(FURTHER, "").split(os.pathsep)
-    outside = [Path(one) for one in further if one]
+    outside = [Path(folder) for folder in further if folder]
     return read_sources([*_own_folders(), *outside])
 
 
 @cache
 def own_sources() -> Mapping[str, Source]:
-    """The sources of ingest/sources alone, whatever the environment says."""
+    """The sources of ingest/sources alone, independent of the environment."""
     return read_sources(_own_folders())
 
 
 def read_sources(folders: Iterable[Path]) -> dict[str, Source]:
     """The sources of these folders by name, in order. Raises BadSource."""
-    # A topic of a source's own must not be one that the system writes for itself.
+    # A source must not take a topic that the system writes for itself.
     taken = dict.fromkeys(_topics_file()["topics"], "schemas/topics.yaml")
     return by_name(map(read_source, folders), taken)
 
@@ -50,7 +50,7 @@ def _own_folders() -> list[Path]:
     own = FOLDER.parent / "ingest" / "sources"
     found = sorted(file.parent for file in own.glob(f"*/{DESCRIPTOR}"))
     if not found:
-        # An installation without them would count nothing, and say so nowhere.
+        # An installation without sources would count nothing, and report it nowhere.
         raise BadSource(f"{own}: no folder with a {DESCRIPTOR}")
     return found
 
@@ -91,7 +91,7 @@ def topics() -> dict[str, dict[str, str]]:
 
 @cache
 def record_schema(topic: str) -> dict[str, Any]:
-    """JSON Schema of a record (key, value, headers) of a topic that is nobody's source.
+    """JSON Schema of a record (key, value, headers) of a topic that belongs to no source.
 
     Raises FileNotFoundError for a topic without one.
     """
@@ -106,7 +106,7 @@ def dead_letter_reasons() -> tuple[str, ...]:
 
 
 def dead_letter_fixes() -> Mapping[str, str]:
-    """By reason what its sender or operator can do."""
+    """The action for each reason, which the sender or the operator can take."""
     fixes: Mapping[str, str] = _topics_file()["dead_letter_reasons"]
     return fixes
 
@@ -121,7 +121,7 @@ def _topics_file() -> dict[str, Any]:
 
 @cache
 def metrics() -> tuple[AnyMetric, ...]:
-    """The metric catalogue, one entry a file, ordered by id.
+    """The metric catalogue, one entry for each file, ordered by id.
 
     The files are those of schemas/metrics, and those of a source's own folder `metrics`. Raises
     BadSource.
@@ -135,16 +135,18 @@ def metrics() -> tuple[AnyMetric, ...]:
 def reports() -> Mapping[str, ReportShape]:
     """Every report by id, in order.
 
-    Raises BadSource for one of a metric that there is not, or that is a level.
+    Raises BadSource for a report of a metric that is unknown or a level.
     """
-    # A level is of an instant: days of it can neither be joined nor compared.
+    # A level belongs to an instant: its days can neither be joined nor compared.
     known = {entry.id for entry in metrics() if not isinstance(entry, LevelShape | StockShape)}
     found: dict[str, ReportShape] = {}
     for file in sorted((FOLDER / "reports").glob("*.yaml")):
         report = read_yaml(file, ReportShape)
         if report.metric not in known or report.id != file.stem:
-            told = f"metric: {report.metric!r} is no metric of days, or id: {report.id!r} no file's"
-            raise BadSource(f"{file}: {told}")
+            wrong = (
+                f"metric: {report.metric!r} is no metric of days, or id: {report.id!r} no file's"
+            )
+            raise BadSource(f"{file}: {wrong}")
         found[report.id] = report
     return found
 
@@ -161,8 +163,8 @@ def metric_units() -> frozenset[str]:
 def table_statements() -> tuple[str, ...]:
     """Every CREATE TABLE, without keyspace and without the closing semicolon.
 
-    Those of the sources' views are generated: of their files in schemas/views, which are copies
-    for readers, nothing is read.
+    Those of the sources' views are generated: their files in schemas/views are copies for people,
+    and are not read.
     """
     copies = own_sources()
     views = sorted((FOLDER / "views").glob("*.cql"))
@@ -189,11 +191,11 @@ def table_columns(statement: str) -> dict[str, str]:
     {'a': 'text', 'b': 'frozen<map<int, bigint>>'}
     """
     body = statement.partition("(")[2].rpartition("PRIMARY KEY")[0]
-    # A comma inside of <…> parts no columns.
+    # A comma inside <…> separates no columns.
     definitions = (" ".join(part.split()) for part in re.split(r",(?![^<]*>)", body))
     return {
         name.strip('"'): kind
-        for name, _, kind in (one.partition(" ") for one in definitions if one)
+        for name, _, kind in (definition.partition(" ") for definition in definitions if definition)
     }
 
 
@@ -203,7 +205,7 @@ def table_key(statement: str) -> tuple[str, ...]:
     >>> table_key("CREATE TABLE IF NOT EXISTS t (a int, b int, c int, PRIMARY KEY ((a, b), c))")
     ('a', 'b', 'c')
     """
-    # Up to the bracket that ends the columns: options stand behind it.
+    # Up to the bracket that ends the columns, which options follow.
     key = statement.partition("PRIMARY KEY")[2].partition(" WITH ")[0]
     return tuple(re.findall(r"\w+", key))
 

@@ -1,6 +1,7 @@
-"""A metric of the catalogue as its file describes it: what a type can say of it.
+"""A metric of the catalogue as its file describes it, as far as types can express it.
 
-What no type can say (a part of another family, an unknown id) is in schemas/catalogue.py.
+Checks that no type can express (a part of another family, an unknown id) are in
+schemas/catalogue.py.
 """
 
 from collections.abc import Mapping
@@ -54,7 +55,7 @@ class SharedPart(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class PercentileValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The part that holds how often which size came, and the share."""
+    """The part that holds the frequency of each size, and the share."""
 
     percentile: SharedPart
 
@@ -66,9 +67,9 @@ class LevelValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class StockValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A level of one family, less what the receipts sold since; at the end, or the lowest of all.
+    """A level of one family less the sales of receipts since; at the end, or the lowest of all.
 
-    `sold` is the id of the sum, of another family, that the receipts' lines come to.
+    `sold` is the id of the sum, of another family, that the receipts' lines add up to.
     """
 
     stock: str
@@ -78,7 +79,7 @@ class StockValue(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class MetricShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
-    """What the file of a metric says, whatever its kind; the kind decides what `value` is."""
+    """The content of a metric's file, for any kind; the kind decides the type of `value`."""
 
     id: MetricId
     name: Words
@@ -92,7 +93,7 @@ class MetricShape(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
 
     @property
     def kind(self) -> str:
-        """The word in the file that says what the value is made of."""
+        """The word in the file that says how the value is made."""
         return str(self.__struct_config__.tag)
 
 
@@ -109,48 +110,48 @@ class RatioShape(MetricShape, frozen=True, kw_only=True, tag="ratio"):
 
 
 class MinimumShape(MetricShape, frozen=True, kw_only=True, tag="minimum"):
-    """A metric that is the least of what the events brought."""
+    """A metric that is the least of the events' numbers."""
 
     value: MinimumValue
 
 
 class MaximumShape(MetricShape, frozen=True, kw_only=True, tag="maximum"):
-    """A metric that is the most of what the events brought."""
+    """A metric that is the greatest of the events' numbers."""
 
     value: MaximumValue
 
 
 class UniquesShape(MetricShape, frozen=True, kw_only=True, tag="uniques"):
-    """A metric that is an estimate of how many different subjects there were."""
+    """A metric that is an estimate of the number of different subjects."""
 
     value: UniquesValue
 
 
 class PercentileShape(MetricShape, frozen=True, kw_only=True, tag="percentile"):
-    """A metric that is the size which a share of what was brought does not exceed."""
+    """A metric that is the size which a share of the events' numbers does not exceed."""
 
     value: PercentileValue
 
 
 class LevelShape(MetricShape, frozen=True, kw_only=True, tag="level"):
-    """A metric that is what has come and not gone, at the end of the stretch.
+    """A metric that is the number of arrivals less departures, at the end of the stretch.
 
-    It begins anew at 0 with each day of the store.
+    It restarts at 0 with each day of the store.
     """
 
     value: LevelValue
 
 
 class StockShape(MetricShape, frozen=True, kw_only=True, tag="stock"):
-    """A metric that is what there is of articles: the last count, and what came and went since.
+    """A metric that is the stock of articles: the last count, and the movements since.
 
-    It never begins anew but by a count.
+    Only a count resets it.
     """
 
     value: StockValue
 
 
-# By the word of `kind` msgspec chooses the shape.
+# msgspec chooses the shape by the word of `kind`.
 AnyMetric: TypeAlias = (
     AdditiveShape
     | RatioShape
@@ -161,7 +162,7 @@ AnyMetric: TypeAlias = (
     | LevelShape
     | StockShape
 )
-# Kinds of parts that a metric of each kind can read; a ratio is made of two sums instead.
+# The kinds of parts that a metric of each kind can read; a ratio is made of two sums instead.
 READABLE: Mapping[str, tuple[str, ...]] = {
     "additive": ("sum", "count"),
     "minimum": ("min",),
@@ -186,6 +187,6 @@ def parts_of(entry: AnyMetric) -> dict[str, str]:
             return {entry.value.stock: "value.stock"}
         case PercentileShape():
             return {entry.value.percentile.part: "value.percentile.part"}
-    # The others have one field, which names one part.
+    # The remaining kinds have one field, which names one part.
     ((field, part),) = structs.asdict(entry.value).items()
     return {part: f"value.{field}"}

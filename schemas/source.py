@@ -18,9 +18,9 @@ from schemas.family import (
 )
 
 DESCRIPTOR = "source.yaml"
-# What a folder must hold beside its descriptor.
+# The files that a folder must hold beside its descriptor.
 BESIDE = ("contract.py", "message.schema.json", "example.json", "bad.yaml")
-# Columns and fields that every family has already, and those that transforms put beside them.
+# Columns and fields that every family has already, and those that transforms add to them.
 TAKEN = frozenset(
     re.findall(
         r"\w+",
@@ -32,8 +32,8 @@ TAKEN = frozenset(
     )
 )
 
-# Of a table's name in Cassandra (48 characters) `batch_` and `_15min` take twelve; a name that
-# begins with the former would be another's batch table.
+# A table's name in Cassandra has 48 characters, of which `batch_` and `_15min` take twelve; a name
+# that begins with `batch_` would be the batch table of another family.
 FamilyName = Annotated[str, msgspec.Meta(pattern="^(?!batch_)[a-z][a-z0-9_]{0,35}$")]
 Topic = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$")]
 HttpPath = Annotated[str, msgspec.Meta(pattern="^/v1/events/[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -42,13 +42,14 @@ _MISSING = re.compile("Object missing required field `([^`]+)`")
 
 
 class BadSource(ValueError):
-    """Raised when a source's folder is not what it must be; names the file and the field."""
+    """Raised when a source's folder is invalid; the message names the file and the field."""
 
 
 class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A field of the canonical record; `fields` are those of an object, or of an array's items.
 
-    `minimum`: no record has less. A sum of what is never below 0 never falls while records come.
+    `minimum`: no record has less. A sum of numbers that are never below 0 never falls while records
+    arrive.
     """
 
     name: FieldName
@@ -62,10 +63,10 @@ class RecordField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Descriptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What source.yaml says.
+    """The content of source.yaml.
 
-    The name is also that of the view family and of the canonical topic; `event` is what one event
-    is called, `identity` what tells one from another within a store, in words.
+    The name is also that of the view family and of the canonical topic; `event` is the name of one
+    event, `identity` describes in words what distinguishes one from another within a store.
     """
 
     name: FamilyName
@@ -77,39 +78,39 @@ class Descriptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     happened_at: Words
     lateness_seconds: Seconds
     family: FamilyShape
-    # The field of the stores file that lists the sensors which it is expected from.
+    # The field of the stores file that lists the sensors from which events are expected.
     listed_as: Literal["sensors", "access_points"] | None = None
     fields: tuple[RecordField, ...]
 
 
 class Source(Descriptor, frozen=True, kw_only=True):
-    """A source, and the folder that it is described in."""
+    """A source, and the folder that describes it."""
 
     folder: Path
 
     @property
     def file(self) -> Path:
-        """Its source.yaml."""
+        """The path of its source.yaml."""
         return self.folder / DESCRIPTOR
 
     @property
     def formats(self) -> dict[str, Path]:
-        """Vendors' own forms that it is taken in too: name, and the adapter's file."""
-        # Sorted, for the paths of the gateway are in this order on every machine.
+        """Vendors' own formats that are accepted too: name, and the adapter's file."""
+        # Sorted, so that the paths of the gateway have the same order on every machine.
         files = sorted((self.folder / "vendors").glob("[a-z]*.py"))
         return {file.stem: file for file in files}
 
     @property
     def units(self) -> set[str]:
-        """Units of its parts."""
+        """The units of its parts."""
         return {part.unit for part in self.family.parts}
 
 
 def read_source(folder: Path) -> Source:
     """The source of a folder. Raises BadSource."""
     file = folder / DESCRIPTOR
-    told: Descriptor = read_yaml(file, Descriptor)
-    source = Source(**msgspec.structs.asdict(told), folder=folder)
+    descriptor: Descriptor = read_yaml(file, Descriptor)
+    source = Source(**msgspec.structs.asdict(descriptor), folder=folder)
     for field, wrong in _wrong(source):
         raise BadSource(f"{file}: {field}: {wrong}")
     return source
@@ -121,13 +122,13 @@ def by_name(
 ) -> dict[str, Source]:
     """The sources by name, in order.
 
-    `taken` are names of topics that are nobody's source, and who has them. Raises BadSource when
-    two of them want one name, topic or path.
+    `taken` maps topics that belong to no source to their owners. Raises BadSource when two sources
+    claim one name, topic or path.
     """
     sources: dict[str, Source] = {}
     owners = {("topic", name): whose for name, whose in taken.items()}
     roles: dict[str, tuple[str, str]] = {}
-    # Topics, raw and canonical, are of one name space; paths of another.
+    # Topics, raw and canonical, share one name space; paths have another.
     for source in found:
         for field, kind, value in (
             ("name", "topic", source.name),
@@ -143,7 +144,7 @@ def by_name(
 
 
 def _refuse_other_roles(source: Source, roles: dict[str, tuple[str, str]]) -> None:
-    """One name is an axis (text) of all families that have it, or a part (number) of all.
+    """Raise BadSource if a name is an axis (text) of one family and a part (number) of another.
 
     The speed layer reads the records of all families with one schema.
     """
@@ -156,11 +157,11 @@ def _refuse_other_roles(source: Source, roles: dict[str, tuple[str, str]]) -> No
 
 
 def _wrong(source: Source) -> Iterable[tuple[str, str]]:
-    """Field and what is wrong with it, of what no type can say."""
+    """Pairs of a field and what is wrong with it, for rules that no type can express."""
     for beside in BESIDE:
         if not (source.folder / beside).is_file():
             yield beside, "the file is missing beside the descriptor"
-    # Twice the same name is caught below: a mapping alone would hide it.
+    # A name that is there twice is caught below: a mapping alone would hide it.
     fields = {field.name: field for field in source.fields}
     parts = [part.name for part in source.family.parts]
     named = [*source.family.axes, *parts]
@@ -176,13 +177,13 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
     for field in source.fields:
         if field.minimum is not None and field.type != "integer":
             yield "fields", f"{field.name!r} is no integer, and has no minimum"
-    for one in source.family.raised:
-        if one.first > one.last:
-            yield "family.raised", f"{one.first} is after {one.last}"
-        if one.epoch <= source.family.epoch:
+    for span in source.family.raised:
+        if span.first > span.last:
+            yield "family.raised", f"{span.first} is after {span.last}"
+        if span.epoch <= source.family.epoch:
             yield (
                 "family.raised",
-                f"epoch {one.epoch} is not above {source.family.epoch}, that of all days",
+                f"epoch {span.epoch} is not above {source.family.epoch}, that of all days",
             )
     yield from wrong_parts(source.family)
     yield from wrong_reading(source.family)
@@ -195,25 +196,25 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
 
 
 def read_yaml(file: Path, shape: Any) -> Any:
-    """What the file says, as a value of the shape: a type that msgspec knows.
+    """The content of the file as a value of the shape, which is a type that msgspec knows.
 
     Raises BadSource.
     """
     try:
-        # Strict: `1h` is no number of seconds, and a field that nobody reads is a mistake.
+        # Strict: `1h` is no number of seconds, and an unknown field is a mistake.
         return msgspec.convert(yaml.safe_load(file.read_text("utf-8")), shape)
     except OSError as error:
         raise BadSource(f"{file}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadSource(f"{file}: is no YAML: {' '.join(str(error).split())}") from error
     except msgspec.ValidationError as error:
-        raise BadSource(f"{file}: {_located(str(error))}") from error
+        raise BadSource(f"{file}: {_locate(str(error))}") from error
 
 
-def _located(message: str) -> str:
-    """`$.family.parts[0].kind` of msgspec's message in front, as a person would name it.
+def _locate(message: str) -> str:
+    """The message with msgspec's path, e.g. `$.family.parts[0].kind`, moved to the front.
 
-    >>> _located("Object missing required field `sum` - at `$.value`")
+    >>> _locate("Object missing required field `sum` - at `$.value`")
     'value.sum: the field is missing'
     """
     reason, _, place = message.partition(" - at `$")

@@ -1,4 +1,4 @@
-"""The settings that are about alerts as people see them, and about their rules."""
+"""The settings of alerts as people see them, and of their rules."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class AlertSettings(BaseModel):
-    """Those settings, with unit and meaning; a part of tally.settings.Settings."""
+    """The settings of alerts, with unit and meaning; a part of tally.settings.Settings."""
 
     rule_edits: Literal["allow", "refuse"] = Field(
         "allow",

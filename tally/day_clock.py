@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 _ONE_DAY = timedelta(days=1)
-# No change of clocks moves them by so much, but where they leave a whole day out.
+# No change of clocks moves them by as much, except where they leave a whole day out.
 _NEAR_A_BORDER = timedelta(hours=3)
 
 
 class ClockSince(NamedTuple):
-    """From a local day on: the zone, and at which time of its clock days begin."""
+    """The zone, and the time of its clock at which days begin, from a local day on."""
 
     first_day: date
     zone: ZoneInfo
@@ -20,11 +20,11 @@ class ClockSince(NamedTuple):
 
     @property
     def after_midnight(self) -> timedelta:
-        """How long after midnight days begin, by the clock."""
+        """The time after midnight at which days begin, by the clock."""
         return timedelta(hours=self.day_starts.hour, minutes=self.day_starts.minute)
 
     def begins(self, day: date) -> datetime:
-        """When the day begins, UTC, also where the clock leaves that time out."""
+        """The instant (UTC) at which the day begins, also where the clock leaves that time out."""
         return datetime.combine(day, self.day_starts, self.zone).astimezone(UTC)
 
 
@@ -36,18 +36,18 @@ def _is_left_out(part: ClockSince, day: date) -> bool:
 
 @dataclass(frozen=True)
 class DayClock:
-    """A store's clock. `parts`: ascending, the first of them since ever."""
+    """A store's clock; `parts` are ascending, and the first of them has no beginning."""
 
     parts: tuple[ClockSince, ...]
 
     @classmethod
     def of(cls, zone: ZoneInfo, day_starts: time = time(0)) -> "DayClock":
-        """One that never changes."""
+        """A clock that never changes."""
         return cls((ClockSince(date.min, zone, day_starts),))
 
     @cached_property
     def zone(self) -> ZoneInfo:
-        """The zone that it shows: where that has changed, of each instant the one of then."""
+        """The zone that the clock shows; if that has changed, each instant has its zone of then."""
         zones = {part.zone for part in self.parts}
         return next(iter(zones)) if len(zones) == 1 else MovedZone.of(self)
 
@@ -57,23 +57,23 @@ class DayClock:
 
     @cached_property
     def _borders(self) -> tuple[datetime, ...]:
-        """When each part but the first begins, UTC."""
+        """The instants (UTC) at which the parts begin, without the first part."""
         return tuple(part.begins(part.first_day) for part in self.parts[1:])
 
     def on(self, day: date) -> ClockSince:
-        """What holds on a local day."""
+        """The part that holds on a local day."""
         if self._never_changes:
             return self.parts[0]
         return next(part for part in reversed(self.parts) if part.first_day <= day)
 
     def at(self, instant: datetime) -> ClockSince:
-        """What holds at an instant."""
+        """The part that holds at an instant."""
         if self._never_changes:
             return self.parts[0]
         return self.parts[sum(border <= instant for border in self._borders)]
 
     def begins(self, day: date) -> datetime:
-        """When the day begins, UTC. Raises OverflowError at either end of the calendar."""
+        """The beginning of the day, UTC. Raises OverflowError at either end of the calendar."""
         return self.on(day).begins(day)
 
     def day(self, instant: datetime) -> date:
@@ -86,12 +86,12 @@ class DayClock:
         part = self.at(instant)
         since = instant.astimezone(part.zone).replace(tzinfo=None) - part.after_midnight
         day, into = since.date(), since - datetime.combine(since, time())
-        # For thousands of windows: most lie well inside, and their day is the one that is shown.
+        # Fast for thousands of windows: most lie well inside a day, which is the one that is shown.
         is_inside = _NEAR_A_BORDER <= into < _ONE_DAY - _NEAR_A_BORDER
         if is_inside and self._never_changes and not _is_left_out(part, day):
             return day
-        # Where clocks are set back over the beginning of a day, they show a time of the day before
-        # once more: by the instants it is the new day.
+        # Clocks that are set back over the beginning of a day show a time of the day before once
+        # more: by the instants it is the new day.
         while instant >= self.begins(day + _ONE_DAY):
             day += _ONE_DAY
         while instant < self.begins(day):
@@ -100,8 +100,10 @@ class DayClock:
 
 
 class MovedZone(ZoneInfo):
-    """What the clocks of a store show that has moved to another time zone: of each instant, and of
-    each time of the clock, the zone of then. Its `key` is that of the last one."""
+    """The zone of a store that has moved to another time zone.
+
+    Each instant, and each time of the clock, has the zone of then. `key` is that of the last zone.
+    """
 
     _clock: DayClock
 
@@ -113,29 +115,29 @@ class MovedZone(ZoneInfo):
         return made
 
     def fromutc(self, dt: datetime, /) -> datetime:
-        """The time that is shown then; of the zone of then, so that its offset is known."""
+        """The time that is shown at the instant, with the zone of then, so its offset is known."""
         instant = dt.replace(tzinfo=UTC)
         return instant.astimezone(self._clock.at(instant).zone)
 
     def utcoffset(self, dt: datetime | None, /) -> timedelta | None:
-        """That of a time of the clock; one that is shown twice is the first, or by `fold`."""
-        return None if dt is None else self._read(dt).utcoffset()
+        """Offset of a time of the clock; a time that is shown twice is the first, or by `fold`."""
+        return None if dt is None else self._localise(dt).utcoffset()
 
     def dst(self, dt: datetime | None, /) -> timedelta | None:
         """Daylight saving of a time of the clock."""
-        return None if dt is None else self._read(dt).dst()
+        return None if dt is None else self._localise(dt).dst()
 
     def tzname(self, dt: datetime | None, /) -> str | None:
         """The abbreviation of a time of the clock."""
-        return None if dt is None else self._read(dt).tzname()
+        return None if dt is None else self._localise(dt).tzname()
 
-    def _read(self, shown: datetime) -> datetime:
-        """A time of the clock in the zone that shows it."""
+    def _localise(self, shown: datetime) -> datetime:
+        """The time of the clock in the zone that shows it."""
         readings = [shown.replace(tzinfo=part.zone) for part in self._clock.parts]
-        true = [one for one in readings if self._clock.at(one).zone is one.tzinfo]
+        true = [reading for reading in readings if self._clock.at(reading).zone is reading.tzinfo]
         if true:
             return true[-1 if shown.fold else 0]
-        # Left out by the move: as by the zone before, whose clocks are further back.
+        # The move leaves the time out: use the zone before, whose clocks are further back.
         return max(readings)
 
     def __eq__(self, other: object) -> bool:
@@ -145,19 +147,21 @@ class MovedZone(ZoneInfo):
         return hash(self._clock)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A clock of its own: this one may know its zone, which is this.
+        # A new clock, for this one may have cached its zone, which is this object.
         return MovedZone.of, (DayClock(self._clock.parts),)
 
 
 def zone_name(zone: ZoneInfo, instant: datetime) -> str:
-    """The name of the zone that clocks of it show at the instant."""
+    """The name of the zone that the clocks of a zone show at the instant."""
     shown = instant.astimezone(zone).tzinfo
     return shown.key if isinstance(shown, ZoneInfo) else zone.key
 
 
 def odd_days(clock: DayClock, most: timedelta) -> list[date]:
-    """The last days before a change that end before they begin by it, or last longer than `most`,
-    ascending."""
+    """The days before a change of the clock that it makes too short or too long, ascending.
+
+    Such a day ends no later than it begins, or lasts longer than `most`.
+    """
     eves = [change.first_day - _ONE_DAY for change in clock.parts[1:]]
     lengths = {day: clock.begins(day + _ONE_DAY) - clock.begins(day) for day in eves}
     return [day for day, long in lengths.items() if not timedelta(0) < long <= most]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Raised(NamedTuple):
-    """Days, first to last inclusive, whose rows are computed anew under a higher epoch."""
+    """Days, first to last inclusive, whose rows are recomputed under a higher epoch."""
 
     first: date
     last: date
@@ -15,7 +15,7 @@ class Raised(NamedTuple):
 
 
 class Revised(NamedTuple):
-    """From this day on epochs are so much higher: rules of stores have been changed."""
+    """A day from which epochs are higher by `more`, because rules of stores have changed."""
 
     since: date
     more: int
@@ -23,7 +23,7 @@ class Revised(NamedTuple):
 
 @dataclass(frozen=True)
 class Epochs:
-    """`default`, but for the days that were raised; higher by what was `revised` (ascending).
+    """The epochs by day: `default`, except on `raised` days; higher by `revised` (ascending).
 
     >>> raised = Epochs(2, (Raised(date(2017, 9, 1), date(2017, 9, 30), 3),))
     >>> raised.of(date(2017, 9, 30)), raised.of(date(2017, 10, 1))
@@ -36,16 +36,16 @@ class Epochs:
 
     def of(self, day: date) -> int:
         """The epoch of the day's rows: the highest that any of its spans was raised to."""
-        # The highest, in whatever order the days were raised: a register knows no other order.
-        more = [0, *(one.more for one in self.revised if one.since <= day)]
+        # The highest, in any order of raising the days: a register knows no other order.
+        more = [0, *(revision.more for revision in self.revised if revision.since <= day)]
         return max(self._spans(day), default=self.default) + more[-1]
 
     @property
     def highest(self) -> int:
-        """No day has a higher one."""
-        raised = max([self.default, *(one.epoch for one in self.raised)])
-        return raised + max([0, *(one.more for one in self.revised)])
+        """An upper bound of the epochs of all days."""
+        raised = max([self.default, *(span.epoch for span in self.raised)])
+        return raised + max([0, *(revision.more for revision in self.revised)])
 
     def _spans(self, day: date) -> Iterable[int]:
-        spans = (one for one in self.raised if one.first <= day <= one.last)
-        return (max(one.epoch, self.default) for one in spans)
+        spans = (span for span in self.raised if span.first <= day <= span.last)
+        return (max(span.epoch, self.default) for span in spans)

@@ -11,7 +11,7 @@ class TallyError(Exception):
 class Refused(TallyError):
     """Raised when a new start of the process would end the same way.
 
-    Somebody has to decide or to correct something first.
+    An operator has to decide or to correct something first.
     """
 
 
@@ -20,7 +20,7 @@ class BadSettings(Refused):
 
 
 class BadInstant(TallyError):
-    """Raised when a text is no instant; `kind` says what is wrong with it."""
+    """Raised when a text is not an instant; `kind` says what is wrong with it."""
 
     def __init__(self, kind: Literal["not_rfc3339", "without_zone"], message: str) -> None:
         super().__init__(message)
@@ -74,37 +74,37 @@ class OutcomeUnknown(TallyError):
 class Aborted(TallyError):
     """Raised when a transaction was aborted.
 
-    Memory must be forgotten and positions read again from the brokers.
+    The state in memory must be discarded, and positions read again from the brokers.
     """
 
 
 class NotYet(TallyError):
-    """Raised when something cannot be found out now, and nothing was changed in trying.
+    """Raised when something cannot be found out now, and the attempt has changed nothing.
 
-    Memory stays as it is, and the same is asked again.
+    The state in memory stays as it is, and the same request is made again.
     """
 
 
 class NotSent(TallyError):
     """Raised when Kafka did not acknowledge everything that it was given.
 
-    Sent again, some of it may be there twice.
+    After a retry, some of it may be there twice.
     """
 
 
 class Unanswered(TallyError):
-    """Raised when Cassandra did not answer in time; asked again it may."""
+    """Raised when Cassandra did not answer in time; a retry may succeed."""
 
 
 class Unacknowledged(Unanswered):
     """Raised when Cassandra did not acknowledge a write in time.
 
-    Written again later it changes nothing.
+    A later retry of the write is idempotent.
     """
 
 
 class DataLoss(Refused):
-    """Raised when promised records are no longer in Kafka (retention, or a topic created anew)."""
+    """Raised when promised records are no longer in Kafka (retention, or a re-created topic)."""
 
 
 class AlreadyRunning(TallyError):
@@ -114,19 +114,19 @@ class AlreadyRunning(TallyError):
 class FlipRefused(TallyError):
     """Raised when a rebuild may not publish.
 
-    A newer token is there, or its pinned offsets are behind.
+    A newer token exists, or the rebuild's pinned offsets are behind.
     """
 
 
 class FlipRaced(FlipRefused):
-    """Raised when a write to the pointers was not applied, or nobody knows.
+    """Raised when a write to the pointers was not applied, or its outcome is unknown.
 
-    What stands is read again, with SERIAL consistency.
+    The pointers are read again, with SERIAL consistency.
     """
 
 
 class BadQuery(TallyError):
-    """Raised when a question to the API cannot be answered as it is asked.
+    """Raised when a request to the API cannot be answered as it stands.
 
     `field` names the parameter; `nearest`: values of the field, as text, that could be answered.
     """
@@ -146,7 +146,7 @@ class BadQuery(TallyError):
 class AnswerMoved(TallyError):
     """Raised when a generation was published between two pages of an answer.
 
-    The answer has to be asked for from the start.
+    The client has to request the answer again from the first page.
     """
 
 
@@ -164,19 +164,19 @@ class ViewsUnreachable(TallyError):
 
 
 class SimulationsBusy(ViewsUnreachable):
-    """Raised when too many simulations wait; as beside away tables there is no answer now."""
+    """Raised when too many simulations wait; as with unreachable tables, there is no answer now."""
 
 
 class KeysUnreachable(TallyError):
-    """Raised when there is no key to hash a device's address with; nothing of it may go on."""
+    """Raised when no key is there to hash a device's address with; it must not be passed on."""
 
 
 class AddressRefused(TallyError):
-    """Raised when an address is none that a webhook may be called at."""
+    """Raised when a webhook must not be called at an address."""
 
 
 class Busy(TallyError):
-    """Raised when too much is under way; nothing of the request was stored."""
+    """Raised when too many requests are in progress; nothing of this one was stored."""
 
 
 class NotStored(TallyError):
@@ -189,7 +189,7 @@ class NotStored(TallyError):
 class NotTaken(TallyError):
     """Raised when the gateway takes a body later, or is not there; nothing of it is lost.
 
-    `wait_seconds`: it wants to be asked no sooner. `is_away`: nobody answered.
+    `wait_seconds`: the least time before a retry. `is_away`: no answer came.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class NotTaken(TallyError):
 
 
 class BadRule(TallyError):
-    """Raised when a rule of alerts is none; `problems`: one line each: field, what, the fix."""
+    """Raised when an alert rule is invalid; `problems`, a line each: field, what, the fix."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -213,7 +213,7 @@ class BadRule(TallyError):
 
 
 class RuleConflict(TallyError):
-    """Raised when somebody else has written the versions `lost` first; all others are stored."""
+    """Raised when another writer has written the versions `lost` first; all others are stored."""
 
     def __init__(self, message: str, lost: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -221,15 +221,15 @@ class RuleConflict(TallyError):
 
 
 class AlertNotOpen(TallyError):
-    """Raised when an alert is to be resolved that is not open; nothing was written."""
+    """Raised when an alert to be resolved is not open; nothing was written."""
 
 
 class EditsRefused(TallyError):
-    """Raised when a setting refuses changes from where they are asked for; nothing was written."""
+    """Raised when a setting forbids changes from the requesting side; nothing was written."""
 
 
 class FileChanged(TallyError):
-    """Raised when a dropped file is another one than was looked at; it stays for the next look."""
+    """Raised when a dropped file changed after it was inspected; it stays for the next scan."""
 
 
 class DropUnusable(Refused):
@@ -245,4 +245,4 @@ class TooMuch(TallyError):
 
 
 class TooManyInARow(TallyError):
-    """Raised into the parser of HTTP, which ends the connection with 400."""
+    """Raised inside the HTTP parser, which ends the connection with 400."""

@@ -1,4 +1,4 @@
-"""What all canonical events have: the normaliser writes them, and both layers read them."""
+"""The fields of all canonical events, which the normaliser writes and both layers read."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ SCHEMA_VERSION = 1
 
 
 class CanonicalEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One event, normalised: instants as UTC text.
+    """One normalised event, with instants as UTC text.
 
-    A source's own type extends it by its axes (text), its additive parts (whole numbers) and what
-    else is worth keeping. `extra` are unknown fields of the message, without what is personal;
-    `repeat` marks an exact copy of a record that lies before it in the topic.
+    A source's own type extends it by its axes (text), its additive parts (whole numbers) and other
+    fields worth keeping. `extra` are unknown fields of the message, without personal data; `repeat`
+    marks an exact copy of a record that lies before it in the topic.
     """
 
     schema_version: int

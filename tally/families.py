@@ -1,6 +1,6 @@
 """A view family: its canonical topic, its kind, and the parts that its rows carry.
 
-Which families there are, the sources say (runtime/sources.py).
+The sources define which families there are (runtime/sources.py).
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from tally.visit_rules import StoreVisitRules
 
 TOTAL_DIM = "*"
 TOTAL_DIM_VALUE = ""
-# The one axis that is also a unit: what money is counted in.
+# The only axis that is also a unit: money is counted in it.
 CURRENCY = "currency"
-# A text of a canonical record: above what the contracts let through, below a table's key.
+# The longest text of a canonical record: above what contracts accept, below a table's key.
 MOST_TEXT_BYTES = 4096
 
 
 class RecordFields(NamedTuple):
-    """What rows are read from: texts and whole numbers of a record.
+    """The fields of a record that rows are computed from: texts and whole numbers.
 
     `patterns` are regular expressions that texts match, each with the text's name; `name` is the
-    reading's, empty where each event brings its parts itself. A number that is `optional` is 0
-    where a record has none.
+    reading's, empty where each event has the values of its parts itself. A number that is
+    `optional` is 0 where a record has none.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Family:
     """One view family.
 
     `axes` split a window into rows (e.g. currency); `parts` are what each row counts; `epoch` is
-    that of its definition, but for the days that were `raised`.
+    that of its definition, except on the days that were `raised`.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Family:
     raised: tuple[Raised, ...] = ()
     # Allowed lateness where no setting says otherwise.
     lateness_seconds: int = 7200
-    # What a derived family's operator reads; of the others each event brings its parts.
+    # What a derived family's operator reads; in other families each event has its parts' values.
     reading: RecordFields | None = None
-    # By which it is read, store by store.
+    # The rules by which the family is read, store by store.
     visit_rules: StoreVisitRules = field(default_factory=StoreVisitRules, hash=False)
-    # What of a store's entry lists its sensors; None where nobody is expected to send.
+    # The field of a store's entry that lists its sensors; None where no sensor is expected.
     listed_as: str | None = None
 
     def __hash__(self) -> int:
-        # A set of families is made for each lot of rows: the name tells them apart.
+        # A set of families is made for each lot of rows, and a family is identified by its name.
         return hash(self.name)
 
     @cached_property
@@ -78,7 +78,7 @@ class Family:
 
     @cached_property
     def fields(self) -> RecordFields:
-        """What of a record its rows are made of."""
+        """The fields of a record that the family's rows are computed from."""
         names = frozenset(part.name for part in self.parts if part.is_optional)
         return self.reading or RecordFields("", self.axes, self.part_names, optional=names)
 
@@ -89,7 +89,7 @@ class Family:
     def across(self, rows: Sequence[Parts]) -> Parts:
         """Rows of different values of the axes as one, of the same stretch; part by part.
 
-        A level is read then: it is a number, or None. A part that no row has is left out.
+        A level is evaluated to a number, or None. A part that no row has is left out.
         """
         joined: dict[str, Value] = {}
         for part in self.parts:
@@ -109,7 +109,7 @@ class Family:
 
     def read(self, columns: Sequence[Any]) -> tuple[Value, ...]:
         """The value of each part, from its column as Cassandra's driver has read it."""
-        # Most rows by far are of such families, and hold no null: no call a column.
+        # By far most rows are of such families and hold no null: no call for each column.
         if self.are_sums and None not in columns:
             return tuple(columns)
         by_part = zip(self.parts, columns, strict=True)
@@ -132,7 +132,7 @@ class Family:
 
     @property
     def excluded_parts(self) -> tuple[str, ...]:
-        """Batch columns of what was considered in the window but excluded from its values."""
+        """The batch columns of events that were considered in the window but excluded from it."""
         return tuple(f"excluded_{part}" for part in self.part_names)
 
     @property

@@ -1,7 +1,7 @@
 """The DataFrame transforms that the speed layer and the batch layer share.
 
-This, tally/record_columns.py and tally/part_columns.py are the only modules of `tally` that know
-PySpark.
+This module, tally/record_columns.py and tally/part_columns.py are the only ones of `tally` that
+import PySpark.
 
 Any change of what they compute needs a higher `epoch` in the sources' descriptors.
 """
@@ -42,15 +42,15 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
     """What each record adds to its window.
 
     In:  value string (canonical JSON, or anything else), partition int, offset bigint; optional
-         topic, committed_at, crc. Where there are several families the topic tells which one the
-         record is of.
-    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint, what was
-         there of partition, offset and the optional columns, the families' texts (axes) and numbers
-         (parts, bigint: minor units, thousandths, counts), null where they are another family's;
-         is_readable boolean: as readable(), without it the other columns mean nothing; is_repeat
-         boolean: marked by the normaliser as an exact copy.
+         topic, committed_at, crc. With several families the topic decides to which one a record
+         belongs.
+    Out: one row per record: store_id, event_id, happened_at timestamp (UTC), fingerprint; those of
+         partition, offset and the optional columns that were there; the families' texts (axes) and
+         numbers (parts, bigint: minor units, thousandths, counts), null where they are another
+         family's; is_readable boolean: as readable(), without it the other columns mean nothing;
+         is_repeat boolean: marked by the normaliser as an exact copy.
     """
-    # inline(array(…)) and not the bare struct: the filter that window() brings along would else be
+    # inline(array(…)) and not the bare struct: otherwise the filter that window() adds would be
     # pushed down to the source and parse each record a second time (ADR 001).
     placed = [
         name
@@ -78,10 +78,10 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
 
 
 def by_topic(families: Sequence[Family], column: Callable[[Family], Column]) -> Column:
-    """The column of the family that the record is of; of a single family without asking.
+    """The column of the record's family; for a single family the topic is not looked at.
 
-    In:  topic string, where there are several families; what `column` asks for.
-    Out: the type of `column`, of whichever family has the topic; of an unknown topic the last's.
+    In:  topic string, if there are several families; the columns that `column` reads.
+    Out: the type of `column`, from the family with the topic; for an unknown topic from the last.
     """
     last = column(families[-1])
     return reduce(
@@ -105,11 +105,11 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
     """
     # A list: every member has its own offset, so a set would only add hashing (ADR 001).
     excluded = F.col("excluded") if "excluded" in events.columns else F.lit(False)
-    brought = (*family.axes, *family.part_names)
-    # Only parts that ask for instants pay for them.
+    fields = (*family.axes, *family.part_names)
+    # Only parts that need instants pay for them.
     is_timed = any(part.is_timed for part in family.parts)
     timed = (F.unix_millis("happened_at").alias("at"),) if is_timed else ()
-    member = F.struct("event_id", "offset", excluded.alias("excluded"), *brought, *timed)
+    member = F.struct("event_id", "offset", excluded.alias("excluded"), *fields, *timed)
     window = F.window("happened_at", f"{WINDOW_SECONDS} seconds").alias("window")
     return events.groupBy("store_id", window).agg(F.collect_list(member).alias("members"))
 
@@ -117,7 +117,8 @@ def members_per_window(events: DataFrame, family: Family) -> DataFrame:
 def window_rows(members: DataFrame, family: Family) -> DataFrame:
     """The view rows of each window.
 
-    Per axes value (e.g. currency) the sums over its distinct events, first by offset.
+    A row has, for one value of the axes (e.g. currency), the sums over its distinct events, of each
+    the copy with the lowest offset.
 
     In:  members_per_window().
     Out: store_id, day date, window_start timestamp (UTC), axes, dim, dim_value, events bigint
@@ -158,21 +159,20 @@ def epoch_of(family: Family, day: Column) -> Column:
     In:  day date.
     Out: int.
     """
-    found, more = F.lit(family.epoch), F.lit(0)
-    for one in family.raised:
-        is_higher = day.between(one.first, one.last) & (found < one.epoch)
-        found = F.when(is_higher, one.epoch).otherwise(found)
+    epoch, more = F.lit(family.epoch), F.lit(0)
+    for span in family.raised:
+        is_higher = day.between(span.first, span.last) & (epoch < span.epoch)
+        epoch = F.when(is_higher, span.epoch).otherwise(epoch)
     for revised in family.epochs.revised:
         # As text: the bridge to the JVM takes no date before the year 1000.
         since = F.lit(revised.since.isoformat()).cast("date")
         more = F.when(day >= since, revised.more).otherwise(more)
-    return found + more
+    return epoch + more
 
 
 @cache
 def _sums_by_axes(family: Family) -> Column:
-    """Array of struct<axes, first_copies, parts, excluded parts>: one for each value of the axes
-    among the members."""
+    """Array of struct<axes, first_copies, parts, excluded parts>, one for each axes of a member."""
 
     def axes_of(member: Column) -> Column:
         # A family without axes still has one (constant) key, so each of its windows has one row.
@@ -195,17 +195,17 @@ def _events() -> Column:
 def _sums(family: Family, axes: Column) -> Column:
     """Fold over the members, sorted by (event_id, offset).
 
-    Only the first copy of each event adds, to value or excluded. A sum stays within MOST_SUM: an
-    overflow would end the query, and each of its restarts. With `axes` EUR:
+    Only the first copy of each event adds, to the value or to the excluded one. A sum stays within
+    MOST_SUM: an overflow would end the query, and each of its restarts. With `axes` EUR:
 
     event_id  offset  currency  gross_minor  excluded    adds
     a              3  EUR               500  false       500 to gross_minor
-    a              7  EUR               900  false       nothing: a copy, whatever it says
+    a              7  EUR               900  false       nothing: a copy, of any content
     b              4  EUR               200  true        200 to excluded_gross_minor
     c              5  USD               100  false       nothing: of other axes
     c              8  EUR               100  false       nothing: its first copy was of other axes
 
-    makes first_copies 2, gross_minor 500, excluded_gross_minor 200.
+    The result is first_copies 2, gross_minor 500, excluded_gross_minor 200.
     """
     folds = {
         **{part.name: (part.name, fold_of(part)) for part in family.parts},
@@ -227,7 +227,7 @@ def _sums(family: Family, axes: Column) -> Column:
         )
         first = ~acc["last"].eqNullSafe(member["event_id"]) & same_axes
         counted = acc["first_copies"] + F.when(first, one).otherwise(zero)
-        # What is excluded adds to its own columns, so that a reader can take it back elsewhere.
+        # Excluded events add to their own columns, so that a reader can take them back elsewhere.
         adds = {True: first & member["excluded"], False: first & ~member["excluded"]}
         return F.struct(
             member["event_id"].alias("last"),

@@ -14,7 +14,7 @@ from tally.windows import WINDOW
 
 
 class _CoveringRow(NamedTuple):
-    """The columns that a Covering is made of, as Cassandra's driver gives them: UTC unsaid."""
+    """The columns of a Covering as Cassandra's driver returns them: UTC instants without a zone."""
 
     day: Any
     generation: int
@@ -23,9 +23,9 @@ class _CoveringRow(NamedTuple):
     covered_until: datetime
 
 
-# Apart from those of a Covering, whose columns come first: a history is often read without these.
+# Separate from the columns of a Covering, which come first: a history is often read without these.
 class _PinnedRow(NamedTuple):
-    """The further columns of a Generation; a map without entries is none."""
+    """The further columns of a Generation; a map without entries is None."""
 
     table_version: int
     flipped_at: datetime
@@ -38,18 +38,18 @@ GENERATION_COLUMNS = ", ".join((*_CoveringRow._fields, *_PinnedRow._fields))
 _COVERING = len(_CoveringRow._fields)
 
 
-# Two classes: the maps of the second are long, and of all generations that ever were an answer of
-# now needs the first alone.
+# Two classes, for the maps of the second are long, and an answer, which looks at all generations
+# that ever were, needs the first alone.
 # Instants (UTC), from inclusive, to exclusive.
 AnsweredSpan: TypeAlias = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
 class Covering:
-    """One generation of one day, by what it covers.
+    """One generation of one day, with the windows that it covers.
 
-    That is the windows that begin at or after covered_from and end by covered_until: there no row
-    means that nothing happened.
+    Those begin at or after covered_from and end by covered_until; a missing row of a covered window
+    means that nothing happened in it.
     """
 
     day: date
@@ -59,14 +59,14 @@ class Covering:
     covered_until: datetime
 
     def covers(self, start: datetime) -> bool:
-        """Whether it holds everything committed for the window when it was made."""
-        # Wholly: of a window in which the border lies some records may not have arrived.
+        """Whether the generation holds all that was committed for the window when it was made."""
+        # The whole window: if the border lies inside it, some records may not have arrived.
         return self.covered_from <= start and start + WINDOW <= self.covered_until
 
     def within(self, span: AnsweredSpan | None) -> Self:
-        """The same as it covers the windows of a store for which it answers in this span alone.
+        """A copy with the coverage limited to the span in which it answers for a store.
 
-        None: for none of them.
+        With None as the span it covers no window.
         """
         if span is None:
             return replace(self, covered_until=self.covered_from)
@@ -74,7 +74,7 @@ class Covering:
         return replace(self, covered_from=since, covered_until=min(self.covered_until, span[1]))
 
     def state_of(self, start: datetime, held: WindowState | None) -> WindowState | None:
-        """Its state of the window, of which its rows are `held`.
+        """The generation's state of the window, whose rows are `held`.
 
         A covered window without a row is an empty one, of the generation's epoch.
         """
@@ -85,7 +85,7 @@ class Covering:
 
 @dataclass(frozen=True)
 class Generation(Covering):
-    """A generation of a day whole.
+    """A whole generation of a day.
 
     `pinned` is the first offset of each partition that it does not include, `through` the instant
     up to which every record of the partition that had arrived is counted; `table_version` is that
@@ -104,18 +104,18 @@ class Generation(Covering):
 
 
 def covering_of(row: Sequence[Any]) -> Covering:
-    """A row in the columns COVERING_COLUMNS, as Cassandra's driver gives it."""
+    """The Covering of a row with the columns COVERING_COLUMNS, as Cassandra's driver returns it."""
     return Covering(*_coverage(_CoveringRow(*row)))
 
 
 def answered_of(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredSpan]:
-    """Day and generation, and the span, of a row of day, generation, since and until."""
+    """Day and generation, and the span, of a row with the columns day, generation, since, until."""
     day, generation, since, until = row
     return (day.date(), generation), (utc(since), utc(until))
 
 
 def generation_of(row: Sequence[Any]) -> Generation:
-    """A row in the columns GENERATION_COLUMNS, as Cassandra's driver gives it."""
+    """The Generation of a row with GENERATION_COLUMNS, as Cassandra's driver returns it."""
     covering, rest = _CoveringRow(*row[:_COVERING]), _PinnedRow(*row[_COVERING:])
     through = rest.through or {}
     return Generation(
@@ -129,11 +129,11 @@ def generation_of(row: Sequence[Any]) -> Generation:
 
 def _coverage(row: _CoveringRow) -> tuple[date, int, int, datetime, datetime]:
     day = row.day.date()
-    # A row of before the column was there covers its day from the start.
+    # A row that is older than the column covers its day from the start.
     start = utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
     return day, row.generation, row.epoch, start, utc(row.covered_until)
 
 
 def utc(instant: datetime) -> datetime:
-    """The instant that Cassandra's driver gave: UTC, without saying so."""
+    """The instant with UTC as its zone: Cassandra's driver returns UTC without a zone."""
     return instant.replace(tzinfo=UTC)

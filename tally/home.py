@@ -1,4 +1,4 @@
-"""Files of TALLY_HOME that settings are found in, beside the environment."""
+"""Files of TALLY_HOME from which settings are read, beside the environment."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +23,8 @@ def kept_addresses(home: Path) -> dict[str, str]:
 
 
 def with_kept_stores(named: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The variables, and the home's stores file where they name none and it is there."""
-    # docker-compose hands on an empty one for one that is not set.
-    said = {name: value for name, value in named.items() if value or name != "TALLY_STORES_FILE"}
-    kept = home / STORES_FILE
-    return {"TALLY_STORES_FILE": str(kept), **said} if kept.exists() else said
+    """The variables, with the home's stores file added where it exists and they name none."""
+    # docker-compose passes an empty value for a variable that is not set.
+    given = {name: value for name, value in named.items() if value or name != "TALLY_STORES_FILE"}
+    stores_file = home / STORES_FILE
+    return {"TALLY_STORES_FILE": str(stores_file), **given} if stores_file.exists() else given

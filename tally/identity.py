@@ -1,4 +1,4 @@
-"""Who an event is: (source, store_id, event_id), and what it said: its fingerprint."""
+"""The identity of an event, (source, store_id, event_id), and its fingerprint of the content."""
 
 import re
 from hashlib import blake2b
@@ -8,18 +8,18 @@ import msgspec
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import MOST_PART
 
-# `.` and `..` are no ids: as names of folders they would lead elsewhere.
+# `.` and `..` are no ids: as names of folders they would lead to other folders.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)
-# What an event's identity begins with that takes another one back, and that is a later version of
-# another one.
+# Prefixes of the identity of an event that takes another one back, and of an event that is a later
+# version of another one.
 REVERSAL = "void:"
 VERSION = "version:"
-# Between the two digests of a fingerprint.
+# The separator of the two digests of a fingerprint.
 CONTENT = "."
-# What the identity of an interval's share ends with, but for the first one's, which is the
-# interval's own: the instant of its begin, and the share's number.
+# The end of the identity of an interval's share: the instant of its begin, and the share's number.
+# The first share is an exception, for it has the interval's own identity.
 SHARE = r"([0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z):[1-9]$"
-# What an event is named by whose identity the sender of its reversal does not know.
+# The word before the id by which a reversal names an event whose identity its sender does not know.
 REFERENCE = "reference"
 _ADDRESS = re.compile(r"(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}", re.ASCII)
 _BARE_ADDRESS = re.compile(r"[0-9a-f]{12}", re.ASCII)
@@ -28,7 +28,7 @@ _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
 def event_id(source: str, *ids: str) -> str:
-    """event_id of an event that these ids tell from all others of its source.
+    """event_id of an event that these ids identify among all events of its source.
 
     No two events share one, for `%` and `:` inside an id are percent-escaped.
 
@@ -39,9 +39,9 @@ def event_id(source: str, *ids: str) -> str:
 
 
 def reversal_id(target: str, until: int | None = None) -> str:
-    """event_id of what takes back the event `target` and all its versions, or those up to `until`.
+    """event_id of a reversal of the event `target` and all its versions, or those up to `until`.
 
-    One for each, so that a second one takes nothing more.
+    There is one identity for each, so that a second reversal takes nothing more.
 
     >>> reversal_id("pos:1:123:0:42"), reversal_id("pos:1:123:0:42", until=2)
     ('void:pos:1:123:0:42', 'void:2:pos:1:123:0:42')
@@ -59,8 +59,9 @@ def version_id(target: str, revision: int) -> str:
 
 
 def correction_id(target: str, digest: str) -> str:
-    """event_id of a version without a number, which takes the place of those that were closed
-    before it; `digest` (32 hex digits) tells it from others of the same event.
+    """event_id of a version without a number, which replaces those that were closed before it.
+
+    `digest` (32 hex digits) separates it from other versions of the same event.
 
     >>> correction_id("pos:1:1:0:42", "0" * 32)
     'version:+00000000000000000000000000000000:pos:1:1:0:42'
@@ -69,7 +70,7 @@ def correction_id(target: str, digest: str) -> str:
 
 
 def ending_id(target: str, digest: str) -> str:
-    """event_id of a version that is nothing: what was closed before it does not count any more.
+    """event_id of an empty version: what was closed before it does not count any more.
 
     >>> ending_id("pos:1:1:0:42", "0" * 32)
     'version:-00000000000000000000000000000000:pos:1:1:0:42'
@@ -78,9 +79,9 @@ def ending_id(target: str, digest: str) -> str:
 
 
 def interval_id(source: str, store_id: str, device_id: str, happened_at: str) -> str:
-    """event_id of what a device counted from an instant on.
+    """event_id of the interval that a device counted from an instant on.
 
-    happened_at in UTC as tally.instants.instant_text writes it, all behind the third colon.
+    `happened_at` is in UTC as tally.instants.instant_text writes it, and follows the third colon.
     """
     return f"{event_id(source, store_id, device_id)}:{happened_at}"
 
@@ -95,12 +96,12 @@ def share_id(interval: str, number: int) -> str:
 
 
 def is_address(name: str) -> bool:
-    """Whether it is a hardware address in the spelling of records, and not somebody's name."""
+    """Whether the name is a hardware address in the spelling of records, not a chosen name."""
     return _BARE_ADDRESS.fullmatch(name) is not None
 
 
 def one_spelling(name: str) -> str:
-    """An address in small letters without what parts its octets; another name as it is.
+    """An address in lower case, without separators of its octets; another name as it is.
 
     >>> one_spelling("0018.0A00.0001"), one_spelling("ap-7")
     ('00180a000001', 'ap-7')
@@ -110,10 +111,10 @@ def one_spelling(name: str) -> str:
 
 
 def bare_serial(serial: str) -> str:
-    """A device's serial in one spelling: small letters, of an address the bare digits.
+    """A device's serial in one spelling: lower case, and an address as bare digits.
 
-    Where it is written with colons a dead letter would black it out, as a phone's address, and
-    nobody could tell which device is meant.
+    If it was written with colons, a dead letter would redact it like a phone's address, and it
+    would not be clear which device is meant.
 
     >>> bare_serial("00:6E:02:00:00:01:1"), bare_serial("ACCC00000001")
     ('006e02000001:1', 'accc00000001')
@@ -124,16 +125,16 @@ def bare_serial(serial: str) -> str:
 def fingerprint(source_fields: object) -> str:
     """Digest (128 bits, hex) of the normalised source fields, before any enrichment.
 
-    An honest resend has the same fingerprint whatever its arrival time, white space or field order.
+    An honest resend has the same fingerprint for any arrival time, white space and field order.
     """
     return blake2b(_ORDERED.encode(source_fields), digest_size=16).hexdigest()
 
 
 def content_fingerprint(source_fields: object, content: object) -> str:
-    """fingerprint() of the source fields, and that of what of them changes a stored number.
+    """fingerprint() of the source fields, and that of the fields that change a stored number.
 
-    Two copies are the same if one of the two is equal: texts and means of payment may differ, and
-    of records that have the first alone that is compared.
+    Two copies are the same if one of the two digests is equal: texts and means of payment may
+    differ, and records that have the first alone are compared by it.
 
     >>> len(content_fingerprint(["a", "cash"], ["a"]))
     65
@@ -142,9 +143,10 @@ def content_fingerprint(source_fields: object, content: object) -> str:
 
 
 def digest_number(text: str) -> int:
-    """A subject's number, 0 to MOST_PART and evenly spread: what a `uniques` part counts it by.
+    """A subject's number, 0 to MOST_PART and evenly spread, by which a `uniques` part counts it.
 
-    No key is in it: of what few could have been, like a phone's address, the number is the text.
+    The digest has no key: where few texts are possible, as with a phone's address, the number
+    gives the text away.
 
     >>> digest_number("camera-1") == digest_number("camera-1") != digest_number("camera-2")
     True
@@ -153,14 +155,14 @@ def digest_number(text: str) -> int:
 
 
 def digest_text(text: str) -> str:
-    """128 bits of a text, 32 hex digits, without a key."""
+    """Digest of a text: 128 bits, 32 hex digits, without a key."""
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def sensor_key(number: int) -> int:
-    """The key of a `keyed_sum` that a sensor has, by the number that its digest_text() is.
+    """The key of a sensor in a `keyed_sum`, from the number of its digest_text().
 
-    Of a hundred sensors of one store two share one with a chance of 1 in 200,000.
+    Among a hundred sensors of one store, two share a key with a chance of 1 in 200,000.
     """
     return number % KeyedSum.KEYS
 

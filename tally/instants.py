@@ -10,7 +10,7 @@ _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
 
-# Nobody writes a longer one, and whoever reads a thousand of a megabyte waits.
+# No sender writes a longer one, and a thousand texts of a megabyte would take long to read.
 MOST_CHARACTERS = 1024
 
 
@@ -28,7 +28,7 @@ def parse_instant(text: str, field: str) -> datetime:
         instant = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise BadInstant("not_rfc3339", f"{field}: {text!r}: {error}") from error
-    # Milliseconds, as Kafka and Cassandra keep them: read back it is the same instant.
+    # Kafka and Cassandra keep milliseconds: read back it is the same instant.
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
@@ -47,17 +47,19 @@ def instant_text(instant: datetime) -> str:
 def instants_showing(shown: datetime, zone: ZoneInfo) -> list[datetime]:
     """The instants (UTC), ascending, at which clocks of the zone show this time, without an offset.
 
-    None in the hour that is left out in spring, two in the one that comes twice in autumn.
+    There is none in the hour that is left out in spring, and two in the hour that comes twice in
+    autumn.
 
-    >>> [str(one) for one in instants_showing(datetime(2026, 10, 25, 2), ZoneInfo("Europe/Rome"))]
+    >>> rome = ZoneInfo("Europe/Rome")
+    >>> [str(instant) for instant in instants_showing(datetime(2026, 10, 25, 2), rome)]
     ['2026-10-25 00:00:00+00:00', '2026-10-25 01:00:00+00:00']
     """
     try:
         readings = [shown.replace(tzinfo=zone, fold=fold) for fold in (0, 1)]
-        both = sorted({one.astimezone(UTC) for one in readings})
-        # Of a time that is left out clocks show another one then.
-        clocks = [one.astimezone(zone).replace(tzinfo=None) for one in both]
-        return [one for one, told in zip(both, clocks, strict=True) if told == shown]
+        both = sorted({reading.astimezone(UTC) for reading in readings})
+        # For a time that is left out, clocks show another time at these instants.
+        clocks = [instant.astimezone(zone).replace(tzinfo=None) for instant in both]
+        return [instant for instant, clock in zip(both, clocks, strict=True) if clock == shown]
     except OverflowError:
         return []
 

@@ -1,7 +1,7 @@
-"""Key periods: how long one key makes a store's devices the same devices.
+"""Key periods: the stretches in which one key identifies the devices of a store.
 
 A period is a number of whole days of the store, each beginning at `day_starts` of its own clock: a
-store that closes at 02:00 lets its days begin at 04:00, else every late visit would be cut in two.
+store that closes at 02:00 sets 04:00; otherwise every late visit would be cut in two.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tally.day_clock import DayClock
 
-# As settings take them at most.
+# The most days that settings accept.
 MOST_DAYS = 14
 
 
@@ -25,12 +25,12 @@ class DatedPeriod(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyDays:
-    """So many local days a key."""
+    """The number of local days of one key."""
 
     days: int = 1
 
     def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
-        """The key period that holds the instant. Every instant lies in one, whatever clocks do."""
+        """The key period that holds the instant. Each instant has one, also where clocks change."""
         day = clock.day(instant)
         # Counted from the first of all days, so that every process finds the same periods.
         first = date.fromordinal(day.toordinal() // self.days * self.days)
@@ -50,7 +50,7 @@ def days_around(days: Sequence[date], key_days: int) -> list[date]:
     """The UTC days that records of the days' key periods may lie on, ascending.
 
     A period of so many local days that touches a day begins, and ends, at most as many days from
-    it, in whatever zone; and one more where clocks are set back, or a store moves to another zone.
+    it, in any zone; and one more where clocks are set back, or a store moves to another zone.
     """
     reach = key_days + 1
     shifts = range(-reach, reach + 1)

@@ -38,7 +38,7 @@ def digest_key(home: Path) -> bytes:
 def keyed_digest(key: bytes, message: bytes) -> str:
     """HMAC-SHA-256 in hex: equal for equal messages.
 
-    Without the key nothing can be guessed from it.
+    Without the key the message cannot be guessed from it.
 
     >>> keyed_digest(b"k", b"m") == keyed_digest(b"k", b"m") != keyed_digest(b"l", b"m")
     True
@@ -53,7 +53,7 @@ def _make(file: Path) -> None:
         descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as content:
             content.write(secrets.token_bytes(_BYTES))
-        # A link is made once or not at all: two processes that start together read the same key.
+        # A link is created once or not at all: two processes that start together read the same key.
         os.link(own, file)
     except FileExistsError:
         pass

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-# Of any family: which there are is not known where settings are read.
+# Matches any family: which families there are is not known where settings are read.
 _VARIABLE = re.compile("TALLY_([A-Z][A-Z0-9_]*)_LATENESS_SECONDS")
 
 
@@ -27,10 +27,10 @@ def lateness_variable(family: str) -> str:
 
 
 def given_lateness(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Family and what its variable says, of each such variable.
+    """Family and text of each variable that sets a lateness.
 
     >>> given_lateness({"TALLY_SALES_LATENESS_SECONDS": "60", "TALLY_HOME": "x"})
     [('sales', '60')]
     """
-    found = ((_VARIABLE.fullmatch(name), text) for name, text in environment.items())
-    return [(match[1].lower(), text) for match, text in found if match]
+    matches = ((_VARIABLE.fullmatch(name), text) for name, text in environment.items())
+    return [(match[1].lower(), text) for match, text in matches if match]

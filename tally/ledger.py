@@ -1,4 +1,4 @@
-"""The conservation ledger: of each topic-partition, where every committed record went."""
+"""The conservation ledger: for each topic-partition, where every committed record went."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class RawLedger:
     """Raw topic-partition: committed = canonical + dead_letter.
 
-    `canonical` are raw records that became canonical ones; `splits` how many more those are, of
-    intervals that touch several windows.
+    `canonical` counts raw records that became canonical ones; `splits` counts the additional
+    canonical records of intervals that touch several windows.
     """
 
     topic: str

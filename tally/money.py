@@ -5,8 +5,8 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 
 _FILE = Path(__file__).parents[1] / "schemas" / "currencies.json"
-# ISO 4217 code to its decimals: those in use, and those of receipts that may still have to be kept.
-# Codes without money behind them (XXX, XTS, metals) are not among them.
+# ISO 4217 code to its decimals: codes in use, and codes of receipts that may still have to be kept.
+# Codes that stand for no money (XXX, XTS, metals) are not among them.
 CURRENCIES: dict[str, int] = {
     code: digits
     for group in json.loads(_FILE.read_text("utf-8")).values()
@@ -19,7 +19,7 @@ EXACT = Context(prec=80, rounding=ROUND_HALF_EVEN)
 
 
 def minor_digits(currency: str) -> int:
-    """Decimals of a currency: 2 for most, and for what is none.
+    """Decimals of a currency: 2 for most, and for an unknown code.
 
     >>> minor_digits("EUR"), minor_digits("JPY"), minor_digits("CLF")
     (2, 0, 4)
@@ -30,7 +30,8 @@ def minor_digits(currency: str) -> int:
 def minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP) -> int:
     """Amount in minor units of a currency of CURRENCIES, half a unit rounded away from zero.
 
-    So do fiscal printers and most tills; `rounding`: another one of the module decimal.
+    Fiscal printers and most tills round in this way; `rounding` may be another mode of the module
+    decimal.
 
     >>> minor_units(Decimal("0.125"), "USD"), minor_units(Decimal("-0.125"), "USD")
     (13, -13)

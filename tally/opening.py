@@ -1,11 +1,13 @@
-"""When a store is open in a key period, as its records tell it: by what staff and things that are
-there at night are told from customers."""
+"""The hours in which a store is open in a key period, as a text in its records.
+
+They separate customers from staff, and from devices that are there at night.
+"""
 
 from collections.abc import Sequence
 
 from tally.visits import MinuteSpan, PeriodHours
 
-# Nobody has said; and that it is never open.
+# The texts for unknown hours, and for a store that is never open.
 UNKNOWN, CLOSED = "unknown", "closed"
 
 
@@ -26,7 +28,7 @@ def period_hours(text: str, start: int, end: int) -> PeriodHours:
 
 
 def open_at(text: str, start: int) -> list[MinuteSpan] | None:
-    """The spans of a text in minutes since 1970, first to last inclusive; None: nobody has said.
+    """The spans of a text in minutes since 1970, first to last inclusive; None if unknown.
 
     >>> open_at("480-1199,1500-1559", 1000), open_at("closed", 0), open_at("unknown", 0)
     ([(1480, 2199), (2500, 2559)], [], None)

@@ -1,6 +1,6 @@
 """The parts of tally/algebra/parts.py as folds in Spark columns, with the same values.
 
-tests/contract/test_part_columns.py holds each against its Python.
+tests/contract/test_part_columns.py compares each with its Python counterpart.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tally.algebra.level import Level
 from tally.algebra.parts import MOST_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.windows import WINDOW_SECONDS
 
-# What the fold has so far, the event, and the name of the field that holds what it brings.
+# Arguments: the accumulated value, the event, and the name of the field with its contribution.
 Add = Callable[[Column, Column, str], Column]
 
 
@@ -27,7 +27,7 @@ def _as_it_is(reached: Column) -> Column:
 class Fold:
     """A fold over the events of a window.
 
-    `start` is the value of none of them, `end` makes what is stored of what was reached.
+    `start` is the value for no events, `end` turns the accumulated value into the stored one.
     """
 
     start: Column
@@ -38,14 +38,14 @@ class Fold:
 def fold_of(part: Part) -> Fold:
     """The part's fold.
 
-    Raises KeyError for a class of part that has none here.
+    Raises KeyError for a class of part without a fold in FOLDS.
     """
     return FOLDS[type(part)]()
 
 
 def _sum() -> Fold:
     def add(total: Column, event: Column, name: str) -> Column:
-        # Within MOST_SUM: an overflow would end the query, and each of its restarts.
+        # Bounded by MOST_SUM: an overflow would end the query, and each of its restarts.
         return F.least(
             F.greatest(total + event[name], F.lit(-MOST_SUM)),
             F.lit(MOST_SUM),
@@ -93,7 +93,7 @@ def _histogram() -> Fold:
         F.array().cast("array<bigint>"),
         lambda buckets, event, name: F.array_append(buckets, _bucket(event[name])),
         lambda buckets: F.transform(
-            F.array_sort(F.array_distinct(buckets)), lambda one: _with_count(buckets, one)
+            F.array_sort(F.array_distinct(buckets)), lambda bucket: _with_count(buckets, bucket)
         ),
     )
 
@@ -109,20 +109,20 @@ def _bucket(number: Column) -> Column:
     return F.call_function("shiftleft", shifted, lost)
 
 
-def _with_count(buckets: Column, one: Column) -> Column:
-    count = F.size(F.filter(buckets, lambda other: other == one)).cast("bigint")
-    return F.struct(one.alias("lower_end"), count.alias("count"))
+def _with_count(buckets: Column, bucket: Column) -> Column:
+    count = F.size(F.filter(buckets, lambda number: number == bucket)).cast("bigint")
+    return F.struct(bucket.alias("lower_end"), count.alias("count"))
 
 
 def _keyed_sum() -> Fold:
-    def summed(told: Column) -> Column:
-        keys = F.array_sort(F.array_distinct(F.transform(told, _key)))
-        sums = F.transform(keys, lambda key: _with_sum(told, key))
-        return F.filter(sums, lambda one: one["sum"] != 0)
+    def summed(numbers: Column) -> Column:
+        keys = F.array_sort(F.array_distinct(F.transform(numbers, _key)))
+        sums = F.transform(keys, lambda key: _with_sum(numbers, key))
+        return F.filter(sums, lambda entry: entry["sum"] != 0)
 
     return Fold(
         F.array().cast("array<bigint>"),
-        lambda told, event, name: F.array_append(told, event[name]),
+        lambda numbers, event, name: F.array_append(numbers, event[name]),
         summed,
     )
 
@@ -131,9 +131,9 @@ def _key(number: Column) -> Column:
     return F.call_function("shiftright", number, F.lit(KeyedSum.AMOUNT_BITS))
 
 
-def _with_sum(told: Column, key: Column) -> Column:
+def _with_sum(numbers: Column, key: Column) -> Column:
     total = F.aggregate(
-        F.filter(told, lambda number: _key(number) == key),
+        F.filter(numbers, lambda number: _key(number) == key),
         F.lit(0).cast("bigint"),
         lambda total, number: total + number.bitwiseAND(KeyedSum.MOST_AMOUNT),
     )
@@ -154,11 +154,11 @@ def _keyed_spans() -> Fold:
         )
         return F.array_append(spans, span)
 
-    return Fold(empty, add, lambda spans: _stored_spans(_joined(F.array_sort(spans), empty)))
+    return Fold(empty, add, lambda spans: _stored_spans(_merge_spans(F.array_sort(spans), empty)))
 
 
-def _joined(spans: Column, empty: Column) -> Column:
-    """Those of a key that meet or overlap as one."""
+def _merge_spans(spans: Column, empty: Column) -> Column:
+    """The spans, with those of one key that touch or overlap merged into one."""
 
     def join(joined: Column, span: Column) -> Column:
         last = F.element_at(joined, -1)
@@ -175,8 +175,8 @@ def _joined(spans: Column, empty: Column) -> Column:
             F.array_append(joined, span),
         )
 
-    told = F.filter(spans, lambda span: span["first"] < span["end"])
-    return F.aggregate(told, empty, join)
+    non_empty = F.filter(spans, lambda span: span["first"] < span["end"])
+    return F.aggregate(non_empty, empty, join)
 
 
 def _stored_spans(spans: Column) -> Column:
@@ -193,34 +193,34 @@ def _level() -> Fold:
 
     def add(events: Column, event: Column, name: str) -> Column:
         is_movement = event[name].bitwiseAND(1) == F.lit(1)
-        told = F.struct(
+        entry = F.struct(
             event["at"].alias("at"),
             is_movement.alias("is_movement"),
             event[name].alias("brought"),
         )
-        return F.array_append(events, told)
+        return F.array_append(events, entry)
 
     return Fold(empty, add, lambda events: _from_last_count(F.array_sort(events)))
 
 
 def _from_last_count(events: Column) -> Column:
-    def counts(one: Column, place: Column) -> Column:
-        return F.when(~one["is_movement"], place + 1).otherwise(0)
+    def counts(entry: Column, place: Column) -> Column:
+        return F.when(~entry["is_movement"], place + 1).otherwise(0)
 
     last = F.greatest(
         F.array_max(F.transform(events, counts)),
         F.lit(1),
     )
-    kept = F.slice(
+    tail = F.slice(
         events,
         F.coalesce(last, F.lit(1)),
         F.greatest(F.size(events), F.lit(1)),
     )
-    return F.transform(kept, lambda one: F.struct(one["at"], one["brought"]))
+    return F.transform(tail, lambda entry: F.struct(entry["at"], entry["brought"]))
 
 
 _NUMBER, _NUMBERS = "bigint", "array<bigint>"
-# The type of what is stored, as Spark's DDL has it.
+# The type of each part's stored value, in Spark's DDL.
 STORED_TYPES: dict[type[Part], str] = {
     Sum: _NUMBER,
     Count: _NUMBER,

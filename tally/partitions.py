@@ -1,4 +1,4 @@
-"""Where a store's records live: one partition of each canonical topic."""
+"""The partition of a store's records, which is the same in each canonical topic."""
 
 from zlib import crc32
 
@@ -10,5 +10,5 @@ def partition_of(store_id: str, partitions: int) -> int:
     >>> partition_of("367", 4)
     1
     """
-    # Not a client's own hash: they differ, and a store in two partitions has no order.
+    # Clients' own hashes differ, and the records of a store in two partitions have no order.
     return crc32(store_id.encode()) % partitions

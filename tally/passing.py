@@ -1,12 +1,12 @@
-"""In which windows some of a lot of sightings may bring something that all of them do not.
+"""Windows to which a part of a lot of sightings may contribute something that the whole does not.
 
-Whoever reads the same sightings in smaller lots writes what was so in between, and may end after
-it. Who goes on from an earlier point, in a larger lot, has to write these windows too, though they
-are for it as they were.
+A reader that takes the same sightings in smaller lots writes the intermediate states, and may end
+after one. A reader that resumes from an earlier offset, with a larger lot, has to write these
+windows too, although they are unchanged for it.
 
-What a device brings hangs on its runs of minutes (tally/visits.py). A sighting changes the run that
-it comes to lie in, and no other one; so what was so in between is a run of that run's parts: its
-runs from before, and minutes of the lot.
+A device's contribution depends on its runs of minutes (tally/visits.py). A sighting changes the run
+that it falls into and no other one; so an intermediate state is a run of that run's parts: its runs
+from before, and minutes of the lot.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from tally.visits import Heard, PeriodHours, VisitRules, signal_runs
 
 
 class HeardLot(NamedTuple):
-    """A device before and after a lot of sightings, and the minute that its store has come to."""
+    """A device before and after a lot of sightings, and its store's frontier (a minute)."""
 
     earlier: Heard
     later: Heard
@@ -25,8 +25,11 @@ class HeardLot(NamedTuple):
 
 
 def passing_windows(lot: HeardLot, rules: VisitRules, hours: PeriodHours) -> set[int]:
-    """The windows (minutes since 1970), beside those of the lot's own minutes and those of which
-    the device brings something else than before."""
+    """The windows (minutes since 1970) that an intermediate state of the lot may have changed.
+
+    They come in addition to the windows of the lot's own minutes, and to those in which the
+    device's contribution is another one afterwards.
+    """
     earlier, later = lot.earlier, lot.later
     new = {at for at, dbm in later.items() if earlier.get(at) != dbm}
     before = [*signal_runs(lot.earlier, rules)]
@@ -35,19 +38,19 @@ def passing_windows(lot: HeardLot, rules: VisitRules, hours: PeriodHours) -> set
         own = [at for at in run if at in new]
         if not own:
             continue
-        parts = [one for one in before if run[0] <= one[0] <= run[-1]]
+        parts = [earlier_run for earlier_run in before if run[0] <= earlier_run[0] <= run[-1]]
         if _may_be_cleaner(own, parts, rules, hours):
-            # Nothing of its day would have counted, and with that other visits would be first ones.
+            # Nothing of the device's day would have counted then; other visits would be first ones.
             return {window_of(at) for at in lot.later}
         for part in parts:
-            # Else the store has not come to where it would be over: it never counted.
+            # Otherwise the frontier has not passed the end of this presence: it never counted.
             if part[-1] + rules.gap_minutes < lot.frontier:
-                found |= {window_of(at) for at in _begins(part, lot.earlier, rules)}
+                found |= {window_of(at) for at in _possible_begins(part, lot.earlier, rules)}
     return found
 
 
-def _begins(run: Sequence[int], minutes: Heard, rules: VisitRules) -> Iterator[int]:
-    """Where a presence may begin whose first minutes are the run's: as a pass, and as a visit."""
+def _possible_begins(run: Sequence[int], minutes: Heard, rules: VisitRules) -> Iterator[int]:
+    """Minutes at which a presence with the run's first minutes may begin, as a pass or a visit."""
     yield run[0]
     yield from (at for at in run if minutes[at] >= rules.enter_dbm)
 
@@ -55,14 +58,14 @@ def _begins(run: Sequence[int], minutes: Heard, rules: VisitRules) -> Iterator[i
 def _may_be_cleaner(
     own: Sequence[int], parts: Sequence[Sequence[int]], rules: VisitRules, hours: PeriodHours
 ) -> bool:
-    """Whether some of it may have been a visit wholly outside the opening hours, and long enough.
+    """Whether a part of the run may have been a long enough visit wholly outside opening hours.
 
-    The one by which a device is static for a moment: that it was there for long never ends.
+    Only this rule can make a device static temporarily: a long total stay is never taken back.
     """
     outside = [at for at in own if not _is_open(at, hours)]
     if not outside:
         return False
-    ends = (at for one in parts for at in (one[0], one[-1]))
+    ends = (at for part in parts for at in (part[0], part[-1]))
     outside += [at for at in ends if not _is_open(at, hours)]
     return max(outside) - min(outside) + 1 >= rules.closed_minutes
 

@@ -1,23 +1,23 @@
-"""Where a text holds what identifies or pays for a person.
+"""The places of a text that identify a person, or a means of payment.
 
-Cards, bank accounts, addresses of people and devices, phones.
+These are cards, bank accounts, addresses of people and devices, and phones.
 
 Every pattern looks at each character a bounded number of times, and at most MOST_FINDS candidates
-are computed with: a text of any content costs time linear in its length. Texts are bytes as
-Latin-1, so that a broken message is looked at like a good one.
+are checked: a text of any content takes time linear in its length. Texts are bytes as Latin-1, so
+that a broken message is searched like a good one.
 """
 
 import re
 from collections.abc import Iterator
 from functools import cache
 
-# A text with more candidates than this is no message: the rest is taken as personal, unread.
+# A text with more candidates than this is no message: its rest counts as personal, unread.
 MOST_FINDS = 5_000
 Span = tuple[int, int]
 
 _GAP = r"(?:[ ./_-]{1,2}|\xc2\xa0)?+"
-# As cards are printed: 4-4-4-4(-3), 4-6-5, or in one piece. A digit before belongs to another
-# number, and so does a decimal point.
+# As cards are printed: 4-4-4-4(-3), 4-6-5, or in one piece. A digit or a decimal point in front
+# belongs to another number.
 _CARD = re.compile(
     rf"[2-6](?<!\d.)(?<!\d\..)(?=\d{{3}}{_GAP}"
     rf"(?:\d{{4}}{_GAP}\d{{4}}{_GAP}\d{{1,4}}(?:{_GAP}\d{{1,3}})?|\d{{6}}{_GAP}\d{{4,5}})(?!\d))",
@@ -67,7 +67,7 @@ _IBAN_LENGTHS = {
     for country in countries.split()
 }
 
-# Each of these begins at the one character that is rare in other texts, and looks back from there.
+# Each of these starts at the character that is rare in other texts, and looks back from there.
 _LOCAL_PART = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+'-" + "".join(
     map(chr, range(0x80, 0x100))
 )
@@ -85,7 +85,7 @@ _DOTTED_DEVICE = re.compile(
 _PHONE = re.compile(
     r"\+(?<![\dA-Za-z].)(?:\(?\d[ ()./-]{0,2}+){7,14}\d(?!\d)", re.ASCII | re.DOTALL
 )
-# Without a plus only as people write it, in groups: a number in one piece may be a price, a barcode
+# Without a plus only in groups, as people write it: a number in one piece may be a price, a barcode
 # or a receipt number.
 _LOCAL_PHONE = re.compile(
     r"[(02-9](?<![\w.,+-].)(?=\d)(?:(?<=0)0[1-9]\d{0,2}[ /-](?:\d[ /-]?){6,11}\d"
@@ -102,11 +102,11 @@ _BARCODE_NAME = re.compile(_BARCODE_NAMES, re.IGNORECASE)
 
 
 def without_personal_data(text: str, mark: str) -> str:
-    """The text with the mark in place of what is personal.
+    """The text with the mark in place of personal data.
 
     That is every card, account, e-mail address, device address and phone number.
     """
-    # Long numbers first: a phone number found inside of one would leave the rest of it readable.
+    # Long numbers first: a phone number that is found inside one would leave its rest readable.
     for find in (_accounts, _cards, _addresses, _devices, _dotted_devices):
         text = replaced(text, find(text), mark)
     return _LOCAL_PHONE.sub(mark, _PHONE.sub(mark, text))
@@ -145,25 +145,25 @@ def names_barcode(name: str) -> bool:
 
 
 def _cards(text: str) -> Iterator[Span]:
-    for number, found in enumerate(_CARD.finditer(text)):
+    for number, match in enumerate(_CARD.finditer(text)):
         if number == MOST_FINDS:
-            yield found.start(), len(text)
+            yield match.start(), len(text)
             return
-        if end := _card_end(text, found.start()):
-            yield found.start(), end
+        if end := _card_end(text, match.start()):
+            yield match.start(), end
 
 
 def _card_end(text: str, start: int) -> int:
-    """Where the card ends that begins here: at the end of a group of digits; 0 if there is none."""
-    digits, place, found = "", start, 0
+    """The end of the card that begins here, at the end of a group of digits; 0 if there is none."""
+    digits, place, end = "", start, 0
     while group := _GROUP.match(text, place):
         if len(digits) + len(group[1]) > 19:
             break
         digits, place = digits + group[1], group.end()
         if _is_card(digits):
-            found = group.end(1)
-    is_named = found - start in _BARCODE_LENGTHS and _is_named_barcode(text, start, found)
-    return 0 if is_named else found
+            end = group.end(1)
+    is_named = end - start in _BARCODE_LENGTHS and _is_named_barcode(text, start, end)
+    return 0 if is_named else end
 
 
 def _is_card(digits: str) -> bool:
@@ -184,12 +184,12 @@ def _is_named_barcode(text: str, start: int, end: int) -> bool:
 
 
 def _accounts(text: str) -> Iterator[Span]:
-    for number, found in enumerate(_IBAN.finditer(text)):
+    for number, match in enumerate(_IBAN.finditer(text)):
         if number == MOST_FINDS:
-            yield found.start(), len(text)
+            yield match.start(), len(text)
             return
-        if end := _account_end(text, found.start() - 2, found.end(1)):
-            yield found.start() - 2, end
+        if end := _account_end(text, match.start() - 2, match.end(1)):
+            yield match.start() - 2, end
 
 
 def _account_end(text: str, start: int, most: int) -> int:
@@ -206,11 +206,11 @@ def _account_end(text: str, start: int, most: int) -> int:
 
 
 def _addresses(text: str) -> Iterator[Span]:
-    for number, found in enumerate(_DOMAIN.finditer(text)):
-        before = text[max(0, found.start() - _MOST_LOCAL_PART) : found.start()]
+    for number, match in enumerate(_DOMAIN.finditer(text)):
+        before = text[max(0, match.start() - _MOST_LOCAL_PART) : match.start()]
         yield (
-            found.start() - len(before) + len(before.rstrip(_LOCAL_PART)),
-            found.end() if number < MOST_FINDS else len(text),
+            match.start() - len(before) + len(before.rstrip(_LOCAL_PART)),
+            match.end() if number < MOST_FINDS else len(text),
         )
         if number == MOST_FINDS:
             return
@@ -219,20 +219,20 @@ def _addresses(text: str) -> Iterator[Span]:
 def _devices(text: str) -> Iterator[Span]:
     return (
         (
-            found.start() - 2,
-            found.end(),
+            match.start() - 2,
+            match.end(),
         )
-        for found in _DEVICE.finditer(text)
+        for match in _DEVICE.finditer(text)
     )
 
 
 def _dotted_devices(text: str) -> Iterator[Span]:
     return (
         (
-            found.start() - 4,
-            found.end(),
+            match.start() - 4,
+            match.end(),
         )
-        for found in _DOTTED_DEVICE.finditer(text)
+        for match in _DOTTED_DEVICE.finditer(text)
     )
 
 

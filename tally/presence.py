@@ -1,9 +1,9 @@
-"""What a store has heard in one key period, and what its windows hold by it.
+"""The state of one store in one key period, and the rows of its windows that follow from it.
 
-The state is a set: by device the minutes in which it was heard. What is counted is a reading of
-that set (tally/visits.py), and of how far the store has come: a presence counts once nothing can
-join it any more. So the rows after any sightings are those of the same sightings in another order,
-or all at once; only devices that were heard, or whose presence has closed since, are read anew.
+The state is a set: for each device the minutes in which it was heard. The counts are a reading of
+that set (tally/visits.py) and of the store's frontier: a presence counts once nothing can join it
+any more. So the rows after any sightings are those of the same sightings in another order, or all
+at once; only devices that were heard, or whose presence has closed since, are read again.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from tally.visits import Heard, PeriodHours, VisitRules
 # Start of a window in minutes since 1970 (UTC), and the class of the addresses.
 RowKey: TypeAlias = tuple[int, MacClass]
 DeviceSightings: TypeAlias = Sequence[Sighting]
-# A row, and what a device brings to it by part.
+# A row, and a device's contribution to it by part.
 RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
 
 
@@ -28,10 +28,10 @@ RowParts: TypeAlias = tuple[RowKey, tuple[tuple[str, int], ...]]
 class KeyPeriod:
     """One store in one key period, whose family has these parts.
 
-    `hours` are its begin and end and when the store is open in it; `frontier` is the
-    latest minute of any sighting so far. `rows` has by row and part its value, or of what takes
-    nothing back how often each number was brought; `waiting` by device the minute up to which a
-    presence of it may still be joined.
+    `hours` are its begin and end and when the store is open in it; `frontier` is the latest minute
+    of any sighting so far. `rows` maps row and part to the value, or, for a part that is not
+    invertible, to how often each number was contributed; `waiting` maps a device to the minute up
+    to which its last presence may still be joined.
     """
 
     parts: Sequence[Part]
@@ -43,10 +43,10 @@ class KeyPeriod:
     waiting: dict[int, int] = field(default_factory=dict)
 
     def take(self, sightings: Iterable[Sighting], reached: int = NEVER) -> set[int]:
-        """The windows of which the sightings may have changed a row, by their starts in minutes.
+        """Add the sightings; return the starts (minutes) of windows whose rows may have changed.
 
-        Also those that are as they were, if they were not for a moment (tally/passing.py).
-        `reached` is how far the store has come, where other sightings than these say so.
+        A window that an intermediate state has changed is included, even if it is as before now
+        (tally/passing.py). `reached` is the frontier that follows from other sightings than these.
         """
         heard: dict[int, list[Sighting]] = {}
         before = self.frontier
@@ -55,14 +55,14 @@ class KeyPeriod:
             heard.setdefault(sighting.number, []).append(sighting)
             self.frontier = max(self.frontier, sighting.minute)
         closed = [number for number, until in self.waiting.items() if until < self.frontier]
-        told: set[int] = set()
+        changed: set[int] = set()
         for number in dict.fromkeys((*heard, *closed)):
-            told |= self._move(number, heard.get(number, []), before)
-        return told
+            changed |= self._move(number, heard.get(number, []), before)
+        return changed
 
     def read_anew(self) -> set[int]:
-        """All that was heard, by the rules of now; the windows that had rows or have them."""
-        told = {start for start, _ in self.rows}
+        """Compute all rows by the current rules; return the windows that had rows or have them."""
+        changed = {start for start, _ in self.rows}
         for row in [*self.rows]:
             self.rows[row] = {}
         self.waiting.clear()
@@ -70,34 +70,34 @@ class KeyPeriod:
             device = self.devices[number]
             minutes = device.since(0)
             own, known = Device(number, device.mac_class), KnownBefore(self.frontier)
-            for row, parts in self._brought(own, minutes, known).elements():
+            for row, parts in self._row_parts(own, minutes, known).elements():
                 self._add(row, dict(parts))
             device.standing = standing_of(minutes, self.rules, self.hours)
             device.visited = visit_days(own, minutes, self.rules, self.hours, known)
             self._wait(number, device)
             self.devices[number] = device
-        return told | {start for start, _ in self.rows}
+        return changed | {start for start, _ in self.rows}
 
     def values(self, row: RowKey) -> list[Value]:
-        """The value of each part; zeros of a row that was emptied again."""
+        """The value of each part; zeros for a row that was emptied again."""
         held = self.rows.get(row, {})
         return [_value(part, held.get(part.name)) for part in self.parts]
 
     def _move(self, number: int, heard: DeviceSightings, before: int) -> set[int]:
-        """The device was heard, or the store has come to where its last presence is over."""
+        """Update a device that was heard, or whose last presence the frontier has passed."""
         device = self.devices.get(number) or HeardDevice()
-        told = {window_of(one.minute) for one in heard}
-        if {device.mac_class, *(one.mac_class for one in heard)} == {"access_point"}:
-            return self._be_there(number, device, heard, told)
+        changed = {window_of(sighting.minute) for sighting in heard}
+        if {device.mac_class, *(sighting.mac_class for sighting in heard)} == {"access_point"}:
+            return self._mark_present(number, device, heard, changed)
         taken = self._continue(number, device, heard)
         is_over = self.waiting.get(number, self.frontier) < self.frontier
         if taken < len(heard) or is_over:
-            told |= self._read_anew(number, device, heard[taken:], before)
+            changed |= self._reread(number, device, heard[taken:], before)
         self.devices[number] = device
-        return told
+        return changed
 
     def _continue(self, number: int, device: HeardDevice, heard: DeviceSightings) -> int:
-        """Take the first of the sightings that only make its last presence longer; how many."""
+        """Take the leading sightings that only lengthen the last presence; return their number."""
         for taken, sighting in enumerate(heard):
             before = device.standing
             now = continued(device, sighting, self.frontier, self.rules, self.hours)
@@ -105,7 +105,7 @@ class KeyPeriod:
                 return taken
             device.add(sighting.minute, sighting.dbm, now.day)
             device.standing = now
-            # Too weak, or one more access point that has heard it in the minute.
+            # The signal was too weak, or another access point has heard the device in the minute.
             if now.run_last == before.run_last:
                 continue
             self.waiting[number] = now.run_last + self.rules.gap_minutes
@@ -116,44 +116,43 @@ class KeyPeriod:
                 self._add((window, device.mac_class), near)
         return len(heard)
 
-    def _read_anew(
+    def _reread(
         self, number: int, device: HeardDevice, heard: DeviceSightings, before: int
     ) -> set[int]:
-        """Take back what the device had brought, and add what it brings now, of the days that the
-        sightings may change."""
+        """Replace the device's contribution on the days that the sightings may change."""
         first = first_day_of(device, heard, self.rules, self.hours)
         earlier, has_visited = device.since(first), device.has_visited_before(first)
         known = KnownBefore(before, has_visited)
-        had = self._brought(Device(number, device.mac_class), earlier, known)
+        old_parts = self._row_parts(Device(number, device.mac_class), earlier, known)
         for sighting in heard:
             device.hear(sighting, self.hours.day(sighting.minute))
         minutes, own = device.since(first), Device(number, device.mac_class)
         lot = HeardLot(earlier, minutes, self.frontier)
-        told = passing_windows(lot, self.rules, self.hours) if heard else set()
+        changed = passing_windows(lot, self.rules, self.hours) if heard else set()
         known = KnownBefore(self.frontier, has_visited)
-        has = self._brought(own, minutes, known)
+        new_parts = self._row_parts(own, minutes, known)
         device.standing = standing_of(minutes, self.rules, self.hours)
-        left = {day for day in device.visited if day < first}
-        device.visited = left | visit_days(own, minutes, self.rules, self.hours, known)
+        earlier_days = {day for day in device.visited if day < first}
+        device.visited = earlier_days | visit_days(own, minutes, self.rules, self.hours, known)
         self._wait(number, device)
-        # A device that has been here for days brings much, and one sighting changes little of it.
-        more, less = has - had, had - has
-        for row, parts in more.elements():
+        # A device that was here for days contributes much, and one sighting changes little of it.
+        added, removed = new_parts - old_parts, old_parts - new_parts
+        for row, parts in added.elements():
             self._add(row, dict(parts))
-        for row, parts in less.elements():
+        for row, parts in removed.elements():
             self._take_back(row, dict(parts))
-        return told | {start for (start, _), _ in (*more, *less)}
+        return changed | {start for (start, _), _ in (*added, *removed)}
 
-    def _be_there(
+    def _mark_present(
         self,
         number: int,
         device: HeardDevice,
         heard: DeviceSightings,
-        told: set[int],
+        changed: set[int],
     ) -> set[int]:
-        """An access point is there in the windows that it says so, and moves nothing in others.
+        """Count an access point in the windows of its own sightings, and change no other window.
 
-        It says so each minute: read anew all of its day would be told each time.
+        An access point is heard each minute: reading it again would report its whole day each time.
         """
         minutes = set()
         for sighting in heard:
@@ -166,11 +165,11 @@ class KeyPeriod:
         at_once = dict.fromkeys(minutes, 0)
         for start, parts in brought(own, at_once, self.rules, self.hours):
             self._add((start, device.mac_class), parts)
-        return told
+        return changed
 
-    def _brought(self, device: Device, minutes: Heard, known: KnownBefore) -> "Counter[RowParts]":
-        found = brought(device, minutes, self.rules, self.hours, known)
-        keyed = (((start, device.mac_class), parts) for start, parts in found)
+    def _row_parts(self, device: Device, minutes: Heard, known: KnownBefore) -> "Counter[RowParts]":
+        contributions = brought(device, minutes, self.rules, self.hours, known)
+        keyed = (((start, device.mac_class), parts) for start, parts in contributions)
         return Counter((row, (*parts.items(),)) for row, parts in keyed)
 
     def _wait(self, number: int, device: HeardDevice) -> None:
@@ -181,29 +180,29 @@ class KeyPeriod:
         else:
             self.waiting.pop(number, None)
 
-    def _add(self, row: RowKey, told: dict[str, int]) -> None:
+    def _add(self, row: RowKey, numbers: dict[str, int]) -> None:
         held = self.rows.get(row, {})
         for part in self.parts:
-            if part.name not in told:
+            if part.name not in numbers:
                 continue
-            number = told[part.name]
+            number = numbers[part.name]
             if part.is_invertible:
                 so_far = held.get(part.name, part.zero)
                 held[part.name] = part.plus(so_far, part.of((), [number]))
             else:
                 held.setdefault(part.name, Counter())[number] += 1
-        # Kept anew, as a device is.
+        # Assigned again so that a paged mapping stores the change, as for a device.
         self.rows[row] = held
 
-    def _take_back(self, row: RowKey, told: dict[str, int]) -> None:
+    def _take_back(self, row: RowKey, numbers: dict[str, int]) -> None:
         held = self.rows[row]
         for part in self.parts:
-            if part.name not in told:
+            if part.name not in numbers:
                 continue
-            number = told[part.name]
+            number = numbers[part.name]
             if part.is_invertible:
-                one = part.of((), [number])
-                held[part.name] = part.minus(held[part.name], one)
+                taken = part.of((), [number])
+                held[part.name] = part.minus(held[part.name], taken)
             else:
                 held[part.name] -= Counter({number: 1})
         self.rows[row] = held
@@ -212,8 +211,8 @@ class KeyPeriod:
 class PeriodRow(NamedTuple):
     """A row of a key period that is over: its window's device-minutes, and the value of each part.
 
-    Device-minutes are of all devices of the window, whatever class and signal: equal in all of its
-    rows.
+    Device-minutes are those of all devices of the window, of any class and signal, so they are
+    equal in all of its rows.
     """
 
     key: RowKey
@@ -227,21 +226,22 @@ def period_rows(
     rules: VisitRules,
     hours: PeriodHours,
 ) -> Iterator[PeriodRow]:
-    """The rows of a key period in which everything is closed: those of KeyPeriod at its end.
+    """The rows of a key period in which every presence is closed, as KeyPeriod has them at its end.
 
-    In order of their windows. Where a device was heard there is a row, also one of zeros.
+    They are in order of their windows. A window in which a device was heard has a row, even if all
+    of its values are zero.
     """
-    told: dict[RowKey, defaultdict[str, list[int]]] = {}
+    by_row: dict[RowKey, defaultdict[str, list[int]]] = {}
     heard: Counter[int] = Counter()
     for device, minutes in devices:
         for start, count in Counter(map(window_of, minutes)).items():
             heard[start] += count
-            told.setdefault((start, device.mac_class), defaultdict(list))
-        for start, more in brought(device, minutes, rules, hours):
-            row = told[start, device.mac_class]
-            for name, value in more.items():
+            by_row.setdefault((start, device.mac_class), defaultdict(list))
+        for start, contribution in brought(device, minutes, rules, hours):
+            row = by_row[start, device.mac_class]
+            for name, value in contribution.items():
                 row[name].append(value)
-    for key, row in sorted(told.items()):
+    for key, row in sorted(by_row.items()):
         values = [part.of((), row[part.name]) for part in parts]
         yield PeriodRow(key, heard[key[0]], values)
 

@@ -1,7 +1,7 @@
-"""The versions of one receipt, and what takes them back: which of them counts.
+"""The versions of one receipt and their reversals, and which of the versions counts.
 
-All events of one receipt are its chain. They have an order of their own, whichever order they came
-in, and the last one decides:
+All events of one receipt are its chain. Their order does not depend on the order of arrival, and
+the last one decides:
 
     pos:1:1:0:42               the receipt
     version:+<digest>:pos:…    a correction without a number: after what was closed before it
@@ -10,9 +10,9 @@ in, and the last one decides:
     void:3:pos:1:1:0:42        takes back all revisions up to 3
     void:pos:1:1:0:42          takes back all of them
 
-If the last one is a void, no version counts; else it counts, and the others do not. A receipt that
-was cancelled no sooner than that was closed does not count either, whatever its number
-(docs/adr/026-revisions.md). batch_layer/views/chains.py has the same for Spark.
+If the last one is a void, no version counts; else it counts, and the others do not. It does not
+count either if the receipt was cancelled no sooner than it was closed, regardless of its number
+(docs/adr/026-revisions.md). batch_layer/views/chains.py has the same rule for Spark.
 """
 
 import re
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tally.identity import REVERSAL, VERSION
 
 LAST_REVISION = 2**31 - 1
-# The place in `kind` of what says that a receipt was cancelled.
+# The value of `kind` of an event that says that a receipt was cancelled.
 ENDING = 2
 _ZEROS = re.compile(r":0+([0-9]+)\Z")
 _IDENTITY = re.compile(
@@ -32,9 +32,9 @@ _IDENTITY = re.compile(
 
 
 class ChainPlace(NamedTuple):
-    """Where an event stands in its chain, as far as its identity says it.
+    """The place of an event in its chain, as far as its identity determines it.
 
-    `kind` orders what was closed at one time: the receipt, a correction, a cancelling.
+    `kind` orders events that were closed at one time: the receipt, a correction, a cancelling.
     """
 
     chain: str
@@ -49,8 +49,10 @@ class ChainPlace(NamedTuple):
 
 
 class ChainEvent(NamedTuple):
-    """The first copy of an event: when it was closed (anything that is ordered), and its place in
-    the log."""
+    """The first copy of an event, with the time when it was closed and its place in the log.
+
+    `closed_at` may be anything that is ordered.
+    """
 
     event_id: str
     closed_at: str
@@ -65,10 +67,10 @@ def read_place(event_id: str) -> ChainPlace:
     >>> read_place("void:pos:1:1:0:42").is_void
     True
     """
-    found = _IDENTITY.fullmatch(event_id)
-    if found is None:
+    match = _IDENTITY.fullmatch(event_id)
+    if match is None:
         return ChainPlace(event_id, 0, False, 0)
-    void, until, _, number, sign, chain = found.groups()
+    void, until, _, number, sign, chain = match.groups()
     if void:
         return ChainPlace(chain, LAST_REVISION if until is None else int(until), True, 0)
     kind = {"+": 1, "-": ENDING}.get(sign, 0)
@@ -76,23 +78,26 @@ def read_place(event_id: str) -> ChainPlace:
 
 
 def rank(event: ChainEvent) -> tuple[int, bool, str, int, int]:
-    """What orders the events of one chain: revision, whether it is a void, when it was closed (as
-    the event has it), kind, place in the log (offset)."""
+    """The key by which the events of one chain are ordered.
+
+    It is the revision, whether the event is a void, when it was closed (as the event has it), kind,
+    place in the log (offset).
+    """
     place = read_place(event.event_id)
     return (place.revision, place.is_void, event.closed_at, place.kind, event.offset)
 
 
 def standing_event(events: Iterable[ChainEvent]) -> ChainEvent | None:
-    """The event of one chain that counts; None where a void stands behind all of them.
+    """The event of one chain that counts; None where a void is the last of them.
 
-    Nor does a version count of a receipt that was cancelled no sooner than it was closed: a
-    cancelling has no number, whatever number the version has.
+    A version does not count either if its receipt was cancelled no sooner than it was closed: a
+    cancelling has no number, so the version's number does not matter.
     """
     events = [*events]
     last = max(events, key=rank, default=None)
     if last is None or read_place(last.event_id).is_void:
         return None
-    endings = (one.closed_at for one in events if read_place(one.event_id).is_ending)
+    endings = (event.closed_at for event in events if read_place(event.event_id).is_ending)
     is_cancelled = not read_place(last.event_id).is_ending and any(
         closed_at >= last.closed_at for closed_at in endings
     )
@@ -100,13 +105,13 @@ def standing_event(events: Iterable[ChainEvent]) -> ChainEvent | None:
 
 
 def standing_events(events: Iterable[ChainEvent]) -> set[str]:
-    """Identities of those that count, of the first copies of any receipts.
+    """The identities of the events that count, of the first copies of any receipts.
 
-    A void whose receipt is not there takes back the only one that is called so but for zeros before
-    its number.
+    A void whose receipt is not there takes back the only receipt that has the same name except for
+    zeros before its number.
     """
     events = [*events]
-    # By their name without zeros, so that a void finds the one that it means.
+    # By name without these zeros, so that a void finds the receipt that it means.
     receipts: dict[str, set[str]] = defaultdict(set)
     for event in events:
         if not (place := read_place(event.event_id)).is_void:

@@ -1,7 +1,7 @@
-"""What the lines of a receipt add, by rules that are data: of each list the first that matches.
+"""What the lines of a receipt add, by rules that are data: the first match of each list applies.
 
-A source of receipts has the rules in its folder (rules.yaml). Whatever is added up by line, as by
-article, is added by this very function, so that nothing can come to another sum than the receipt.
+A source of receipts has the rules in its folder (rules.yaml). Totals by line, as those by article,
+are added up by this same function, so that they cannot differ from the sum of the receipt.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ LineType: TypeAlias = Literal[
     "total_rounding",
 ]
 KINDS, LINE_TYPES = (get_args(words) for words in (ReceiptKind, LineType))
-# By how much a till's total was rounded in another way than its lines: Tally's own, no till's.
+# The difference between a till's rounding of totals and of lines; only Tally makes this type.
 TOTAL_ROUNDING: LineType = "total_rounding"
 SENT_LINE_TYPES = tuple(word for word in LINE_TYPES if word != TOTAL_ROUNDING)
 Sign: TypeAlias = Literal["negative", "zero", "positive"]
@@ -46,16 +46,16 @@ LinePart: TypeAlias = Literal[
     "rounding_minor",
 ]
 ReceiptRuleId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z_]{0,39}$")]
-# Of the identity `pos:store:till:epoch:number`; one that adds nothing has its rule's id behind.
+# In `pos:store:till:epoch:number`; the identity of a receipt that adds nothing ends with a rule id.
 _COLONS = 4
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file: what is not known there is a mistake. None says: whatever it is."""
+    """A part of the file: an unknown field is a mistake, and None matches any value."""
 
 
 class LineWhen(Read, frozen=True):
-    """Of which lines a rule speaks: by their receipt's kind, by what they are, by their signs."""
+    """Which lines a rule matches: by their receipt's kind, by their type, by their signs."""
 
     kind: tuple[ReceiptKind, ...] | None = None
     type: tuple[LineType, ...] | None = None
@@ -65,7 +65,7 @@ class LineWhen(Read, frozen=True):
 
 
 class LineRule(Read, frozen=True):
-    """These lines add to these parts."""
+    """A rule by which the lines that match add to these parts."""
 
     id: ReceiptRuleId
     when: LineWhen
@@ -73,14 +73,14 @@ class LineRule(Read, frozen=True):
 
 
 class ReceiptWhen(Read, frozen=True):
-    """Of which receipts a rule speaks: by their kind, and by a rule that one of its lines met."""
+    """Which receipts a rule matches: by their kind, and by a line rule that a line of them met."""
 
     met: tuple[ReceiptRuleId, ...]
     kind: tuple[ReceiptKind, ...] | None = None
 
 
 class ReceiptRule(Read, frozen=True):
-    """These receipts count as one of these."""
+    """A rule by which the receipts that match count in these parts."""
 
     id: ReceiptRuleId
     when: ReceiptWhen
@@ -88,7 +88,7 @@ class ReceiptRule(Read, frozen=True):
 
 
 class LineFacts(NamedTuple):
-    """What the rules ask of a line: amount in thousandths, total in minor units."""
+    """The facts of a line that rules look at: amount in thousandths, total in minor units."""
 
     type: str
     cancelled: bool
@@ -96,19 +96,19 @@ class LineFacts(NamedTuple):
     total: int
 
 
-# Kind, type, whether cancelled, and the signs: a few hundred that there can be.
+# Kind, type, whether cancelled, and the signs: there are only a few hundred combinations.
 _Facts = tuple[str, str, bool, Sign, Sign]
 
 
 class AddingRules:
-    """The rules of lines, whose last matches whatever no other does, and those of receipts."""
+    """The rules of lines, whose last one matches all remaining lines, and those of receipts."""
 
     def __init__(self, lines: Sequence[LineRule], receipts: Sequence[ReceiptRule]) -> None:
         self._lines, self._receipts = lines, receipts
         self._known: dict[_Facts, LineRule] = {}
 
     def added(self, kind: str, lines: Iterable[LineFacts]) -> Counter[str]:
-        """What a receipt of these lines adds, by part; money in minor units, units in thousandths.
+        """The numbers that a receipt adds, by part; money in minor units, units in thousandths.
 
         A coupon of 1.00 on an article of 5.00: `gross_minor` 500, `discounts_minor` 100,
         `units_milli` 1000, `receipts` 1.
@@ -116,20 +116,20 @@ class AddingRules:
         sums: Counter[str] = Counter()
         met: set[str] = set()
         for line in lines:
-            rule = self._of_line(kind, line)
+            rule = self._line_rule(kind, line)
             met.add(rule.id)
             for part, measure in rule.adds.items():
-                sums[part] += _measured(measure, line)
-        sums.update(self._of_receipt(kind, met))
+                sums[part] += _signed_measure(measure, line)
+        sums.update(self._receipt_counts(kind, met))
         return sums
 
-    def _of_receipt(self, kind: str, met: set[str]) -> dict[str, int]:
+    def _receipt_counts(self, kind: str, met: set[str]) -> dict[str, int]:
         for rule in self._receipts:
             if is_among(kind, rule.when.kind) and not met.isdisjoint(rule.when.met):
-                return {str(part): one for part, one in rule.adds.items()}
+                return {str(part): count for part, count in rule.adds.items()}
         return {}
 
-    def _of_line(self, kind: str, line: LineFacts) -> LineRule:
+    def _line_rule(self, kind: str, line: LineFacts) -> LineRule:
         signs = _sign(line.amount), _sign(line.total)
         facts = (kind, line.type, line.cancelled, *signs)
         if facts not in self._known:
@@ -160,7 +160,7 @@ def is_left_out(event_id: str) -> bool:
 
 
 def is_among(word: str, words: Collection[str] | None) -> bool:
-    """Whether a rule that names these words speaks of this one; None: of whatever it is."""
+    """Whether a rule that names these words matches this one; None matches any word."""
     return words is None or word in words
 
 
@@ -168,6 +168,6 @@ def _sign(number: int) -> Sign:
     return "zero" if number == 0 else "positive" if number > 0 else "negative"
 
 
-def _measured(measure: Measure, line: LineFacts) -> int:
+def _signed_measure(measure: Measure, line: LineFacts) -> int:
     number = line.total if "total" in measure else line.amount
     return -number if measure.startswith("-") else number

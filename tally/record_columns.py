@@ -1,6 +1,6 @@
-"""What of a canonical record can be counted, as columns of Spark.
+"""Spark columns of what can be counted in a canonical record.
 
-Any change of what they say needs a higher `epoch` in the sources' descriptors.
+Any change of what they compute needs a higher `epoch` in the sources' descriptors.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from tally.algebra.parts import MOST_PART
 from tally.families import MOST_TEXT_BYTES, Family, RecordFields
 from tally.key_periods import MOST_DAYS
 
-# Of the longest key period, with a day in reserve for clocks.
+# The length of the longest key period, with a day in reserve for changes of clocks.
 _MOST_MINUTES = (MOST_DAYS + 1) * 24 * 60
 # The column of a field.
 Field = Callable[[str], Column]
@@ -22,7 +22,7 @@ Field = Callable[[str], Column]
 
 def names_of(kind: str, families: Sequence[Family]) -> list[str]:
     """The `texts`, or `numbers`, that the rows of any of the families are made of, each once."""
-    return list(dict.fromkeys(name for one in families for name in getattr(one.fields, kind)))
+    return list(dict.fromkeys(name for family in families for name in getattr(family.fields, kind)))
 
 
 def numbers_of(families: Sequence[Family]) -> list[Column]:
@@ -31,12 +31,12 @@ def numbers_of(families: Sequence[Family]) -> list[Column]:
     In:  columns of parsed_record().
     Out: bigint, each by its name; null where it has to be there and is not.
     """
-    found = {
-        name: _number(name, F.col, one.fields).alias(name)
-        for one in families
-        for name in one.fields.numbers
+    columns = {
+        name: _number(name, F.col, family.fields).alias(name)
+        for family in families
+        for name in family.fields.numbers
     }
-    return [*found.values()]
+    return [*columns.values()]
 
 
 def readable(value: Column, family: Family) -> Column:
@@ -71,18 +71,18 @@ def parsed_record(value: Column | str, *families: Family) -> Column:
 
 
 def is_utf8(value: Column | str) -> Column:
-    """Whether it is text.
+    """Whether the value is valid UTF-8 text.
 
-    In:  value string, whatever its bytes.
+    In:  value string, of any bytes.
     Out: boolean, never null.
     """
     return F.coalesce(F.is_valid_utf8(value), F.lit(False))
 
 
-# A column is data, of no frame and no session; to build a large one is hundreds of calls into Java.
+# A column belongs to no frame and no session; building a large one takes hundreds of calls to Java.
 @cache
 def are_complete(fields: RecordFields) -> Column:
-    """Whether the columns of these names can be counted, as readable().
+    """Whether the columns of these names can be counted, by the same rule as readable().
 
     In:  columns store_id, event_id, happened_at, fingerprint and the fields.
     Out: boolean, never null.
@@ -109,13 +109,13 @@ def _is_complete(fields: RecordFields, field: Field) -> Column:
 
 
 def _number(name: str, field: Field, fields: RecordFields) -> Column:
-    # Records of before there was such a number lack it.
+    # Records that are older than the number lack it.
     number = field(name)
     return F.coalesce(number, F.lit(0)) if name in fields.optional else number
 
 
 def _is_in_its_period(field: Field) -> Column:
-    # A period without an end would be kept for ever.
+    # The state of a period without an end would be kept for ever.
     minute = F.floor(F.unix_seconds(instant_of(field("happened_at"))) / 60)
     start, end = field("period_start"), field("period_end")
     return (start <= minute) & (minute < end) & (end <= start + _MOST_MINUTES)
@@ -127,5 +127,5 @@ def instant_of(text: Column) -> Column:
     In:  text string.
     Out: timestamp (UTC), null where it is none.
     """
-    # Of a bare time of day Spark would make an instant of today.
+    # Spark would turn a bare time of day into an instant of today.
     return F.when(text.like("____-__-__T%"), text.try_cast("timestamp"))

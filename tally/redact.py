@@ -1,4 +1,4 @@
-"""Texts and messages with what is personal blacked out, fit to be stored.
+"""Redaction of personal data in texts and messages, so that they may be stored.
 
 The cost is linear in their length.
 """
@@ -9,9 +9,9 @@ from functools import lru_cache
 from tally.personal import MOST_FINDS, is_barcode, names_barcode, without_personal_data
 
 MARK = "[redacted]"
-# Names whose values are personal whatever they look like. After those of the first group a name may
-# go on, those of the second are whole words, and `name` is the whole name: an item_name is
-# nobody's.
+# Names whose values are personal in any form. A name may continue after those of the first group,
+# those of the second are whole words, and `name` is the whole name: an item_name is not that of a
+# person.
 _PERSONAL = (
     r"(?:(?:loyalty|customer|cardholder|phone|mobile|msisdn|mail|iban|passport|birth|address"
     r"|street|bank_?account|account_?(?:no|num)|card_?(?:no|num)|credit_?card"
@@ -19,8 +19,8 @@ _PERSONAL = (
     r"|(?<![a-z0-9])(?:mac|pan|tel|cvv|cvc|dob|ssn|bic)|(?<![\w.-])name)"
 )
 _NAME = re.compile(rf"{_PERSONAL}\Z", re.ASCII)
-# The same names in front of a value: in JSON and in JSON inside a text with their closing quote, in
-# a broken message in any way.
+# The same names in front of a value: with their closing quote in JSON and in JSON inside a text, in
+# any form in a broken message.
 _QUOTED_KEY = re.compile(rf"""{_PERSONAL}\\*["']\s*+:\s*+""", re.ASCII)
 _ANY_KEY = re.compile(rf"""{_PERSONAL}\\*["']?\s*+[:=]\s*+""", re.ASCII)
 _STEMS = (
@@ -53,17 +53,17 @@ _LITERAL = re.compile(r"(?:-?\d[\d.eE+-]*|null|true|false)(?=[\s,}\]]|\Z)", re.A
 _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _MOST_BRACKETS = 1_000
-# A value of so many characters is looked for in the rest of the message too; a shorter one may be
-# part of anything.
+# A value of so many characters is also searched in the rest of the message; a shorter one may be
+# part of any text.
 _LEAST_TELLING, _MOST_TELLING, _MOST_VALUES = 6, 256, 32
-# Whether there is anything to look at closely: cheap enough for every line of every receipt.
+# Finds texts that need a closer look; it is cheap enough for every line of every receipt.
 _SUSPECT = re.compile(
     r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}"""
     r"""|(?<=[0-9A-Fa-f]{2}[:-])[0-9A-Fa-f]{2}[:-]"""
     r"""|(?<=[0-9A-Fa-f]{4}\.)[0-9A-Fa-f]{4}\.)""",
     re.ASCII,
 )
-# Escapes of ASCII, but for the quote and the backslash: without them a text stays one text.
+# Escapes of ASCII, except the quote and the backslash: without those two a text stays one text.
 _ESCAPED = {
     form: chr(code)
     for code in range(0x20, 0x7F)
@@ -73,21 +73,21 @@ _ESCAPED = {
 
 
 def redacted(message: bytes) -> bytes:
-    """The message, JSON or not, without what is personal.
+    """The message, JSON or not, without personal data.
 
-    That is told by the names of its fields, and by what looks like it.
+    Personal data is recognised by the names of its fields, and by its form.
 
-    >>> told = b'"item": "gift for ann@example.org, card 4111 1111 1111 1111"'
-    >>> redacted(b'{"loyalty_id": "ann", ' + told + b"}")
+    >>> item = b'"item": "gift for ann@example.org, card 4111 1111 1111 1111"'
+    >>> redacted(b'{"loyalty_id": "ann", ' + item + b"}")
     b'{"loyalty_id": "[redacted]", "item": "gift for [redacted], card [redacted]"}'
     """
-    read = _unescaped(message.replace(b"\0", b"").decode("latin-1"))
+    read = _unescape(message.replace(b"\0", b"").decode("latin-1"))
     clean = without_personal_data(_without_named(read, _ANY_KEY), MARK)
     return message if clean == read else clean.encode("latin-1")
 
 
 def redacted_text(text: str) -> str:
-    """The text of one field without what is personal.
+    """The text of one field without personal data.
 
     >>> redacted_text("gift for ann@example.org")
     'gift for [redacted]'
@@ -103,10 +103,11 @@ def redacted_text(text: str) -> str:
 
 
 def redacted_value(name: str, text: str) -> str:
-    """The text of the field of this name, without what is personal.
+    """The text of the field of this name, without personal data.
 
-    Nothing of it if the name is personal, all of it if it is a barcode as the name says, or a
-    number where articles are numbered: nine in a hundred of those would pass for a payment card.
+    The result is the mark alone if the name is personal. It is the whole text if that is a barcode
+    as the name says, or a number where articles are numbered: nine in a hundred of those would pass
+    for a payment card.
 
     >>> redacted_value("ean", "4006381333931"), redacted_value("phone", "7")
     ('4006381333931', '[redacted]')
@@ -122,7 +123,7 @@ def redacted_value(name: str, text: str) -> str:
 
 @lru_cache(4096)
 def is_personal(name: str) -> bool:
-    """Whether the values of a field of this name are personal whatever they are.
+    """Whether all values of a field of this name are personal.
 
     >>> is_personal("Loyalty-ID"), is_personal("deviceMac"), is_personal("item_name")
     (True, True, False)
@@ -134,7 +135,7 @@ def is_personal(name: str) -> bool:
 def is_sensitive(text: str) -> bool:
     """Whether redacted_text() might change the text; may err to the safe side.
 
-    Quick for short texts that come again.
+    The answer is cached, for short texts that come again.
 
     >>> is_sensitive("Milk 1l"), is_sensitive("card 4111111111111111")
     (False, True)
@@ -143,11 +144,11 @@ def is_sensitive(text: str) -> bool:
 
 
 def _lower(name: str) -> str:
-    """In lower case, and the humps of camelCase apart."""
+    """The name in lower case, with the words of camelCase separated."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """The text with \\u00XX of printable ASCII as the character, also where it is escaped twice."""
     if "\\u00" not in text:
         return text
@@ -164,7 +165,7 @@ def _unescaped(text: str) -> str:
 def _without_named(text: str, key: re.Pattern[str]) -> str:
     """The text without the values behind personal names.
 
-    A value that stands alone is not left in another field either.
+    A value that is long enough is not left in another field either.
     """
     if ":" not in text and "=" not in text:
         return text
@@ -173,9 +174,9 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
         return text
     pieces, end, finds = [], 0, 0
     values: dict[str, None] = {}
-    while found := key.search(lower, end):
+    while match := key.search(lower, end):
         finds += 1
-        start = found.end()
+        start = match.end()
         stop, shown = _value(text, start) if finds < MOST_FINDS else (len(text), MARK)
         pieces += [text[end:start], shown]
         if _LEAST_TELLING <= stop - start <= _MOST_TELLING and len(values) < _MOST_VALUES:
@@ -189,11 +190,11 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
 
 
 def _value(text: str, start: int) -> tuple[int, str]:
-    """Where the value that begins here ends (also in a cut message), and what stands for it."""
+    """The end of the value that begins here (also in a cut message), and its replacement."""
     if opening := _OPENING.match(text, start):
-        return _quoted(text, start, opening)
+        return _quoted_value(text, start, opening)
     if text[start : start + 1] in ("{", "["):
-        return _bracketed(text, start), f'"{MARK}"'
+        return _bracketed_end(text, start), f'"{MARK}"'
     if literal := _LITERAL.match(text, start):
         return literal.end(), f'"{MARK}"'
     unquoted = _UNQUOTED.match(text, start)
@@ -201,15 +202,15 @@ def _value(text: str, start: int) -> tuple[int, str]:
     return end, MARK if end > start else ""
 
 
-def _quoted(
+def _quoted_value(
     text: str,
     start: int,
     opening: re.Match[str],
 ) -> tuple[int, str]:
     quote = opening[0]
     if quote == '"':
-        found = _STRING.match(text, start)
-        end = found.end() if found else len(text)
+        match = _STRING.match(text, start)
+        end = match.end() if match else len(text)
         closed = end - start > 1 and text[end - 1] == '"'
     else:
         place = text.find(quote, opening.end())
@@ -219,17 +220,17 @@ def _quoted(
     return end, quote + MARK + (quote if closed else "")
 
 
-def _bracketed(text: str, start: int) -> int:
+def _bracketed_end(text: str, start: int) -> int:
     depth = 0
-    for number, found in enumerate(_BRACKETS.finditer(text, start)):
+    for number, match in enumerate(_BRACKETS.finditer(text, start)):
         depth += {
             "[": 1,
             "{": 1,
             "]": -1,
             "}": -1,
-        }.get(found[0], 0)
+        }.get(match[0], 0)
         if depth == 0:
-            return found.end()
+            return match.end()
         if number > _MOST_BRACKETS:
             break
     return len(text)

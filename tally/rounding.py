@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class TillRounding(NamedTuple):
-    """What is done with half a minor unit (a rounding of the module decimal), and of what.
+    """How half a minor unit is rounded (a mode of the module decimal), and in which amounts.
 
-    `is_of_receipt`: of the receipt's total, else of each line's.
+    `is_of_receipt`: in the receipt's total, else in each line's.
     """
 
     mode: str = ROUND_HALF_UP
@@ -16,7 +16,7 @@ class TillRounding(NamedTuple):
 
 
 HALF_UP_BY_LINE = TillRounding()
-# By the word of the stores file.
+# By the word in the stores file.
 ROUNDINGS: Mapping[str, TillRounding] = {
     "half_up": HALF_UP_BY_LINE,
     "half_even": TillRounding(ROUND_HALF_EVEN),

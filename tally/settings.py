@@ -1,8 +1,8 @@
 """All settings of Tally in one frozen object, built once from the environment in each `main`.
 
 Precedence: environment variable TALLY_<NAME>, then TALLY_HOME/addresses.env (written by `tally
-up`), then the default. `docs/generated/settings.md` is made from this file; it names too what is
-read of the environment and is no setting.
+up`), then the default. `docs/generated/settings.md` is made from this file; it also names what is
+read from the environment and is no setting.
 """
 
 import os
@@ -20,7 +20,7 @@ from tally.home import STORES_FILE, home_of, kept_addresses, with_kept_stores
 from tally.lateness import Lateness, given_lateness, lateness_variable
 from tally.stock_settings import StockSettings
 
-# Delta's reader takes `%41` for an A, and `[` for the begin of an address.
+# Delta's reader takes `%41` for an A, and `[` for the beginning of an address.
 _NOT_IN_A_HOME = "%[]"
 
 
@@ -197,7 +197,7 @@ class Settings(AlertSettings, StockSettings):
         None, description="folder of digests that become files; default TALLY_HOME/digests"
     )
 
-    # By family, each from a variable of its own; what none names is the source's own default.
+    # By family, each from a variable of its own; without one a family has its source's default.
     lateness: tuple[Lateness, ...] = ()
     trigger_seconds: float = Field(
         0.0,
@@ -242,9 +242,9 @@ class Settings(AlertSettings, StockSettings):
     @field_validator("home")
     @classmethod
     def _has_a_path_that_delta_opens(cls, home: Path) -> Path:
-        if found := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
+        if forbidden := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
             raise ValueError(
-                f"the folder's whole path holds `{found[0]}`,"
+                f"the folder's whole path holds `{forbidden[0]}`,"
                 " and the master dataset cannot be read there; choose another"
             )
         return home

@@ -1,4 +1,4 @@
-"""Cells of few people: which counts tell about people, and how atoms join until they tell of none.
+"""Small cells: which counts are of people, and how atoms are merged until no small count remains.
 
 The rule and its proof are in docs/adr/018-small-cells.md.
 """
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 _Atom = TypeVar("_Atom")
 
-# Below it a hidden cell has hardly another number to be: of two one would be told as 1.
+# A smaller threshold hides nothing: with a threshold of 2, a hidden cell can only be a 1.
 LEAST = 5
 
 
@@ -36,11 +36,11 @@ SmallestCell = Annotated[
 
 @dataclass(frozen=True)
 class Census:
-    """What of a reading's parts counts people.
+    """Which of a reading's parts count people.
 
-    `tables`: by name the counts that are never told small, the first of them a sum. `tabled`: of
-    which table a part is, that is told wherever its table is. `shares`: parts that count some of a
-    table's people, told of whole days alone.
+    `tables`: by name the counts that are never published small, the first of them a sum. `tabled`:
+    by part its table; the part is published wherever its table is. `shares`: parts that count some
+    of a table's people, published for whole days only.
     """
 
     tables: Mapping[str, tuple[str, ...]]
@@ -48,10 +48,10 @@ class Census:
     shares: Mapping[str, str]
 
 
-# By reading: its rows are of people's devices. What is named nowhere here is never told.
+# By reading with rows of people's devices. A part that is not named here is never published.
 CENSUSES: Mapping[str, Census] = {
     "presence": Census(
-        # Twelve visits of three phones are three people's.
+        # Twelve visits by three phones are visits by three people.
         {"visits": ("visits", "visitors"), "passes": ("passes",)},
         {
             "visits": "visits",
@@ -60,14 +60,14 @@ CENSUSES: Mapping[str, Census] = {
             "interval_seconds": "visits",
             "passes": "passes",
         },
-        # Different devices too: what visits have more than devices are those who came back.
+        # Distinct devices too: the excess of visits over devices is the people who came back.
         {"bounces": "visits", "returns": "visits", "visitors": "visits"},
     )
 }
 
 
 def is_small(count: int, smallest: int) -> bool:
-    """Whether the count is of somebody, and of fewer than `smallest`.
+    """Whether the count is above 0 and below `smallest`.
 
     >>> [is_small(count, 10) for count in (0, 1, 9, 10)]
     [False, True, True, False]
@@ -80,10 +80,10 @@ def runs(
     plus: Callable[[_Atom, _Atom], _Atom],
     is_safe: Callable[[_Atom], bool],
 ) -> list[list[_Atom]]:
-    """The atoms in their order, as the shortest runs whose sum is safe, from the left.
+    """The atoms in their order, split from the left into the shortest runs whose sums are safe.
 
-    What is left at the end joins the run before it, until that is safe; nothing is safe of atoms
-    that are not so together.
+    An unsafe rest at the end is merged into the run before it, until the result is safe. Atoms
+    whose total is not safe end as one run that is not safe either.
 
     >>> from operator import add
     >>> runs([0, 3, 0, 9, 12, 2, 0], add, lambda count: not is_small(count, 10))
@@ -96,7 +96,7 @@ def runs(
             found.append((plus(total, atom), [*run, atom]))
         else:
             found.append((atom, [atom]))
-    # Whatever joins, and how late: where a run of several ends says nothing about its insides.
+    # Merging more or later is harmless: the end of a run of several atoms reveals nothing inside.
     while len(found) > 1 and not is_safe(found[-1][0]):
         (before, first), (total, run) = found[-2:]
         found[-2:] = [(plus(before, total), [*first, *run])]

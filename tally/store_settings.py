@@ -1,4 +1,4 @@
-"""The settings that are about stores, their sensors, and what is known of people there."""
+"""The settings of stores, of their sensors, and of what is known about people there."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,7 +10,7 @@ from tally.small_cells import SmallestCell
 
 
 class StoreSettings(BaseModel):
-    """Those settings, with unit and meaning; a part of tally.settings.Settings."""
+    """The settings of stores, with unit and meaning; a part of tally.settings.Settings."""
 
     default_currency: str = Field(
         "USD", description="currency of a store that names none, ISO 4217"

@@ -1,7 +1,7 @@
-"""What the minutes of a device bring to the windows of its store: visits, passes, stays.
+"""What the minutes of a device contribute to the windows of its store: visits, passes, stays.
 
-A visit is brought whole to the window in which it begins, its stay with it, so that a day is the
-merge of its quarter hours. All numbers are whole: two layers that hold the same minutes hold the
+A visit counts whole in the window in which it begins, and its stay with it, so that a day is the
+merge of its quarter hours. All numbers are integers: two layers that hold the same minutes hold the
 same rows.
 """
 
@@ -26,16 +26,16 @@ from tally.windows import WINDOW_SECONDS
 
 # fixed: the maker's address. random_associated: a made-up one that stays while the phone is on the
 # network. random_probe: a made-up one of a phone that only looks for networks, another each time.
-# access_point: who hears them, and says each minute that it is there.
+# access_point: the device that hears them, and reports each minute that it is there.
 MacClass: TypeAlias = Literal["fixed", "random_associated", "random_probe", "access_point"]
-# Whose presences are those of a person.
+# The classes whose presences are those of a person.
 VISITING: tuple[MacClass, ...] = ("fixed", "random_associated")
 HASH_BITS = 128
 WINDOW_MINUTES = WINDOW_SECONDS // MINUTE_SECONDS
 
 
 class Brought(NamedTuple):
-    """What one device brings to a window: by part a whole number, an absent part nothing.
+    """The contribution of one device to a window: a whole number by part; an absent part is none.
 
     `start` is that of the window, in minutes since 1970 (UTC).
     """
@@ -53,13 +53,16 @@ class Device:
 
     @property
     def digest(self) -> int:
-        """Evenly spread from 0 to MOST_PART, as a sketch of uniques takes it."""
+        """The hash evenly spread from 0 to MOST_PART, as a sketch of uniques takes it."""
         return self.number * MOST_PART >> HASH_BITS
 
 
 class KnownBefore(NamedTuple):
-    """What is known besides the minutes that are read: up to which minute the store has come, None
-    where its key period is over; and whether the device has visited before these minutes."""
+    """What is known besides the minutes that are read.
+
+    `closed_before` is the minute that the store has reached, None where its key period is over;
+    `has_visited` says whether the device has visited before these minutes.
+    """
 
     closed_before: int | None = None
     has_visited: bool = False
@@ -72,20 +75,20 @@ def brought(
     hours: PeriodHours,
     known: KnownBefore = KnownBefore(),
 ) -> list[Brought]:
-    """What the device brings, window by window; nothing of a day on which it is static.
+    """The contributions of the device by window; none from a day on which it is static.
 
     `hours` are those of its key period. A presence counts once nothing can join it any more.
     """
     if device.mac_class == "access_point":
-        return [*_of_access_point(device, minutes)]
-    found = presences(minutes, rules)
-    static = static_days(found, rules, hours)
+        return [*_access_point_contributions(device, minutes)]
+    device_presences = presences(minutes, rules)
+    static = static_days(device_presences, rules, hours)
     if static:
-        left = (at for at in minutes if hours.day(at) not in static)
-        minutes = {at: minutes[at] for at in left}
-    counted = _counted(device, found, (rules, hours, static), known)
-    told = _of_presences(device, minutes, counted, rules, known.has_visited)
-    return [*_of_minutes(minutes, rules), *told]
+        counting_minutes = (at for at in minutes if hours.day(at) not in static)
+        minutes = {at: minutes[at] for at in counting_minutes}
+    counted = _select_counted(device, device_presences, (rules, hours, static), known)
+    of_presences = _presence_contributions(device, minutes, counted, rules, known.has_visited)
+    return [*_minute_contributions(minutes, rules), *of_presences]
 
 
 def visit_days(
@@ -95,70 +98,74 @@ def visit_days(
     hours: PeriodHours,
     known: KnownBefore = KnownBefore(),
 ) -> set[int]:
-    """The days of the period on which a visit begins that counts."""
-    found = presences(minutes, rules)
-    read_by = rules, hours, static_days(found, rules, hours)
-    counted = _counted(device, found, read_by, known)
-    return {hours.day(one.first) for one in counted if one.is_visit}
+    """The days of the period on which a visit that counts begins."""
+    device_presences = presences(minutes, rules)
+    read_by = rules, hours, static_days(device_presences, rules, hours)
+    counted = _select_counted(device, device_presences, read_by, known)
+    return {hours.day(visit.first) for visit in counted if visit.is_visit}
 
 
-# Rules, hours, and the days of which nothing counts.
+# Rules, hours, and the days that do not count.
 _ReadBy: TypeAlias = tuple[VisitRules, PeriodHours, set[int]]
 
 
-def _counted(
-    device: Device, found: Sequence[Presence], read_by: _ReadBy, known: KnownBefore
+def _select_counted(
+    device: Device, device_presences: Sequence[Presence], read_by: _ReadBy, known: KnownBefore
 ) -> Sequence[Presence]:
     if device.mac_class not in VISITING:
-        # Each burst has another address: how many were heard, never people.
+        # Each burst has another address: they say how many were heard, never how many people.
         return []
     rules, hours, static = read_by
-    left = [one for one in found if hours.day(one.first) not in static]
+    counting = [
+        presence for presence in device_presences if hours.day(presence.first) not in static
+    ]
     until = known.closed_before
-    return left if until is None else _closed(left, rules, until)
+    return counting if until is None else _select_closed(counting, rules, until)
 
 
-def _closed(found: Sequence[Presence], rules: VisitRules, before: int) -> list[Presence]:
-    return [one for one in found if one.last + rules.gap_minutes < before]
+def _select_closed(
+    device_presences: Sequence[Presence], rules: VisitRules, before: int
+) -> list[Presence]:
+    return [presence for presence in device_presences if presence.last + rules.gap_minutes < before]
 
 
-def _of_minutes(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
+def _minute_contributions(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
     near = (minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
     for start, count in Counter(map(window_of, near)).items():
         yield Brought(start, {"device_minutes": count, "device_windows": 1})
 
 
-def _of_access_point(device: Device, minutes: Heard) -> Iterator[Brought]:
-    """For how long it was there to hear anything: nobody's visit, however long."""
-    # Not by how strong it is: it hears itself.
+def _access_point_contributions(device: Device, minutes: Heard) -> Iterator[Brought]:
+    """The time for which an access point was there to hear anything; it is never a visit."""
+    # The strength of the signal does not matter: the access point hears itself.
     key = sensor_key(device.number)
     for start, count in Counter(map(window_of, minutes)).items():
         seconds = KeyedSum.brings(key, count * MINUTE_SECONDS)
         yield Brought(start, {"observed_seconds": seconds})
 
 
-def _of_presences(
+def _presence_contributions(
     device: Device,
     minutes: Heard,
-    found: Sequence[Presence],
+    device_presences: Sequence[Presence],
     rules: VisitRules,
     has_visited: bool,
 ) -> Iterator[Brought]:
-    # In order of time: what is closed is all that lies before what is not.
+    # In order of time: all closed presences lie before those that are not closed.
     is_return = has_visited
-    for one in found:
-        if not one.is_visit:
-            yield Brought(window_of(one.first), {"passes": 1})
+    for presence in device_presences:
+        if not presence.is_visit:
+            yield Brought(window_of(presence.first), {"passes": 1})
             continue
         yield Brought(
-            window_of(one.first),
+            window_of(presence.first),
             {
                 "visits": 1,
                 "returns": int(is_return),
-                "bounces": int(one.minutes < rules.bounce_minutes),
-                "stay_seconds": one.minutes * MINUTE_SECONDS,
-                "stay_minutes": one.minutes,
-                "interval_seconds": _interval(minutes, one, rules),
+                "bounces": int(presence.minutes < rules.bounce_minutes),
+                "stay_seconds": presence.minutes * MINUTE_SECONDS,
+                "stay_minutes": presence.minutes,
+                "interval_seconds": _interval(minutes, presence, rules),
                 "visitors": device.digest,
             },
         )
@@ -166,10 +173,10 @@ def _of_presences(
 
 
 def _interval(minutes: Heard, visit: Presence, rules: VisitRules) -> int:
-    """Mean seconds from one minute in which it was heard during the visit to the next."""
+    """Mean seconds from one minute in which the device was heard during the visit to the next."""
     span = range(visit.first, visit.last + 1)
     count = sum(minutes.get(minute, rules.stay_dbm - 1) >= rules.stay_dbm for minute in span)
-    # Heard at its beginning and at its end, which are two minutes.
+    # The device is heard at the visit's beginning and at its end, which are two minutes.
     return (visit.last - visit.first) * MINUTE_SECONDS // max(1, count - 1)
 
 

@@ -1,8 +1,8 @@
-"""Which visit rules hold in which store, and from which key period on.
+"""The visit rules of each store, and the key periods from which they hold.
 
 Rules that change are another definition of the windows from then on: each set has a revision, and
-the epoch of a day (tally/epochs.py) is higher by the revisions of all stores. Both layers are given
-these rules by the family itself, so that none can read a window by others than its epoch says.
+the epoch of a day (tally/epochs.py) is higher by the revisions of all stores. Both layers get these
+rules from the family itself, so that no layer can read a window by rules of another epoch.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ from tally.epochs import Revised
 from tally.visits import MINUTE_SECONDS, VisitRules
 
 DEFAULT_RULES = VisitRules()
-# Before any minute of any period.
+# A minute before all periods.
 EVER = -(2**62)
 
 
 class DatedVisitRules(NamedTuple):
-    """Rules of the key periods that begin at this minute (since 1970, UTC) or later."""
+    """Rules of the key periods that begin at the minute `since` (since 1970, UTC) or later."""
 
     since: int
     rules: VisitRules
@@ -29,23 +29,23 @@ class DatedVisitRules(NamedTuple):
 
 @dataclass(frozen=True)
 class StoreVisitRules:
-    """By store its rules, ascending by when they begin; a store that has none has the defaults."""
+    """The rules by store, ascending by their begin; a store that has none has the defaults."""
 
     by_store: Mapping[str, tuple[DatedVisitRules, ...]] = field(default_factory=dict)
 
     def of(self, store_id: str, period_start: int) -> VisitRules:
         """The rules of a key period that begins at the minute (since 1970, UTC)."""
-        found = DEFAULT_RULES
-        for one in self.by_store.get(store_id, ()):
-            if one.since <= period_start:
-                found = one.rules
-        return found
+        rules = DEFAULT_RULES
+        for dated in self.by_store.get(store_id, ()):
+            if dated.since <= period_start:
+                rules = dated.rules
+        return rules
 
     @cached_property
     def revised(self) -> tuple[Revised, ...]:
-        """By UTC day, ascending, how much higher than the definition's the epochs are from then on.
+        """The UTC days, ascending, from which epochs exceed the definition's, and by how much.
 
-        A day on which rules begin has windows of those before them, too: the higher revision
+        A day on which rules begin has windows of the rules before them, too: the higher revision
         counts.
         """
         days = {day for dated in self.by_store.values() for day in _borders(dated)}
@@ -56,19 +56,19 @@ class StoreVisitRules:
 
 
 def _borders(dated: tuple[DatedVisitRules, ...]) -> Iterator[date]:
-    for one in dated:
-        yield _day(one.since)
-        # The day after: what was in force before is so no longer.
-        if one.since != EVER:
-            yield _day(one.since) + timedelta(days=1)
+    for entry in dated:
+        yield _day(entry.since)
+        # On the day after, the rules of before are no longer in force.
+        if entry.since != EVER:
+            yield _day(entry.since) + timedelta(days=1)
 
 
 def _highest(dated: tuple[DatedVisitRules, ...], day: date) -> int:
-    """The highest revision of rules that some period of the UTC day may have."""
-    ends = [*(_day(one.since) for one in dated[1:]), date.max]
+    """The highest revision of the rules that any period of the UTC day may have."""
+    ends = [*(_day(entry.since) for entry in dated[1:]), date.max]
     both = zip(dated, ends, strict=True)
-    there = (one for one, end in both if _day(one.since) <= day <= end)
-    return max((one.revision for one in there), default=0)
+    there = (entry for entry, end in both if _day(entry.since) <= day <= end)
+    return max((entry.revision for entry in there), default=0)
 
 
 def _day(minute: int) -> date:

@@ -1,10 +1,9 @@
 """Visits and passes of a device at a store, read from the minutes in which it was heard.
 
-What is kept of a device is a set: the minutes (UTC, since 1970) in which it was heard, each with
-the strongest signal of that minute. Order, duplicates and the number of access points change
-nothing, and a late sighting only ever adds. Visits are a reading of that set, by both layers with
-this one function, so that a late sighting which joins two visits needs nothing to be taken back:
-what was read before is read anew.
+The stored state of a device is a set: the minutes (UTC, since 1970) in which it was heard, each
+with the strongest signal of that minute. Order, duplicates and the number of access points change
+nothing, and a late sighting only ever adds. Both layers read the visits from that set with this one
+function, so a late sighting that joins two visits needs no retraction: the set is read again.
 
 Signals are in dBm: below 0, and the nearer to 0 the nearer the device.
 """
@@ -25,10 +24,10 @@ DAY_MINUTES = 1440
 
 @dataclass(frozen=True)
 class VisitRules:
-    """By what a presence is told from noise, and a visit from a pass.
+    """The thresholds that separate a presence from noise, and a visit from a pass.
 
-    Signals in dBm, the rest in minutes; `static_minutes` of a local day. Another value is another
-    definition: a new epoch.
+    Signals are in dBm, the rest in minutes; `static_minutes` is per local day. Another value is
+    another definition, so it needs a new epoch.
     """
 
     enter_dbm: int = -80
@@ -36,7 +35,7 @@ class VisitRules:
     gap_minutes: int = 15
     min_stay_minutes: int = 2
     bounce_minutes: int = 5
-    # A loudspeaker, a printer, somebody who works here: beyond it nobody is a customer.
+    # A device that stays longer is a loudspeaker's, a printer's or an employee's, no customer's.
     static_minutes: int = 240
     closed_minutes: int = 30
 
@@ -44,7 +43,7 @@ class VisitRules:
 class Presence(NamedTuple):
     """One unbroken presence: minutes since 1970 (UTC), first to last inclusive.
 
-    Of a visit the first is that of the first strong signal; a pass was only heard outside.
+    A visit begins at the minute of its first strong signal; a pass was only heard outside.
     """
 
     first: int
@@ -53,16 +52,16 @@ class Presence(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        """How long, in minutes; one for a device that was heard in a single minute.
+        """The length in minutes; 1 for a device that was heard in a single minute.
 
-        Counted in minutes heard from first to last: at one sighting a minute that is without bias,
-        where the seconds between the first and the last are a minute short.
+        Both the first and the last minute count: at one sighting a minute that is without bias,
+        while the seconds between the first and the last sighting are a minute short.
         """
         return self.last - self.first + 1
 
 
 def heard(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Minute to strongest signal (dBm) of some sightings: seconds since 1970 (UTC), and dBm.
+    """The strongest signal (dBm) by minute, of sightings (seconds since 1970 in UTC, and dBm).
 
     >>> heard([(59, -70), (0, -60), (61, -90), (0, -60)])
     {0: -60, 1: -90}
@@ -77,20 +76,20 @@ def heard(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
 def presences(minutes: Heard, rules: VisitRules) -> list[Presence]:
     """Visits and passes of one device in one key period, in order of time.
 
-    A presence ends by silence alone, never by its length: cut "at its start + 12 hours", one late
-    sighting at its beginning would move every cut behind it. With a gap of 15 and enough signal
+    A presence ends by silence alone, never by its length: with a cut "at its start + 12 hours", one
+    late sighting at the beginning would move every later cut. With a gap of 15 and enough signal
 
     heard at (minute)      is read as
     0, 10, 15; 40, 41      visits 0 to 15 and 40 to 41
     … and, late, 28        one visit, 0 to 41: 28 is within 15 of either
     """
-    return [_read(minutes, run, rules) for run in signal_runs(minutes, rules)]
+    return [_read_presence(minutes, run, rules) for run in signal_runs(minutes, rules)]
 
 
 class PeriodHours(NamedTuple):
     """A key period (minutes since 1970, end exclusive), and when its store is open in it.
 
-    `open_at` is None where nobody has told the hours.
+    `open_at` is None where the hours are unknown.
     """
 
     start: int
@@ -100,8 +99,8 @@ class PeriodHours(NamedTuple):
     def day(self, minute: int) -> int:
         """The number of the period's day, from 0, that holds a minute.
 
-        A period is of whole days of the store. Where its clocks change in it the borders behind
-        that are an hour beside the store's, at a time when hardly anybody is there.
+        A period consists of whole days of the store. If the clocks change within it, the later
+        borders are an hour off the store's, at a time when hardly any customer is there.
         """
         last = max(1, round((self.end - self.start) / DAY_MINUTES)) - 1
         return max(0, min((minute - self.start) // DAY_MINUTES, last))
@@ -111,17 +110,19 @@ class PeriodHours(NamedTuple):
         return self.start + day * DAY_MINUTES
 
 
-def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours) -> set[int]:
-    """The days of the period on which the device is none of a customer's, so that nothing of them
-    counts.
+def static_days(
+    device_presences: Sequence[Presence], rules: VisitRules, hours: PeriodHours
+) -> set[int]:
+    """The days of the period on which the device is not a customer's, so that none of them counts.
 
     It was there for `static_minutes` of the day in all, or on one visit of `closed_minutes` wholly
-    outside the opening hours: by day and not by period, or whoever comes each day of a long one
-    would be staff. This is the one rule by which a late sighting takes visits away.
+    outside the opening hours. The rule is per day and not per period; otherwise a customer who
+    comes on each day of a long period would be staff. Only this rule lets a late sighting take
+    visits away.
     """
     there: Counter[int] = Counter()
     outside = set()
-    for visit in found:
+    for visit in device_presences:
         if not visit.is_visit:
             continue
         stayed = range(visit.first, visit.last + 1)
@@ -132,17 +133,17 @@ def static_days(found: Sequence[Presence], rules: VisitRules, hours: PeriodHours
 
 
 def signal_runs(minutes: Heard, rules: VisitRules) -> Iterator[list[int]]:
-    """Minutes with signal enough, ascending, parted where the silence is longer than the gap."""
+    """Minutes with enough signal, ascending, split where the silence is longer than the gap."""
     strong = sorted(minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
     if not strong:
         return
     steps = enumerate(pairwise(strong), start=1)
-    cuts = [place for place, (one, next_) in steps if next_ - one > rules.gap_minutes]
+    cuts = [place for place, (current, next_) in steps if next_ - current > rules.gap_minutes]
     for begin, end in pairwise((0, *cuts, len(strong))):
         yield strong[begin:end]
 
 
-def _read(minutes: Heard, run: Sequence[int], rules: VisitRules) -> Presence:
+def _read_presence(minutes: Heard, run: Sequence[int], rules: VisitRules) -> Presence:
     inside = next((minute for minute in run if minutes[minute] >= rules.enter_dbm), None)
     if inside is not None and run[-1] - inside + 1 >= rules.min_stay_minutes:
         return Presence(inside, run[-1], is_visit=True)
@@ -150,7 +151,7 @@ def _read(minutes: Heard, run: Sequence[int], rules: VisitRules) -> Presence:
 
 
 def is_outside(visit: Presence, open_at: Sequence[MinuteSpan] | None) -> bool:
-    """Whether it lies wholly outside the opening hours; never where nobody has told them."""
+    """Whether the visit lies wholly outside the opening hours; False where they are unknown."""
     return open_at is not None and all(
         visit.last < first or last < visit.first for first, last in open_at
     )

@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-# The one length; how the others say it follows from it.
+# The only definition of the length; the constants in other units are derived from it.
 WINDOW = timedelta(minutes=15)
 WINDOW_SECONDS = WINDOW // timedelta(seconds=1)
 WINDOW_MILLIS = WINDOW // timedelta(milliseconds=1)

@@ -1,1 +1,1 @@
-"""The algebra of the views: parts that join in any order, the register that keeps the most."""
+"""The algebra of the views: parts that merge in any order, and the register that keeps the most."""

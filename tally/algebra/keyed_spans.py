@@ -1,4 +1,4 @@
-"""Stretches of a window by key: when each of a store's sensors was there to see what happened."""
+"""Stretches of a window by key, for the times at which each of a store's sensors was working."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ _KeyedSeconds: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class KeyedSpans(Part):
-    """The seconds of a window that each key covers. An event brings a key and for how many seconds
-    from its instant on (KeyedSum.brings).
+    """The seconds of a window that each key covers.
 
-    A value is the list of [key, span], ascending; spans of a key neither meet nor overlap, so a
-    second that is told twice, by an interval and by a heartbeat, is one. A span is its first second
-    within the window and its length in one number (KeyedSpans.span).
+    An event brings a key, and the number of seconds that it covers from the event's instant on
+    (KeyedSum.brings). A value is the list of [key, span], ascending; spans of a key neither touch
+    nor overlap, so a second that is reported twice, by an interval and by a heartbeat, counts once.
+    A span is its first second within the window and its length in one number (KeyedSpans.span).
 
     >>> spans = KeyedSpans("observed")
     >>> value = spans.of([0, 30_000, 600_000], [KeyedSum.brings(7, 60)] * 3)
@@ -31,7 +31,7 @@ class KeyedSpans(Part):
     json: ClassVar[str] = "array"
     zero: ClassVar[Value] = []
     is_timed: ClassVar[bool] = True
-    # Of a window (tally/windows.py).
+    # The length of a window (tally/windows.py).
     SECONDS: ClassVar[int] = 900
 
     @classmethod
@@ -41,7 +41,7 @@ class KeyedSpans(Part):
 
     @classmethod
     def seconds(cls, value: Value) -> dict[int, int]:
-        """How many seconds each key covers."""
+        """The number of seconds that each key covers."""
         found: dict[int, int] = {}
         for key, span in value:
             found[key] = found.get(key, 0) + (span & KeyedSum.MOST_AMOUNT)
@@ -49,28 +49,28 @@ class KeyedSpans(Part):
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
         """The union of the spans of each key, cut at the window's end."""
-        told = []
+        spans = []
         for instant, number in zip(at, brought, strict=True):
             first = instant // _MILLIS % self.SECONDS
             end = min(first + (number & KeyedSum.MOST_AMOUNT), self.SECONDS)
-            told.append((number >> KeyedSum.AMOUNT_BITS, first, end))
-        return self._union(told)
+            spans.append((number >> KeyedSum.AMOUNT_BITS, first, end))
+        return self._union(spans)
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """The union of both."""
-        return self._union(self._told(pair) for pair in (*one, *other))
+    def plus(self, left: Value, right: Value) -> Value:
+        """The union of the spans of both values."""
+        return self._union(self._decode(pair) for pair in (*left, *right))
 
     @staticmethod
-    def _told(pair: Sequence[int]) -> _KeyedSeconds:
-        """Of a pair as it is stored."""
+    def _decode(pair: Sequence[int]) -> _KeyedSeconds:
+        """The key, first second and end of a stored pair."""
         key, span = pair
         first = span >> KeyedSum.AMOUNT_BITS
         return key, first, first + (span & KeyedSum.MOST_AMOUNT)
 
     @classmethod
-    def _union(cls, told: Iterable[_KeyedSeconds]) -> list[list[int]]:
+    def _union(cls, spans: Iterable[_KeyedSeconds]) -> list[list[int]]:
         joined: list[_KeyedSeconds] = []
-        for key, first, end in sorted(told):
+        for key, first, end in sorted(spans):
             last = joined[-1] if joined else None
             if last and last[0] == key and first <= last[2]:
                 joined[-1] = key, last[1], max(last[2], end)

@@ -1,4 +1,4 @@
-"""Sums by key: how long of a window each of a store's sensors was there to see what happened."""
+"""Sums by key, for the time of a window in which each of a store's sensors was working."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,8 +10,8 @@ from tally.algebra.parts import MOST_PART, Numbers, Part, Value, summed
 class KeyedSum(Part):
     """A sum for each key. An event brings key and amount in one number (KeyedSum.brings).
 
-    A value is the list of [key, sum], ascending; a sum of 0 is left out. Keys are few, as those of
-    sensors: each has its place in the row.
+    A value is the list of [key, sum], ascending; a sum of 0 is left out. It is for few keys, as
+    those of sensors, since each of them has its place in the row.
 
     >>> seconds = KeyedSum("observed_seconds")
     >>> seconds.of([0, 0], [KeyedSum.brings(7, 60), KeyedSum.brings(7, 30)])
@@ -29,23 +29,23 @@ class KeyedSum(Part):
 
     @classmethod
     def brings(cls, key: int, amount: int) -> int:
-        """What an event brings that adds an amount (0 to MOST_AMOUNT) to a key (below KEYS)."""
+        """The number of an event that adds an amount (0 to MOST_AMOUNT) to a key (below KEYS)."""
         return key << cls.AMOUNT_BITS | amount
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """The sum of each key that anything was brought for."""
+        """The sum of each key that the events contribute to."""
         return summed((number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought)
 
     @staticmethod
     def seconds(value: Value) -> dict[int, int]:
-        """The sum of each key, of seconds."""
+        """The sum of each key, if the amounts are seconds."""
         return dict(value)
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """Both sums of each key."""
-        return summed([*one, *other])
+    def plus(self, left: Value, right: Value) -> Value:
+        """The sum of both values for each key."""
+        return summed([*left, *right])
 
     def minus(self, whole: Value, taken: Value) -> Value:
-        """The sums less those that were added."""
+        """The sums less those of `taken`."""
         less = [(key, -amount) for key, amount in taken]
         return summed([*whole, *less])

@@ -1,4 +1,4 @@
-"""What there is at an instant: the part of stock on a shelf and of people in a shop."""
+"""The level at an instant: the part for stock on a shelf and for people in a shop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from tally.algebra.parts import Numbers, Part, Value
 
 @dataclass(frozen=True)
 class Level(Part):
-    """What there is at the end: the last count, and the movements after it.
+    """The level at the end of a stretch: the last count, and the movements after it.
 
     An event brings a count (Level.count) or a movement (Level.moved). A value is the list of
-    [instant, what was brought] from the last count on, ascending; what lies before a count is
-    forgotten, for a count says all. Of one instant the count comes first.
+    [instant, event's number] from the last count on, ascending; events before a count are
+    discarded, for the count includes them. At one instant the count comes first.
 
     >>> stock = Level("stock")
     >>> value = stock.of([1, 2, 3], [Level.count(10), Level.moved(-4), Level.moved(1)])
@@ -29,33 +29,33 @@ class Level(Part):
 
     @staticmethod
     def count(number: int) -> int:
-        """What an event brings that has counted so many."""
+        """The number of an event that has counted so many."""
         return 2 * number
 
     @staticmethod
     def moved(number: int) -> int:
-        """What an event brings that has added so many, or taken (below zero)."""
+        """The number of an event that has added so many, or taken away (below zero)."""
         return 2 * number + 1
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """From the last count on."""
+        """The events from the last count on."""
         # By instant and not by arrival: a count that came late still says what was there then.
         return self._from_last_count(sorted(zip(at, brought, strict=True), key=_in_time))
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """Both, from the last count on."""
-        return self._from_last_count(list(merge(one, other, key=_in_time)))
+    def plus(self, left: Value, right: Value) -> Value:
+        """The events of both values, from the last count on."""
+        return self._from_last_count(list(merge(left, right, key=_in_time)))
 
     def at_end(self, value: Value) -> int | None:
-        """The last count and what moved since; None while nobody has counted."""
+        """The last count plus the movements since; None while there is no count."""
         if not value or _is_movement(value[0]):
             return None
         return int(sum(number >> 1 for _, number in value))
 
     @staticmethod
     def _from_last_count(events: Sequence[Sequence[int]]) -> list[list[int]]:
-        counts = (place for place, one in enumerate(events) if not _is_movement(one))
-        return [[*one] for one in events[max(counts, default=0) :]]
+        counts = (place for place, event in enumerate(events) if not _is_movement(event))
+        return [[*event] for event in events[max(counts, default=0) :]]
 
 
 def _is_movement(event: Sequence[int]) -> bool:

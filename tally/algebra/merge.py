@@ -1,7 +1,7 @@
-"""What each layer holds of a window, and what a reader sees of it: the values of the merge rule.
+"""The values of the merge rule: the state of a window in each layer, and the window as served.
 
-The rule is the family's kind's (tally/kinds). Whatever it is, the side is chosen once a window and
-all its rows come from it.
+The rule is that of the family's kind (tally/kinds). With any rule, one side is chosen per window,
+and all rows of the window come from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ Believed = Literal["batch", "speed", "missing"]
 class WindowState:
     """One layer's rows of one (store, window).
 
-    The register (epoch, events) and the parts by axes value. `excluded` (batch only): parts of
-    events counted in `events` but not in `values`.
+    It has the register (epoch, events) and the parts by axes value. `excluded` (batch only): parts
+    of events counted in `events` but not in `values`.
     """
 
     epoch: int
@@ -32,7 +32,7 @@ class WindowState:
 
 
 class LayerRow(Protocol):
-    """One row of a window as a layer's table has it, whoever reads it; None is an empty column."""
+    """One row of a window as a layer's table has it, for any reader; None is an empty column."""
 
     @property
     def axes(self) -> Axes:
@@ -52,37 +52,37 @@ class LayerRow(Protocol):
 
     @property
     def excluded(self) -> Sequence[Value]:
-        """What of them was excluded; () in the speed layer."""
+        """Excluded values of the family's parts; () in the speed layer."""
 
 
 def window_state(parts: Sequence[Part], rows: Sequence[LayerRow]) -> WindowState:
     """The rows of one window, at least one, as one state; `parts` are those of the family.
 
-    `excluded` has only rows of which something was.
+    `excluded` has only the rows with excluded events.
     """
     zeros = tuple([part.zero for part in parts])
-    # Of most windows nothing was: that is told by one look at their rows.
-    told = [row for row in rows if row.excluded and row.excluded != zeros]
-    taken = {row.axes: _named(parts, row.excluded) for row in told}
-    # A read that met rows of two writes shows the window's register as the richest row has it.
+    # Most windows have no exclusions, which one look at their rows shows.
+    with_exclusions = [row for row in rows if row.excluded and row.excluded != zeros]
+    taken = {row.axes: _by_name(parts, row.excluded) for row in with_exclusions}
+    # If a read returns rows of two writes, the window's register is that of the richest row.
     epoch, events = max((row.epoch, row.events) for row in rows)
     return WindowState(
         epoch,
         events,
-        values={row.axes: _named(parts, row.parts) for row in rows},
-        excluded={axes: some for axes, some in taken.items() if _is_something(parts, some)},
+        values={row.axes: _by_name(parts, row.parts) for row in rows},
+        excluded={axes: values for axes, values in taken.items() if _has_any(parts, values)},
     )
 
 
-def _is_something(parts: Sequence[Part], values: Parts) -> bool:
+def _has_any(parts: Sequence[Part], values: Parts) -> bool:
     # A least waiting time of 0 is something: the zero of a minimum is None.
     return any(values[part.name] != part.zero for part in parts)
 
 
-def _named(parts: Sequence[Part], values: Sequence[Value]) -> Parts:
+def _by_name(parts: Sequence[Part], values: Sequence[Value]) -> Parts:
     named = {part.name: value for part, value in zip(parts, values, strict=True)}
     if None in values:
-        # A column is empty in a row that was written before its table had it.
+        # A column is empty in a row that was written before its table had the column.
         empty = {part.name: part.zero for part in parts if named[part.name] is None}
         return {**named, **empty}
     return named
@@ -90,7 +90,7 @@ def _named(parts: Sequence[Part], values: Sequence[Value]) -> Parts:
 
 @dataclass(frozen=True)
 class MergedWindow:
-    """What is served of one window.
+    """One window as it is served.
 
     `values` is None when neither layer can answer; {} is a true zero.
     """
@@ -106,9 +106,9 @@ MISSING = MergedWindow("missing", None, None)
 def newer_state(left: WindowState | None, right: WindowState | None) -> WindowState | None:
     """The state with the higher (epoch, events); None is its zero.
 
-    Left when they are equal, for then they are the same events.
+    It is the left one when they are equal, for then they are the same events.
     """
-    # By both numbers alone: whoever wrote a row, and when, says nothing of what it holds.
+    # By both numbers alone: the writer of a row, and its time, say nothing about its content.
     return right if _register(right) > _register(left) else left
 
 

@@ -1,12 +1,12 @@
-"""What a row of a view counts: each part is a commutative monoid over what the events bring to it.
+"""The parts of a view's row: each is a commutative monoid over the numbers of the events.
 
 An event brings one whole number to each part of its family, at an instant (milliseconds since
 1970). `of` makes the value of some events, `plus` joins two values, `zero` is the value of none.
-The order of the events, their grouping and who joins them change nothing: that is what lets two
+The order of the events, their grouping and the process that joins them change nothing: so two
 layers, and any number of runs, give one answer (tests/laws/test_parts.py). The same folds as Spark
 columns are in tally/part_columns.py.
 
-A value is what is stored: a whole number, None where nothing was brought, or a list of such.
+A value is stored as it is: a whole number, None where no event has brought one, or a list of such.
 """
 
 from abc import ABC, abstractmethod
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, TypeAlias
 
-# What one canonical record may hold at most: far above what the contracts let through, and far
-# below what a 64-bit sum or a key of a table takes. A record beyond is not read.
+# The largest number of a canonical record: far above what the contracts accept, and far below what
+# a 64-bit sum or a key of a table takes. A record beyond it is not read.
 MOST_PART = 10**12
-# Where a sum ends: one more part always fits into 64 bits.
+# The bound of a sum: one more part always fits into 64 bits.
 MOST_SUM = 2**63 - 1 - MOST_PART
 
 Value: TypeAlias = Any
@@ -27,40 +27,40 @@ Numbers: TypeAlias = Sequence[int]
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """One part of a family: its name is the column of its rows, `unit` what it is counted in."""
+    """One part of a family: `name` is the column in its rows, `unit` the unit of the counts."""
 
     name: str
     unit: str = ""
     meaning: str = ""
-    # Whether records may lack it: then they bring 0.
+    # Whether records may lack the part: then they bring 0.
     is_optional: bool = False
 
     cql: ClassVar[str] = "bigint"
     json: ClassVar[str] = "integer"
     zero: ClassVar[Value] = 0
-    # Whether `minus` takes back what `plus` has added. What cannot be taken back is not served
-    # from a side that holds what the other has excluded.
+    # Whether `minus` takes back what `plus` has added. A part that is not invertible is not served
+    # from a side that holds events which the other side has excluded.
     is_invertible: ClassVar[bool] = False
-    # Whether the instants of the events matter, and not only what they bring.
+    # Whether the instants of the events matter, and not only their numbers.
     is_timed: ClassVar[bool] = False
 
     @abstractmethod
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """The value of some events, one place in each list an event."""
+        """The value of some events, each of which has one place in both lists."""
 
     @abstractmethod
-    def plus(self, one: Value, other: Value) -> Value:
-        """Both together; associative, commutative, `zero` changes nothing."""
+    def plus(self, left: Value, right: Value) -> Value:
+        """The join of both values; associative, commutative, `zero` changes nothing."""
 
     def over_time(self, earlier: Value, later: Value) -> Value:
-        """Both in an answer, which is stored nowhere."""
+        """The join of both values in an answer, which is stored nowhere."""
         return self.plus(earlier, later)
 
     def read(self, column: Any) -> Value:
-        """The value of a column as Cassandra's driver has read it; null is none."""
+        """The value of a column as Cassandra's driver has read it; null is the part's zero."""
         if self.json == "array":
-            # The driver has tuples where a value has lists.
-            return [[*one] if isinstance(one, tuple) else one for one in column or ()]
+            # The driver returns tuples where a value has lists.
+            return [[*entry] if isinstance(entry, tuple) else entry for entry in column or ()]
         return self.zero if column is None else column
 
     def minus(self, whole: Value, taken: Value) -> Value:
@@ -73,7 +73,7 @@ class Part(ABC):
 
 @dataclass(frozen=True)
 class Sum(Part):
-    """The sum of what the events bring, in the part's unit, within 64 bits.
+    """The sum of the events' numbers, in the part's unit, within 64 bits.
 
     >>> Sum("gross_minor").of([0, 0], [250, 99])
     349
@@ -85,35 +85,35 @@ class Sum(Part):
         """The sum, within MOST_SUM: an overflow would end a query, and each of its restarts."""
         return _within(sum(brought))
 
-    def plus(self, one: Value, other: Value) -> Value:
+    def plus(self, left: Value, right: Value) -> Value:
         """The sum of both, within MOST_SUM."""
-        return _within(one + other)
+        return _within(left + right)
 
     def over_time(self, earlier: Value, later: Value) -> Value:
         """The sum without a bound: nothing overflows in an answer."""
         return earlier + later
 
     def minus(self, whole: Value, taken: Value) -> Value:
-        """The difference."""
+        """The difference of both sums."""
         return whole - taken
 
 
 @dataclass(frozen=True)
 class Count(Sum):
-    """How many events, whatever they bring.
+    """The number of events, of any numbers.
 
     >>> Count("reports").of([0, 0, 0], [5, 0, 7])
     3
     """
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """How many there are."""
+        """The number of events."""
         return len(brought)
 
 
 @dataclass(frozen=True)
 class Min(Part):
-    """The least of what the events bring; None of none.
+    """The least of the events' numbers; None without events.
 
     >>> Min("wait_seconds").plus(None, 4)
     4
@@ -122,17 +122,17 @@ class Min(Part):
     zero: ClassVar[Value] = None
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """The least."""
+        """The least of the numbers."""
         return min(brought, default=None)
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """The lesser."""
-        return min((value for value in (one, other) if value is not None), default=None)
+    def plus(self, left: Value, right: Value) -> Value:
+        """The lesser of both values."""
+        return min((value for value in (left, right) if value is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Max(Part):
-    """The most of what the events bring; None of none.
+    """The greatest of the events' numbers; None without events.
 
     >>> Max("queue_length").of([0, 0], [3, 11])
     11
@@ -141,23 +141,23 @@ class Max(Part):
     zero: ClassVar[Value] = None
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """The most."""
+        """The greatest of the numbers."""
         return max(brought, default=None)
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """The greater."""
-        return max((value for value in (one, other) if value is not None), default=None)
+    def plus(self, left: Value, right: Value) -> Value:
+        """The greater of both values."""
+        return max((value for value in (left, right) if value is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Uniques(Part):
-    """How many different numbers the events bring, by the KEPT smallest of them.
+    """The number of different numbers of the events, estimated from the KEPT smallest of them.
 
-    What is brought is an evenly spread digest of a subject from 0 to MOST_PART, never the subject.
-    Up to KEPT different ones the count is exact; above it the estimate has a standard error of
-    1 / sqrt(KEPT - 2), 3.1 %. A set of subjects has one value, in whatever order they came: two
-    layers that have seen the same events hold the same, which sketches that depend on the order of
-    updates do not give (ADR 014). Source: Bar-Yossef et al. 2002, "k minimum values".
+    An event's number is an evenly spread digest of a subject from 0 to MOST_PART, never the
+    subject. Up to KEPT different ones the count is exact; above it the estimate has a standard
+    error of 1 / sqrt(KEPT - 2), 3.1 %. A set of subjects has one value for any order of arrival:
+    two layers that have seen the same events hold the same value, which sketches that depend on the
+    order of updates do not give (ADR 014). Source: Bar-Yossef et al. 2002, "k minimum values".
     """
 
     cql: ClassVar[str] = "frozen<list<bigint>>"
@@ -166,16 +166,16 @@ class Uniques(Part):
     KEPT: ClassVar[int] = 1024
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """The smallest, ascending, each once."""
+        """The smallest numbers, ascending, each once."""
         # Ascending, so that equal sets are equal lists.
         return sorted(set(brought))[: self.KEPT]
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """The smallest of both."""
-        return self.of((), [*one, *other])
+    def plus(self, left: Value, right: Value) -> Value:
+        """The smallest numbers of both values."""
+        return self.of((), [*left, *right])
 
     def estimate(self, value: Value) -> float:
-        """How many different subjects there were.
+        """The estimated number of different subjects.
 
         >>> Uniques("visitors").estimate([7, 400, 10**12])
         3.0
@@ -187,7 +187,7 @@ class Uniques(Part):
 
 @dataclass(frozen=True)
 class Histogram(Part):
-    """How often which size was brought, for percentiles over any stretch and any stores.
+    """The frequency of each size among the events, for percentiles over any stretch and stores.
 
     A bucket holds the numbers that share their highest STEPS bits: its lower end is off by less
     than 1 / 2 ** (STEPS - 1), 6.25 %; below 2 ** STEPS each number has its own. A value is the
@@ -201,15 +201,15 @@ class Histogram(Part):
     STEPS: ClassVar[int] = 5
 
     def of(self, at: Numbers, brought: Numbers) -> Value:
-        """How many in each bucket that has any."""
+        """The count of numbers in each bucket that has any."""
         return summed([[self.bucket(number), 1] for number in brought])
 
-    def plus(self, one: Value, other: Value) -> Value:
-        """Both counts of each bucket."""
-        return summed([*one, *other])
+    def plus(self, left: Value, right: Value) -> Value:
+        """The sum of both counts for each bucket."""
+        return summed([*left, *right])
 
     def minus(self, whole: Value, taken: Value) -> Value:
-        """The counts less those that were added."""
+        """The counts less those of `taken`."""
         less = ([bucket, -count] for bucket, count in taken)
         return summed([*whole, *less])
 
@@ -220,13 +220,13 @@ class Histogram(Part):
         >>> Histogram.bucket(31), Histogram.bucket(64), Histogram.bucket(67)
         (31, 64, 64)
         """
-        # By whole numbers: a logarithm of doubles puts a border now here, now there.
+        # By whole numbers: with a logarithm of doubles the place of a border would vary.
         number = max(number, 0)
         lost = max(0, number.bit_length() - cls.STEPS)
         return number >> lost << lost
 
     def percentile(self, value: Value, share: float) -> int | None:
-        """Lower end of the bucket below which `share` (0 to 1) of the numbers lie; None of none.
+        """Lower end of the bucket up to which `share` (0 to 1) of the numbers lie; None if empty.
 
         >>> Histogram("dwell_seconds").percentile([[10, 3], [20, 1]], 0.5)
         10

@@ -1,7 +1,7 @@
-"""What there is of articles, window by window: the last count of each, and what moved since.
+"""The stock of articles, window by window: the last count of each, and the movements since.
 
-A level that never begins anew but by a count. What a window brings is a value of the part Level
-(tally/algebra/level.py): of whatever families, joined by its `plus`.
+It is a level that only a count resets. The events of a window are a value of the part Level
+(tally/algebra/level.py), of any families, joined by its `plus`.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from tally.algebra.parts import Value
 
-# What there is of an article; None: nobody knows.
+# The stock of an article; None if unknown.
 OnHand = int | None
 
 
 class Reached(NamedTuple):
-    """What there is after the events of a window, and the lowest that there was in it."""
+    """The stock after the events of a window, and the lowest stock in it."""
 
     level: OnHand
     lowest: OnHand
 
 
 def is_counted(events: Value) -> bool:
-    """Whether a count is among the events: then it is the first, for it says all before it.
+    """Whether a count is among the events: then it is the first, for it includes all before it.
 
     >>> from tally.algebra.level import Level
     >>> is_counted([[7, Level.count(0)]]), is_counted([[7, Level.moved(2)]]), is_counted([])
@@ -33,9 +33,9 @@ def is_counted(events: Value) -> bool:
 
 
 def reached(before: OnHand, events: Value) -> Reached:
-    """Behind the events of a window that began with `before`.
+    """The stock after the events of a window that began with `before`, and the lowest in it.
 
-    Of one with a count the lowest is that from the count on. Below 0 nothing is cut off.
+    In a window with a count the lowest is that from the count on. Numbers below 0 are kept.
 
     >>> from tally.algebra.level import Level
     >>> reached(5, [[1, Level.moved(-7)], [2, Level.moved(3)]])
@@ -54,9 +54,9 @@ def reached(before: OnHand, events: Value) -> Reached:
 
 @dataclass
 class Shelf:
-    """The articles of a store, as of the end of the last window taken.
+    """The stock of a store's articles at the end of the last window that was taken.
 
-    `lowest` is that of the stretch since begin(), of the articles that moved in it.
+    `lowest` is the lowest stock since begin(), of the articles that moved since.
     """
 
     levels: dict[str, OnHand] = field(default_factory=dict)
@@ -64,16 +64,16 @@ class Shelf:
     _is_new: bool = True
 
     def begin(self) -> None:
-        """Another stretch begins with the next window."""
+        """Begin another stretch with the next window."""
         self.lowest = {}
         self._is_new = True
 
     def take(self, moves: Mapping[str, Value]) -> None:
-        """One more window: by article its events, of those that have any."""
+        """Add one more window: by article its events, of those that have any."""
         for article, events in moves.items():
             before = self.levels.get(article)
             after = reached(before, events)
-            # What was reckoned before a count is overruled by it, not judged beside it.
+            # A count overrules what was computed before it; that is not judged beside the count.
             is_overruled = self._is_new and is_counted(events)
             so_far = after.lowest if is_overruled else self.lowest.get(article, before)
             self.levels[article] = after.level
@@ -81,32 +81,32 @@ class Shelf:
         self._is_new = False
 
     def forget(self) -> None:
-        """A window of which nobody knows what moved: of no article is known what there is."""
-        # Until it is counted again: then it does not matter any more what nobody has seen.
+        """Add a window whose movements are unknown: the stock of every article is unknown then."""
+        # Until an article is counted again: then unseen movements do not matter any more.
         known = [article for article, level in self.levels.items() if level is not None]
         self.lowest = dict.fromkeys((*self.lowest, *known))
         self.levels |= dict.fromkeys(known)
         self._is_new = False
 
     def lowest_levels(self) -> dict[str, OnHand]:
-        """By article the lowest of the stretch; of one that did not move that is what there is."""
+        """By article the lowest stock of the stretch, or the current stock if it did not move."""
         return {**self.levels, **self.lowest}
 
     def reached(self) -> dict[str, Reached]:
-        """By article what there is, and the lowest of the stretch."""
-        return _joined(self.levels, self.lowest_levels())
+        """By article the current stock, and the lowest of the stretch."""
+        return _reached_by_article(self.levels, self.lowest_levels())
 
     def moved(self) -> dict[str, Reached]:
-        """The same of the articles that moved in the stretch, or are not known any more."""
-        return _joined(self.levels, self.lowest)
+        """The same for the articles that moved in the stretch, or became unknown in it."""
+        return _reached_by_article(self.levels, self.lowest)
 
 
-def _joined(
+def _reached_by_article(
     levels: Mapping[str, OnHand],
     lowest: Mapping[str, OnHand],
 ) -> dict[str, Reached]:
-    return {one: Reached(levels[one], least) for one, least in lowest.items()}
+    return {article: Reached(levels[article], least) for article, least in lowest.items()}
 
 
-def _lesser(one: OnHand, other: OnHand) -> OnHand:
-    return None if one is None or other is None else min(one, other)
+def _lesser(left: OnHand, right: OnHand) -> OnHand:
+    return None if left is None or right is None else min(left, right)

@@ -1,1 +1,1 @@
-"""A store's days: their instants, opening hours, holidays, fiscal weeks, and what each is like."""
+"""A store's days: instants, opening hours, holidays, fiscal weeks, and like-for-like days."""

@@ -1,6 +1,6 @@
 """The countries of ISO 3166-1 by their codes of two letters."""
 
-# As the standard assigns them: a code of one's own such as XK is none of them.
+# The codes that the standard assigns: a user-assigned code such as XK is not among them.
 _CODES = """
 AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO
 BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ

@@ -21,23 +21,23 @@ class LocalDay(NamedTuple):
 
     @property
     def quarter_hours(self) -> int:
-        """How many quarter hours of UTC begin in it: 96, where clocks change by an hour 92 or 100.
+        """The count of quarter hours of UTC that begin in the day: 96, at clock changes 92 or 100.
 
-        On the day before a store's clock becomes another there may be any number; none in a day
-        that the zone has left out, as Samoa did with one in 2011.
+        On the day before a store gets another clock there may be any number; there is none in a day
+        that the zone has left out, as Samoa did in 2011.
         """
         return _windows_before(self.end) - _windows_before(self.start)
 
 
 class OpenSpan(NamedTuple):
-    """From when to when a store is open, UTC."""
+    """A span in which a store is open, UTC."""
 
     opens: datetime
     closes: datetime
 
 
 def local_day(day: date, clock: DayClock) -> LocalDay:
-    """The day of this date, as the store's clock begins it.
+    """The day of this date, by the store's clock.
 
     Raises OverflowError at either end of the calendar.
 
@@ -59,16 +59,16 @@ def day_of(instant: datetime, clock: DayClock) -> LocalDay:
 
 
 def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[OpenSpan]:
-    """When a store that has these spans on the day is open, ascending.
+    """The spans (UTC) in which a store with these hours is open on the day, ascending.
 
-    A time that the clock leaves out is as long after midnight as it would be; of one that it shows
-    twice the first is meant.
+    A time that the clock leaves out is as long after midnight as it would be; a time that it shows
+    twice means the first.
     """
     midnight = datetime.combine(day, time(), zone)
     for span in spans:
-        # By the clock and not by seconds: a store closes at 20:00 also when the night was shorter.
-        opens, closes = ((midnight + timedelta(minutes=one)).astimezone(UTC) for one in span)
-        # One that lies wholly in what the clock leaves out would end before it begins.
+        # By the clock and not by seconds: a store closes at 20:00 even if the night was shorter.
+        opens, closes = ((midnight + timedelta(minutes=minute)).astimezone(UTC) for minute in span)
+        # A span that lies wholly in a time that the clock leaves out would end before it begins.
         if opens < closes:
             yield OpenSpan(opens, closes)
 

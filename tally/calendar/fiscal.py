@@ -10,7 +10,7 @@ from typing import NamedTuple
 WEEK = timedelta(days=7)
 WEEKS_A_YEAR, _WEEKS_A_QUARTER, _PERIODS_A_QUARTER = 52, 13, 3
 _SATURDAY = 5
-# Weeks of a quarter after which its second and its third period begin.
+# The weeks of a quarter after which its second and its third period begin.
 _PERIODS_BEGIN = (4, 9)
 
 
@@ -30,13 +30,13 @@ def fiscal_year_begins(year: int) -> date:
     datetime.date(2023, 1, 29)
     """
     end_of_january = date(year, 1, 31)
-    # From three days before to three days after.
+    # The nearest Saturday lies from three days before to three days after.
     shift = (_SATURDAY - end_of_january.weekday() + 3) % 7 - 3
     return end_of_january + timedelta(days=shift + 1)
 
 
 def weeks_of_year(year: int) -> int:
-    """52, or 53 every five or six years.
+    """The weeks of a fiscal year: 52, or 53 every five or six years.
 
     >>> [year for year in range(2010, 2026) if weeks_of_year(year) == 53]
     [2012, 2017, 2023]
@@ -45,11 +45,11 @@ def weeks_of_year(year: int) -> int:
 
 
 def fiscal_day(day: date) -> FiscalDay:
-    """Where the day lies in the fiscal calendar. Raises ValueError before February of year 1."""
+    """The place of a day in the fiscal calendar. Raises ValueError before February of year 1."""
     begins = fiscal_year_begins(day.year)
     year = day.year if day >= begins else day.year - 1
     week = (day - fiscal_year_begins(year)) // WEEK
-    # The 53rd week is the last of January's period, and so of the last quarter.
+    # A 53rd week is the last of January's period, and so of the last quarter.
     regular = min(week, WEEKS_A_YEAR - 1)
     quarter, of_quarter = divmod(regular, _WEEKS_A_QUARTER)
     period = _PERIODS_A_QUARTER * quarter + sum(of_quarter >= begun for begun in _PERIODS_BEGIN)
@@ -59,7 +59,7 @@ def fiscal_day(day: date) -> FiscalDay:
 def same_day_before(day: date) -> date:
     """The day of the same week and weekday of the fiscal year before: 364 or 371 days earlier.
 
-    A 53rd week has none in a year of 52 and is taken for the week after: 364 days earlier too.
+    A 53rd week has no counterpart in a year of 52; it counts as the week after: 364 days earlier.
 
     >>> same_day_before(date(2026, 11, 26)), same_day_before(date(2024, 11, 28))
     (datetime.date(2025, 11, 27), datetime.date(2023, 11, 23))

@@ -1,23 +1,23 @@
-"""Which days are holidays where: what the package `holidays` says of a country and a part of it."""
+"""The holidays of a country or a part of it, from the package `holidays`."""
 
 from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
 
-# Asked for by name: without one the package speaks the language of the process's environment, and
-# two machines would name one feast differently.
+# Without a language the package uses that of the process's environment, and two machines would name
+# one feast differently.
 LANGUAGE = "en_US"
 FeastNames = tuple[str, ...]
-# What is added to a feast whose day is found by the moon, as long as it is not proclaimed: it is
-# the same feast.
+# The suffix of a feast whose day is computed by the moon and not yet proclaimed: it is the same
+# feast.
 _ESTIMATED = " (estimated)"
 
 
 def holiday_names(country: str | None, subdivision: str | None, day: date) -> FeastNames:
     """The public holidays of this day in English, none on an ordinary day.
 
-    `country` is a code of ISO 3166-1, `subdivision` one that subdivisions() has. None where there
-    is no country, or no table of that year.
+    `country` is a code of ISO 3166-1, `subdivision` one of subdivisions(). There are none without a
+    country, and none without a table of that year.
     """
     if country is None:
         return ()
@@ -25,7 +25,7 @@ def holiday_names(country: str | None, subdivision: str | None, day: date) -> Fe
 
 
 def subdivisions(country: str) -> FeastNames:
-    """What may be named as a part of the country; none where it has no parts, or is not known."""
+    """The names for parts of the country; none where it has no parts, or is not known."""
     import holidays
 
     try:
@@ -36,7 +36,7 @@ def subdivisions(country: str) -> FeastNames:
 
 
 def why_unknown(country: str | None, first: date, last: date) -> str | None:
-    """Why some of these days have no holidays though they might, as a sentence; None: all known."""
+    """The reason why holidays of these days are not known, as a sentence; None if all are known."""
     if country is None:
         return "the stores file names no `country` of the store, so no day is a holiday"
     import holidays
@@ -53,14 +53,14 @@ def why_unknown(country: str | None, first: date, last: date) -> str | None:
     )
 
 
-# A country's year is computed in less than a millisecond, and asked for by each of its days.
+# A country's year is computed in less than a millisecond, but requested for each of its days.
 @lru_cache(maxsize=2_000)
 def _year(country: str, subdivision: str | None, year: int) -> Mapping[date, FeastNames]:
-    # Not at the start: its tables take half a second, and most processes never ask.
+    # Not imported at the start: its tables take half a second, and most processes never need them.
     import holidays
 
     try:
-        # Not one that grows as it is asked: several threads ask at once.
+        # A table that does not grow on access, for several threads read it at once.
         known = holidays.country_holidays(
             country, subdiv=subdivision, years=year, expand=False, language=LANGUAGE
         )
@@ -68,7 +68,7 @@ def _year(country: str, subdivision: str | None, year: int) -> Mapping[date, Fea
         return {}
     return {
         day: tuple(name.removesuffix(_ESTIMATED) for name in known.get_list(day))
-        # An observed day may lie in the year beside.
+        # An observed day may lie in the adjacent year.
         for day in known
         if day.year == year
     }

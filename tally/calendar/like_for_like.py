@@ -1,4 +1,4 @@
-"""Like for like: which day of the year before a day is to be compared with."""
+"""Like for like: the day of the year before with which a day is compared."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tally.calendar.fiscal import WEEK, WEEKS_A_YEAR, fiscal_day, same_day_before
 
-# The holidays of a day by name, none on an ordinary one.
+# The function that returns the holidays of a day by name, none on an ordinary day.
 NamesOf = Callable[[date], Sequence[str]]
 # A feast moves by a month at most from one year to the next (Easter), and lasts less than two
 # weeks.
@@ -15,7 +15,7 @@ _TRIES = 10
 
 
 class LikeDay(NamedTuple):
-    """The day that another is like, None where there is none, and why, as a sentence."""
+    """The day that another one is compared with, None if there is none, and why, as a sentence."""
 
     day: date | None
     because: str
@@ -24,9 +24,9 @@ class LikeDay(NamedTuple):
 def like_for_like(day: date, names_of: NamesOf) -> LikeDay:
     """The day of the year before that this one is compared with.
 
-    That of the same week and weekday of the 4-5-4 calendar. But a holiday is compared with the same
-    holiday, wherever that was; and an ordinary day never with a holiday: where it would be, with
-    the nearest earlier day of its weekday that was none.
+    It is the day of the same week and weekday of the 4-5-4 calendar. But a holiday is compared with
+    the same holiday, on any day; and an ordinary day is never compared with a holiday, but with the
+    nearest earlier day of its weekday that was none.
     """
     holidays = names_of(day)
     if holidays:
@@ -36,11 +36,11 @@ def like_for_like(day: date, names_of: NamesOf) -> LikeDay:
     if not then:
         return LikeDay(before, _why(day))
     ordinary = (before - weeks * WEEK for weeks in range(1, _TRIES + 1))
-    found = next((one for one in ordinary if not names_of(one)), None)
-    told = f"{before} was {then[0]}"
+    found = next((earlier for earlier in ordinary if not names_of(earlier)), None)
+    reason = f"{before} was {then[0]}"
     if found is None:
-        return LikeDay(None, f"{told}, and so was that weekday for {_TRIES} weeks before")
-    return LikeDay(found, f"{told}: the nearest earlier {found:%A} that was no holiday")
+        return LikeDay(None, f"{reason}, and so was that weekday for {_TRIES} weeks before")
+    return LikeDay(found, f"{reason}: the nearest earlier {found:%A} that was no holiday")
 
 
 def _why(day: date) -> str:
@@ -52,23 +52,23 @@ def _why(day: date) -> str:
 def _same_holiday(day: date, holidays: Sequence[str], names_of: NamesOf) -> LikeDay:
     around = same_day_before(day)
     for name in holidays:
-        # Of a feast of several days its second is like the second: they differ as weekdays do.
+        # In a feast of several days the second is like the second: they differ as weekdays do.
         place = _place(day, name, names_of)
         same = [
-            one
-            for one in _days(around - _REACH, around + _REACH)
-            if name in names_of(one) and _place(one, name, names_of) == place
+            candidate
+            for candidate in _days(around - _REACH, around + _REACH)
+            if name in names_of(candidate) and _place(candidate, name, names_of) == place
         ]
         if same:
-            nearest = min(same, key=lambda one: abs(one - around))
+            nearest = min(same, key=lambda candidate: abs(candidate - around))
             return LikeDay(nearest, f"{name} of the year before")
     return LikeDay(None, f"{holidays[0]}: the year before had no such holiday")
 
 
 def _place(day: date, name: str, names_of: NamesOf) -> int:
-    """Which day of its feast it is, 0 for the first."""
-    return sum(name in names_of(one) for one in _days(day - _LASTS, day))
+    """The place of the day in its feast, 0 for the first."""
+    return sum(name in names_of(earlier) for earlier in _days(day - _LASTS, day))
 
 
 def _days(first: date, end: date) -> list[date]:
-    return [first + timedelta(days=more) for more in range((end - first).days)]
+    return [first + timedelta(days=number) for number in range((end - first).days)]

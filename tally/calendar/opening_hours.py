@@ -1,4 +1,4 @@
-"""Opening hours as the stores file tells them: spans of the clock by weekday."""
+"""Opening hours as the stores file states them: spans of the clock by weekday."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,14 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 HOLIDAYS, CLOSED = "holidays", "closed"
 MINUTES_A_DAY = 24 * 60
 EXAMPLE = '{mon-fri: "08:00-20:00", sat: "09:00-13:00", sun: closed}'
-# 24:00 is how people write the end of a day; nothing opens then.
+# People write the end of a day as 24:00; no store opens then.
 _SPAN = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-(?:([01]\d|2[0-3]):([0-5]\d)|24:00)\Z", re.ASCII)
 
 
 class ClockSpan(NamedTuple):
-    """From when to when a store is open, in minutes of the clock after midnight of its day.
+    """A span in which a store is open, in minutes of the clock after midnight of its day.
 
-    What ends after midnight ends beyond MINUTES_A_DAY.
+    A span that ends after midnight ends beyond MINUTES_A_DAY.
     """
 
     opens: int
@@ -33,7 +33,7 @@ Spans = tuple[ClockSpan, ...]
 
 @dataclass(frozen=True)
 class OpeningHours:
-    """The spans of each weekday, Monday first, and of holidays; None: as their weekday.
+    """The spans of each weekday, Monday first, and of holidays; with None, those of their weekday.
 
     A day without spans is closed.
     """
@@ -48,40 +48,40 @@ class OpeningHours:
         return self.weekdays[day.weekday()]
 
     def told(self) -> dict[str, str | list[str]]:
-        """As the stores file has it: weekdays that follow each other and are alike in one."""
+        """The hours as the stores file has them: adjacent weekdays that are alike in one entry."""
         found = {}
         named = zip(WEEKDAYS, self.weekdays, strict=True)
-        for spans, alike in groupby(named, key=lambda one: one[1]):
-            first, *more = [name for name, _ in alike]
-            found["-".join((first, *more[-1:]))] = _told(spans)
+        for spans, alike in groupby(named, key=lambda pair: pair[1]):
+            first, *others = [name for name, _ in alike]
+            found["-".join((first, *others[-1:]))] = _spans_text(spans)
         if self.holidays is not None:
-            found[HOLIDAYS] = _told(self.holidays)
+            found[HOLIDAYS] = _spans_text(self.holidays)
         return found
 
 
-def opening_hours(told: object) -> OpeningHours:
-    """The hours that a mapping of texts tells, e.g. `EXAMPLE`.
+def opening_hours(given: object) -> OpeningHours:
+    """The hours of a mapping of texts, e.g. `EXAMPLE`.
 
     Keys are weekdays, ranges of them and HOLIDAYS; values are a span, several as a list, or CLOSED.
     Raises ValueError, whose message says what is expected.
     """
-    if not isinstance(told, Mapping) or not told:
+    if not isinstance(given, Mapping) or not given:
         raise ValueError(f"hours by weekday are wanted, e.g. {EXAMPLE}")
-    found: dict[str, Spans] = {}
-    for key, value in told.items():
+    by_name: dict[str, Spans] = {}
+    for key, value in given.items():
         for name in days_of(str(key)):
-            if name in found:
+            if name in by_name:
                 raise ValueError(f"{name} is told twice; name each day once")
-            found[name] = _spans(str(key), value)
-    # Left out it might be closed or forgotten, and nobody could tell which.
-    if missing := [name for name in WEEKDAYS if name not in found]:
+            by_name[name] = _spans(str(key), value)
+    # A day that is left out might be closed or forgotten, which cannot be distinguished.
+    if missing := [name for name in WEEKDAYS if name not in by_name]:
         raise ValueError(f"{missing[0]} is not told; write `{missing[0]}: {CLOSED}` if it is")
-    _refuse_into_next(found)
-    return OpeningHours(tuple(found[name] for name in WEEKDAYS), found.get(HOLIDAYS))
+    _refuse_into_next(by_name)
+    return OpeningHours(tuple(by_name[name] for name in WEEKDAYS), by_name.get(HOLIDAYS))
 
 
 def days_of(key: str) -> Sequence[str]:
-    """Names of WEEKDAYS that a weekday or a range of them stands for, or HOLIDAYS.
+    """The names of WEEKDAYS that a weekday or a range of them stands for, or HOLIDAYS.
 
     Raises ValueError, whose message says what is expected.
     """
@@ -96,54 +96,54 @@ def days_of(key: str) -> Sequence[str]:
     start = WEEKDAYS.index(first)
     # A range may go over the end of the week: fri-mon are four days.
     count = (WEEKDAYS.index(last) - start) % len(WEEKDAYS) + 1 if dash else 1
-    return [WEEKDAYS[(start + more) % len(WEEKDAYS)] for more in range(count)]
+    return [WEEKDAYS[(start + shift) % len(WEEKDAYS)] for shift in range(count)]
 
 
-def _spans(key: str, told: object) -> Spans:
-    if told == CLOSED:
+def _spans(key: str, value: object) -> Spans:
+    if value == CLOSED:
         return ()
-    listed = told if isinstance(told, list) else [told]
-    spans = tuple(sorted(clock_span(key, one) for one in listed))
+    listed = value if isinstance(value, list) else [value]
+    spans = tuple(sorted(clock_span(key, text) for text in listed))
     for before, after in pairwise(spans):
         if after.opens < before.closes:
             raise ValueError(f"{key}: {after} begins before {before} has ended; join the two")
     return spans
 
 
-def clock_span(key: str, told: object) -> ClockSpan:
-    """The span that a text tells, e.g. `08:00-20:00`; `key`: whose it is, for messages.
+def clock_span(key: str, text: object) -> ClockSpan:
+    """The span of a text, e.g. `08:00-20:00`; `key` is the day that it belongs to, for messages.
 
     Raises ValueError, whose message says what is expected.
     """
-    found = _SPAN.match(told) if isinstance(told, str) else None
-    if found is None:
-        raise ValueError(f"{key}: {told!r} is no span of the clock, e.g. 08:00-20:00, or {CLOSED}")
-    hour, minute, to_hour, to_minute = found.groups()
+    match = _SPAN.match(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{key}: {text!r} is no span of the clock, e.g. 08:00-20:00, or {CLOSED}")
+    hour, minute, to_hour, to_minute = match.groups()
     opens = int(hour) * 60 + int(minute)
     closes = int(to_hour) * 60 + int(to_minute) if to_hour else MINUTES_A_DAY
     return ClockSpan(opens, closes if closes > opens else closes + MINUTES_A_DAY)
 
 
-def _refuse_into_next(found: Mapping[str, Spans]) -> None:
+def _refuse_into_next(by_name: Mapping[str, Spans]) -> None:
     for name, after in _pairs_of_days():
-        if not found[name] or not found[after]:
+        if not by_name[name] or not by_name[after]:
             continue
-        last, first = found[name][-1], found[after][0]
+        last, first = by_name[name][-1], by_name[after][0]
         if first.opens < last.closes - MINUTES_A_DAY:
             raise ValueError(f"{name}: {last} ends after {after}: {first} has begun; shorten one")
 
 
 def _pairs_of_days() -> Iterator[tuple[str, str]]:
-    # Sunday's night ends on a Monday.
+    # The night of a Sunday ends on a Monday.
     return pairwise((*WEEKDAYS, WEEKDAYS[0]))
 
 
-def _told(spans: Spans) -> str | list[str]:
+def _spans_text(spans: Spans) -> str | list[str]:
     texts = [str(span) for span in spans]
     return texts if len(texts) > 1 else next(iter(texts), CLOSED)
 
 
 def _clock(minutes: int) -> str:
-    # The end of a day is 24:00, a time after it one of the next day's clock.
+    # The end of a day is 24:00; a time after it is one of the next day's clock.
     hours, rest = divmod(minutes if minutes <= MINUTES_A_DAY else minutes - MINUTES_A_DAY, 60)
     return f"{hours:02}:{rest:02}"

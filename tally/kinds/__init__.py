@@ -1,1 +1,1 @@
-"""The kinds of families: what each makes of a window that two layers hold, and of many windows."""
+"""The kinds of families: how each merges a window of two layers, and joins many windows."""

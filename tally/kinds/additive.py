@@ -1,7 +1,7 @@
 """Families whose events each add to the window of their own instant: sales, people counts.
 
-The events that two writers hold of a window are nested (both have read a prefix of one partition),
-so the one that has seen more holds all that the other has.
+The events that two writers have of a window are nested (both have read a prefix of one partition),
+so the writer that has seen more has all events of the other.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tally.kinds.kind import Kind, Side
 
 
 class Additive(Kind):
-    """Higher epoch first, then more events, then batch."""
+    """The kind whose merge prefers the higher epoch, then more events, then batch."""
 
     name: ClassVar[str] = "additive"
 
@@ -24,10 +24,10 @@ class Additive(Kind):
         batch: Side,
         covered: bool,
     ) -> MergedWindow:
-        """The richer side; of speed without what batch knows to be excluded.
+        """The richer side; speed is served without what batch knows to be excluded.
 
-        What cannot be taken back (a minimum, a sketch) is served from batch until its next rebuild:
-        rather less than what was excluded.
+        Parts that cannot be inverted (a minimum, a sketch) are served from batch until its next
+        rebuild: an answer that lacks events is better than one with excluded events.
         """
         # Batch first: with equal registers both hold the same events, and batch is the checked one.
         chosen = newer_state(batch, speed)
@@ -42,7 +42,7 @@ class Additive(Kind):
         return MergedWindow("batch", chosen.events, chosen.values)
 
     def because(self, speed: Side, batch: Side, covered: bool) -> str:
-        """The first of the rule's steps that decided."""
+        """A sentence about the first step of the rule that decided."""
         if speed is None or batch is None:
             return _alone(speed, batch)
         if speed.epoch != batch.epoch:
@@ -76,17 +76,17 @@ def _alone(speed: Side, batch: Side) -> str:
 def _without_excluded(
     parts: Sequence[Part], speed: WindowState, batch: Side
 ) -> dict[Axes, Parts] | None:
-    """Speed's values less what batch knows to be excluded; None where a part takes nothing back.
+    """Speed's values less what batch knows to be excluded; None where a part is not invertible.
 
     Speed holds a superset of batch's events, so it holds those too. What batch excluded under axes
-    that speed does not have (a dimension named anew in between) is subtracted there all the same:
-    no total hangs on a label.
+    that speed does not have (a dimension was renamed in between) is subtracted there all the same:
+    no total depends on a label.
     """
     if batch is None or batch.epoch != speed.epoch or not batch.excluded:
         return dict(speed.values)
     if not all(part.is_invertible for part in parts):
         return None
-    # A dimension that was named anew between the layers: its exclusions still belong to the total.
+    # If a dimension was renamed between the layers, its exclusions still belong to the total.
     excluded = batch.excluded.items()
     emptied = [axes for axes, taken in excluded if any(taken.values())]
     return {

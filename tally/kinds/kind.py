@@ -1,6 +1,6 @@
-"""What the layers ask of a family's kind. Pure functions over values.
+"""The interface of a family's kind to the layers: pure functions over values.
 
-A kind says how the rows of two writers are told apart (`register`), which side a reader believes
+A kind says how the rows of two writers are ordered (`register`), which side a reader believes
 (`merge`), how the windows of a stretch become one value (`over_time`), and why (`because`).
 """
 
@@ -16,22 +16,22 @@ Side = WindowState | None
 
 
 class Kind(ABC):
-    """One kind; it has no state of its own."""
+    """One kind of family; it has no state of its own."""
 
     name: ClassVar[str]
-    # Whether a window that was emptied again keeps its row, of zeros: where rows may lose events,
-    # a row that is gone would bring back what it had.
+    # Whether a window that was emptied again keeps a row of zeros: where rows may lose events, the
+    # values of before would come back if the row was gone.
     keeps_emptied: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
-        # A family that a Python worker was sent is equal to the driver's.
+        # The copy of a family that a Python worker receives is equal to the driver's.
         return type(self) is type(other)
 
     def __hash__(self) -> int:
         return hash(self.name)
 
     def register(self, epoch: int, seen: int) -> int:
-        """The write timestamp of a speed row: who has seen more overrules, whoever wrote it.
+        """The write timestamp of a speed row: a row that has seen more wins, from any writer.
 
         `seen` is the row's `events`: distinct events of the window, or in a derived family the
         position up to which its partition was read.
@@ -46,16 +46,16 @@ class Kind(ABC):
         batch: Side,
         covered: bool,
     ) -> MergedWindow:
-        """What is served of one window, of a family with these parts; the sides are never added.
+        """The window as it is served, for a family with these parts; the sides are never added.
 
-        `covered` says that a published generation covers the window, so that no row means that
-        nothing happened.
+        `covered` says that a published generation covers the window, so that a missing row means
+        that nothing happened.
         """
 
     def over_time(self, parts: Sequence[Part], earlier: Parts, later: Parts) -> Parts:
         """Two stretches as one, part by part; an absent part is its zero.
 
-        Associative, {} changes nothing.
+        The operation is associative, and {} is its neutral element.
         """
         try:
             # Rows of one family have all its parts.
@@ -78,7 +78,7 @@ class Kind(ABC):
 
     @abstractmethod
     def because(self, speed: Side, batch: Side, covered: bool) -> str:
-        """Which side was believed and why, as a sentence.
+        """A sentence that says which side was believed, and why.
 
         `batch` is the generation's row; where it covers the window and has none, a state without
         events.

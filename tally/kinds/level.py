@@ -2,9 +2,9 @@
 
 Their events are counts and movements. A window holds its last count and what moved after it
 (tally.algebra.level.Level); the events of two writers are nested as in an additive family, so a
-window is merged over the layers as there. Over time it is not: what there is at the end of a
-stretch is the last count in it and the movements since, never the sum of its windows. Of several
-items it is the sum of what there is of each (tally/algebra/across.py).
+window is merged over the layers in the same way. Over time it is not: the level at the end of a
+stretch is the last count in it and the movements since, never the sum of its windows. The level of
+several items is the sum of their levels (tally/algebra/across.py).
 """
 
 from typing import ClassVar
@@ -13,7 +13,7 @@ from tally.kinds.additive import Additive
 
 
 class LevelKind(Additive):
-    """As additive over the layers; over time `plus` of its Level parts forgets what was before."""
+    """Additive over the layers; over time `plus` of its Level parts forgets what was before."""
 
     name: ClassVar[str] = "level"
 
