@@ -1,5 +1,7 @@
-"""Runs the evaluator (`python -m serving.alerts.evaluator`), which turns views, rules and ticks
-into alerts, exactly once."""
+"""The evaluator's process, which turns views, rules and ticks into alerts, exactly once.
+
+Started by `python -m serving.alerts.evaluator`.
+"""
 
 import sys
 from collections.abc import Callable

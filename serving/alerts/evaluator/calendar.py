@@ -25,8 +25,7 @@ _ALL_DAY = (ClockSpan(0, MINUTES_A_DAY),)
 
 
 class WindowSpan(NamedTuple):
-    """A range of windows by their starts: `start` inclusive, `end` exclusive, milliseconds since
-    1970 (UTC)."""
+    """A range of windows by their starts; milliseconds since 1970 (UTC), `end` is exclusive."""
 
     start: int
     end: int

@@ -87,8 +87,7 @@ class ChainMemory:
         return self._forced_ends
 
     def subjects(self, rule_id: str, store_id: str, since: int) -> Set[str]:
-        """The subjects that windows from the instant `since` on may change, milliseconds since
-        1970 (UTC)."""
+        """The subjects that windows from `since` on may change (milliseconds since 1970, UTC)."""
         place = rule_id, store_id
         live = self._live.get(place, _NOTHING)
         packs = self._packs.get(place)
@@ -120,8 +119,11 @@ class ChainMemory:
                 self._write_alert(raised)
 
     def set_days(self, chain: Chain, states: DayStates, until: int | None) -> None:
-        """Store the fold's states at the starts of consecutive days (milliseconds since 1970, UTC);
-        `until`: start of the day after them, None if there is none."""
+        """Store the fold's states at the starts of consecutive days.
+
+        `until`: start of the day after them, None if there is none. All instants are milliseconds
+        since 1970 (UTC).
+        """
         line = self._lines.get(chain) or FoldLine()
         for start, state in line.set_days(states, until).items():
             value = None if state is None else msgspec.json.encode(state)
@@ -134,8 +136,10 @@ class ChainMemory:
         self.changed[_key("r", chain, window)] = msgspec.json.encode(end)
 
     def settle(self, horizon: int) -> None:
-        """Pack settled alerts, and drop what concerns only windows before the horizon (milliseconds
-        since 1970, UTC). An open alert stays, however old it is."""
+        """Pack settled alerts, and drop what concerns only windows before the horizon.
+
+        `horizon`: milliseconds since 1970 (UTC). An open alert stays, however old it is.
+        """
         for chain in [*self._alerts]:
             self._pack(chain)
         for place, packs in [*self._packs.items()]:

@@ -1,5 +1,7 @@
-"""Forced ends, which no number calls for: of alerts that a person resolves, and of rules that can
-no longer be judged."""
+"""Forced ends of episodes, which no number calls for.
+
+A person resolves an alert, or a rule can no longer be judged.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -70,8 +72,7 @@ def with_forced(
 def unjudged_ends(
     memory: PartitionMemory, rules: JudgedRules, forced: ForcedWindows
 ) -> Iterator[list[Alert]]:
-    """The end messages of rules without any version that can be judged; their days are not
-    folded."""
+    """The end messages of rules without a version that can be judged; no fold makes them."""
     judged = {rule.rule_id for rule in rules.rules}
     for raised, window in forced:
         rule = rules.all.get(raised.chain.rule_id)
@@ -107,8 +108,10 @@ def _force_resolved_end(
 
 
 def _resolved_window(memory: PartitionMemory, raised: ToldAlert) -> int:
-    """The start of the current window, or of the one after the raise if that is later (ms since
-    1970, UTC)."""
+    """The start of the current window, or of the one after the raise if that is later.
+
+    In milliseconds since 1970 (UTC).
+    """
     return max(start_of_window(memory.tick.at), raised.window + WINDOW_MILLIS)
 
 

@@ -91,8 +91,7 @@ def facts_of(
 
 
 def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
-    """The value in the metric's unit, or the events for a silence rule; None where nothing has
-    arrived."""
+    """The value in the metric's unit, or the events for a silence rule; None if nothing arrived."""
     if metric.stock is not None or not has_come(cell):
         return None
     if rule.kind == "silence":
@@ -165,8 +164,7 @@ def _is_seen(cell: Cell) -> bool:
 
 
 def _is_whole(cells: Sequence[JudgedCell], tick: Tick, start: int) -> bool:
-    """Whether generations cover the window, or the speed layer's rows for it are whole and in
-    force."""
+    """Whether generations cover the window, or speed layer rows that are whole and in force."""
     if all(cell.is_complete for cell in cells):
         return True
     served = (pair for cell in cells for pair in cell.served)

@@ -223,8 +223,7 @@ class JudgedRules:
     def waited_for(
         self, rule: JudgedRule, span: WindowSpan, known: Container[str]
     ) -> Iterator[JudgedRule]:
-        """The rule and all rules that it waits for in the span, directly or not, each after those
-        that it waits for itself.
+        """The rule and all rules that it waits for in the span, each after those it waits for.
 
         `known`: ids of the rules to leave out; the caller adds each rule that it receives.
         """

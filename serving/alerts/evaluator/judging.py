@@ -72,8 +72,8 @@ class _StoreGroup(NamedTuple):
 class PartitionPass:
     """One pass over one partition.
 
-    The pass marks everything in the memory as judged and told; the caller then stores the changes
-    or forgets the memory.
+    The pass marks everything in the memory as judged and published; the caller then stores the
+    changes or forgets the memory.
     """
 
     def __init__(self, rules: JudgedRules, memory: PartitionMemory, reading: PassReading) -> None:
@@ -86,9 +86,9 @@ class PartitionPass:
         )
 
     def alerts(self) -> Iterator[list[Alert]]:
-        """The alerts to publish, in order: a list for each rule at a store, and an empty list after
-        each step of reading.
+        """The alerts to publish, in order, a list at a time.
 
+        A list has the alerts of one rule at one store, or is empty after a step of reading.
         Between two lists the caller may store what was published so far, but the memory must not
         learn new records. Raises ViewsUnreachable when the views cannot be read; what was not
         stored must then be forgotten.

@@ -59,8 +59,7 @@ class KnownWindows(NamedTuple):
         return self.ranked.raises(rule)
 
     def judged_cells(self, place: int) -> WindowCells:
-        """The cells that are judged in the window with this number: its own, or those of a
-        total."""
+        """The cells that are judged in the window with this number: its own, or a total's."""
         return self.totals.get(place, self.cells[place])
 
     def place(self, window: int) -> int:

@@ -193,7 +193,7 @@ class PartitionMemory:
 
 
 def recalled(state: Iterable[Input]) -> dict[int, PartitionMemory]:
-    """The memories restored from the records of the topic, by partition number from 0 on."""
+    """The memories restored from the records of the topic, by partition; these count from 0."""
     found: dict[int, PartitionMemory] = {}
     for record in state:
         if record.partition not in found:

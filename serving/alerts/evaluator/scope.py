@@ -113,8 +113,7 @@ def _days_of_scope(
 
 
 def stores_of(rule: JudgedRule, stores: FamilyStores) -> set[str]:
-    """The stores that a version of the rule may be about, and that have sent data of all its
-    families."""
+    """The stores that have sent data of all families of a version, and that it may be about."""
     found = {
         store_id
         for families in rule.families_each

@@ -1,5 +1,4 @@
-"""The evaluator as a processor step: it consumes hints and ticks, and returns alerts and its own
-state."""
+"""The evaluator as a processor step, which turns hints and ticks into alerts and its own state."""
 
 import asyncio
 import time
@@ -43,8 +42,10 @@ class RuleSource(Protocol):
     """The source from which rules are read."""
 
     def read(self, until: int | None = None) -> RuleChains:
-        """The rule versions below the offset `until`. Raises KafkaException or StackError when
-        they cannot be read."""
+        """The rule versions below the offset `until`.
+
+        Raises KafkaException or StackError when they cannot be read.
+        """
 
 
 class _ChangedWindow(Struct, frozen=True):
@@ -59,8 +60,7 @@ _CHANGED = msgspec.json.Decoder(_ChangedWindow)
 
 
 class Evaluator(Step):
-    """Judges what has changed once a transaction, and publishes the difference to earlier
-    alerts."""
+    """Judges once a transaction what has changed, and publishes only the changed alerts."""
 
     state_topic = STATE_TOPIC
     # The time for judging in one transaction: the consumer group waits a minute for a member. The

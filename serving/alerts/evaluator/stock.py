@@ -117,8 +117,10 @@ class StockViews:
         readings: Sequence[FamilyReading],
         receipts: Mapping[datetime, ServedWindow],
     ) -> _SoldSince | None:
-        """The sales since the last counts, or since as early as may be read; None where a single
-        day is too much."""
+        """The sales since the last counts, or a later start if those are too many to read.
+
+        None where a single day is too much.
+        """
         most = items.MOST_RECEIPTS
         while True:
             part = _since_affordable(slots, receipts, most)

@@ -182,8 +182,10 @@ class UsualDays:
         return found
 
     async def _snapshot(self, day: date) -> BaselineSnapshot | None:
-        """The snapshot that serves the local day; it never changes, because a later snapshot serves
-        no day that has begun."""
+        """The snapshot that serves the local day.
+
+        It never changes, because a later snapshot serves no day that has begun.
+        """
         found = self._snapshots.get(day) or await self._views.baselines.serving(day)
         if found is not None:
             self._snapshots[day] = found

@@ -70,7 +70,7 @@ def metrics_of(rule: Rule) -> VersionMetrics | None:
         return None
     # The catalogue may differ from the one by which the rule was checked.
     is_stock = metric.stock is not None
-    if is_stock != (rule.kind == "stock") or any(other.stock is not None for other in further):
+    if is_stock != (rule.kind == "stock") or any(extra.stock is not None for extra in further):
         return None
     return VersionMetrics(metric, minimum, further)
 
@@ -80,7 +80,7 @@ def reading_of(rule: Rule) -> Hashable:
     condition = rule.condition
     usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
     own = rule.kind, rule.metric or rule.family, rule.delay, usual
-    further = ("and", *(other.metric for other in rule.and_)) if rule.and_ else ()
+    further = ("and", *(extra.metric for extra in rule.and_)) if rule.and_ else ()
     # Missing data counts as nothing in a total, or makes it unknown, depending on `on_silence`.
     total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
     # A store that has never sent data counts as silent only for rules that name it.

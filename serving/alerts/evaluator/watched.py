@@ -1,5 +1,4 @@
-"""The windows of a day that a rule looks at: inside its `within`, and not held back by another
-rule."""
+"""The windows of a day that a rule looks at: inside `within`, and not held back by other rules."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
