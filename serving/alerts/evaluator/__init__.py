@@ -1,1 +1,1 @@
-"""Judges the views by the rules, and tells what has not been told: topic `alerts`."""
+"""Judges the views by the alert rules, and publishes what has changed to the topic `alerts`."""

@@ -1,4 +1,7 @@
-"""`python -m serving.alerts.evaluator`: views, rules and ticks to alerts, exactly once."""
+"""The evaluator's process, which turns views, rules and ticks into alerts, exactly once.
+
+Started by `python -m serving.alerts.evaluator`.
+"""
 
 import sys
 from collections.abc import Callable
@@ -26,16 +29,17 @@ GROUP = "evaluator"
 
 
 class EvaluatorParts(NamedTuple):
-    """What the process is put together of."""
+    """Factories for the parts of the process; tests replace them."""
 
     step: Callable[[Settings, CassandraViews, RuleReader], Evaluator] = Evaluator
     build: Callable[[Settings, ProcessorJob, Moments], Processor] = build_processor
 
 
 def main(moments: Moments = Moments(), parts: EvaluatorParts = EvaluatorParts()) -> int:
-    """Exit code of the evaluator.
+    """Run the evaluator and return its exit code.
 
-    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    The code is 0 after a stop request, 1 on an error that a restart may fix, and 78 when the
+    process was refused.
     """
 
     def work(stopped: Event) -> None:
@@ -52,20 +56,20 @@ def run(
     ready: Event,
     parts: EvaluatorParts = EvaluatorParts(),
 ) -> None:
-    """Judge, and write ticks, until stopped.
+    """Judge the views and write ticks until stopped.
 
-    Raises Fenced when a successor has taken over, TallyError when it cannot go on.
+    Raises Fenced when a successor has taken over, TallyError when the process cannot continue.
     """
-    # Read here, once: a descriptor that is wrong ends the process, and not each judgement.
+    # Read once at the start: a wrong descriptor ends the process instead of every judgement.
     catalogue.entries()
     views = CassandraViews(settings)
     step = parts.step(settings, views, RuleReader(settings))
-    # Whatever of these topics is gone, the views and the ticks that follow say too.
+    # Records that these topics have lost do no harm: the views and later ticks say the same.
     job = ProcessorJob(
         GROUP, INPUTS, step, slot=settings.evaluator_slot, anchor=RULES, hints=INPUTS
     )
     processor = parts.build(settings, job, moments)
-    # A daemon: a look may wait for the brokers, and the end of the process must not.
+    # A daemon thread: the ticker may wait for the brokers, and the process must not wait for it.
     tick = Ticker(settings).run
     Thread(target=tick, args=(stopped,), name="ticker", daemon=True).start()
     heartbeat = Heartbeat(settings.heartbeat_file)
@@ -73,7 +77,8 @@ def run(
     try:
         with closing(views), closing(step), closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
-    # In the same words brokers end a transaction that took too long: no reason to stay away.
+    # Brokers end a transaction that took too long with the same error. That alone is no reason
+    # to stay down.
     except Fenced as error:
         raise fenced_or_late(settings, job, error) from error
 

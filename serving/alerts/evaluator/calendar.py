@@ -1,4 +1,4 @@
-"""The local days of stores as windows are cut into them, and when a rule looks at a window."""
+"""The local days of stores in whole windows, and the windows that a rule looks at."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -17,30 +17,30 @@ from tally.instants import from_millis
 from tally.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
-# Clocks times days that are judged: stores of one clock have the same days.
+# Cache entries: clocks times judged days. Stores of one clock share their days.
 _MOST_KNOWN = 20_000
-# Clocks times spans of days, each of a year and more, that are asked for.
+# Cache entries: clocks times requested spans of days, each of a year or more.
 _MOST_SPANS = 500
 _ALL_DAY = (ClockSpan(0, MINUTES_A_DAY),)
 
 
 class WindowSpan(NamedTuple):
-    """Windows by their starts, from inclusive, to exclusive; milliseconds since 1970 (UTC)."""
+    """A range of windows by their starts; milliseconds since 1970 (UTC), `end` is exclusive."""
 
     start: int
     end: int
 
     @property
     def windows(self) -> range:
-        """The starts of its windows, ascending."""
+        """The starts of the windows, ascending."""
         return range(self.start, self.end, WINDOW_MILLIS)
 
     def cut(self, end: int) -> "WindowSpan":
-        """What of it lies before the end."""
+        """The part of the span that lies before `end`."""
         return WindowSpan(self.start, min(self.end, end))
 
     def within(self, other: "WindowSpan") -> "WindowSpan":
-        """What both have; an empty one where that is nothing."""
+        """The intersection of both spans; an empty span where they do not overlap."""
         start = max(self.start, other.start)
         return WindowSpan(start, max(start, min(self.end, other.end)))
 
@@ -51,7 +51,7 @@ def millis_of(instant: datetime) -> int:
 
 
 def start_of_window(millis: int) -> int:
-    """Start of the window that holds an instant; both in milliseconds since 1970 (UTC)."""
+    """The start of the window that holds an instant; both in milliseconds since 1970 (UTC)."""
     return millis - millis % WINDOW_MILLIS
 
 
@@ -61,23 +61,23 @@ def _day(resets: Resets, start: int) -> WindowSpan:
 
 
 @lru_cache(maxsize=_MOST_KNOWN)
-def _after(resets: Resets, start: int) -> int:
-    """Start of the day after the one that begins there."""
+def _next_day_start(resets: Resets, start: int) -> int:
+    """The start of the day after the day that begins at `start`."""
     return _day(resets, start).end
 
 
 @lru_cache(maxsize=_MOST_SPANS)
-def _starts(resets: Resets, first: int, until: int) -> tuple[int, ...]:
-    """Starts of the days from the one that begins at `first` up to an instant, ascending."""
+def _day_starts(resets: Resets, first: int, until: int) -> tuple[int, ...]:
+    """The starts of the days in [first, until), ascending; `first` is the start of a day."""
     found = []
     while first < until:
         found.append(first)
-        first = _after(resets, first)
+        first = _next_day_start(resets, first)
     return tuple(found)
 
 
 class StoreCalendarDays:
-    """The local days of one store, each beginning with the first window that starts in it."""
+    """The local days of one store; a day begins with the first window that starts in it."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.zone = store, store.zone
@@ -86,19 +86,20 @@ class StoreCalendarDays:
     def day(self, instant: int) -> WindowSpan:
         """The day that holds the window of the instant (milliseconds since 1970, UTC)."""
         start = start_of_window(instant)
-        # Known by its own start: a day has a hundred windows.
+        # The cache is keyed by the window's start and not by the instant: a day has only about a
+        # hundred windows.
         return _day(self.resets, start)
 
     def starts(self, since: int, until: int) -> list[int]:
-        """Starts of the days that hold windows of [since, until), ascending."""
-        return [*_starts(self.resets, self.day(since).start, until)]
+        """The starts of the days that hold windows of [since, until), ascending."""
+        return [*_day_starts(self.resets, self.day(since).start, until)]
 
     def days_of(self, span: WindowSpan) -> list[int]:
-        """Starts of the days that the span touches, ascending; none of an empty one."""
+        """The starts of the days that the span touches, ascending; none for an empty span."""
         return self.starts(*span) if span.start < span.end else []
 
     def date(self, window: int) -> date:
-        """The date that the store's clock shows as the window begins."""
+        """The local date of the store at the start of the window."""
         return from_millis(window).astimezone(self.zone).date()
 
 
@@ -116,65 +117,69 @@ def utc_span(day: date) -> WindowSpan:
 
 
 def watched_windows(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
-    """Starts of the windows that the rule looks at: those that start inside of its `within`."""
+    """The starts of the windows that the rule looks at: those that start inside its `within`."""
     if rule.within == "always":
         return frozenset(among.windows)
     dates = _dates(days, among)
-    spans_of = _opening if rule.within == "opening_hours" else partial(_clock, rule)
-    return frozenset(_inside([span for day in dates for span in spans_of(days, day)], among))
+    spans_of = _opening_spans if rule.within == "opening_hours" else partial(_clock_spans, rule)
+    return frozenset(
+        _windows_inside([span for day in dates for span in spans_of(days, day)], among)
+    )
 
 
 def open_windows(days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
-    """Starts of the windows in which the stores file says that the store is open."""
+    """The starts of the windows in which the store is open according to the stores file."""
     if not among.windows:
         return frozenset()
     dates = [day for day in _dates(days, among) if tells_hours(days, day)]
-    return frozenset(_inside([span for day in dates for span in _opening(days, day)], among))
+    return frozenset(
+        _windows_inside([span for day in dates for span in _opening_spans(days, day)], among)
+    )
 
 
 def tells_hours(days: StoreCalendarDays, day: date) -> bool:
-    """Whether the stores file says when the store is open on a local day, or that it is not."""
+    """Whether the stores file has opening hours for a local day, or says that it is closed."""
     return days.store.entry.on(day).opening_hours is not None
 
 
 def _dates(days: StoreCalendarDays, among: WindowSpan) -> list[date]:
-    # A span of the day before may end after midnight.
+    # A span that began on the day before may end after midnight.
     first, last = days.date(among.start) - _ONE_DAY, days.date(among.end - 1)
     return [first + more * _ONE_DAY for more in range((last - first).days + 1)]
 
 
 def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
-    """Start of the window in which the store opens on a local day; None where it stays closed.
+    """The start of the window in which the store opens on a local day; None where it stays closed.
 
-    Where nobody has told its hours it is open from the day's first window on.
+    A store without opening hours in the stores file opens with the day's first window.
     """
     date = days.store.clock.day(from_millis(day.start))
-    opens = [millis_of(one.opens) for one in _opening(days, date)]
+    opens = [millis_of(span.opens) for span in _opening_spans(days, date)]
     if not tells_hours(days, date):
         return day.start
     return max(day.start, start_of_window(min(opens))) if opens else None
 
 
-def _opening(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
+def _opening_spans(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
     hours = days.store.entry.on(day).opening_hours
-    # Where nobody has told them it is open, as it is for what its sensors should have seen.
+    # A store without opening hours counts as open, as it does in the coverage of its sensors.
     if hours is None:
         return open_spans(day, _ALL_DAY, days.zone)
     is_holiday = bool(tuple(holidays_of(days.store)(day)))
     return open_spans(day, hours.spans(day, is_holiday=is_holiday), days.zone)
 
 
-def _clock(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
+def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
     assert isinstance(rule.within, tuple)
-    told = (one for one in rule.within if day.weekday() in weekdays_of(one))
-    return open_spans(day, tuple(map(span_of, told)), days.zone)
+    hours = (span for span in rule.within if day.weekday() in weekdays_of(span))
+    return open_spans(day, tuple(map(span_of, hours)), days.zone)
 
 
-def _inside(spans: Sequence[OpenSpan], among: WindowSpan) -> Iterator[int]:
-    ordered = sorted((millis_of(one.opens), millis_of(one.closes)) for one in spans)
-    opens = [one for one, _ in ordered]
+def _windows_inside(spans: Sequence[OpenSpan], among: WindowSpan) -> Iterator[int]:
+    ordered = sorted((millis_of(span.opens), millis_of(span.closes)) for span in spans)
+    opens = [start for start, _ in ordered]
     for window in among.windows:
-        # Spans of a rule's clock may lie in one another: the one that began last need not be open.
+        # Clock spans of a rule may be nested: the span that began last need not be open.
         begun = ordered[: bisect_right(opens, window)]
         if any(window < closes for _, closes in begun):
             yield window

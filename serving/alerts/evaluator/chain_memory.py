@@ -1,7 +1,7 @@
-"""What an evaluator remembers of the chains of one partition: alerts, folds and forced ends.
+"""The evaluator's memory of the chains of one partition: alerts, folds and forced ends.
 
-Alerts that may still change lie apart, one in a record; settled ones lie in packs that are decoded
-where a window that they reach is judged again.
+Each alert that may still change has a record of its own. Settled alerts share records (packs); a
+pack is decoded only when a window that it reaches is judged again.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Set
@@ -27,9 +27,9 @@ SEPARATOR = "|"
 
 
 class ForcedEnd(Struct, frozen=True):
-    """Why an episode of a chain ends with a window, whatever the numbers of that window are.
+    """The reason why an episode of a chain ends with a window, regardless of the window's numbers.
 
-    `by` and `because`: who resolved it, and the reason in words.
+    `by` and `because`: who resolved the alert, and the reason in words.
     """
 
     reason: Reason
@@ -44,22 +44,29 @@ _NOTHING: Set[str] = frozenset()
 
 
 class ChainMemory:
-    """Alerts, folds and forced ends by chain; `changed`: records by key, None deletes one."""
+    """Alerts, folds and forced ends by chain.
+
+    `changed`: the records to write, by key; the value None deletes a record.
+    """
 
     def __init__(self) -> None:
         self.changed: dict[str, bytes | None] = {}
-        # Those that may still change, by id; a record that deletes one has its id alone.
+        # Alerts that may still change, by id. A record that deletes an alert has only its id, so
+        # `_chains` finds the chain.
         self._alerts: dict[Chain, dict[str, ToldAlert]] = {}
         self._chains: dict[str, Chain] = {}
         self._packs: dict[_RuleStore, list[SettledPack]] = {}
         self._lines: dict[Chain, FoldLine] = {}
-        self._forced: dict[Chain, dict[int, ForcedEnd]] = {}
-        # Subjects with an alert that may change, a fold that is not at rest, or a forced end.
+        self._forced_ends: dict[Chain, dict[int, ForcedEnd]] = {}
+        # Subjects with an alert that may still change, a fold that is not at rest, or a forced end.
         self._live: dict[_RuleStore, set[str]] = {}
 
     def alerts_since(self, chain: Chain, instant: int) -> dict[str, ToldAlert]:
-        """By id the alerts that reach the instant (milliseconds since 1970, UTC): those of a later
-        window with their raises and ends; earlier ones may be among them."""
+        """The alerts by id that reach the instant (milliseconds since 1970, UTC).
+
+        These are the alerts of later windows with their raises and ends; earlier alerts may be
+        among them.
+        """
         found: dict[str, ToldAlert] = {}
         for pack in self._packs.get(_place(chain), ()):
             if pack.subject == chain.subject and pack.last >= instant:
@@ -67,52 +74,56 @@ class ChainMemory:
         return found | self._alerts.get(chain, {})
 
     def line(self, chain: Chain) -> FoldLine:
-        """Where the fold of the chain stands at the starts of days."""
+        """The states of the chain's fold at the starts of days."""
         return self._lines.get(chain, _NO_LINE)
 
     def forced_ends(self, chain: Chain) -> Mapping[int, ForcedEnd]:
-        """By the window's start (milliseconds since 1970, UTC)."""
-        return self._forced.get(chain, {})
+        """The forced ends of the chain by the window's start (milliseconds since 1970, UTC)."""
+        return self._forced_ends.get(chain, {})
 
     @property
     def all_forced_ends(self) -> Mapping[Chain, Mapping[int, ForcedEnd]]:
-        """Those of all chains, by the window's start (milliseconds since 1970, UTC)."""
-        return self._forced
+        """The forced ends of all chains, by the window's start (milliseconds since 1970, UTC)."""
+        return self._forced_ends
 
     def subjects(self, rule_id: str, store_id: str, since: int) -> Set[str]:
-        """Those of which something may change by windows from an instant on, milliseconds since
-        1970 (UTC)."""
+        """The subjects that windows from `since` on may change (milliseconds since 1970, UTC)."""
         place = rule_id, store_id
         live = self._live.get(place, _NOTHING)
         packs = self._packs.get(place)
-        return live | {one.subject for one in packs if one.last >= since} if packs else live
+        return live | {pack.subject for pack in packs if pack.last >= since} if packs else live
 
     def open_raises(self) -> list[ToldAlert]:
-        """Every raise that stands and that nothing has ended."""
+        """Every raise that stands and has no standing end."""
         found = []
         for alerts in self._alerts.values():
-            ended = {one.of for one in alerts.values() if one.is_standing}
-            standing = (one for one in alerts.values() if one.is_standing and one.edge == "raise")
-            found += [one for one in standing if one.alert_id not in ended]
+            ended = {alert.of for alert in alerts.values() if alert.is_standing}
+            raises = (
+                alert for alert in alerts.values() if alert.is_standing and alert.edge == "raise"
+            )
+            found += [alert for alert in raises if alert.alert_id not in ended]
         return found
 
     def find(self, alert_id: str) -> ToldAlert | None:
-        """The alert, where it may still change."""
+        """The alert with this id if it may still change, else None."""
         chain = self._chains.get(alert_id)
         return None if chain is None else self._alerts[chain][alert_id]
 
     def tell(self, alert: ToldAlert) -> None:
-        """The alert stands like this from now on."""
+        """Store the alert's new state."""
         self._write_alert(alert)
         if alert.of is not None and alert.of not in self._chains:
-            # Its raise lies in a pack, and is open again if that is no end of it any more.
+            # The raise lies in a pack. It is open again if this alert does not end it any more.
             raised = self.alerts_since(alert.chain, 0).get(alert.of)
             if raised is not None:
                 self._write_alert(raised)
 
     def set_days(self, chain: Chain, states: DayStates, until: int | None) -> None:
-        """The fold stands there at the starts of consecutive days (milliseconds since 1970, UTC);
-        `until`: start of the day behind them, None without one."""
+        """Store the fold's states at the starts of consecutive days.
+
+        `until`: start of the day after them, None if there is none. All instants are milliseconds
+        since 1970 (UTC).
+        """
         line = self._lines.get(chain) or FoldLine()
         for start, state in line.set_days(states, until).items():
             value = None if state is None else msgspec.json.encode(state)
@@ -120,74 +131,76 @@ class ChainMemory:
         self._keep_line(chain, line)
 
     def force_end(self, chain: Chain, window: int, end: ForcedEnd) -> None:
-        """An episode ends with the window (its start, milliseconds since 1970, UTC)."""
+        """End an episode with the window (its start, milliseconds since 1970, UTC)."""
         self.recall_forced(chain, window, end)
         self.changed[_key("r", chain, window)] = msgspec.json.encode(end)
 
     def settle(self, horizon: int) -> None:
-        """Packs what is settled, and drops what is only of windows before the horizon (milliseconds
-        since 1970, UTC). An alert that is open is kept, however old it is."""
+        """Pack settled alerts, and drop what concerns only windows before the horizon.
+
+        `horizon`: milliseconds since 1970 (UTC). An open alert stays, however old it is.
+        """
         for chain in [*self._alerts]:
             self._pack(chain)
         for place, packs in [*self._packs.items()]:
             for pack in packs:
                 if pack.last < horizon:
                     self.changed[pack_key(Chain(*place, pack.subject), pack.number)] = None
-            self._keep_packs(place, [one for one in packs if one.last >= horizon])
+            self._keep_packs(place, [recent for recent in packs if recent.last >= horizon])
         for chain, line in [*self._lines.items()]:
             for start in line.forget_before(horizon):
                 self.changed[_key("f", chain, start)] = None
             self._keep_line(chain, line)
-        for chain, ends in [*self._forced.items()]:
-            for window in [one for one in ends if one < horizon]:
+        for chain, ends in [*self._forced_ends.items()]:
+            for window in [old for old in ends if old < horizon]:
                 self.recall_forced(chain, window, None)
                 self.changed[_key("r", chain, window)] = None
 
     def recall_alert(self, alert: ToldAlert) -> None:
-        """As its record says."""
+        """Load an alert from its record."""
         self._alerts.setdefault(alert.chain, {})[alert.alert_id] = alert
         self._chains[alert.alert_id] = alert.chain
-        self._note(alert.chain)
+        self._update_live(alert.chain)
 
     def drop_alert(self, alert_id: str) -> None:
-        """Its record is deleted."""
+        """Forget an alert whose record is deleted."""
         if chain := self._chains.pop(alert_id, None):
             del self._alerts[chain][alert_id]
             if not self._alerts[chain]:
                 del self._alerts[chain]
-            self._note(chain)
+            self._update_live(chain)
 
     def recall_state(self, chain: Chain, start: int, state: FoldState | None) -> None:
-        """One entry of the chain's line; None: it is deleted."""
+        """Load one entry of the chain's fold line; None deletes it."""
         line = self._lines.get(chain) or FoldLine()
         line.set_entry(start, state)
         self._keep_line(chain, line)
 
     def recall_forced(self, chain: Chain, window: int, end: ForcedEnd | None) -> None:
-        """One forced end; None: it is deleted."""
-        ends = self._forced.setdefault(chain, {})
+        """Load one forced end; None deletes it."""
+        ends = self._forced_ends.setdefault(chain, {})
         if end is None:
             ends.pop(window, None)
         else:
             ends[window] = end
         if not ends:
-            del self._forced[chain]
-        self._note(chain)
+            del self._forced_ends[chain]
+        self._update_live(chain)
 
     def recall_all_forced(self, forced: Mapping[Chain, Mapping[int, ForcedEnd]]) -> None:
-        """As another memory has them."""
+        """Load all forced ends of another memory."""
         for chain, ends in forced.items():
             for window, end in ends.items():
                 self.recall_forced(chain, window, end)
 
     def recall_pack(self, chain: Chain, number: int, value: bytes | None) -> None:
-        """One pack, which stays encoded; None: it is deleted."""
+        """Load one pack, which stays encoded; None deletes it."""
         packs = self._packs.get(_place(chain), [])
-        of = chain.subject, number
-        kept = [one for one in packs if (one.subject, one.number) != of]
+        name = chain.subject, number
+        remaining = [pack for pack in packs if (pack.subject, pack.number) != name]
         if value is not None:
-            kept.append(SettledPack(*of, last_of(value), value))
-        self._keep_packs(_place(chain), kept)
+            remaining.append(SettledPack(*name, last_of(value), value))
+        self._keep_packs(_place(chain), remaining)
 
     def _write_alert(self, alert: ToldAlert) -> None:
         self.recall_alert(alert)
@@ -197,10 +210,10 @@ class ChainMemory:
         groups = settled_groups(self._alerts[chain].values())
         if not groups:
             return
-        numbers = dict(self._unpacked(chain))
+        numbers = dict(self._read_packs(chain))
         for group in groups:
             number = self._number_for(group, numbers)
-            numbers.setdefault(number, {}).update((one.alert_id, one) for one in group)
+            numbers.setdefault(number, {}).update((member.alert_id, member) for member in group)
             for alert in group:
                 self.drop_alert(alert.alert_id)
                 self.changed[f"e|{alert.alert_id}"] = None
@@ -209,16 +222,16 @@ class ChainMemory:
             self.recall_pack(chain, number, value)
             self.changed[pack_key(chain, number)] = value
 
-    def _unpacked(self, chain: Chain) -> Iterator[tuple[int, dict[str, ToldAlert]]]:
+    def _read_packs(self, chain: Chain) -> Iterator[tuple[int, dict[str, ToldAlert]]]:
         for pack in self._packs.get(_place(chain), ()):
             if pack.subject == chain.subject:
-                yield pack.number, {one.alert_id: one for one in decoded(chain, pack.value)}
+                yield pack.number, {alert.alert_id: alert for alert in decoded(chain, pack.value)}
 
     def _number_for(
         self, group: Collection[ToldAlert], numbers: Mapping[int, Mapping[str, ToldAlert]]
     ) -> int:
-        """Of the pack that has the group already, else of the last one while there is room."""
-        ids = {one.alert_id for one in group}
+        """The number of the pack that has the group already, else of the last pack with room."""
+        ids = {alert.alert_id for alert in group}
         found = [number for number, alerts in numbers.items() if ids & alerts.keys()]
         if found:
             return found[0]
@@ -237,13 +250,13 @@ class ChainMemory:
             self._lines[chain] = line
         else:
             self._lines.pop(chain, None)
-        self._note(chain)
+        self._update_live(chain)
 
-    def _note(self, chain: Chain) -> None:
-        """Whether the chain is live."""
+    def _update_live(self, chain: Chain) -> None:
+        """Note whether the chain is live, for subjects()."""
         place = _place(chain)
         is_moving = not self.line(chain).is_at_rest
-        if is_moving or chain in self._alerts or chain in self._forced:
+        if is_moving or chain in self._alerts or chain in self._forced_ends:
             self._live.setdefault(place, set()).add(chain.subject)
         elif place in self._live:
             self._live[place].discard(chain.subject)
@@ -256,10 +269,10 @@ def _place(chain: Chain) -> _RuleStore:
 
 
 def _key(kind: str, chain: Chain, instant: int) -> str:
-    of = chain.rule_id, chain.store_id, chain.subject
-    return SEPARATOR.join((kind, *of, str(instant)))
+    names = chain.rule_id, chain.store_id, chain.subject
+    return SEPARATOR.join((kind, *names, str(instant)))
 
 
 def pack_key(chain: Chain, number: int) -> str:
-    """The key of a record of settled alerts."""
+    """The record key of a pack of settled alerts."""
     return _key("h", chain, number)

@@ -1,5 +1,7 @@
-"""Ends that no number calls for: of alerts that a person resolves, and of rules that nobody can
-judge any more."""
+"""Forced ends of episodes, which no number calls for.
+
+A person resolves an alert, or a rule can no longer be judged.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -36,17 +38,19 @@ ForcedWindows = Iterable[ForcedWindow]
 
 
 def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow]:
-    """What has to end now: the memory has its windows as forced ends.
+    """Find the episodes that have to end now, and store their last windows as forced ends.
 
-    Rules are looked at once a quarter hour, resolutions whenever they have come.
+    Rules are checked once a quarter hour, resolutions as soon as they have arrived.
     """
-    found = [one for told in memory.resolutions if (one := _resolved(memory, told))]
+    found = [
+        end for resolution in memory.resolutions if (end := _force_resolved_end(memory, resolution))
+    ]
     now = start_of_window(memory.tick.at)
     if start_of_window(memory.last.at) < now:
         raises = memory.chains.open_raises()
         for raised in raises:
             rule = rules.all.get(raised.chain.rule_id)
-            if rule is not None and _is_lost(rule, now):
+            if rule is not None and _is_unjudgeable(rule, now):
                 found.append(ForcedWindow(raised, max(now, raised.window + WINDOW_MILLIS)))
                 memory.chains.force_end(raised.chain, found[-1].window, ForcedEnd("rule"))
     return found
@@ -55,10 +59,10 @@ def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow
 def with_forced(
     named: Iterable[tuple[str, NamedDays]], forced: ForcedWindows, days_of: DaysOf
 ) -> Iterator[tuple[str, NamedDays]]:
-    """The days that are named, and those of the forced ends with them."""
+    """The named days of each store, with the days of the forced ends added."""
     of_stores: dict[str, list[ForcedWindow]] = defaultdict(list)
-    for one in forced:
-        of_stores[one.raised.chain.store_id].append(one)
+    for end in forced:
+        of_stores[end.raised.chain.store_id].append(end)
     for store_id, days in named:
         yield store_id, _with_days(days, of_stores.pop(store_id, ()), days_of)
     for store_id, ends in of_stores.items():
@@ -68,12 +72,12 @@ def with_forced(
 def unjudged_ends(
     memory: PartitionMemory, rules: JudgedRules, forced: ForcedWindows
 ) -> Iterator[list[Alert]]:
-    """The ends of rules of which no version can be judged: no day of theirs is folded."""
+    """The end messages of rules without a version that can be judged; no fold makes them."""
     judged = {rule.rule_id for rule in rules.rules}
     for raised, window in forced:
         rule = rules.all.get(raised.chain.rule_id)
         if rule is not None and rule.rule_id not in judged:
-            yield [*_end_of(memory, rule, raised, window)]
+            yield [*_end_alerts(memory, rule, raised, window)]
 
 
 def _with_days(named: NamedDays, forced: ForcedWindows, days_of: DaysOf) -> NamedDays:
@@ -85,31 +89,38 @@ def _with_days(named: NamedDays, forced: ForcedWindows, days_of: DaysOf) -> Name
     return found
 
 
-def _resolved(memory: PartitionMemory, told: AlertResolution) -> ForcedWindow | None:
-    raised = memory.chains.find(told.alert_id)
+def _force_resolved_end(
+    memory: PartitionMemory, resolution: AlertResolution
+) -> ForcedWindow | None:
+    raised = memory.chains.find(resolution.alert_id)
     if raised is None or raised not in memory.chains.open_raises():
-        log.info("nothing to resolve", alert_id=told.alert_id, store=told.store_id)
+        log.info("nothing to resolve", alert_id=resolution.alert_id, store=resolution.store_id)
         return None
     ends = memory.chains.forced_ends(raised.chain).items()
     known = [window for window, end in ends if window > raised.window and end.reason == "resolved"]
-    # One that has come once more changes nothing.
-    window = known[0] if known else _window_behind(memory, raised)
+    # A resolution that is delivered again changes nothing.
+    window = known[0] if known else _resolved_window(memory, raised)
     if not known:
-        memory.chains.force_end(raised.chain, window, ForcedEnd("resolved", told.by, told.because))
+        memory.chains.force_end(
+            raised.chain, window, ForcedEnd("resolved", resolution.by, resolution.because)
+        )
     return ForcedWindow(raised, window)
 
 
-def _window_behind(memory: PartitionMemory, raised: ToldAlert) -> int:
-    """Start of the window of now, at least of the one after the raise (ms since 1970, UTC)."""
+def _resolved_window(memory: PartitionMemory, raised: ToldAlert) -> int:
+    """The start of the current window, or of the one after the raise if that is later.
+
+    In milliseconds since 1970 (UTC).
+    """
     return max(start_of_window(memory.tick.at), raised.window + WINDOW_MILLIS)
 
 
-def _is_lost(rule: JudgedRule, window: int) -> bool:
-    """Whether a version is in force that is not retired, and that cannot be judged."""
+def _is_unjudgeable(rule: JudgedRule, window: int) -> bool:
+    """Whether the version in force is not retired and still cannot be judged."""
     return not rule.is_judged(window) and not rule.is_retired(window)
 
 
-def _end_of(
+def _end_alerts(
     memory: PartitionMemory, rule: JudgedRule, raised: ToldAlert, window: int
 ) -> Iterator[Alert]:
     chain = raised.chain
@@ -121,10 +132,10 @@ def _end_of(
         (structs.replace(episode, ended=window),),
         frozenset((window,)),
     )
-    told = memory.chains.alerts_since(chain, days.since).values()
+    known = memory.chains.alerts_since(chain, days.since).values()
     late_after = rule.versions[-1].rule.late_after
     basis = Basis(at=memory.tick.at, late_after=late_after)
-    for one in transitions(chain, days, told, basis):
-        memory.chains.tell(one.alert)
-        yield alert_message(rule, structs.replace(one, reason="rule"), None, memory.tick)
+    for transition in transitions(chain, days, known, basis):
+        memory.chains.tell(transition.alert)
+        yield alert_message(rule, structs.replace(transition, reason="rule"), None, memory.tick)
     memory.chains.set_days(chain, {window: AT_REST}, None)

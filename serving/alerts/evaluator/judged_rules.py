@@ -1,5 +1,7 @@
-"""The rules as they are judged: each version with the metrics that it reads, in an order in which
-a rule comes after those that it waits for."""
+"""The rules in the order of judging, in which a rule comes after those that it waits for.
+
+Each version comes with the metrics that it reads.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,22 +23,25 @@ from serving.alerts.evaluator.version_metrics import (
 )
 from tally.alerts.rule import AgainstBaseline, RuleVersion, version_at
 
-# By id the versions of each rule, ascending.
+# The versions of each rule by its id, ascending.
 RuleVersions = Mapping[str, Sequence[RuleVersion]]
 
-# Days of which is kept what rules read.
+# Cache entries: days for which the readings of rules are kept.
 _MOST_SPANS = 1_000
 
 log = structlog.get_logger()
 
 
-# Windows, and the version that judges them if any does.
+# The version that judges the windows, or None, and the windows.
 JudgedSpan: TypeAlias = tuple[RuleVersion | None, WindowSpan]
 
 
 class _CutSpan(NamedTuple):
-    """Windows by the versions that judge them; `readings`: what that reads of a store; `unless`:
-    ids of the rules that these versions wait for."""
+    """A span cut into pieces by the versions that judge them.
+
+    `readings`: what judging the span reads of a store. `unless`: ids of the rules that these
+    versions wait for.
+    """
 
     span: WindowSpan
     pieces: list[JudgedSpan]
@@ -45,81 +50,82 @@ class _CutSpan(NamedTuple):
 
 
 class JudgedRule:
-    """The versions of one rule, ascending; those that cannot be judged call for nothing."""
+    """One rule with its versions, ascending; a version that cannot be judged calls for no alert."""
 
     def __init__(self, rule_id: str, versions: Sequence[RuleVersion]) -> None:
         self.rule_id, self.versions = rule_id, versions
-        made = ((one.version, metrics_of(one.rule)) for one in versions)
-        self._metrics = {number: found for number, found in made if found is not None}
-        self._by_number = {one.version: one for one in versions}
-        self._readings = {one.version: reading_of(one.rule) for one in versions}
-        self._cut = _CutSpan(WindowSpan(0, 0), [], ())
+        metrics = ((version.version, metrics_of(version.rule)) for version in versions)
+        self._metrics = {number: found for number, found in metrics if found is not None}
+        self._by_number = {version.version: version for version in versions}
+        self._readings = {version.version: reading_of(version.rule) for version in versions}
+        self._last_cut = _CutSpan(WindowSpan(0, 0), [], ())
 
     @cached_property
     def families(self) -> frozenset[str]:
         """Names of the families that any version reads."""
-        return frozenset(name for one in self._metrics.values() for name in one.families)
+        return frozenset(name for metrics in self._metrics.values() for name in metrics.families)
 
     @cached_property
     def families_each(self) -> frozenset[tuple[str, ...]]:
         """Names of the families of each version."""
-        return frozenset(one.families for one in self._metrics.values())
+        return frozenset(metrics.families for metrics in self._metrics.values())
 
     @cached_property
     def delays(self) -> frozenset[tuple[tuple[str, ...], int]]:
-        """Of each version its families, and its delay in milliseconds."""
+        """The families of each version, and its delay in milliseconds."""
         return frozenset(
-            (found.families, self._by_number[number].rule.delay * 1000)
-            for number, found in self._metrics.items()
+            (metrics.families, self._by_number[number].rule.delay * 1000)
+            for number, metrics in self._metrics.items()
         )
 
     @cached_property
     def since(self) -> int:
-        """Start of the first window that it judges, ms since 1970 (UTC)."""
-        return min(one.effective_from for one in self.versions)
+        """The start of the first window that the rule judges, ms since 1970 (UTC)."""
+        return min(version.effective_from for version in self.versions)
 
     @cached_property
     def named_stores(self) -> frozenset[str] | None:
-        """The stores that its versions name; None where one is about all, or about a region."""
-        lists = [one.rule.stores for one in self.versions]
-        names = [frozenset(one) for one in lists if isinstance(one, tuple)]
+        """The stores that the versions name; None where one is about all stores or a region."""
+        lists = [version.rule.stores for version in self.versions]
+        names = [frozenset(stores) for stores in lists if isinstance(stores, tuple)]
         return frozenset[str]().union(*names) if len(names) == len(lists) else None
 
     @cached_property
     def unless(self) -> frozenset[str]:
         """Ids of the rules that any version waits for."""
-        return frozenset(name for one in self.versions for name in one.rule.unless)
+        return frozenset(name for version in self.versions for name in version.rule.unless)
 
     @cached_property
     def usual(self) -> frozenset[tuple[str | None, str]]:
-        """Metric and baseline of each version that compares with what is usual."""
-        each = ((one.rule.metric, one.rule.condition) for one in self.versions)
+        """The metric and the baseline of each version that compares with a baseline."""
+        each = ((version.rule.metric, version.rule.condition) for version in self.versions)
         return frozenset(
-            (metric, of.baseline) for metric, of in each if isinstance(of, AgainstBaseline)
+            (metric, condition.baseline)
+            for metric, condition in each
+            if isinstance(condition, AgainstBaseline)
         )
 
     @cached_property
     def carries_over(self) -> bool:
-        """Whether what it judges hangs on all windows before, as a stock does."""
-        return any(one.metric.stock is not None for one in self._metrics.values())
+        """Whether the judged values depend on all earlier windows, as a stock does."""
+        return any(metrics.metric.stock is not None for metrics in self._metrics.values())
 
     @cached_property
     def judges_stores(self) -> bool:
         """Whether any version is about stores as a whole."""
-        return any(one.metric.stock is None for one in self._metrics.values())
+        return any(metrics.metric.stock is None for metrics in self._metrics.values())
 
     def version(self, number: int) -> RuleVersion:
-        """The version of that number; the newest in place of one that the topic has no more."""
+        """The version with this number, or the newest version if the topic no longer has it."""
         return self._by_number.get(number, self.versions[-1])
 
     def metrics(self, number: int) -> VersionMetrics | None:
-        """What the version reads, None for one that calls for nothing."""
+        """The metrics that the version reads; None for a version that calls for no alert."""
         version = self._by_number[number]
         return None if version.retired else self._metrics.get(number)
 
     def is_retired(self, window: int) -> bool:
-        """Whether a version is in force in the window (ms since 1970, UTC) that retires the
-        rule."""
+        """Whether the version in force in the window (ms since 1970, UTC) retires the rule."""
         found = version_at(self.versions, window)
         return found is not None and found.retired
 
@@ -129,40 +135,40 @@ class JudgedRule:
         return found is not None and found.version in self._metrics
 
     def reading(self, number: int) -> Hashable:
-        """What the facts of a window hang on, by the version of that number: see reading_of()."""
+        """A key for what the version with this number reads of a window; see reading_of()."""
         return self._readings[number]
 
     def judging(self, span: WindowSpan) -> Sequence[JudgedSpan]:
-        """The span in its order, cut where another version begins; None judges by nothing."""
+        """The span in pieces, cut where a version begins; a piece of version None is not judged."""
         return self._cut_at(span).pieces
 
     def readings(self, span: WindowSpan) -> Hashable:
-        """What judging the span reads of a store: of rules that read the same it is equal."""
+        """A key for what judging the span reads of a store; equal for rules that read the same."""
         return self._cut_at(span).readings
 
     def reads(self, span: WindowSpan) -> Iterator[tuple[Hashable, VersionReading]]:
-        """What its own versions read to judge the span."""
+        """What the rule's own versions read to judge the span, each reading with its key."""
         for version, _ in self.judging(span):
             metrics = self.metrics(version.version) if version else None
             if version is not None and metrics is not None:
                 condition = version.rule.condition
                 usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
-                names = (one.entry.id for one in metrics.all)
+                names = (metric.entry.id for metric in metrics.all)
                 yield (usual, *names), VersionReading(version, metrics)
 
     def unless_in(self, span: WindowSpan) -> frozenset[str]:
-        """Ids of the rules that a version waits for which judges windows of the span."""
+        """Ids of the rules that the versions judging the span wait for."""
         return self._cut_at(span).unless
 
     def _cut_at(self, span: WindowSpan) -> "_CutSpan":
-        # Stores of one zone have the same days.
-        if self._cut.span != span:
+        # Only the last span is cached: stores of one zone have the same days.
+        if self._last_cut.span != span:
             pieces = [*self._cut_up(span)]
-            each = [one.rule for one, _ in pieces if one]
-            read = tuple((reading_of(rule), rule.unless) for rule in each)
-            unless = frozenset[str]().union(*(one.unless for one in each))
-            self._cut = _CutSpan(span, pieces, read, unless)
-        return self._cut
+            rules = [version.rule for version, _ in pieces if version]
+            readings = tuple((reading_of(rule), rule.unless) for rule in rules)
+            unless = frozenset[str]().union(*(judging.unless for judging in rules))
+            self._last_cut = _CutSpan(span, pieces, readings, unless)
+        return self._last_cut
 
     def _cut_up(self, span: WindowSpan) -> Iterator[JudgedSpan]:
         if not span.windows:
@@ -170,121 +176,122 @@ class JudgedRule:
         first = bisect_right(self._borders, span.start)
         inside = self._borders[first : bisect_left(self._borders, span.end)]
         for start, end in pairwise((span.start, *inside, span.end)):
-            yield self._judging(start), WindowSpan(start, end)
+            yield self._judging_version(start), WindowSpan(start, end)
 
-    def _judging(self, window: int) -> RuleVersion | None:
+    def _judging_version(self, window: int) -> RuleVersion | None:
         found = version_at(self.versions, window)
         return found if found and self.metrics(found.version) else None
 
     @cached_property
     def _borders(self) -> list[int]:
-        """Starts of the windows with which a version may begin, ascending."""
-        return sorted({one.effective_from for one in self.versions})
+        """The starts of the windows with which a version may begin, ascending."""
+        return sorted({version.effective_from for version in self.versions})
 
 
 class JudgedRules:
-    """All rules that are judged, in the order of judging; `offset`: read up to there; `all`: by id
-    also those that cannot be judged."""
+    """All rules that are judged, in the order of judging.
+
+    `offset`: the offset of the rules topic up to which they were read. `all`: every rule by id,
+    also those that cannot be judged.
+    """
 
     def __init__(self, chains: RuleVersions, offset: int = 0) -> None:
         self.offset = offset
-        # Who calls for nothing whatever is served is not looked at again with each tick.
+        # A rule that can never call for an alert is only in `all`, so that ticks skip it.
         self.all = {rule_id: JudgedRule(rule_id, versions) for rule_id, versions in chains.items()}
         named = {rule_id: rule for rule_id, rule in self.all.items() if rule.families}
-        self.rules = tuple(named[rule_id] for rule_id in _in_order(named))
+        self.rules = tuple(named[rule_id] for rule_id in _judging_order(named))
         self._places = {rule.rule_id: place for place, rule in enumerate(self.rules)}
         self._waits_for: dict[Hashable, Sequence[JudgedRule]] = {}
-        # By span, and by rule.
+        # Readings by span and by rule id.
         self._readings: dict[WindowSpan, dict[str, Readings]] = {}
 
     def waits_for(
         self, rule: JudgedRule, names: frozenset[str] | tuple[str, ...]
     ) -> Sequence[JudgedRule]:
-        """Those of the rules named in its `unless` that are judged before it."""
+        """The rules named in the rule's `unless` (`names`) that are judged before it."""
         if not names:
             return ()
         key = rule.rule_id, names
         if key not in self._waits_for:
-            # By places and not by names: in a circle one of them would wait for itself.
+            # Compared by place and not by name: in a circle a rule would wait for itself.
             place = self._places[rule.rule_id]
             places = (self._places.get(name, place) for name in names)
-            self._waits_for[key] = [self.rules[one] for one in places if one < place]
+            self._waits_for[key] = [self.rules[earlier] for earlier in places if earlier < place]
         return self._waits_for[key]
 
     def waited_for(
         self, rule: JudgedRule, span: WindowSpan, known: Container[str]
     ) -> Iterator[JudgedRule]:
-        """The rule and all that it waits for in the span, directly or not, each behind those that
-        it waits for itself.
+        """The rule and all rules that it waits for in the span, each after those it waits for.
 
-        `known`: by their ids those that are left out; whoever takes a rule makes it known.
+        `known`: ids of the rules to leave out; the caller adds each rule that it receives.
         """
         left = [rule]
-        # Not by calls of itself: a chain of rules may be as long as anybody likes.
+        # Iterative, not recursive: a chain of rules may be of any length.
         while left:
-            one = left[-1]
-            others = self.waits_for(one, one.unless_in(span))
+            current = left[-1]
+            others = self.waits_for(current, current.unless_in(span))
             if missing := [other for other in others if other.rule_id not in known]:
                 left += missing
                 continue
             left.pop()
-            if one.rule_id not in known:
-                yield one
+            if current.rule_id not in known:
+                yield current
 
     def behind(self, rule: JudgedRule) -> list[JudgedRule]:
-        """All rules that any of its versions waits for, directly or not, in the order of judging;
-        it is not among them."""
+        """All rules that any version waits for, directly or not, in the order of judging."""
         found: dict[str, JudgedRule] = {}
         left = [rule]
         while left:
-            one = left.pop()
-            for other in self.waits_for(one, one.unless):
+            current = left.pop()
+            for other in self.waits_for(current, current.unless):
                 if other.rule_id not in found:
                     found[other.rule_id] = other
                     left.append(other)
-        return sorted(found.values(), key=lambda one: self._places[one.rule_id])
+        return sorted(found.values(), key=lambda waited: self._places[waited.rule_id])
 
     @cached_property
     def waiting(self) -> frozenset[str]:
-        """Ids of the rules that wait for another one."""
-        return frozenset(one.rule_id for one in self.rules if one.unless)
+        """Ids of the rules that wait for another rule."""
+        return frozenset(rule.rule_id for rule in self.rules if rule.unless)
 
     def readings(self, rule: JudgedRule, span: WindowSpan) -> Readings:
-        """What is read to judge the span, by that rule and by all that it waits for."""
+        """What the rule and all rules that it waits for read to judge the span."""
         if span not in self._readings and len(self._readings) >= _MOST_SPANS:
             self._readings = {}
-        # Stores of one zone have the same days.
+        # Cached by span: stores of one zone have the same days.
         known = self._readings.setdefault(span, {})
-        for one in self.waited_for(rule, span, known):
-            found = dict(one.reads(span))
-            for other in self.waits_for(one, one.unless_in(span)):
+        for waited in self.waited_for(rule, span, known):
+            found = dict(waited.reads(span))
+            for other in self.waits_for(waited, waited.unless_in(span)):
                 found.update(known[other.rule_id])
-            known[one.rule_id] = found
+            known[waited.rule_id] = found
         return known[rule.rule_id]
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        """Names of all families that are read, ascending."""
+        """Names of all families that the rules read, ascending."""
         return tuple(sorted({name for rule in self.rules for name in rule.families}))
 
     @cached_property
     def expected(self) -> Mapping[str, frozenset[str]]:
-        """By family the stores that should send of it: silence rules in force name them."""
+        """The stores by family that should send data, because silence rules in force name them."""
         in_force = (rule for rule in self.rules if not rule.versions[-1].retired)
         return expected_stores(version for rule in in_force for version in rule.versions)
 
     def since(self, family: str) -> int:
-        """Start of the first window of the family that any rule judges, ms since 1970 (UTC)."""
+        """The start of the family's first window that any rule judges, ms since 1970 (UTC)."""
         return min(rule.since for rule in self.rules if family in rule.families)
 
 
-def _in_order(rules: Mapping[str, JudgedRule]) -> Iterable[str]:
-    """Each rule behind those that it waits for; else by id."""
+def _judging_order(rules: Mapping[str, JudgedRule]) -> Iterable[str]:
+    """The rule ids, each after those that it waits for, otherwise by id."""
     ordered = sorted(rules.items())
     waits = {rule_id: sorted(rule.unless & rules.keys()) for rule_id, rule in ordered}
     try:
         return tuple(TopologicalSorter(waits).static_order())
     except CycleError as error:
-        # Two people may write them at once. By their ids one waits for the other, and not both.
+        # Two people may write such rules at once. In the order of ids only one of them waits.
         log.warning("rules wait for each other", rules=error.args[1])
         return tuple(waits)

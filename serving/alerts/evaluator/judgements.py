@@ -1,4 +1,4 @@
-"""The verdicts on a store's windows at one moment, by the versions that are in force in them."""
+"""The verdicts on a store's windows at one moment, by the rule versions in force in each window."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from tally.alerts.rule import RuleVersion
 from tally.alerts.verdict import ENDS, LEAVES, ruling_of
 from tally.windows import WINDOW_MILLIS
 
-# Reads all of these, and comes back when they are there.
+# Reads all of these, and returns when they are in memory.
 ReadNow = Callable[[Sequence[ReadingWanted]], None]
 _NEVER = 1 << 62
 # The store as a whole.
@@ -36,9 +36,9 @@ WHOLE_STORE = subject_text("none")
 
 
 class DayWindow(NamedTuple):
-    """A window as it was judged: its cells are None where no version judges it.
+    """One judged window; `cells` is None where no version judges it.
 
-    `counts`: not inside of an hour or a day that is judged by its total.
+    `counts`: False inside an hour or a day that is judged by its total.
     """
 
     judgement: Judgement
@@ -48,15 +48,15 @@ class DayWindow(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether something is judged in it, and generations cover all of that."""
-        of = self.cells
-        return self.counts and self.judgement.is_complete and (of is None or of.is_complete)
+        """Whether the window is judged, and generations cover everything that is judged in it."""
+        cells = self.cells
+        return self.counts and self.judgement.is_complete and (cells is None or cells.is_complete)
 
 
 class _JudgedPiece(NamedTuple):
-    """Windows of a day that one version judges, or none.
+    """Windows of a day that one version judges, or that no version judges.
 
-    `ends`: starts of those in which an hour or a day ends that is judged by its total.
+    `ends`: the starts of the windows that end an hour or a day which is judged by its total.
     """
 
     stretch: JudgedStretch
@@ -66,12 +66,12 @@ class _JudgedPiece(NamedTuple):
 
 
 def chain_of(rule: JudgedRule, store_id: str, subject: str = WHOLE_STORE) -> Chain:
-    """The rule at the store as a whole, or at one thing in it."""
+    """The chain of the rule for the store as a whole, or for one subject in it."""
     return Chain(rule.rule_id, store_id, subject)
 
 
 class Judgements:
-    """Verdicts of one partition by the tick that it has, each window judged once."""
+    """The verdicts of one partition by its current tick; each window is judged once."""
 
     def __init__(
         self, rules: JudgedRules, memory: PartitionMemory, moment: ViewsMoment, read_now: ReadNow
@@ -83,11 +83,11 @@ class Judgements:
         self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
         self._watched = WatchedWindows(rules, moment)
-        # The last window that may be looked at begins by the tick's instant.
+        # The last window that may be judged is the one that holds the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
     def span(self, store_id: str, start: int) -> WindowSpan:
-        """The windows that have begun of the local day that begins there."""
+        """The windows that have begun of the local day that begins at `start`."""
         key = store_id, start
         if key not in self._spans:
             day = self._moment.days(store_id).day(start)
@@ -95,7 +95,7 @@ class Judgements:
         return self._spans[key]
 
     def wanted(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[ReadingWanted]:
-        """What has to be read to judge the day, that of the rules it waits for included."""
+        """What has to be read to judge the day, also for the rules that the rule waits for."""
         span = self.span(store_id, start)
         for version, metrics in self._rules.readings(rule, span).values():
             for metric in metrics.all:
@@ -109,37 +109,41 @@ class Judgements:
         store_id: str,
         days: Sequence[int],
     ) -> list[Chain]:
-        """What has to be judged on the days (their starts): the store as a whole, or each article
-        of which the rule has told something, or that calls for it now."""
-        of = rule.rule_id, store_id, min(days, default=_NEVER)
-        live = self._memory.chains.subjects(*of)
+        """The chains to judge on the days (given by their starts).
+
+        These are the store as a whole, or each article that has alerts of the rule or calls for
+        one now.
+        """
+        place = rule.rule_id, store_id, min(days, default=_NEVER)
+        live = self._memory.chains.subjects(*place)
         if rule.judges_stores and not rule.carries_over and not live:
             return [chain_of(rule, store_id)]
         subjects = {*live}
         if rule.judges_stores:
             subjects.add(WHOLE_STORE)
-        # Of hundreds of articles a few: who is far from running out has nothing to be folded.
+        # Only a few of hundreds of articles: those that are far from running out have nothing to
+        # fold.
         for start in days if rule.carries_over else ():
-            subjects.update(self._calling(rule, store_id, start))
-        return [chain_of(rule, store_id, one) for one in sorted(subjects)]
+            subjects.update(self._calling_subjects(rule, store_id, start))
+        return [chain_of(rule, store_id, subject) for subject in sorted(subjects)]
 
     def stretches(self, rule: JudgedRule, chain: Chain, start: int) -> list[JudgedStretch]:
-        """Every window of the day that has begun and counts, in their order, to be folded."""
-        pieces = self._judged(rule, chain, start)
+        """The windows of the day that have begun and count, in order, ready to be folded."""
+        pieces = self._judge_day(rule, chain, start)
         if len(pieces) == 1 and pieces[0].ends is None:
             return [pieces[0].stretch]
-        return counted_stretches((one.stretch, one.ends) for one in pieces)
+        return counted_stretches((piece.stretch, piece.ends) for piece in pieces)
 
     def may_raise(self, rule: JudgedRule, chain: Chain, start: int) -> bool:
-        """Whether the rule may raise in a window of the day; False: no stretch of it does.
+        """Whether the rule may raise in a window of the day; False means that no stretch does.
 
-        Of most rules and days this is all that has to be asked.
+        For most rules and days no other check is needed.
         """
         for version, _ in rule.judging(self.span(chain.store_id, start)):
             metrics = rule.metrics(version.version) if version else None
             if version is None or metrics is None:
                 continue
-            # What there is of one article is not looked at here.
+            # The stock of single articles is not checked here.
             if metrics.metric.stock is not None:
                 return True
             known = self._known_windows(rule, (version, metrics), chain.store_id, start)
@@ -150,40 +154,44 @@ class Judgements:
     def of_day(
         self, rule: JudgedRule, store_id: str, start: int, subject: str = WHOLE_STORE
     ) -> list[DayWindow]:
-        """The same, window by window."""
-        judged = self._judged(rule, chain_of(rule, store_id, subject), start)
+        """The verdicts on the day window by window, including windows that do not count."""
+        pieces = self._judge_day(rule, chain_of(rule, store_id, subject), start)
         return [
-            _day_window(one, place) for one in judged for place in range(len(one.stretch.verdicts))
+            _day_window(piece, place)
+            for piece in pieces
+            for place in range(len(piece.stretch.verdicts))
         ]
 
     def window(
         self, rule: JudgedRule, store_id: str, window: int, subject: str = WHOLE_STORE
     ) -> DayWindow | None:
-        """The window that begins there, as it is now; None of one that has not begun."""
+        """The verdict on the window that begins at `window`; None if it has not begun."""
         day = self._moment.days(store_id).day(window)
-        for one in self._judged(rule, chain_of(rule, store_id, subject), day.start):
-            place = (window - one.stretch.start) // WINDOW_MILLIS
-            if 0 <= place < len(one.stretch.verdicts):
-                return _day_window(one, place)
+        for piece in self._judge_day(rule, chain_of(rule, store_id, subject), day.start):
+            place = (window - piece.stretch.start) // WINDOW_MILLIS
+            if 0 <= place < len(piece.stretch.verdicts):
+                return _day_window(piece, place)
         return None
 
     def episodes(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[Episode]:
-        """Episodes that the day has a part in, from what the fold's state was at its start."""
+        """The episodes that overlap the day, folded from the stored state at its start."""
         for chain in self.chains(rule, store_id, [start]):
             state = self._memory.chains.line(chain).at(start)
-            # At rest a fold stays there until something raises.
+            # A fold at rest stays at rest until a window raises.
             if state != AT_REST or self.may_raise(rule, chain, start):
                 yield from fold(self.stretches(rule, chain, start), state).episodes
 
     def judge_anew(self) -> None:
-        """Drops what the episodes of other rules have made of verdicts: other states were put at
-        the starts of their days."""
-        self._watched.forget_held()
-        waiting = [one for one in self._days if one[0].rule_id in self._rules.waiting]
-        for one in waiting:
-            del self._days[one]
+        """Drop the verdicts that depend on episodes of other rules.
 
-    def _judged(self, rule: JudgedRule, chain: Chain, start: int) -> list[_JudgedPiece]:
+        Called after the states at the starts of those rules' days have changed.
+        """
+        self._watched.forget_held()
+        waiting = [key for key in self._days if key[0].rule_id in self._rules.waiting]
+        for day_key in waiting:
+            del self._days[day_key]
+
+    def _judge_day(self, rule: JudgedRule, chain: Chain, start: int) -> list[_JudgedPiece]:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
@@ -197,7 +205,7 @@ class Judgements:
         return self._days[key]
 
     def why_ended(self, rule: JudgedRule, chain: Chain, window: int) -> Reason | None:
-        """Why an episode ends with the window whatever its numbers are; None: by its numbers."""
+        """Why an episode ends with the window regardless of its numbers; None if they end it."""
         if forced := self._memory.chains.forced_ends(chain).get(window):
             return forced.reason
         day = self._moment.days(chain.store_id).day(window)
@@ -206,7 +214,8 @@ class Judgements:
             (version, span.start) for version, span in judging if window in span.windows
         ]
         days = self._moment.days(chain.store_id)
-        # As its verdicts are, by the begin of the span: a store's day may end after midnight.
+        # Checked at the start of the span, as the verdicts are: a store's day may end after
+        # midnight.
         return why_over(rule, version, days, (chain.subject, begin))
 
     def _piece(
@@ -217,7 +226,8 @@ class Judgements:
         days = self._moment.days(chain.store_id)
         is_over = why_over(rule, version, days, (chain.subject, span.start)) is not None
         if version is None or metrics is None or is_over:
-            # Whatever is served of it, nothing is called for: it holds up no confirmation.
+            # No served row calls for an alert here, so the windows count as complete and delay no
+            # confirmation.
             verdicts = (ENDS if is_over else LEAVES) * count
             number = version.version if version else 0
             return _JudgedPiece(
@@ -225,10 +235,10 @@ class Judgements:
             )
         whole = self.span(chain.store_id, span.start)
         known = self._known_windows(rule, (version, metrics), chain.store_id, whole.start)
-        # All but this is alike for the hundreds of articles of a store.
+        # Everything but the stock is the same for the hundreds of articles of a store.
         if (stock := metrics.metric.stock) is not None:
-            of = version, chain.store_id, chain.subject
-            known = self._known.of_article(known, stock, of)
+            article = version, chain.store_id, chain.subject
+            known = self._known.of_article(known, stock, article)
         first = known.place(span.start)
         verdicts = known.verdicts(version.rule)[first : first + count]
         looked_at = self._watched.looked_at(rule, version, (chain.store_id, whole), self.episodes)
@@ -244,7 +254,7 @@ class Judgements:
             count if hole < 0 else hole - first,
         )
         if version.rule.grain == "quarter_hour":
-            # As most are: each window counts.
+            # The usual case: each window counts.
             return _JudgedPiece(stretch, version, known)
         ends = ending_windows(version.rule.grain, days, days.day(span.start))
         return _JudgedPiece(stretch, version, known, ends)
@@ -252,7 +262,7 @@ class Judgements:
     def _known_windows(
         self, rule: JudgedRule, by: tuple[RuleVersion, VersionMetrics], store_id: str, start: int
     ) -> KnownWindows:
-        """What is known of the day's windows to a version of the rule."""
+        """The day's windows as a version of the rule knows them; reads them where necessary."""
         version, metrics = by
         known = self._known.find(rule.reading(version.version), store_id, start)
         if known is None:
@@ -260,8 +270,8 @@ class Judgements:
             known = self._known.of(version, metrics, store_id, self.span(store_id, start))
         return known
 
-    def _calling(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
-        """Subjects of which there was so little in a window of the day that the condition holds."""
+    def _calling_subjects(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
+        """The subjects whose stock in a window of the day fulfils the condition."""
         span = self.span(store_id, start)
         self._read_now([*self.wanted(rule, store_id, start)])
         for version, _ in rule.judging(span):
@@ -271,17 +281,17 @@ class Judgements:
                 yield from self._known.calling(condition, metrics, store_id, span)
 
 
-def _day_window(of: _JudgedPiece, place: int) -> DayWindow:
-    stretch, version, known, ends = of
+def _day_window(piece: _JudgedPiece, place: int) -> DayWindow:
+    stretch, version, known, ends = piece
     window = stretch.window(place)
-    at = 0 if known is None else known.place(window)
-    cells = None if known is None else known.judged_cells(at)
+    number = 0 if known is None else known.place(window)
+    cells = None if known is None else known.judged_cells(number)
     judgement = Judgement(
         window,
         ruling_of(stretch.verdicts[place]),
         stretch.version,
         stretch.for_,
         stretch.clear_for,
-        known is None or bool(known.complete[at]),
+        known is None or bool(known.complete[number]),
     )
     return DayWindow(judgement, version, cells, ends is None or window in ends)

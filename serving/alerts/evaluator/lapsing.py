@@ -1,4 +1,4 @@
-"""Why a rule judges something no more, and what ends an episode whatever its numbers are."""
+"""Reasons why a rule no longer judges a subject, and forced ends of episodes."""
 
 from collections.abc import Mapping
 
@@ -22,10 +22,10 @@ def why_over(
     days: StoreCalendarDays,
     place: tuple[str, int],
 ) -> Reason | None:
-    """Why nothing is judged any more; None: it is, or never was.
+    """Why the rule no longer judges the subject; None if it still does, or never did.
 
-    `version`: that which judges then; `place`: the subject, and the window's start in milliseconds
-    since 1970 (UTC).
+    `version`: the version that judges the window; `place`: the subject, and the window's start in
+    milliseconds since 1970 (UTC).
     """
     subject, window = place
     if version is None:
@@ -33,7 +33,7 @@ def why_over(
     is_of_articles = version.rule.subject != "none"
     if is_of_articles == (subject == _WHOLE_STORE):
         return "rule"
-    # What a clock shows is asked for the few rules that it matters to.
+    # The local date is computed only for the few rules that need it.
     if version.rule.stores != "all":
         day = days.date(window)
         if not is_of(version.rule, days.store, day):
@@ -41,18 +41,21 @@ def why_over(
     return _why_gone(days, subject, window)
 
 
-def with_forced_ends(one: JudgedStretch, forced: Mapping[int, ForcedEnd]) -> bytes:
-    """The verdicts with those windows; `forced`: by their starts, milliseconds since 1970 (UTC)."""
-    verdicts = bytearray(one.verdicts)
+def with_forced_ends(stretch: JudgedStretch, forced: Mapping[int, ForcedEnd]) -> bytes:
+    """The verdicts of the stretch with the forced ends put in.
+
+    `forced`: forced ends by the window's start, milliseconds since 1970 (UTC).
+    """
+    verdicts = bytearray(stretch.verdicts)
     for window, end in forced.items():
-        place = (window - one.start) // WINDOW_MILLIS
+        place = (window - stretch.start) // WINDOW_MILLIS
         if 0 <= place < len(verdicts):
             verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
     return bytes(verdicts)
 
 
 def _why_gone(days: StoreCalendarDays, subject: str, window: int) -> Reason | None:
-    """Whether the stores file says that the store or the article is not there any more."""
+    """The reason if the stores file says that the store is closed or the article delisted."""
     entry = days.store.entry
     if entry.closed is not None and days.date(window) >= entry.closed:
         return "closed"

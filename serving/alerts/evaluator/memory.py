@@ -1,16 +1,16 @@
-"""What an evaluator knows of one partition, and the records in which the brokers keep it.
+"""The evaluator's memory of one partition, and the records of it in the topic `alert-episodes`.
 
-A record for each thing, by its key in the topic `alert-episodes`, and never one for all of them:
+Each thing has a record of its own, by its key:
 
-    e|alert_id                       an alert that may still change, as it was told last
-    h|rule|store|subject|number      alerts that are settled, at most 64
-    f|rule|store|subject|start       where the fold stands from the start of a local day on
-    r|rule|store|subject|window      why an episode ends with the window, whatever its numbers are
+    e|alert_id                       an alert that may still change, as it was last published
+    h|rule|store|subject|number      settled alerts, at most 64
+    f|rule|store|subject|start       the state of the fold from the start of a local day on
+    r|rule|store|subject|window      why an episode ends with the window regardless of its numbers
     g|family|day                     the generation of a UTC day by which all stores were judged
     s|family|store                   from when on a store without records is silent
-    c                                the tick that was judged last
+    c                                the last tick that was judged
 
-What is changed here has to be stored, or to be forgotten: drained() gives it out once.
+Changes must be stored or forgotten as a whole: drained() returns each of them once.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,11 +34,11 @@ _TICK = "c"
 
 
 class JudgedDay(Struct, frozen=True):
-    """By what all stores were judged on a UTC day: the generation and its epoch, 0: none.
+    """The generation, and its epoch, by which all stores were judged on a UTC day; 0 means none.
 
-    `speed`: of a day of which that leaves windows to the speed layer by which definition; None
-    before a tick has told. `is_whole`: it leaves none. `is_settled`: it is not whole and never will
-    be, for a later day is; its alerts are settled by what there is.
+    `speed`: the speed layer's definition on a day whose generation leaves windows to it; None
+    before a tick names it. `is_whole`: the generation leaves no window. `is_settled`: the day is
+    not whole and never will be, because a later day is; its alerts are settled by what is served.
     """
 
     generation: int = 0
@@ -49,13 +49,16 @@ class JudgedDay(Struct, frozen=True):
 
 
 class SilentFrom(Struct, frozen=True):
-    """Start of the first window in which a store without records is silent, ms since 1970 (UTC)."""
+    """The start of the first window in which a store without records is silent.
+
+    `start`: milliseconds since 1970 (UTC).
+    """
 
     start: int
 
 
 class Hint(Struct, frozen=True):
-    """A window of which something may have changed; its start in ms since 1970 (UTC)."""
+    """A window whose numbers may have changed; `window`: its start in ms since 1970 (UTC)."""
 
     family: str
     store_id: str
@@ -68,20 +71,20 @@ _Said = TypeVar("_Said")
 
 
 class PartitionMemory:
-    """All of one partition.
+    """The whole state of one partition.
 
-    `tick`: what all ticks say that have come; `last`: what was judged by, at the last judgement.
-    `hints`: windows to look at; `resolutions`: alerts to end. `chains`: alerts and folds. The
-    others by what they are of, as the records above.
+    `tick`: all ticks received so far, merged; `last`: the tick of the last judgement. `hints`:
+    windows to judge; `resolutions`: alerts to end. `chains`: alerts and folds. `judged` and
+    `silent_from`: the records `g` and `s` above, by their keys.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
-        # Kept apart: what lies between the two is what has to be looked at.
+        # Both are kept: the difference between them is what has to be judged.
         self.tick, self.last = NO_TICK, NO_TICK
         self.hints: set[Hint] = set()
         self.resolutions: list[AlertResolution] = []
-        # Whether days that have moved were left for the next pass.
+        # Whether days with another generation were left for the next pass.
         self.is_unfinished = False
         self.judged: dict[FamilyDay, JudgedDay] = {}
         self.silent_from: dict[FamilyStore, int] = {}
@@ -89,40 +92,43 @@ class PartitionMemory:
         self._changed = self.chains.changed
 
     def learn(self, tick: Tick) -> None:
-        """One more tick: of each field the largest holds."""
+        """Merge a tick; the largest value of each field holds."""
         self.tick = merged(self.tick, tick)
 
-    def mark_judged(self, of: FamilyDay, judged: JudgedDay) -> None:
-        """All stores were judged by that generation of the day."""
-        family, day = of
-        self.judged[of] = judged
+    def mark_judged(self, family_day: FamilyDay, judged: JudgedDay) -> None:
+        """Note that all stores were judged by that generation of the day."""
+        family, day = family_day
+        self.judged[family_day] = judged
         self._changed[f"g|{family}|{day}"] = msgspec.json.encode(judged)
 
-    def begin_store(self, of: FamilyStore, start: int) -> None:
-        """The store is silent where it sends nothing, from that window on."""
-        family, store_id = of
-        self.silent_from[of] = start
+    def begin_store(self, family_store: FamilyStore, start: int) -> None:
+        """Count the store as silent where it sends nothing, from the window at `start` on.
+
+        `start`: milliseconds since 1970 (UTC).
+        """
+        family, store_id = family_store
+        self.silent_from[family_store] = start
         self._changed[f"s|{family}|{store_id}"] = msgspec.json.encode(SilentFrom(start))
 
     @property
     def has_news(self) -> bool:
-        """Whether anything has come since the last judgement."""
+        """Whether anything has arrived since the last judgement."""
         return bool(self.hints or self.resolutions) or self.tick != self.last
 
     def close(self, unfinished: Collection[str] = ()) -> None:
-        """All was judged that the ticks speak of, but for some generations of these families."""
+        """Mark what the ticks report as judged, except some generations of these families."""
         self.is_unfinished = bool(unfinished)
-        # As before: so the next look is at all of them again.
-        flips = _with_those_of(self.last.flips, unfinished, self.tick.flips)
-        epoch = _with_those_of(self.last.epoch, unfinished, self.tick.epoch)
+        # Unfinished families keep their old values, so the next pass checks all their days again.
+        flips = _merge_families(self.last.flips, unfinished, self.tick.flips)
+        epoch = _merge_families(self.last.epoch, unfinished, self.tick.epoch)
         judged = structs.replace(self.tick, flips=flips, epoch=epoch)
-        # A tick that says nothing new would be one more record every five seconds, for ever.
+        # Storing a tick without news would write one more record every five seconds, for ever.
         if self.last != judged:
             self._changed[_TICK] = judged.value
         self.last = judged
 
     def forget_before(self, horizon: int) -> None:
-        """Drops what is only of windows before the instant (ms since 1970, UTC)."""
+        """Drop what concerns only windows before the instant `horizon` (ms since 1970, UTC)."""
         self.chains.settle(horizon)
         for family, day in [*self.judged]:
             if _millis(day) < horizon:
@@ -130,7 +136,7 @@ class PartitionMemory:
                 self._changed[f"g|{family}|{day}"] = None
 
     def drained(self) -> list[Output]:
-        """The records that have changed since the last call; one without value deletes its key."""
+        """The records changed since the last call; a record without a value deletes its key."""
         found = [
             Output(STATE_TOPIC, key.encode(), value, self.number)
             for key, value in self._changed.items()
@@ -139,9 +145,9 @@ class PartitionMemory:
         return found
 
     def recall(self, record: Input) -> None:
-        """One record of the topic, in its order: of a key the last one counts.
+        """Load one record of the topic, in order of offset: the last record of a key counts.
 
-        Raises Refused for one that cannot be read: without it what was told would be told again.
+        Raises Refused when a record cannot be read: without it, alerts would be published twice.
         """
         try:
             kind, *parts = (record.key or b"").decode().split(SEPARATOR)
@@ -156,12 +162,12 @@ class PartitionMemory:
         match kind, parts:
             case "e", [alert_id]:
                 self._recall_alert(alert_id, value)
-            case "h", [*of, number]:
-                self.chains.recall_pack(Chain(*of), int(number), value)
-            case "f", [*of, start]:
-                self.chains.recall_state(Chain(*of), int(start), _read(value, FoldState))
-            case "r", [*of, window]:
-                self.chains.recall_forced(Chain(*of), int(window), _read(value, ForcedEnd))
+            case "h", [*names, number]:
+                self.chains.recall_pack(Chain(*names), int(number), value)
+            case "f", [*names, start]:
+                self.chains.recall_state(Chain(*names), int(start), _read(value, FoldState))
+            case "r", [*names, window]:
+                self.chains.recall_forced(Chain(*names), int(window), _read(value, ForcedEnd))
             case "g", [family, day]:
                 self._recall_day((family, date.fromisoformat(day)), value)
             case "s", [family, store_id] if value is not None:
@@ -179,15 +185,15 @@ class PartitionMemory:
         else:
             self.chains.drop_alert(alert_id)
 
-    def _recall_day(self, of: FamilyDay, value: bytes | None) -> None:
+    def _recall_day(self, family_day: FamilyDay, value: bytes | None) -> None:
         if value is None:
-            self.judged.pop(of, None)
+            self.judged.pop(family_day, None)
         else:
-            self.judged[of] = msgspec.json.decode(value, type=JudgedDay)
+            self.judged[family_day] = msgspec.json.decode(value, type=JudgedDay)
 
 
 def recalled(state: Iterable[Input]) -> dict[int, PartitionMemory]:
-    """The memories that the records of the topic make, by partition, which count from 0."""
+    """The memories restored from the records of the topic, by partition; these count from 0."""
     found: dict[int, PartitionMemory] = {}
     for record in state:
         if record.partition not in found:
@@ -196,19 +202,19 @@ def recalled(state: Iterable[Input]) -> dict[int, PartitionMemory]:
     return found
 
 
-def _with_those_of(
+def _merge_families(
     before: Mapping[str, _Said], names: Collection[str], now: Mapping[str, _Said]
 ) -> dict[str, _Said]:
-    kept = {name: one for name, one in before.items() if name in names}
-    others = {name: one for name, one in now.items() if name not in names}
-    return {**others, **kept}
+    unchanged = {name: value for name, value in before.items() if name in names}
+    others = {name: value for name, value in now.items() if name not in names}
+    return {**others, **unchanged}
 
 
 _Value = TypeVar("_Value")
 
 
-def _read(value: bytes | None, of: type[_Value]) -> _Value | None:
-    return None if value is None else msgspec.json.decode(value, type=of)
+def _read(value: bytes | None, kind: type[_Value]) -> _Value | None:
+    return None if value is None else msgspec.json.decode(value, type=kind)
 
 
 def _millis(day: date) -> int:

@@ -1,4 +1,4 @@
-"""Alerts as subscribers read them: of what is to be told, and of the rows that were judged."""
+"""The alert messages for subscribers, made of transitions and of the rows that were judged."""
 
 from fractions import Fraction
 
@@ -29,48 +29,48 @@ from tally.windows import WINDOW_MILLIS
 
 
 def alert_message(
-    rule: JudgedRule, told: Transition, window: DayWindow | None, tick: Tick
+    rule: JudgedRule, transition: Transition, window: DayWindow | None, tick: Tick
 ) -> Alert:
-    """The message of one transition; `window`: that which calls for it, as it is served now."""
-    one = told.alert
-    version = rule.version(one.version).rule
-    # An episode goes on across versions: that of its end may be another one.
+    """The message of one transition; `window`: the window that calls for it, as served now."""
+    alert = transition.alert
+    version = rule.version(alert.version).rule
+    # An episode goes on across versions, so another version may judge its end.
     judging = window.version.rule if window and window.version else version
-    # What somebody had erased is not told once more by taking it back.
-    seen = None if told.reason == "erasure" else window
-    value = told_value(rule, seen, *_of(one))
+    # A retraction because of an erasure must not publish the erased number again.
+    seen = None if transition.reason == "erasure" else window
+    value = told_value(rule, seen, *_subject_and_edge(alert))
     return Alert(
-        alert_id=one.alert_id,
+        alert_id=alert.alert_id,
         rule_id=rule.rule_id,
-        rule_version=one.version,
-        store_id=one.chain.store_id,
-        subject=one.chain.subject,
+        rule_version=alert.version,
+        store_id=alert.chain.store_id,
+        subject=alert.chain.subject,
         metric=version.metric or version.family or "",
-        window=AlertWindow(window_text(one.window), window_text(one.window + WINDOW_MILLIS)),
-        state=one.state,
+        window=AlertWindow(window_text(alert.window), window_text(alert.window + WINDOW_MILLIS)),
+        state=alert.state,
         value=value,
-        threshold=told_threshold(judging, one.edge, usual_in(seen), value),
-        baseline=_told_usual(usual_in(seen)),
+        threshold=told_threshold(judging, alert.edge, usual_in(seen), value),
+        baseline=_alert_baseline(usual_in(seen)),
         severity=version.severity,
-        raised_at=window_text(one.raised_at),
-        reason=told.reason,
-        edge=one.edge,
-        of=one.of,
-        occurrence=one.occurrence,
-        supersedes=one.supersedes,
-        late=one.late,
+        raised_at=window_text(alert.raised_at),
+        reason=transition.reason,
+        edge=alert.edge,
+        of=alert.of,
+        occurrence=alert.occurrence,
+        supersedes=alert.supersedes,
+        late=alert.late,
         backfilled=False,
         episode=EpisodeSpan(
-            window_text(one.start),
-            None if one.ended is None else window_text(one.ended),
-            window_text(told.judged),
+            window_text(alert.start),
+            None if alert.ended is None else window_text(alert.ended),
+            window_text(transition.judged),
         ),
-        evidence=Evidence(tick.n, _rows_of(window, tick)),
+        evidence=Evidence(tick.n, _evidence_rows(window, tick)),
     )
 
 
 def number_of(value: ExactValue) -> int | float:
-    """The value as JSON has it: whole where it is, else with 6 decimals.
+    """The value as a JSON number: an integer if it is whole, else a float with 6 decimals.
 
     >>> number_of(Fraction(6, 2)), number_of(Fraction(1, 3))
     (3, 0.333333)
@@ -82,7 +82,7 @@ def number_of(value: ExactValue) -> int | float:
 def told_value(
     rule: JudgedRule, window: DayWindow | None, subject: str = WHOLE_STORE, edge: Edge = "raise"
 ) -> int | float | None:
-    """The window's value in the metric's unit; None of silence, and of what may not be told."""
+    """The window's value in the metric's unit; None for silence, or if it may not be published."""
     if window is None or window.cells is None or window.version is None:
         return None
     metrics = rule.metrics(window.version.version)
@@ -98,37 +98,40 @@ def told_value(
 def told_threshold(
     rule: Rule, edge: Edge = "raise", usual: Usual | None = None, value: float | None = None
 ) -> float | None:
-    """What the value was compared with, in its unit; None where that is no number."""
-    # Without a `clear` of its own the rule ends where its condition does not hold.
+    """The number that the value was compared with, in its unit; None if it was no number."""
+    # A rule without `clear` ends where its condition does not hold.
     ends = edge == "clear" and rule.clear is not None
     condition: Condition | None = rule.clear if ends else rule.condition
     return None if condition is None else border(condition, value, usual)
 
 
 def usual_in(window: DayWindow | None) -> Usual | None:
-    """What was usual in the window, of a baseline rule."""
+    """The usual value of the window for a baseline rule, or None."""
     return window.cells.usual if window and window.cells else None
 
 
-def _told_usual(usual: Usual | None) -> AlertBaseline | None:
+def _alert_baseline(usual: Usual | None) -> AlertBaseline | None:
     if usual is None:
         return None
     return AlertBaseline(usual.snapshot, number_of(usual.mean), usual.days)
 
 
-def _of(told: ToldAlert) -> tuple[str, Edge]:
-    return told.chain.subject, told.edge
+def _subject_and_edge(alert: ToldAlert) -> tuple[str, Edge]:
+    return alert.chain.subject, alert.edge
 
 
-def _shelf_value(stock: StockAt, told: tuple[str, Edge], cell: JudgedCell) -> ExactValue | None:
-    """What it was judged by: the least of the window, at the end of an episode what there is."""
-    subject, edge = told
+def _shelf_value(stock: StockAt, alert: tuple[str, Edge], cell: JudgedCell) -> ExactValue | None:
+    """The stock that was judged: the lowest of the window, or the last for the end of an episode.
+
+    `alert`: subject and edge.
+    """
+    subject, edge = alert
     reached = cell.shelves.get(subject) if cell.shelves else None
     found = reached and (reached.lowest if edge == "raise" else reached.level)
     return None if found is None else stock.exactly(found)
 
 
-def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
+def _evidence_rows(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
     if window is None or window.cells is None:
         return ()
     if not window.cells.parts:
@@ -137,15 +140,15 @@ def _rows_of(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]:
     for part in window.cells.parts:
         for rows in read_rows(part, tick):
             place = rows.family, rows.day
-            found[place] = _both(found[place], rows) if place in found else rows
+            found[place] = _add_rows(found[place], rows) if place in found else rows
     return tuple(found.values())
 
 
-def _both(one: ReadRows, other: ReadRows) -> ReadRows:
-    """Those of two windows of one UTC day."""
+def _add_rows(rows: ReadRows, other: ReadRows) -> ReadRows:
+    """The rows of two windows of one UTC day together."""
     return structs.replace(
-        one,
-        epoch=max(one.epoch, other.epoch),
-        events=one.events + other.events,
-        source=source_of((one.source, other.source)),
+        rows,
+        epoch=max(rows.epoch, other.epoch),
+        events=rows.events + other.events,
+        source=source_of((rows.source, other.source)),
     )

@@ -1,5 +1,7 @@
-"""The views of one moment: which generation serves which day is asked once, and rows are read by
-what was answered, however long that takes."""
+"""The views of one moment: all rows are read by the generations that served when first asked.
+
+Which generation serves a day is queried once, however long the reading takes.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -47,15 +49,16 @@ class FamilyWindowsOf(NamedTuple):
     span: WindowSpan
 
 
-# Of each family the generation that serves a UTC day.
+# The generation that serves a UTC day, for each family.
 ServedBy: TypeAlias = tuple[tuple[str, Generation | None], ...]
 
 
 class JudgedCell(NamedTuple):
-    """One window of a metric: the sums, whether a generation covers it, and of each family the
-    generation that serves its UTC day.
+    """One window of a metric.
 
-    Of a stock `shelves` are there in place of sums, and `reach`: what else it hangs on.
+    `cell`: the sums. `is_complete`: a generation covers the window. `is_hidden`: privacy rules
+    withhold the value. `served`: the generation that serves its UTC day, for each family. A stock
+    has `shelves` in place of sums, and `reach`: the speed layer's rows that it depends on.
     """
 
     cell: Cell
@@ -67,7 +70,7 @@ class JudgedCell(NamedTuple):
 
 
 class _SumsOf(NamedTuple):
-    """What several metrics share: sums of families, of a level since its store's day began."""
+    """The key of sums that several metrics share; a level is summed since the store's day began."""
 
     families: tuple[Family, ...]
     is_level: bool
@@ -76,29 +79,29 @@ class _SumsOf(NamedTuple):
 
 
 class _FamilySums(NamedTuple):
-    """Those of each window, and what of families of people may be told."""
+    """The sums of each window, and what may be published of families of people's devices."""
 
     cells: list[JudgedCell]
-    told: ToldFamilies
+    publishable: ToldFamilies
 
 
 _Of = TypeVar("_Of", FamilyWindowsOf, StockWindowsOf, UsualOf, _SumsOf)
 _Read = TypeVar("_Read")
-# What is read for a day.
+# One thing to read for a store's day.
 ReadingWanted: TypeAlias = FamilyWindowsOf | StockWindowsOf | UsualOf
 
 
 def wanted_of(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadingWanted]:
-    """What has to be read of the metric, for windows of one local day of a store."""
+    """What has to be read for windows of the metric on one local day of a store."""
     if metric.stock is not None:
         return [StockWindowsOf(metric.entry.id, store_id, span)]
     return [FamilyWindowsOf(family.name, store_id, span) for family in metric.families]
 
 
 class ViewsMoment:
-    """Reads for the judgements of one transaction, each thing once.
+    """The reader for the judgements of one transaction; it reads each thing once.
 
-    Raises ViewsUnreachable wherever something is read.
+    Raises ViewsUnreachable when a read fails.
     """
 
     def __init__(
@@ -126,127 +129,131 @@ class ViewsMoment:
         return self._days[store_id]
 
     def definition(self, family: str) -> Epochs:
-        """The family's epochs by its definition and the rules of stores: nothing was raised."""
-        one = FAMILIES[family]
-        return Epochs(one.epoch, revised=self._registry.visit_rules.revised if one.reading else ())
+        """The family's epochs by its definition and the stores' rules, without any raised day."""
+        source = FAMILIES[family]
+        return Epochs(
+            source.epoch, revised=self._registry.visit_rules.revised if source.reading else ()
+        )
 
     async def published(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
-        """By UTC day the generation that served it when it was first asked for."""
+        """The generation by UTC day that served it when it was first queried."""
         known = self._published[family]
         if unknown := [day for day in days if day not in known]:
             found = await self._views.published(FAMILIES[family], unknown)
             for day in unknown:
-                # Who has asked meanwhile was answered first.
+                # A concurrent query may have stored its answer first; that one counts.
                 known.setdefault(day, found.get(day))
         served = ((day, known[day]) for day in days)
-        return {day: one for day, one in served if one is not None}
+        return {day: generation for day, generation in served if generation is not None}
 
     async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
-        """By what the rows of the days are read."""
-        # What says how final a number is stays out: confirmed is what a generation covers.
+        """The pointers by which the rows of the days are read."""
+        # What shows how final a number is stays out: here, confirmed is what a generation covers.
         return Pointers(family, await self.published(family.name, days), {}, {})
 
     def missing(self, wanted: Iterable[ReadingWanted]) -> list[ReadingWanted]:
-        """Those whose rows are still to be read, once each."""
+        """The wanted readings that were not read yet, each once."""
         known = (self._readings, self._stocks, self._usual)
-        return [one for one in dict.fromkeys(wanted) if not any(one in some for some in known)]
+        return [day for day in dict.fromkeys(wanted) if not any(day in read for read in known)]
 
     async def read(self, wanted: Iterable[ReadingWanted]) -> None:
-        """The rows of all these windows, all at once."""
+        """Read the rows of all these windows concurrently."""
         all_missing = self.missing(wanted)
-        stocks = [one for one in all_missing if isinstance(one, StockWindowsOf)]
-        missing = [one for one in all_missing if isinstance(one, FamilyWindowsOf)]
-        # In one question for each family, ahead of the rows.
+        stocks = [reading for reading in all_missing if isinstance(reading, StockWindowsOf)]
+        missing = [reading for reading in all_missing if isinstance(reading, FamilyWindowsOf)]
+        # One query of the generations for each family, before the rows are read.
         days: dict[str, set[date]] = defaultdict(set)
-        for one in missing:
-            days[one.family].update(self._of(one))
-        asked = (self.published(name, sorted(some)) for name, some in days.items())
-        await asyncio.gather(*asked)
+        for family_windows in missing:
+            days[family_windows.family].update(self._utc_days(family_windows))
+        queries = (self.published(name, sorted(dates)) for name, dates in days.items())
+        await asyncio.gather(*queries)
         readings = await asyncio.gather(*map(self._read, missing))
         self._readings |= zip(missing, readings, strict=True)
-        # One by one: what each of them hangs on is read all at once already.
+        # One stock at a time: each of them already reads its parts concurrently.
         for stock in stocks:
             slots = self._slots(stock.store_id, stock.span)
             self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
 
-        if usual := [one for one in all_missing if isinstance(one, UsualOf)]:
-            # Nobody who says what is usual: nothing is.
+        if usual := [reading for reading in all_missing if isinstance(reading, UsualOf)]:
+            # Without a source of usual values there are none.
             self._usual |= await self._usual_source.read(usual) if self._usual_source else {}
 
     def usual(self, of: UsualOf | None) -> UsualWindows:
-        """By window what is usual on a local day that was read; nothing where nobody knows."""
+        """The usual values by window of a local day that was read; empty where none is known."""
         return {} if of is None else self._usual.get(of, {})
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[JudgedCell]:
-        """The windows of a local day that were read, in their order."""
+        """The windows of a local day that were read, in order of time."""
         if metric.stock is not None:
             return self._stock_cells(StockWindowsOf(metric.entry.id, store_id, span))
         families = metric.families
-        readings = [self._readings[FamilyWindowsOf(one.name, store_id, span)] for one in families]
-        of = _SumsOf(families, metric.is_level, store_id, span)
-        if of not in self._sums:
-            self._sums[of] = self._summed(of, readings)
-        cells, told = self._sums[of]
-        if not told:
-            # Most families are of no people: there is nothing to be withheld.
+        readings = [
+            self._readings[FamilyWindowsOf(family.name, store_id, span)] for family in families
+        ]
+        key = _SumsOf(families, metric.is_level, store_id, span)
+        if key not in self._sums:
+            self._sums[key] = self._sum_windows(key, readings)
+        cells, publishable = self._sums[key]
+        if not publishable:
+            # Most families are not about people, so nothing has to be withheld.
             return cells
         return [
-            one._replace(is_hidden=why_not(told, metric, one.cell.slot) is not None)
-            for one in cells
+            cell._replace(is_hidden=why_not(publishable, metric, cell.cell.slot) is not None)
+            for cell in cells
         ]
 
     def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
-        """The articles of a local day that was read; None where too much would have to be read."""
+        """The articles of a local day that was read; None where it was too much to read."""
         read = self._stocks[StockWindowsOf(metric.entry.id, store_id, span)]
         return None if read is None else read.shelves
 
     def forget(self, store_ids: Iterable[str]) -> None:
-        """Drops the rows of these stores; which generations serve stays as it was answered."""
+        """Drop the rows of these stores; the answers about serving generations stay."""
         gone = {*store_ids}
         _drop(self._readings, gone)
         _drop(self._stocks, gone)
         _drop(self._sums, gone)
         _drop(self._usual, gone)
 
-    def _summed(self, of: _SumsOf, readings: Sequence[FamilyReading]) -> _FamilySums:
-        store = self._registry.store(of.store_id)
-        slots = self._slots(of.store_id, of.span)
-        asked = replace(slots, resets=self.days(of.store_id).resets) if of.is_level else slots
-        watching = Watching(store, self._roster(of.store_id, of.families), self._rule)
-        served = _served(readings, slots)
+    def _sum_windows(self, key: _SumsOf, readings: Sequence[FamilyReading]) -> _FamilySums:
+        store = self._registry.store(key.store_id)
+        slots = self._slots(key.store_id, key.span)
+        summed = replace(slots, resets=self.days(key.store_id).resets) if key.is_level else slots
+        watching = Watching(store, self._roster(key.store_id, key.families), self._rule)
+        served = _served_by_day(readings, slots)
         cells = [
             JudgedCell(
-                one,
-                _is_complete(one, readings),
+                cell,
+                _is_complete(cell, readings),
                 False,
-                served[one.slot.start.date()],
+                served[cell.slot.start.date()],
             )
-            for one in watching.cells(asked, readings, window_starts(*asked.span))
+            for cell in watching.cells(summed, readings, window_starts(*summed.span))
         ]
-        read_for = self._small_cells.read_for(of.families, slots)
+        read_for = self._small_cells.read_for(key.families, slots)
         return _FamilySums(cells, self._small_cells.told(read_for, readings))
 
     def _stock_cells(self, wanted: StockWindowsOf) -> list[JudgedCell]:
         read = self._stocks[wanted]
         if read is None:
-            # Not complete either: else what was told of it would be taken back.
+            # The cells are not complete either; otherwise published alerts would be retracted.
             unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
-            return [JudgedCell(one, False, False, ()) for one in unknown]
-        served = _served(read.readings, self._slots(wanted.store_id, wanted.span))
+            return [JudgedCell(cell, False, False, ()) for cell in unknown]
+        served = _served_by_day(read.readings, self._slots(wanted.store_id, wanted.span))
         return [
             JudgedCell(
-                one.cell,
-                one.agrees and _is_complete(one.cell, read.readings),
+                moves.cell,
+                moves.agrees and _is_complete(moves.cell, read.readings),
                 False,
-                served[one.cell.slot.start.date()],
+                served[moves.cell.slot.start.date()],
                 WindowShelves(read.shelves, window),
                 read.reach,
             )
-            for window, one in enumerate(read.stretches)
+            for window, moves in enumerate(read.stretches)
         ]
 
     async def _read(self, wanted: FamilyWindowsOf) -> FamilyReading:
-        days = self._of(wanted)
+        days = self._utc_days(wanted)
         pointers = await self.pointers(FAMILIES[wanted.family], days)
         store = self._registry.store(wanted.store_id)
         partition = partition_of(wanted.store_id, self._settings.partitions)
@@ -254,7 +261,7 @@ class ViewsMoment:
         of_store = StoreDays(wanted.store_id, partition, days, behind)
         return await read_store(self._views, pointers, of_store)
 
-    def _of(self, wanted: FamilyWindowsOf) -> list[date]:
+    def _utc_days(self, wanted: FamilyWindowsOf) -> list[date]:
         """The UTC days that are read for the windows."""
         slots = self._slots(wanted.store_id, wanted.span)
         return days_of(self._small_cells.read_for([FAMILIES[wanted.family]], slots))
@@ -264,20 +271,20 @@ class ViewsMoment:
         return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
 
     def _roster(self, store_id: str, families: Sequence[Family]) -> Roster:
-        # Of people's devices none: who was there may be known by whom it has heard.
-        open_ones = [one for one in families if not self._small_cells.covers(one)]
-        return Roster.of(self._registry.store(store_id), open_ones)
+        # Families of people's devices are left out: what their sensors hear may reveal a person.
+        unrestricted = [family for family in families if not self._small_cells.covers(family)]
+        return Roster.of(self._registry.store(store_id), unrestricted)
 
 
-def _drop(held: dict[_Of, _Read], store_ids: Collection[str]) -> None:
-    for of in [one for one in held if one.store_id in store_ids]:
-        del held[of]
+def _drop(cache: dict[_Of, _Read], store_ids: Collection[str]) -> None:
+    for stale in [key for key in cache if key.store_id in store_ids]:
+        del cache[stale]
 
 
-def _served(readings: Sequence[FamilyReading], slots: StoreSlots) -> dict[date, ServedBy]:
-    """By UTC day of the windows what serves it, of each family."""
+def _served_by_day(readings: Sequence[FamilyReading], slots: StoreSlots) -> dict[date, ServedBy]:
+    """The serving generation of each family, by UTC day of the windows."""
     return {
-        day: tuple((one.family.name, one.published.get(day)) for one in readings)
+        day: tuple((reading.family.name, reading.published.get(day)) for reading in readings)
         for day in days_of(slots)
     }
 
@@ -285,6 +292,6 @@ def _served(readings: Sequence[FamilyReading], slots: StoreSlots) -> dict[date, 
 def _is_complete(cell: Cell, readings: Sequence[FamilyReading]) -> bool:
     """Whether generations cover the window in all families, and nothing newer was read instead."""
     start = cell.slot.start
-    # A row of the speed layer that has seen more events is served in place of a generation's.
-    serving = (one.published.get(start.date()) for one in readings)
-    return cell.sources == {"batch"} and all(one and one.covers(start) for one in serving)
+    # A speed layer row that has counted more events is served in place of a generation's row.
+    serving = (reading.published.get(start.date()) for reading in readings)
+    return cell.sources == {"batch"} and all(served and served.covers(start) for served in serving)

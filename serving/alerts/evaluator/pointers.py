@@ -1,4 +1,4 @@
-"""Days whose serving generation is another one than that by which they were judged."""
+"""UTC days whose serving generation differs from the one by which they were judged."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -14,16 +14,16 @@ from tally.epochs import Epochs
 from tally.generation import Generation
 
 _NEVER = JudgedDay()
-# Notices of restatements are kept for longer than this, in milliseconds.
+# Kafka keeps notices of restatements longer than this, in milliseconds.
 _RESTATEMENTS_KEPT = 24 * 3_600_000
 
 
 class MovedDays(NamedTuple):
     """UTC days of a family that have to be judged in all stores, newest first.
 
-    `judged`: by what each is judged now; `causes`: of those whose generation is of a higher epoch
-    why their numbers may be others; `restated`: those that were whole and still are, of the same
-    epoch: of them only windows have changed that a notice names.
+    `judged`: the generation by which each day is judged now. `causes`: why numbers may have changed
+    on days whose generation has a higher epoch. `restated`: days that were whole and still are, in
+    the same epoch; in these only windows that a notice names have changed.
     """
 
     days: tuple[date, ...]
@@ -33,16 +33,16 @@ class MovedDays(NamedTuple):
 
     @property
     def everywhere(self) -> tuple[date, ...]:
-        """Those to be judged in all stores."""
+        """The days to be judged in all stores."""
         return tuple(day for day in self.days if day not in self.restated)
 
     def newest(self, most: int) -> "MovedDays":
-        """The same of so many days at most."""
+        """The newest of these days, at most `most` of them."""
         return self._replace(days=self.days[:most])
 
 
 def has_news(memory: PartitionMemory, family: str) -> bool:
-    """Whether any day may be served by another generation, or its speed rows count otherwise."""
+    """Whether a day may have another generation, or speed rows of another definition."""
     before, now = memory.last, memory.tick
     return (before.flips.get(family), before.epoch.get(family)) != (
         now.flips.get(family),
@@ -57,28 +57,28 @@ def moved(
     served: Mapping[date, Generation],
     definition: Epochs,
 ) -> MovedDays:
-    """Which of the days have moved; `served`: the generations as they were read.
+    """The days that have to be judged again; `served`: the generations as they were read.
 
-    `definition`: the epochs without those that days were raised to.
+    `definition`: the family's epochs without any raised day.
     """
     speed = memory.tick.epoch.get(family)
     judged: dict[date, JudgedDay] = {}
     causes: dict[date, Reason] = {}
     restated: set[date] = set()
-    whole = [day for day, one in served.items() if _is_covered(one, day)]
+    whole = [day for day, generation in served.items() if _is_covered(generation, day)]
     newest_whole = max(whole, default=date.min)
-    # What is newest is waited for most, where not all of them can be judged at once.
+    # Newest first: recent days are the most urgent when not all can be judged in one pass.
     for day in sorted(days, reverse=True):
         before = memory.judged.get((family, day), _NEVER)
-        now = _judged_by(served.get(day), day, speed)
+        now = _judged_day(served.get(day), day, speed)
         if day in served and day not in whole and (newest_whole > day or before.is_settled):
-            # Rebuilds have gone on behind it: what they do not cover of it they never will.
+            # Rebuilds have gone on to later days: windows that they left out stay uncovered.
             now = structs.replace(now, is_settled=True)
         if now != before:
             judged[day] = now
         if _is_restated(before, now) and _has_all_restatements(memory):
             restated.add(day)
-        # A day that was never judged has told nothing that could be taken back.
+        # A day that was never judged has no alerts that could be retracted.
         if before.generation and now.epoch > before.epoch:
             causes[day] = _cause(now.epoch, definition.of(day))
     return MovedDays(tuple(judged), judged, causes, frozenset(restated & judged.keys()))
@@ -89,16 +89,16 @@ def judged_days(span: WindowSpan) -> list[date]:
     return days_in_utc(span) if span.start < span.end else []
 
 
-def _judged_by(one: Generation | None, day: date, speed: SpeedEpoch | None) -> JudgedDay:
-    if one is None:
+def _judged_day(serving: Generation | None, day: date, speed: SpeedEpoch | None) -> JudgedDay:
+    if serving is None:
         return JudgedDay(speed=speed)
-    if _is_covered(one, day):
-        return JudgedDay(one.generation, one.epoch, is_whole=True)
-    return JudgedDay(one.generation, one.epoch, speed)
+    if _is_covered(serving, day):
+        return JudgedDay(serving.generation, serving.epoch, is_whole=True)
+    return JudgedDay(serving.generation, serving.epoch, speed)
 
 
 def _is_restated(before: JudgedDay, now: JudgedDay) -> bool:
-    """Whether the day was judged whole, and is so by rows of the same definition."""
+    """Whether the day was judged whole, and still is whole by rows of the same definition."""
     return before.is_whole and now.is_whole and before.epoch == now.epoch and before.generation > 0
 
 
@@ -108,11 +108,11 @@ def _has_all_restatements(memory: PartitionMemory) -> bool:
 
 
 def _cause(epoch: int, defined: int) -> Reason:
-    """Above the definition's own lies what days were raised to: something of them was erased."""
+    """Why a day has a higher epoch: an epoch above that of its definition is due to an erasure."""
     return "erasure" if epoch > defined else "definition"
 
 
-def _is_covered(one: Generation, day: date) -> bool:
+def _is_covered(generation: Generation, day: date) -> bool:
     """Whether no window of the day is left to the speed layer."""
-    covered = WindowSpan(millis_of(one.covered_from), millis_of(one.covered_until))
+    covered = WindowSpan(millis_of(generation.covered_from), millis_of(generation.covered_until))
     return covered.start <= utc_span(day).start and utc_span(day).end <= covered.end

@@ -1,4 +1,4 @@
-"""Which stores a rule is about, and which it says should send."""
+"""The stores that a rule is about, and the stores that it expects to send data."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -8,7 +8,7 @@ from tally.alerts.rule import InGroup, Rule, RuleVersion
 
 
 def is_of(rule: Rule, store: Store, day: date) -> bool:
-    """Whether the rule is about the store, as that is on a local day."""
+    """Whether the rule is about the store, by the store's groups on a local day."""
     if rule.stores == "all":
         return True
     if isinstance(rule.stores, InGroup):
@@ -17,15 +17,15 @@ def is_of(rule: Rule, store: Store, day: date) -> bool:
 
 
 def names_stores(rule: Rule) -> bool:
-    """Whether it is a silence rule that names its stores one by one."""
+    """Whether the rule is a silence rule that names its stores one by one."""
     return rule.kind == "silence" and isinstance(rule.stores, tuple)
 
 
 def expected_stores(versions: Iterable[RuleVersion]) -> dict[str, frozenset[str]]:
-    """By family the stores that should send of it, for a silence rule names them."""
+    """The stores by family that should send data, because a silence rule names them."""
     found: dict[str, frozenset[str]] = {}
-    for one in versions:
-        family, stores = one.rule.family, one.rule.stores
-        if family and isinstance(stores, tuple) and names_stores(one.rule):
+    for version in versions:
+        family, stores = version.rule.family, version.rule.stores
+        if family and isinstance(stores, tuple) and names_stores(version.rule):
             found[family] = found.get(family, frozenset()).union(stores)
     return found

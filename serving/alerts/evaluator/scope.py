@@ -1,5 +1,7 @@
-"""Which days of which stores have to be judged: those that a hint, a closed window, a generation or
-a new day speaks of, and no others."""
+"""The selection of the store days to judge.
+
+A day is judged when a hint, a closed window, another generation or a new day concerns it.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -12,19 +14,19 @@ from serving.alerts.evaluator.memory import FamilyStore, Hint
 from tally.alerts.tick import Tick, closed_until
 from tally.windows import WINDOW_MILLIS
 
-# By rule the starts of local days of one store, milliseconds since 1970 (UTC).
+# The starts of local days of one store by rule id, milliseconds since 1970 (UTC).
 NamedDays = Mapping[str, Collection[int]]
-# By family those that have ever sent something.
+# The stores by family that have ever sent data.
 FamilyStores = Mapping[str, Iterable[str]]
 DaysOf = Callable[[str], StoreCalendarDays]
 
 
 class Since(NamedTuple):
-    """What has come since the last judgement, of one partition.
+    """The news of one partition since the last judgement.
 
     `before` and `now`: the ticks. `judged`: the windows that are judged at all, up to the last one
-    that has begun. `moved`: by family the UTC days whose generation is not the one that was judged,
-    or whose speed rows count otherwise.
+    that has begun. `moved`: the UTC days by family whose generation, or whose definition of speed
+    rows, is not the one that was judged.
     """
 
     before: Tick
@@ -37,19 +39,19 @@ class Since(NamedTuple):
 def named_days(
     since: Since, rules: Sequence[JudgedRule], stores: FamilyStores, days_of: DaysOf
 ) -> Iterator[tuple[str, NamedDays]]:
-    """Store by store, ascending, the days of each rule that have to be judged, perhaps none.
+    """The days of each rule that have to be judged, perhaps none, store by store, ascending.
 
-    A store of which nothing has to be judged is left out.
+    A store without anything to judge is left out.
     """
-    hints = _by_place(since.hints)
+    hints = _hinted_windows(since.hints)
     scopes = _scopes(since, rules)
-    asked = [(one, stores_of(one.rules[0], stores)) for one in scopes]
-    for store_id in sorted({store_id for some in stores.values() for store_id in some}):
+    candidates = [(candidate, stores_of(candidate.rules[0], stores)) for candidate in scopes]
+    for store_id in sorted({name for family_stores in stores.values() for name in family_stores}):
         days = days_of(store_id)
         is_woken = _has_new_day(since, days)
         named: dict[str, Collection[int]] = {}
-        for scope, of in asked:
-            if store_id not in of:
+        for scope, scope_stores in candidates:
+            if store_id not in scope_stores:
                 continue
             found = _days_of_scope(scope, store_id, days, hints)
             if scope.span.windows and (found or is_woken):
@@ -59,7 +61,7 @@ def named_days(
 
 
 class _RuleScope(NamedTuple):
-    """Rules of which the same days are named; `everywhere`: windows to be judged in all stores."""
+    """Rules with the same days to judge; `everywhere`: windows to judge in all stores."""
 
     rules: list[JudgedRule]
     span: WindowSpan
@@ -67,24 +69,24 @@ class _RuleScope(NamedTuple):
 
 
 def _scopes(since: Since, rules: Sequence[JudgedRule]) -> list[_RuleScope]:
-    spoken: dict[Hashable, list[WindowSpan]] = {}
+    news: dict[Hashable, list[WindowSpan]] = {}
     for rule in rules:
-        of = rule.families_each, rule.delays
-        if of not in spoken:
-            each = _everywhere(since, rule, since.judged)
-            spoken[of] = [one for one in each if one.windows]
-    starts = (one.start for some in spoken.values() for one in some)
-    hinted = (one.window for one in since.hints)
+        timing = rule.families_each, rule.delays
+        if timing not in news:
+            spans = _spans_everywhere(since, rule, since.judged)
+            news[timing] = [part for part in spans if part.windows]
+    starts = (part.start for parts in news.values() for part in parts)
+    hinted = (hint.window for hint in since.hints)
     begun = min((*starts, *hinted, since.judged.end - WINDOW_MILLIS))
     found: dict[Hashable, _RuleScope] = {}
     for rule in rules:
-        # Rules are as old as they like: before what is spoken of it makes no difference.
+        # How old a rule is makes no difference before the first window with news.
         first = rule.since if rule.carries_over else max(rule.since, begun)
         span = WindowSpan(max(since.judged.start, first), since.judged.end)
-        of = rule.families_each, rule.delays
-        key = span, of, rule.carries_over, rule.named_stores
+        timing = rule.families_each, rule.delays
+        key = span, timing, rule.carries_over, rule.named_stores
         if key not in found:
-            everywhere = [one for one in map(span.within, spoken[of]) if one.windows]
+            everywhere = [part for part in map(span.within, news[timing]) if part.windows]
             found[key] = _RuleScope([], span, everywhere)
         found[key].rules.append(rule)
     return [*found.values()]
@@ -97,26 +99,25 @@ def _days_of_scope(
     hints: Mapping[FamilyStore, set[int]],
 ) -> set[int]:
     rule, span = scope.rules[0], scope.span
-    found = {day for one in scope.everywhere for day in days.days_of(one)}
+    found = {day for part in scope.everywhere for day in days.days_of(part)}
     for family in rule.families:
         windows = hints.get((family, store_id), ())
-        # Also of one before the rule's first: what there is then hangs on it.
-        reached = (max(one, span.start) if rule.carries_over else one for one in windows)
-        found |= {days.day(one).start for one in reached if one in span.windows}
+        # A hint before the rule's first window counts too, because later levels depend on it.
+        reached = (max(window, span.start) if rule.carries_over else window for window in windows)
+        found |= {days.day(start).start for start in reached if start in span.windows}
     if rule.carries_over and found:
-        # What there is on a day hangs on all days before it.
+        # The level on a day depends on all days before it.
         first = max(min(found), span.start)
         found = {*days.days_of(WindowSpan(first, span.end))}
     return found
 
 
 def stores_of(rule: JudgedRule, stores: FamilyStores) -> set[str]:
-    """The stores that have sent something of all families of a version of the rule, and that one
-    may be about."""
+    """The stores that have sent data of all families of a version, and that it may be about."""
     found = {
         store_id
         for families in rule.families_each
-        for store_id in set.intersection(*(_all_of(stores, one) for one in families))
+        for store_id in set.intersection(*(_store_ids(stores, family) for family in families))
     }
     return found if rule.named_stores is None else found & rule.named_stores
 
@@ -124,14 +125,14 @@ def stores_of(rule: JudgedRule, stores: FamilyStores) -> set[str]:
 def closed_spans(
     rule: JudgedRule, before: Tick, now: Tick
 ) -> Iterator[tuple[tuple[str, ...], WindowSpan]]:
-    """Of each version its families, and the windows that the tick `now` closes and `before` not."""
+    """The families of each version, and the windows that `now` closes and `before` does not."""
     for families, delay in rule.delays:
-        first, end = (closed_until(one, families, delay) for one in (before, now))
+        first, end = (closed_until(tick, families, delay) for tick in (before, now))
         yield families, WindowSpan(first, max(first, end))
 
 
-def _everywhere(since: Since, rule: JudgedRule, span: WindowSpan) -> Iterator[WindowSpan]:
-    """Windows that are to be judged in all stores of the rule, of those of the span."""
+def _spans_everywhere(since: Since, rule: JudgedRule, span: WindowSpan) -> Iterator[WindowSpan]:
+    """The windows of the span that have to be judged in all stores of the rule."""
     for _, closed in closed_spans(rule, since.before, since.now):
         yield span.within(closed)
     for family in rule.families:
@@ -144,12 +145,12 @@ def _has_new_day(since: Since, days: StoreCalendarDays) -> bool:
     return days.day(since.before.at).end < since.judged.end
 
 
-def _all_of(stores: FamilyStores, family: str) -> set[str]:
+def _store_ids(stores: FamilyStores, family: str) -> set[str]:
     return {*stores.get(family, ())}
 
 
-def _by_place(hints: Iterable[Hint]) -> dict[FamilyStore, set[int]]:
+def _hinted_windows(hints: Iterable[Hint]) -> dict[FamilyStore, set[int]]:
     found: dict[FamilyStore, set[int]] = defaultdict(set)
-    for one in hints:
-        found[one.family, one.store_id].add(one.window)
+    for hint in hints:
+        found[hint.family, hint.store_id].add(hint.window)
     return found

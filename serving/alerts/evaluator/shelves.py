@@ -1,4 +1,4 @@
-"""What there is of a store's articles in the windows of a local day, kept as what moved in them."""
+"""The stock of a store's articles in the windows of a local day, kept as the moves in them."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -11,59 +11,59 @@ from tally.algebra.shelf import Reached
 
 
 class ShelfStep(NamedTuple):
-    """What there was of an article in the window of that number, from 0 on.
+    """The levels of an article in the window with that number, from 0 on.
 
-    Until its next step there is what it left: Reached(level, level).
+    Until the article's next step its last level stands: Reached(level, level).
     """
 
     window: int
     reached: Reached
 
 
-# By article, thousandths.
+# The levels by article, in thousandths.
 WindowMoves = Mapping[str, Reached]
-# Of one article, by window ascending, the first of them of window 0.
+# The steps of one article, by window ascending; the first step is of window 0.
 ShelfSteps = tuple[ShelfStep, ...]
 
 
 class DayShelves:
-    """All articles of a store on a local day, by their subjects as ids of alerts have them.
+    """All articles of a store on a local day, by the subjects that alert ids use.
 
-    It holds as much as there are articles and moves. `is_partial`: articles that are not known may
-    have been counted before what was read.
+    Its size grows with the number of articles and moves. `is_partial`: articles of unknown stock
+    may have been counted before the rows that were read.
     """
 
     def __init__(self, moves: Sequence[WindowMoves], *, is_partial: bool = False) -> None:
-        """`moves`: by window what moved in it, by article; the first window has all articles."""
+        """`moves`: the moves of each window by article; the first window has all articles."""
         self.is_partial = is_partial
         steps: dict[str, list[ShelfStep]] = defaultdict(list)
         for window, moved in enumerate(moves):
             for article, reached in moved.items():
                 steps[article].append(ShelfStep(window, reached))
         self._steps: dict[str, ShelfSteps] = {}
-        for article, some in steps.items():
-            self._steps[subject_text("item", article)] = tuple(some)
-        self._by_lowest = _by_lowest(self._steps, len(moves))
+        for article, article_steps in steps.items():
+            self._steps[subject_text("item", article)] = tuple(article_steps)
+        self._by_lowest = _subjects_by_lowest(self._steps, len(moves))
 
     @property
     def subjects(self) -> Collection[str]:
-        """All articles, whether anybody has counted them or not."""
+        """All articles, whether they were ever counted or not."""
         return self._steps.keys()
 
     def unknown(self) -> Iterator[str]:
-        """Articles of which at the end of the day nobody knows what there is."""
+        """The articles whose stock at the end of the day is unknown."""
         for subject, steps in self._steps.items():
             if steps[-1].reached.level is None:
                 yield subject
 
     def steps(self, subject: str) -> ShelfSteps:
-        """What the article's windows hang on: articles of equal steps are judged alike."""
+        """The article's steps; articles with equal steps are judged alike."""
         return self._steps.get(subject, ())
 
     def reached(self, subject: str, window: int) -> Reached | None:
-        """What there was in the window of that number; None of an article that is not there."""
+        """The levels in the window with that number; None for an article that is not there."""
         steps = self.steps(subject)
-        place = bisect_right(steps, window, key=_window_of) - 1
+        place = bisect_right(steps, window, key=_step_window) - 1
         if place < 0:
             return None
         step = steps[place]
@@ -71,8 +71,10 @@ class DayShelves:
         return step.reached if step.window == window else Reached(level, level)
 
     def calling(self, holds: Callable[[int], bool]) -> Iterator[str]:
-        """Articles of which the least of a window, in thousandths, fulfils the condition; perhaps
-        several times. Each number that there was is asked once, whatever has it."""
+        """The articles whose lowest stock in a window, in thousandths, fulfils the condition.
+
+        An article may come several times. `holds` is called once for each distinct number.
+        """
         for lowest, subjects in self._by_lowest.items():
             if holds(lowest):
                 yield from subjects
@@ -80,7 +82,7 @@ class DayShelves:
 
 @dataclass(frozen=True, slots=True)
 class WindowShelves:
-    """One window of the day."""
+    """The articles in one window of the day."""
 
     day: DayShelves
     window: int
@@ -89,32 +91,32 @@ class WindowShelves:
         return bool(self.day.subjects)
 
     def get(self, subject: str) -> Reached | None:
-        """What there was of the article; None where it is not there."""
+        """The levels of the article; None if it is not there."""
         return self.day.reached(subject, self.window)
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is known of any article what there was."""
-        found = map(self.get, self.day.subjects)
-        return any(one is not None and one.level is not None for one in found)
+        """Whether the stock of any article is known."""
+        levels = map(self.get, self.day.subjects)
+        return any(reached is not None and reached.level is not None for reached in levels)
 
 
-def _window_of(step: ShelfStep) -> int:
+def _step_window(step: ShelfStep) -> int:
     return step.window
 
 
-def _by_lowest(
+def _subjects_by_lowest(
     articles: Mapping[str, ShelfSteps],
     windows: int,
 ) -> dict[int, list[str]]:
-    """By the least that there was in a window the articles of which there was so little."""
+    """The articles by the lowest stock, in thousandths, that they had in a window."""
     found: dict[int, list[str]] = defaultdict(list)
     for subject, steps in articles.items():
-        ends = [*(one.window for one in steps[1:]), windows]
+        ends = [*(step.window for step in steps[1:]), windows]
         for (window, (level, lowest)), end in zip(steps, ends, strict=True):
             if lowest is not None:
                 found[lowest].append(subject)
-            # What was left, of the windows until something moves again.
+            # The last level stands in all windows until the article's next move.
             is_left = window + 1 < end and level != lowest
             if is_left and level is not None:
                 found[level].append(subject)

@@ -1,4 +1,4 @@
-"""The evaluator as a step of the processor: hints and ticks in, alerts and its own state out."""
+"""The evaluator as a processor step, which turns hints and ticks into alerts and its own state."""
 
 import asyncio
 import time
@@ -32,21 +32,24 @@ from tally.settings import Settings
 UPDATES, RESTATEMENTS, TICKS, ALERTS = "view-updates", "restatements", "ticks", "alerts"
 RESOLUTIONS = "alert-resolutions"
 INPUTS = (UPDATES, RESTATEMENTS, TICKS, RESOLUTIONS)
-# So long it waits after it could not read, before all comes again.
+# The wait after a failed read, before the records are delivered again.
 _AGAIN_SECONDS = 1.0
 
 log = structlog.get_logger()
 
 
 class RuleSource(Protocol):
-    """Where the rules are read."""
+    """The source from which rules are read."""
 
     def read(self, until: int | None = None) -> RuleChains:
-        """The versions below the offset. Raises KafkaException or StackError."""
+        """The rule versions below the offset `until`.
+
+        Raises KafkaException or StackError when they cannot be read.
+        """
 
 
 class _ChangedWindow(Struct, frozen=True):
-    """What a record of view-updates or restatements says that a judgement hangs on."""
+    """The fields of a record of view-updates or restatements that a judgement depends on."""
 
     family: str
     store_id: str
@@ -57,11 +60,11 @@ _CHANGED = msgspec.json.Decoder(_ChangedWindow)
 
 
 class Evaluator(Step):
-    """Judges what has changed once a transaction, and tells the difference to what was told."""
+    """Judges once a transaction what has changed, and publishes only the changed alerts."""
 
     state_topic = STATE_TOPIC
-    # So long it judges in one transaction: the group waits a minute for a member. What is left is
-    # judged in the next one, by the same tick; the partitions take turns.
+    # The time for judging in one transaction: the consumer group waits a minute for a member. The
+    # rest is judged in the next transaction by the same tick; the partitions take turns.
     most_seconds = 10.0
 
     def __init__(self, settings: Settings, views: ViewReader, rules: RuleSource) -> None:
@@ -72,18 +75,20 @@ class Evaluator(Step):
         self._runner = asyncio.Runner()
         self._rules = JudgedRules({})
         self._memories: dict[int, PartitionMemory] = {}
-        # Partitions with something to judge, and what is left of the pass over each that was begun.
+        # Partitions with something to judge, and the remaining pass of each that was begun.
         self._unjudged: set[int] = set()
         self._passes: dict[int, Iterator[list[Alert]]] = {}
 
     @property
     def held_partitions(self) -> Collection[int]:
-        """Those that are not judged to the end: all stores of a pass are judged by one tick, and
-        nothing counts as judged before it is."""
+        """The partitions whose pass has not ended.
+
+        All stores of a pass are judged by one tick, and nothing counts as judged before it ends.
+        """
         return self._unjudged
 
     def process(self, record: Input) -> Sequence[Output]:
-        """Nothing yet: what the record speaks of is looked at with the next tick()."""
+        """Note what the record says, and return no output: the next tick() judges it."""
         memory = self._memories.get(record.partition)
         if memory is None:
             memory = self._memories[record.partition] = PartitionMemory(record.partition)
@@ -95,29 +100,30 @@ class Evaluator(Step):
             else:
                 memory.hints.add(_hint(record.value or b""))
         except (msgspec.MsgspecError, BadInstant) as error:
-            # No record may stop a reader, and a hint that is lost costs time and nothing else.
+            # No record may stop a consumer, and a lost hint only delays an alert.
             place = f"{record.topic} {record.partition} {record.offset}"
             log.warning("unreadable record", place=place, reason=str(error))
         return ()
 
     def restore(self, state: Iterable[Input]) -> None:
-        """Begin anew with what the brokers keep."""
-        # Ticks and hints that were not judged come again: their positions were not kept.
+        """Restart from the state that the brokers keep."""
+        # Ticks and hints that were not judged are delivered again: their offsets were not
+        # committed.
         self._memories = recalled(state)
         self._unjudged, self._passes = set(), {}
         self._stores = ActiveStores(self._views, self._settings.partitions)
 
     def tick(self) -> Sequence[Output]:
-        """What is to be told of what has come, and the state as it is then.
+        """Judge the news; the alerts to publish and the changed records of the state.
 
-        Raises NotYet when rules or views cannot be read: nothing is raised or cleared then.
+        Raises NotYet when rules or views cannot be read; no alert is raised or cleared then.
         """
         memories = self._memories.items()
         self._unjudged |= {number for number, memory in memories if memory.has_news}
         found: list[Output] = []
         try:
             self._begin_passes()
-            for number, alert in self._judged(time.monotonic() + self.most_seconds):
+            for number, alert in self._judge_partitions(time.monotonic() + self.most_seconds):
                 found.append(Output(ALERTS, alert.store_id.encode(), message_of(alert), number))
         except (ViewsUnreachable, StackError, KafkaException) as error:
             log.warning("blind", reason=str(error.__cause__ or error))
@@ -125,14 +131,14 @@ class Evaluator(Step):
             if not found:
                 what = "rules or views cannot be read"
                 raise NotYet(f"{what}; nothing is judged meanwhile") from error
-        return [*found, *(one for _, memory in memories for one in memory.drained())]
+        return [*found, *(output for _, memory in memories for output in memory.drained())]
 
     def close(self) -> None:
-        """Ends what it has begun."""
+        """Close the event loop."""
         self._runner.close()
 
     def _begin_passes(self) -> None:
-        # One for all partitions: they are judged by the same pointers.
+        # One moment for all partitions, so that they are judged by the same pointers.
         moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
         for number in sorted(self._unjudged - self._passes.keys()):
             memory = self._memories[number]
@@ -142,19 +148,19 @@ class Evaluator(Step):
             reading = PassReading(moment, self._stores, self._runner.run)
             self._passes[number] = PartitionPass(self._rules, memory, reading).alerts()
 
-    def _judged(self, until: float) -> Iterator[tuple[int, Alert]]:
-        """Alerts with their partitions, as far as there is time, at least a step of each pass."""
-        # One after the other: what each has read is in memory only while it is judged.
+    def _judge_partitions(self, until: float) -> Iterator[tuple[int, Alert]]:
+        """Alerts with their partitions, until the time is up; at least one step of each pass."""
+        # One partition after the other, so that only one partition's rows are in memory.
         numbers = [*self._passes]
         for place, number in enumerate(numbers):
             now = time.monotonic()
             share = (until - now) / (len(numbers) - place)
-            yield from self._judged_of(number, now + share)
+            yield from self._judge_partition(number, now + share)
 
-    def _judged_of(self, number: int, until: float) -> Iterator[tuple[int, Alert]]:
-        """The same of one partition, which has an equal share of the time."""
+    def _judge_partition(self, number: int, until: float) -> Iterator[tuple[int, Alert]]:
+        """Alerts of one partition, until its share of the time is up; at least one step."""
         while True:
-            # Out of the way first: one that has raised cannot go on, and begins anew.
+            # Removed before the step: a pass that has raised cannot continue and is begun again.
             judging = self._passes.pop(number)
             alerts = next(judging, None)
             if alerts is None:
@@ -168,7 +174,9 @@ class Evaluator(Step):
 
 
 def _hint(value: bytes) -> Hint:
-    told = _CHANGED.decode(value)
+    changed = _CHANGED.decode(value)
     return Hint(
-        told.family, told.store_id, millis_of(parse_instant(told.window_start, "window_start"))
+        changed.family,
+        changed.store_id,
+        millis_of(parse_instant(changed.window_start, "window_start")),
     )

@@ -1,5 +1,4 @@
-"""What there is of a store's articles in each window of a local day, as rules of kind stock judge
-it."""
+"""The stock of a store's articles in each window of a local day, for rules of kind stock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -35,10 +34,10 @@ PublishedOf = Callable[[str, Sequence[date]], Awaitable[dict[date, Generation]]]
 log = structlog.get_logger()
 
 
-# No tuple: one of a metric and a family of one name would be the same.
+# Not a tuple: the key of a metric would equal that of a family with the same name.
 @dataclass(frozen=True)
 class StockWindowsOf:
-    """Windows of one local day of a store, in all that a stock is made of."""
+    """Windows of one local day of a store, in all families that a stock is made of."""
 
     metric: str
     store_id: str
@@ -46,9 +45,10 @@ class StockWindowsOf:
 
 
 class ShelfReach(NamedTuple):
-    """Which rows of the speed layer a level hangs on: from that window on (ms since 1970, UTC).
+    """The rows of the speed layer that a level depends on.
 
-    `epoch`: the highest of the generations that serve the days since the last counts.
+    `start`: their first window (ms since 1970, UTC). `epoch`: the highest epoch of the generations
+    that serve the days since the last counts.
     """
 
     family: str
@@ -57,7 +57,7 @@ class ShelfReach(NamedTuple):
 
 
 class StockDay(NamedTuple):
-    """The windows of a day; `shelves`: what there was in them."""
+    """The windows of a day; `shelves`: the stock in them."""
 
     stretches: Sequence[ShelfMoves]
     shelves: DayShelves
@@ -66,104 +66,111 @@ class StockDay(NamedTuple):
 
 
 class _SoldSince(NamedTuple):
-    """The store as it is read, from the last counts on or later, and what was sold since."""
+    """The slots that are read, from the last counts on or later, and the sales since then."""
 
     asked: StoreSlots
     moves: SoldMoves
 
 
 class StockViews:
-    """Reads stocks by the generations of one moment. Raises ViewsUnreachable."""
+    """Reads stocks by the generations of one moment.
+
+    Raises ViewsUnreachable when a read fails.
+    """
 
     def __init__(self, views: ViewReader, settings: Settings, published: PublishedOf) -> None:
         self._views, self._settings, self._published = views, settings, published
         self._reader = StockReader(views, settings, ItemReader(views), self._pointers)
 
     async def read(self, metric: Metric, slots: StoreSlots) -> StockDay | None:
-        """The quarter hours of the slots; None where a day alone is more than may be read.
+        """The quarter hours of the slots; None where a single day is more than may be read.
 
-        Where it is too much since the last counts, articles that were counted that long ago are
-        unknown until they are counted again, and the others are not.
+        If there are too many receipts since the last counts, only later ones are read: articles
+        that were counted before are then unknown until they are counted again.
         """
         assert metric.stock is not None
-        [asked] = await self._reader.with_counts(metric.stock, [slots], None)
-        readings = await asyncio.gather(*(self._rows(one, asked) for one in metric.families))
-        # From the last counts on, and not from the begin of the day.
-        starts = window_starts(*asked.span)
-        served = [serve_windows(one, starts) for one in readings]
+        [counted] = await self._reader.with_counts(metric.stock, [slots], None)
+        readings = await asyncio.gather(*(self._rows(part, counted) for part in metric.families))
+        # From the last counts on, and not from the start of the day.
+        starts = window_starts(*counted.span)
+        served = [serve_windows(reading, starts) for reading in readings]
         receipts = dict(zip(starts, served[-1], strict=True))
-        sold = await self._sold(asked, readings, receipts)
+        sold = await self._sold_since(counted, readings, receipts)
         if sold is None:
             return None
         left_out = len(starts) - len(window_starts(*sold.asked.span))
-        starts, served = starts[left_out:], [one[left_out:] for one in served]
-        windows = zip(*(map(_as_read, one) for one in served), strict=True)
+        starts, served = starts[left_out:], [part[left_out:] for part in served]
+        windows = zip(*(map(_empty_if_missing, part) for part in served), strict=True)
         stretches = [*shelf_moves(sold.asked, windows, sold.moves)]
-        shelves = DayShelves([one.moved for one in stretches], is_partial=left_out > 0)
-        _say_partial(shelves, slots)
+        shelves = DayShelves([moves.moved for moves in stretches], is_partial=left_out > 0)
+        _warn_partial(shelves, slots)
         return StockDay(
             stretches,
             shelves,
             readings,
-            tuple(_reach(*one, starts) for one in zip(readings, served, strict=True)),
+            tuple(_reach(*pair, starts) for pair in zip(readings, served, strict=True)),
         )
 
-    async def _sold(
+    async def _sold_since(
         self,
-        asked: StoreSlots,
+        slots: StoreSlots,
         readings: Sequence[FamilyReading],
         receipts: Mapping[datetime, ServedWindow],
     ) -> _SoldSince | None:
-        """What was sold since the last counts, or since as long ago as may be read; None where a
-        day alone is too much."""
+        """The sales since the last counts, or a later start if those are too many to read.
+
+        None where a single day is too much.
+        """
         most = items.MOST_RECEIPTS
         while True:
-            part = _since_affordable(asked, receipts, most)
+            part = _since_affordable(slots, receipts, most)
             try:
                 moves = await self._reader.sold(part, readings)
             except BadQuery as error:
-                if part.span.start == asked.slots[0].start or not most:
-                    log.warning("stock is not judged", store=asked.store_id, reason=str(error))
+                if part.span.start == slots.slots[0].start or not most:
+                    log.warning("stock is not judged", store=slots.store_id, reason=str(error))
                     return None
-                # Receipts of many lines, or more of them than a view has counted so far.
+                # Receipts have many lines, or there are more than a view has counted so far.
                 most //= 2
             else:
                 assert moves is not None
                 return _SoldSince(part, moves)
 
-    async def _rows(self, family: Family, asked: StoreSlots) -> FamilyReading:
-        days = days_of(asked)
-        partition = partition_of(asked.store_id, self._settings.partitions)
+    async def _rows(self, family: Family, slots: StoreSlots) -> FamilyReading:
+        days = days_of(slots)
+        partition = partition_of(slots.store_id, self._settings.partitions)
         pointers = await self._pointers(family, days)
-        return await read_store(self._views, pointers, StoreDays(asked.store_id, partition, days))
+        return await read_store(self._views, pointers, StoreDays(slots.store_id, partition, days))
 
     async def _pointers(self, family: Family, days: Sequence[date]) -> Pointers:
         return Pointers(family, await self._published(family.name, days), {}, {})
 
 
 def _since_affordable(
-    asked: StoreSlots, receipts: Mapping[datetime, ServedWindow], most: int
+    slots: StoreSlots, receipts: Mapping[datetime, ServedWindow], most: int
 ) -> StoreSlots:
-    """The same from the earliest window on since which a view has counted at most so many; the day
-    itself whole. `receipts`: by start each window that is read."""
-    assert asked.counted is not None
-    since = first = asked.slots[0].start
+    """The slots from the earliest window since which a view has counted at most `most` receipts.
+
+    The day itself always stays whole. `receipts`: each window that is read, by its start.
+    """
+    assert slots.counted is not None
+    since = first = slots.slots[0].start
     left = most
     for start in sorted(receipts, reverse=True):
         left -= receipts[start].merged.events or 0
         if left < 0 and start < first:
-            return replace(asked, counted=replace(asked.counted, since=since))
+            return replace(slots, counted=replace(slots.counted, since=since))
         since = min(since, start)
-    return asked
+    return slots
 
 
-def _as_read(one: ServedWindow) -> ServedWindow:
-    """A window of which nothing has come as one in which nothing was.
+def _empty_if_missing(window: ServedWindow) -> ServedWindow:
+    """The window, or an empty one if none of its data has arrived.
 
-    Whether all had come that there was is for the tick to say, and for the generations.
+    Ticks and generations say whether all data of the window had arrived.
     """
-    if one.merged.values is not None:
-        return one
+    if window.merged.values is not None:
+        return window
     return ServedWindow(MergedWindow("speed", 0, {}), "provisional", complete=False)
 
 
@@ -171,21 +178,21 @@ def _reach(
     reading: FamilyReading, served: Sequence[ServedWindow], starts: Sequence[datetime]
 ) -> ShelfReach:
     pairs = zip(starts, served, strict=True)
-    by_speed = (millis_of(start) for start, one in pairs if one.merged.source != "batch")
-    epochs = (one.epoch for one in reading.published.values())
+    by_speed = (millis_of(start) for start, window in pairs if window.merged.source != "batch")
+    epochs = (generation.epoch for generation in reading.published.values())
     start, epoch = min(by_speed, default=_NEVER), max(epochs, default=0)
     return ShelfReach(reading.family.name, start, epoch)
 
 
-def _say_partial(shelves: DayShelves, slots: StoreSlots) -> None:
+def _warn_partial(shelves: DayShelves, slots: StoreSlots) -> None:
     if shelves.is_partial:
         day = slots.slots[0].start.date()
-        _say_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown()))
+        _warn_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown()))
 
 
-# Once for each day and number: a day is judged hundreds of times.
+# Cached to log once for each day and number: a day is judged hundreds of times.
 @lru_cache(maxsize=10_000)
-def _say_unknown(store_id: str, day: date, articles: int) -> None:
+def _warn_unknown(store_id: str, day: date, articles: int) -> None:
     log.warning(
         "articles are not judged: too many receipts since they were counted; count them",
         store=store_id,

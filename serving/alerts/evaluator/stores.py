@@ -1,4 +1,4 @@
-"""Which stores send something of a family, and since when a store that sends nothing is silent."""
+"""The stores that send data of a family, and the time from which a store without data is silent."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, timedelta
@@ -11,9 +11,9 @@ from serving.merge.views import ViewReader
 from tally.alerts.tick import NO_TICK
 from tally.partitions import partition_of
 
-# By family and store the UTC day of its first event.
+# The UTC day of the first event, by family and store.
 FirstDays = dict[str, dict[str, date]]
-# By family ids of stores.
+# Store ids by family.
 FamilyNames = dict[str, set[str]]
 # Whether the stores file says when the store is open.
 Opens = Callable[[str], bool]
@@ -21,59 +21,59 @@ _ONE_DAY = timedelta(days=1)
 
 
 class ActiveStores:
-    """The stores of each family, as they were read last."""
+    """The stores of each family, as of the last read."""
 
     def __init__(self, views: ViewReader, partitions: int) -> None:
         self._views, self._partitions = views, partitions
-        # By number of the partition.
+        # First days by partition number.
         self._first: dict[int, FirstDays] = {}
         self._families: frozenset[str] = frozenset()
 
     async def read(self, families: Iterable[str]) -> None:
-        """All of them anew. Raises ViewsUnreachable."""
-        # Of all partitions at once: the table has no other order than that of families.
+        """Read all stores of the families again. Raises ViewsUnreachable when a read fails."""
+        # All partitions are read at once, because the table is ordered by family alone.
         found: dict[int, FirstDays] = {}
         for family in families:
-            for one in await self._views.active_stores(FAMILIES[family]):
-                number = partition_of(one.store_id, self._partitions)
+            for store in await self._views.active_stores(FAMILIES[family]):
+                number = partition_of(store.store_id, self._partitions)
                 of_family = found.setdefault(number, {}).setdefault(family, {})
-                of_family[one.store_id] = one.first_day
+                of_family[store.store_id] = store.first_day
         self._first, self._families = found, frozenset(families)
 
     def lacks(self, families: Iterable[str]) -> bool:
-        """Whether nobody has asked yet for the stores of one of these."""
+        """Whether the stores of one of these families were not read yet."""
         return not self._families.issuperset(families)
 
     def of(self, number: int) -> Mapping[str, Mapping[str, date]]:
-        """Of a partition by family its stores, each with the UTC day of its first event."""
+        """The stores of a partition by family, each with the UTC day of its first event."""
         return self._first.get(number, {})
 
     def expected(self, number: int, rules: JudgedRules, opens: Opens) -> FamilyNames:
-        """Of a partition by family the stores that should send and of which nothing has ever come.
+        """The stores of a partition, by family, that should send data and never have.
 
-        A silence rule names them, and the stores file says when they are open.
+        A silence rule names them, and the stores file has their opening hours.
         """
         found: FamilyNames = {}
         for family, named in rules.expected.items():
             unknown = named - self.of(number).get(family, {}).keys()
-            mine = (one for one in unknown if partition_of(one, self._partitions) == number)
-            if silent := {one for one in mine if opens(one)}:
+            own = (name for name in unknown if partition_of(name, self._partitions) == number)
+            if silent := {store_id for store_id in own if opens(store_id)}:
                 found[family] = silent
         return found
 
 
 def expected_key(family: str, store_id: str) -> FamilyStore:
-    """By what a memory knows from when on a store should have sent of a family."""
+    """The key under which a memory keeps from when on a store should send data of a family."""
     return f"{family}?", store_id
 
 
 def begin_expected(
     memory: PartitionMemory, expected: Mapping[str, Iterable[str]], since: int | None = None
 ) -> None:
-    """Notes from when on stores that should send, and never have, are silent in their open hours.
+    """Note from when on stores that should send, and never have, are silent in their open hours.
 
-    `since`: start of a window, milliseconds since 1970 (UTC); by default the window in which that
-    is seen first, so that no rule calls for alerts of the past.
+    `since`: start of a window, milliseconds since 1970 (UTC); the default is the current window, so
+    that no rule calls for alerts of the past.
     """
     start = start_of_window(memory.tick.at) if since is None else since
     for family, store_ids in expected.items():
@@ -86,7 +86,7 @@ def begin_expected(
 def all_stores(
     active: Mapping[str, Iterable[str]], expected: Mapping[str, Iterable[str]]
 ) -> FamilyNames:
-    """By family those that send, and those that should."""
+    """The stores by family that send data or should send it."""
     found = {family: {*store_ids} for family, store_ids in active.items()}
     for family, store_ids in expected.items():
         found.setdefault(family, set()).update(store_ids)
@@ -94,11 +94,12 @@ def all_stores(
 
 
 def begin_stores(memory: PartitionMemory, stores: Mapping[str, Mapping[str, date]]) -> None:
-    """Notes from when on each store is silent where it sends nothing.
+    """Note from when on each store is silent where it sends nothing.
 
-    The first event of a store says nothing of the hours before it came, and a till with a wrong
-    clock has its first event in whatever month. So it begins with the window in which the store was
-    seen first; those that were there before anybody looked begin with the day after their first.
+    The first event of a store says nothing about the hours before it arrived, and a till with a
+    wrong clock may have its first event in any month. So a store begins with the window in which it
+    was first seen; stores known at the evaluator's first pass begin with the day after their first
+    event.
     """
     is_first = memory.last == NO_TICK
     for family, first_days in stores.items():

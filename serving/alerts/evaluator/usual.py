@@ -1,4 +1,4 @@
-"""What a baseline rule asks of a local day: which windows of which store, by which weeks."""
+"""The usual values that a baseline rule needs for a local day of a store."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,13 @@ from tally.alerts.comparison import Usual
 from tally.alerts.rule import AgainstBaseline, BaselineName, Rule
 
 
-# No tuple: that of something else would be the same.
+# Not a tuple: a tuple of the same fields could equal the key of another kind of reading.
 @dataclass(frozen=True)
 class UsualOf:
-    """The windows of the local day of a store that begins at `start`, ms since 1970 (UTC)."""
+    """The windows of one local day of a store whose usual values of a metric are wanted.
+
+    `start`: the start of the day, ms since 1970 (UTC).
+    """
 
     metric: str
     store_id: str
@@ -19,23 +22,26 @@ class UsualOf:
     baseline: BaselineName
 
 
-# By the start of a window, ms since 1970 (UTC).
+# The usual values by the start of the window, ms since 1970 (UTC).
 UsualWindows = Mapping[int, Usual]
 
 
 class UsualSource(Protocol):
-    """Who says what is usual."""
+    """A source of usual values."""
 
     async def read(self, wanted: Sequence[UsualOf]) -> Mapping[UsualOf, UsualWindows]:
-        """By day and by window what is usual in it.
+        """The usual values by day and window; windows without a known value are absent.
 
-        One of which nobody knows that is absent. Raises ViewsUnreachable.
+        Raises ViewsUnreachable when a read fails.
         """
         ...
 
 
 def usual_of(rule: Rule, store_id: str, start: int) -> UsualOf | None:
-    """What the rule asks of the local day that begins then; None of a rule that asks nothing."""
+    """The key of the usual values that the rule needs on the local day beginning at `start`.
+
+    `start`: ms since 1970 (UTC). None for a rule without a baseline.
+    """
     if not isinstance(rule.condition, AgainstBaseline) or rule.metric is None:
         return None
     return UsualOf(rule.metric, store_id, start, rule.condition.baseline)

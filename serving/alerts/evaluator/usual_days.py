@@ -1,6 +1,6 @@
-"""What is usual in the windows of stores, read by the generations of a snapshot.
+"""The usual values in the windows of stores, read by the generations of a snapshot.
 
-Whoever asks of a day, now or in a year, is answered by the same snapshot and so by the same rows.
+A query for a day, now or in a year, is answered by the same snapshot and so from the same rows.
 """
 
 from collections import OrderedDict, defaultdict
@@ -27,42 +27,42 @@ from tally.generation import Generation
 from tally.instants import from_millis
 from tally.settings import Settings
 
-# Days of stores that are read at once: up to nine days' rows each.
+# Store days that are read together: each takes the rows of up to nine days.
 _AT_ONCE = 32
-# Days of stores that are kept, some 30 kB each, beside those of now, which are judged every quarter
-# hour: once there is no room for one of these, none would be found again.
+# Cached past store days, some 30 kB each. Current days, which are judged every quarter hour, are
+# always kept as well: if there were no room for one of them, each look-up would miss.
 _MOST_DAYS, _NOW_MILLIS = 2_000, timedelta(days=3) // timedelta(milliseconds=1)
-# As many as days are judged at all.
+# More than the number of days that are judged at all.
 _MOST_SNAPSHOTS = 450
-# So long after a day's begin it is that day, whatever is done to clocks at midnight.
+# This long after a day's start it is surely that day, even if clocks change at midnight.
 _INSIDE = timedelta(hours=3)
 
 
-class _AskedDay:
-    """A local day of a store of which is asked what is usual."""
+class _RequestedDay:
+    """A local day of a store whose usual values are requested."""
 
     def __init__(self, of: UsualOf, days: StoreCalendarDays) -> None:
         self.of, self._days = of, days
         self.span, self.date = days.day(of.start), days.date(of.start)
 
     def windows(self) -> list[tuple[int, int]]:
-        """Start of each window in milliseconds since 1970, and the clock's minutes then."""
-        return [(one, self.clock(one)) for one in self.span.windows]
+        """The start of each window in milliseconds since 1970, and its local time in minutes."""
+        return [(window, self.clock(window)) for window in self.span.windows]
 
     def clock(self, window: int) -> int:
-        """Minutes since midnight that the store's clock shows as the window begins."""
-        shown = self._shown(window)
-        return 60 * shown.hour + shown.minute
+        """The store's local time at the start of the window, in minutes since midnight."""
+        local = self._local_time(window)
+        return 60 * local.hour + local.minute
 
     def earlier(self, snapshot: BaselineSnapshot) -> list[WindowSpan]:
         """The same weekdays before the snapshot, newest first."""
-        begin = self._shown(self.span.start).replace(tzinfo=None)
+        begin = self._local_time(self.span.start).replace(tzinfo=None)
         dates = earlier_dates(self.of.baseline, self.date, snapshot.first_day)
-        inside = (begin - (self.date - one) + _INSIDE for one in dates)
-        shown = (one.replace(tzinfo=self._days.zone) for one in inside)
-        return [self._days.day(millis_of(one)) for one in shown]
+        inside = (begin - (self.date - earlier) + _INSIDE for earlier in dates)
+        instants = (local.replace(tzinfo=self._days.zone) for local in inside)
+        return [self._days.day(millis_of(instant)) for instant in instants]
 
-    def _shown(self, millis: int) -> datetime:
+    def _local_time(self, millis: int) -> datetime:
         return from_millis(millis).astimezone(self._days.zone)
 
 
@@ -80,56 +80,60 @@ class PinnedMoment(ViewsMoment):
         self._snapshot = snapshot
         self._pinned = {
             family: {
-                # Numbers of an older definition are others.
-                one.day: one.whole
-                for one in days
-                if one.epoch >= FAMILIES[family].epoch
+                # Numbers of an older definition do not compare with current ones.
+                pinned.day: pinned.whole
+                for pinned in days
+                if pinned.epoch >= FAMILIES[family].epoch
             }
             for family, days in snapshot.days.items()
             if family in FAMILIES
         }
 
     async def published(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
-        """By UTC day the generation that the snapshot has of it."""
+        """The generation that the snapshot has for each UTC day."""
         pinned = self._pinned.get(family, {})
         return {day: pinned[day] for day in days if day in pinned}
 
     async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
-        """The same, as of the past."""
+        """The snapshot's generations as pointers that do not read the speed layer."""
         pinned = await self.published(family.name, days)
         return Pointers(family, pinned, {}, {}, reads_speed=False)
 
-    async def usual_of(self, asked: Sequence[_AskedDay]) -> dict[UsualOf, UsualWindows]:
-        """What is usual on local days that the snapshot serves. Raises ViewsUnreachable."""
-        spans = {one.of: one.earlier(self._snapshot) for one in asked}
-        await self.read(
-            FamilyWindowsOf(family.name, of.store_id, span)
-            for of, some in spans.items()
-            for span in some
-            for family in catalogue.metric(of.metric).families
-        )
-        return {one.of: self._usual_windows(one, spans[one.of]) for one in asked}
+    async def usual_of(self, requested: Sequence[_RequestedDay]) -> dict[UsualOf, UsualWindows]:
+        """The usual values of local days that the snapshot serves.
 
-    def _usual_windows(self, asked: _AskedDay, spans: Sequence[WindowSpan]) -> UsualWindows:
-        metric = catalogue.metric(asked.of.metric)
+        Raises ViewsUnreachable when a read fails.
+        """
+        spans = {day.of: day.earlier(self._snapshot) for day in requested}
+        await self.read(
+            FamilyWindowsOf(family.name, key.store_id, span)
+            for key, earlier_spans in spans.items()
+            for span in earlier_spans
+            for family in catalogue.metric(key.metric).families
+        )
+        return {day.of: self._usual_windows(day, spans[day.of]) for day in requested}
+
+    def _usual_windows(self, requested: _RequestedDay, spans: Sequence[WindowSpan]) -> UsualWindows:
+        metric = catalogue.metric(requested.of.metric)
         days = []
         for span in spans:
-            cells = self.cells(metric, asked.of.store_id, span)
-            samples = (_sample(metric, one) for one in cells)
-            windows = [*zip(map(asked.clock, span.windows), samples, strict=True)]
-            is_complete = all(one.is_complete for one in cells)
-            # Of a ratio neither side says what is usual while the other does not send.
+            cells = self.cells(metric, requested.of.store_id, span)
+            samples = (_sample(metric, cell) for cell in cells)
+            windows = [*zip(map(requested.clock, span.windows), samples, strict=True)]
+            is_complete = all(cell.is_complete for cell in cells)
+            # A ratio has usual values only on days on which both of its sides have data.
             has_events = all(
-                any(one.cell.parts.get(family.name) for one in cells) for family in metric.families
+                any(cell.cell.parts.get(family.name) for cell in cells)
+                for family in metric.families
             )
             days.append(EarlierDay(windows, is_complete, has_events))
-        found = usual_windows(asked.of.baseline, asked.windows(), days)
+        found = usual_windows(requested.of.baseline, requested.windows(), days)
         number = self._snapshot.number
-        return {start: structs.replace(one, snapshot=number) for start, one in found.items()}
+        return {start: structs.replace(usual, snapshot=number) for start, usual in found.items()}
 
 
 class UsualDays:
-    """A UsualSource over the snapshots that there are. What was answered once is kept."""
+    """A UsualSource over all snapshots, with a cache of its answers."""
 
     def __init__(
         self,
@@ -144,40 +148,44 @@ class UsualDays:
         self._known: OrderedDict[UsualOf, UsualWindows] = OrderedDict()
 
     async def read(self, wanted: Sequence[UsualOf]) -> dict[UsualOf, UsualWindows]:
-        """By day and window what is usual; nothing in one that no snapshot serves."""
-        found = {one: self._known[one] for one in wanted if one in self._known}
-        for lot in chunks([one for one in wanted if one not in found], _AT_ONCE):
-            found |= await self._read(lot)
-        for one in found.keys() & self._known.keys():
-            self._known.move_to_end(one)
-        newest = max((one.start for one in self._known), default=0)
-        past = [one for one in self._known if one.start < newest - _NOW_MILLIS]
+        """The usual values by day and window; none on a day that no snapshot serves."""
+        found = {day: self._known[day] for day in wanted if day in self._known}
+        for chunk in chunks([missing for missing in wanted if missing not in found], _AT_ONCE):
+            found |= await self._read(chunk)
+        for used in found.keys() & self._known.keys():
+            self._known.move_to_end(used)
+        newest = max((cached.start for cached in self._known), default=0)
+        past = [old for old in self._known if old.start < newest - _NOW_MILLIS]
         for oldest in past[: max(0, len(past) - _MOST_DAYS)]:
             del self._known[oldest]
         return found
 
     async def _read(self, wanted: Sequence[UsualOf]) -> dict[UsualOf, UsualWindows]:
-        found: dict[UsualOf, UsualWindows] = {one: {} for one in wanted}
-        served: dict[int, list[_AskedDay]] = defaultdict(list)
+        found: dict[UsualOf, UsualWindows] = {key: {} for key in wanted}
+        served: dict[int, list[_RequestedDay]] = defaultdict(list)
         snapshots: dict[int, BaselineSnapshot] = {}
-        all_asked = [
-            _AskedDay(one, StoreCalendarDays(self._registry.store(one.store_id))) for one in wanted
+        all_requested = [
+            _RequestedDay(usual, StoreCalendarDays(self._registry.store(usual.store_id)))
+            for usual in wanted
         ]
-        # Where there is none yet it is asked for again: the first may be on its way.
-        by_day = {day: await self._snapshot(day) for day in {one.date for one in all_asked}}
-        for asked in all_asked:
-            if (snapshot := by_day[asked.date]) is not None:
+        # A day without a snapshot is queried again next time, because the first may come soon.
+        dates = {day: await self._snapshot(day) for day in {local.date for local in all_requested}}
+        for requested in all_requested:
+            if (snapshot := dates[requested.date]) is not None:
                 snapshots[snapshot.number] = snapshot
-                served[snapshot.number].append(asked)
+                served[snapshot.number].append(requested)
         for number, days in served.items():
             pinned = self._moment(self._views, self._registry, self._settings, snapshots[number])
-            of_snapshot = await pinned.usual_of(days)
-            self._known |= of_snapshot
-            found |= of_snapshot
+            answers = await pinned.usual_of(days)
+            self._known |= answers
+            found |= answers
         return found
 
     async def _snapshot(self, day: date) -> BaselineSnapshot | None:
-        """The one that serves the local day: for good, for a later one serves none that began."""
+        """The snapshot that serves the local day.
+
+        It never changes, because a later snapshot serves no day that has begun.
+        """
         found = self._snapshots.get(day) or await self._views.baselines.serving(day)
         if found is not None:
             self._snapshots[day] = found
@@ -187,9 +195,9 @@ class UsualDays:
         return found
 
 
-def _sample(metric: Metric, one: JudgedCell) -> UsualSample | None:
-    """The value of a window; None where it has none, or one that is not told."""
-    if not one.cell.known or one.is_hidden or not one.cell.watch.is_enough:
+def _sample(metric: Metric, judged: JudgedCell) -> UsualSample | None:
+    """The value of a window; None if it has none, or one that may not be published."""
+    if not judged.cell.known or judged.is_hidden or not judged.cell.watch.is_enough:
         return None
-    above, below = sides_of(metric, one.cell)
+    above, below = sides_of(metric, judged.cell)
     return None if above is None or below is None or below <= 0 else UsualSample(above, below)

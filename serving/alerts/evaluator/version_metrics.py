@@ -1,4 +1,4 @@
-"""What a version of a rule reads of a window: metrics, and what is usual."""
+"""The metrics and usual values that a version of a rule reads of a window."""
 
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
@@ -15,8 +15,11 @@ log = structlog.get_logger()
 
 
 class VersionMetrics(NamedTuple):
-    """What a version reads of a window: its metric, of a silence rule any that is of the family
-    alone, with its least value each metric of `minimum`, and each metric of `and`."""
+    """The metrics that a version reads of a window.
+
+    `metric`: the rule's metric; for a silence rule any metric of the family alone. `minimum`: each
+    metric of the rule's `minimum` with its least value. `further`: each metric of `and`.
+    """
 
     metric: Metric
     minimum: tuple[tuple[Metric, int], ...]
@@ -24,31 +27,34 @@ class VersionMetrics(NamedTuple):
 
     @property
     def all(self) -> tuple[Metric, ...]:
-        """The metric first."""
-        return (self.metric, *(one for one, _ in self.minimum), *self.further)
+        """All metrics, the rule's own metric first."""
+        return (self.metric, *(metric for metric, _ in self.minimum), *self.further)
 
     @property
     def families(self) -> tuple[str, ...]:
-        """Names of the families that have to be closed, and to be there, for a verdict."""
-        found = (family.name for metric in self.all for family in metric.families)
-        return tuple(dict.fromkeys(found))
+        """Names of the families that a verdict needs: their windows closed, their data there."""
+        names = (family.name for metric in self.all for family in metric.families)
+        return tuple(dict.fromkeys(names))
 
 
 class VersionReading(NamedTuple):
-    """A version that reads something, and what that is."""
+    """A version and the metrics that it reads."""
 
     version: RuleVersion
     metrics: VersionMetrics
 
 
-# By what is read a version that reads it: many read the same.
+# One version for each distinct reading, because many versions read the same.
 Readings = Mapping[Hashable, VersionReading]
 
 
 def metrics_of(rule: Rule) -> VersionMetrics | None:
-    """What the rule reads; None for one that is not judged: of another kind, of single subjects,
-    or of a metric that is not there any more."""
-    # So far articles alone are judged one by one.
+    """The metrics that the rule reads; None for a rule that is not judged.
+
+    Not judged are rules of other kinds, rules on single subjects that are no stock rules, and rules
+    whose metric no longer exists.
+    """
+    # So far, articles are the only subjects that are judged one by one.
     if rule.kind not in JUDGED or (rule.subject == "none") == (rule.kind == "stock"):
         return None
     try:
@@ -58,25 +64,25 @@ def metrics_of(rule: Rule) -> VersionMetrics | None:
             metric = catalogue.metric(rule.metric or "")
         least = rule.minimum.items()
         minimum = tuple((catalogue.metric(name), wanted) for name, wanted in least)
-        further = tuple(catalogue.metric(one.metric) for one in rule.and_)
+        further = tuple(catalogue.metric(condition.metric) for condition in rule.and_)
     except (UnknownName, KeyError) as error:
         log.warning("rule is not judged", rule=rule.rule_id, reason=str(error))
         return None
-    # Another catalogue than that by which it was checked.
+    # The catalogue may differ from the one by which the rule was checked.
     is_stock = metric.stock is not None
-    if is_stock != (rule.kind == "stock") or any(one.stock is not None for one in further):
+    if is_stock != (rule.kind == "stock") or any(extra.stock is not None for extra in further):
         return None
     return VersionMetrics(metric, minimum, further)
 
 
 def reading_of(rule: Rule) -> Hashable:
-    """What the facts of a window hang on: for rules of which it is equal they are the same."""
+    """The key of what the facts of a window depend on; rules with equal keys have equal facts."""
     condition = rule.condition
     usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
-    of = rule.kind, rule.metric or rule.family, rule.delay, usual
-    further = ("and", *(one.metric for one in rule.and_)) if rule.and_ else ()
-    # What has not come is nothing to a total, or makes it unknown: `on_silence` says which.
+    own = rule.kind, rule.metric or rule.family, rule.delay, usual
+    further = ("and", *(extra.metric for extra in rule.and_)) if rule.and_ else ()
+    # Missing data counts as nothing in a total, or makes it unknown, depending on `on_silence`.
     total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
-    # Of a store that has never sent anything, to rules that name it there is silence to be known.
+    # A store that has never sent data counts as silent only for rules that name it.
     named = ("named",) if names_stores(rule) else ()
-    return (*of, *rule.minimum.items(), *further, *total, *named)
+    return (*own, *rule.minimum.items(), *further, *total, *named)
