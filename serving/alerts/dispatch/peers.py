@@ -1,4 +1,4 @@
-"""The stores that send data of a family: a region is silent if more than half of its are."""
+"""The stores that send data of a family; when over half of a region's are silent, so is it."""
 
 import asyncio
 import time

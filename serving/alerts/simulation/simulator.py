@@ -39,7 +39,7 @@ from tally.instants import from_millis
 from tally.partitions import partition_of
 from tally.settings import Settings
 
-# The most days, summed over the stores of a page, of at least one store: some seconds of CPU time.
+# The most store days on one page, which has at least one store: some seconds of CPU time.
 MOST_STORE_DAYS = 400
 # The same for rules of articles, with the days before the span: each day is read from the last
 # counts on, for thousands of articles. 5,000 of them and a week before take a second of CPU time.

@@ -24,7 +24,7 @@ from tally.settings import Settings
 RULES = "alert-rules"
 # The timeout of one request. A look that takes longer than a tick only delays the next one.
 ANSWER_SECONDS = 5.0
-# It reads the rows of all epochs: the highest decides, also after a rollback to an older definition.
+# It reads all epochs: the highest decides, also after a rollback to an earlier definition.
 _REACHED = "SELECT partition, epoch, until, floor FROM speed_epoch WHERE family = ?"
 _FLIPPED = "SELECT flip_token FROM batch_pointer WHERE family = ? LIMIT 1"
 
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Views:
-    """Reads the state of pipelines from Cassandra, with an event loop of its own; never raises."""
+    """Reads from Cassandra how far data has come, in a thread of its own; never raises."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings)
@@ -70,7 +70,7 @@ class Views:
 
 
 class BrokersAndViews:
-    """A pipeline (look.py) for one look: a client keeps its first view of the brokers for ever.
+    """A pipeline (look.py) for one look only, as a client never forgets what its brokers said.
 
     `stood`: the raw positions at the previous look.
     """
@@ -90,7 +90,7 @@ class BrokersAndViews:
         self.told_positions: TopicOffsets = {}
 
     def raw_ends(self) -> TopicOffsets:
-        """The ends with open transactions: their records have arrived, and are not read yet."""
+        """The ends with open transactions, whose records may have arrived, but cannot be read."""
         return self._by_family(lambda name: self._ends(self._everything, raw_topic(name)))
 
     def positions(self) -> TopicOffsets:
