@@ -98,7 +98,7 @@ class AlertTables:
             return []
         before = (state for state in RANKS if state != alert.state)
         rank = rank_of(alert)
-        return [self._bind(_EMPTY, rank, alert_id, alert.alert_id, other) for other in before]
+        return [self._bind(_EMPTY, rank, alert_id, alert.alert_id, earlier) for earlier in before]
 
     def _open_statement(self, alert_id: str, store_id: str, rows: Sequence[Any]) -> Any:
         messages = [row.message for row in rows if row.message is not None]

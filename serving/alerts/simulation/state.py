@@ -46,7 +46,7 @@ class StateSource(Protocol):
     """A source of the evaluators' state."""
 
     def read(self) -> Mapping[int, EvaluatedBy]:
-        """The state by partition number, from 0; partitions that were never judged are absent.
+        """The state by partition, which counts from 0; never judged partitions are absent.
 
         Raises ViewsUnreachable.
         """
@@ -63,7 +63,7 @@ class StateReader:
         self._lock = Lock()
 
     def read(self) -> Mapping[int, EvaluatedBy]:
-        """The state by partition number, from 0, up to the last stable offsets.
+        """The state by partition, which counts from 0, up to the last stable offsets.
 
         Raises ViewsUnreachable, and Refused for a record that no evaluator has written.
         """

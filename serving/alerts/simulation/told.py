@@ -26,7 +26,7 @@ async def told_alerts(
     """
     found: dict[str, list[ToldAlert]] = defaultdict(list)
     first, last = days
-    all_days = [first + more * _ONE_DAY for more in range((last - first).days + 1)]
+    all_days = [first + number * _ONE_DAY for number in range((last - first).days + 1)]
     for begin in range(0, len(all_days), _AT_ONCE):
         reads = (views.alerts.raised(store_ids, day) for day in all_days[begin : begin + _AT_ONCE])
         for alerts in await asyncio.gather(*reads):
