@@ -1,1 +1,1 @@
-"""Alerts as processes: what is true is read from the views, and told once."""
+"""Alerts as processes: they read the current state from the views and announce it once."""

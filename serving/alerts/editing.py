@@ -1,4 +1,4 @@
-"""Rules as somebody edits them: a text is checked, compared with what holds, and applied."""
+"""Editing of rules: a text is checked, compared with the rules in force, and applied."""
 
 import asyncio
 import re
@@ -16,23 +16,26 @@ from tally.alerts.rule_file import problems_together
 from tally.alerts.versions import RuleChains
 from tally.errors import BadRule, RuleConflict
 
-# A text is read anew whenever it has changed, and of brackets in brackets YAML's reader takes the
-# square of their number: most of a second here.
+# A text is parsed again after every change, and the time of YAML's reader grows with the square of
+# the number of nested brackets: most of a second at this size.
 MOST_TEXT_BYTES = 20_000
-# Where YAML itself breaks off: of several places the last is the one that does not fit.
+# The place where YAML itself breaks off: if it names several, the last one is the error.
 _AT_LINE = re.compile(r"line (\d+), column \d+")
 _FIELD = re.compile(r"'?([^\s:']+)'?:")
 
 
 class RuleProblem(NamedTuple):
-    """What does not fit: field, what is wrong, the fix; `line`: from 1 on, None if it has none."""
+    """One problem of a text: the field, what is wrong and the fix.
+
+    `line` counts from 1; None if the problem has no line.
+    """
 
     line: int | None
     text: str
 
 
 class RuleDraft(NamedTuple):
-    """What a text says: a rule, or problems, of which at least one then.
+    """The result of checking a text: a rule, or at least one problem.
 
     `plan`: what applying it would write beside the newest version; None where there is no rule.
     """
@@ -43,7 +46,7 @@ class RuleDraft(NamedTuple):
 
 
 class EditedRule(NamedTuple):
-    """A rule as somebody has it before him: its newest version, None of a new one; and its text."""
+    """A rule opened for editing: its newest version (None for a new rule) and its text."""
 
     newest: RuleVersion | None
     text: str
@@ -54,8 +57,8 @@ class RuleEditing:
     """Edits over the topic of rules. Every method raises ViewsUnreachable."""
 
     known: KnownRules
-    # It is work of the processor, whoever types: others want their answers meanwhile.
-    _one: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
+    # Checking a text is CPU work: one check at a time leaves time for the other requests.
+    _turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
 
     async def opened(self, rule_id: str) -> EditedRule:
         """The rule's newest version and its text. Raises UnknownName."""
@@ -63,16 +66,17 @@ class RuleEditing:
         return EditedRule(newest, rule_text(newest.rule))
 
     async def checked(self, text: str, rule_id: str | None) -> RuleDraft:
-        """What the text says beside all rules that there are; `rule_id`: None of a new one."""
+        """Check the text against all existing rules; `rule_id`: None for a new rule."""
         chains = await self.known.read()
-        async with self._one:
+        async with self._turn:
             return await asyncio.to_thread(draft_of, text, rule_id, chains)
 
     async def apply(self, rule: Rule, base: RuleVersion | None) -> RuleVersion:
-        """The version that holds now, once it is read back; `base`: what the writer has seen.
+        """Write the rule and return the version in force once it is read back.
 
-        Raises RuleConflict when another version holds than he has seen, or came first; NotSent
-        when the brokers do not take it. What means the same writes nothing.
+        `base`: the version that the writer has seen. Raises RuleConflict when another version is
+        in force than `base`, or came first; NotSent when the brokers do not take it. A rule that
+        means the same as the newest version is not written.
         """
         newest = (await self.known.read_now()).newest(rule.rule_id)
         if newest != base:
@@ -84,23 +88,23 @@ class RuleEditing:
         try:
             return await self.known.write(plan.stored)
         except RuleConflict as error:
-            # What two wrote in one moment is found by whoever reads it back.
+            # Two writes at the same moment are detected when the version is read back.
             raise _conflict(rule.rule_id) from error
 
 
 def draft_of(text: str, rule_id: str | None, chains: RuleChains) -> RuleDraft:
-    """The text against the rules that there are, by the checks of `tally rules apply`."""
+    """Check the text against the existing rules, with the checks of `tally rules apply`."""
     size = len(text.encode("utf-8", "replace"))
     if size > MOST_TEXT_BYTES:
-        told = f"the text has {size:,} bytes; {MOST_TEXT_BYTES:,} are the most here, and"
-        return _refused(text, [f"{told} `tally rules apply FILE` takes larger ones"])
+        opening = f"the text has {size:,} bytes; {MOST_TEXT_BYTES:,} are the most here, and"
+        return _refusal(text, [f"{opening} `tally rules apply FILE` takes larger ones"])
     try:
         rule = parse_rule(text)
     except BadRule as error:
-        return _refused(text, error.problems)
+        return _refusal(text, error.problems)
     together = problems_together({rule.rule_id: rule}, chains.living())
     problems = [*together.get(rule.rule_id, ())]
-    # Its own page would go on with another rule's versions.
+    # Otherwise the page of this rule would continue with another rule's versions.
     if rule_id is not None and rule.rule_id != rule_id:
         problems.append(f"rule_id: it is {rule_id} that is edited here; begin a new rule instead")
     if rule_id is None and chains.newest(rule.rule_id) is not None:
@@ -108,24 +112,26 @@ def draft_of(text: str, rule_id: str | None, chains: RuleChains) -> RuleDraft:
     if reason := not_judged(rule):
         problems.append(reason)
     if problems:
-        return _refused(text, problems)
+        return _refusal(text, problems)
     return RuleDraft(rule, (), planned(rule, chains.newest(rule.rule_id)))
 
 
-def _refused(text: str, problems: Sequence[str]) -> RuleDraft:
-    # What cannot be read has no fields; it is not read once more.
+def _refusal(text: str, problems: Sequence[str]) -> RuleDraft:
+    # A text that cannot be parsed has no fields, so it is not parsed a second time.
     has_fields = any(map(_FIELD.match, problems))
     lines = yaml_lines(text.encode("utf-8", "replace")) if has_fields else {}
-    return RuleDraft(None, tuple(RuleProblem(_line_of(one, lines), one) for one in problems))
+    return RuleDraft(
+        None, tuple(RuleProblem(_problem_line(problem, lines), problem) for problem in problems)
+    )
 
 
-def _line_of(problem: str, lines: Mapping[str, int]) -> int | None:
+def _problem_line(problem: str, lines: Mapping[str, int]) -> int | None:
     """The line of the field that the problem begins with, or where YAML breaks off."""
-    found = _FIELD.match(problem)
-    if found is None:
+    field_match = _FIELD.match(problem)
+    if field_match is None:
         places = _AT_LINE.findall(problem)
         return int(places[-1]) if places else None
-    name = found[1]
+    name = field_match[1]
     return lines.get(name, lines.get(name.split(".")[0]))
 
 

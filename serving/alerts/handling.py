@@ -1,4 +1,4 @@
-"""What people do about an alert: acknowledge it, snooze it, resolve it."""
+"""Actions of people on an alert: acknowledge it, snooze it, resolve it."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _MINUTE_MILLIS = 60_000
 
 
 def topic_writer(settings: Settings) -> ActionWriter:
-    """Writes where `tally alerts ack`, `snooze` and `resolve` write."""
+    """A writer to the topics of `tally alerts ack`, `snooze` and `resolve`."""
 
     def write(record: ActionRecord) -> None:
         if isinstance(record, AlertResolution):
@@ -37,7 +37,7 @@ def topic_writer(settings: Settings) -> ActionWriter:
 
 @dataclass
 class AlertActions:
-    """Actions on alerts that are found where alerts are filed.
+    """Actions on alerts that are looked up in the alert tables.
 
     Every action raises EditsRefused where the settings refuse it, UnknownName for an alert that
     does not exist, Busy, and ViewsUnreachable when the alert cannot be read or the record written.
@@ -47,18 +47,18 @@ class AlertActions:
     writer: ActionWriter
     is_allowed: bool
     _waiting: int = field(default=0, init=False)
-    _one: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
+    _turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
 
     @classmethod
     def of(
         cls, settings: Settings, inquiry: AlertInquiry, writer: ActionWriter | None = None
     ) -> "AlertActions":
-        """By the settings; without a writer into their topics."""
+        """Build the actions from the settings; without a writer they write to Kafka topics."""
         is_allowed = settings.rule_edits == "allow"
         return cls(inquiry, topic_writer(settings) if writer is None else writer, is_allowed)
 
     async def acknowledge(self, alert_id: str, by: str) -> Acknowledgement:
-        """Note who takes the alert on."""
+        """Record who has taken on the alert."""
         alert = await self._alert(alert_id)
         record = Acknowledgement(
             alert_id=alert.alert_id, store_id=alert.store_id, at=self._now(), by=by
@@ -67,7 +67,7 @@ class AlertActions:
         return record
 
     async def snooze(self, alert_id: str, minutes: int, by: str) -> Snooze:
-        """Keep the alert back from all channels for so many minutes; 0 ends that."""
+        """Withhold the alert from all channels for this many minutes; 0 ends the snooze."""
         alert = await self._alert(alert_id)
         until = self._now() + minutes * _MINUTE_MILLIS
         record = Snooze(alert_id=alert.alert_id, store_id=alert.store_id, until=until, by=by)
@@ -75,7 +75,7 @@ class AlertActions:
         return record
 
     async def resolve(self, alert_id: str, because: str, by: str) -> AlertResolution:
-        """End the alert by hand. Raises AlertNotOpen for one that is not open."""
+        """End the alert by hand. Raises AlertNotOpen for an alert that is not open."""
         alert = await self._alert(alert_id)
         refuse_closed(alert.alert_id, alert.open)
         record = AlertResolution.of(alert, self._now(), by, because)
@@ -95,7 +95,7 @@ class AlertActions:
             raise Busy(f"{MOST_WAITING} actions on alerts wait to be written; try again later")
         self._waiting += 1
         try:
-            async with self._one:
+            async with self._turn:
                 await asyncio.to_thread(self.writer, record)
         except (KafkaException, NotSent, StackError) as error:
             raise ViewsUnreachable(

@@ -1,4 +1,4 @@
-"""The alerts that were told, asked by store and time, newest first, or one by its id."""
+"""Queries for alerts: by store and time, newest first, or one alert by its id."""
 
 import asyncio
 import re
@@ -16,17 +16,18 @@ from tally.errors import UnknownName
 from tally.instants import parse_instant
 from tally.settings import Settings
 
-# Partitions that one page reads, a store and day each; at least one day of all stores.
+# The most table partitions (one per store and day) that a page reads; at least one day of all
+# stores.
 MOST_PARTITIONS = 4_000
 _ALERT_ID = re.compile(r"[0-9a-f]{64}\Z", re.ASCII)
-# An alert of a window that changed that long after it is no more looked for beside the window.
+# An alert raised this many days after its window is no longer listed with the window.
 MOST_DAYS_LATE = 35
-# Days that are asked for at once: of most of them the answer is empty.
+# The number of days read concurrently: most of them have no alerts.
 _AT_ONCE = 16
 _DAY, _MILLI = timedelta(days=1), timedelta(milliseconds=1)
 
 
-# Strict, so that a field which nobody has described is found by the tests.
+# Strict, so that the tests find a field that has no description.
 class ListedAlert(Alert, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The last state of an alert."""
 
@@ -39,9 +40,9 @@ class ListedAlert(Alert, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AlertPlace(NamedTuple):
-    """Between two alerts of a list: behind one, by the instant when it was raised and its id.
+    """A place in a list of alerts: just behind the alert with this raise instant and id.
 
-    Milliseconds since 1970 (UTC).
+    `raised_millis`: milliseconds since 1970 (UTC).
     """
 
     raised_millis: int
@@ -49,7 +50,7 @@ class AlertPlace(NamedTuple):
 
 
 class AlertSpan(NamedTuple):
-    """When alerts were raised, [start, end) in UTC."""
+    """A span of raise instants, [start, end) in UTC."""
 
     start: datetime
     end: datetime
@@ -57,7 +58,7 @@ class AlertSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class AlertFilter:
-    """Which alerts are wanted; an empty one of texts, or None, wants all."""
+    """Which alerts are wanted; an empty set, or None, does not restrict them."""
 
     rules: frozenset[str] = frozenset()
     severities: frozenset[str] = frozenset()
@@ -79,9 +80,10 @@ class AlertFilter:
 
 @dataclass(frozen=True)
 class AlertQuestion:
-    """Which alerts of which stores.
+    """A question for the alerts of some stores.
 
-    `span`: None for whenever, of those that are open alone. `is_open`: None for both.
+    `span`: None for any time, which asks for open alerts only. `is_open`: None for both open and
+    closed alerts.
     """
 
     store_ids: Sequence[str]
@@ -90,7 +92,7 @@ class AlertQuestion:
     is_open: bool | None = None
 
     def asks_for(self, alert: Alert) -> bool:
-        """Whether the alert is asked for, open or not."""
+        """Whether the alert matches the question, open or not."""
         is_then = self.span is None or _lies_in(alert, self.span)
         return is_then and self.wanted.passes(alert)
 
@@ -103,7 +105,7 @@ class AlertPage(NamedTuple):
 
 
 class AlertLife(NamedTuple):
-    """All that was told of one alert, its states in their order, and of its ends."""
+    """All messages of one alert: its states in their order, and those of its ends."""
 
     last: ListedAlert
     episode: EpisodeSpan
@@ -121,20 +123,20 @@ class AlertInquiry:
 
     views: ViewReader
     overdue_after: timedelta
-    # An alert gets old by itself: no tick says so to who asks.
+    # The age of an alert needs a clock: no tick reports it to the caller.
     now: Callable[[], datetime] = _utc_now
 
     @classmethod
     def of(cls, settings: Settings, views: ViewReader) -> "AlertInquiry":
-        """By the settings."""
+        """Build the inquiry from the settings."""
         return cls(views, timedelta(seconds=settings.batch_overdue_seconds))
 
     def listed(self, alert: Alert, is_open: bool) -> ListedAlert:
-        """The message as the list has it."""
+        """The message as an entry of the list, marked as overdue if it is by now."""
         return listed(alert, is_open, self.is_overdue(alert))
 
     def is_overdue(self, alert: Alert) -> bool:
-        """Whether the alert, by its last message, has been provisional for too long by now."""
+        """Whether the alert has, by its last message, been provisional for too long by now."""
         return is_overdue(alert, self.now(), self.overdue_after)
 
     async def page(
@@ -142,81 +144,84 @@ class AlertInquiry:
     ) -> AlertPage:
         """The alerts behind the place, at most `limit`, newest first.
 
-        Fewer, even none, where many days of many stores have few: the place goes on from there.
+        The page has fewer, even none, where many days of many stores have few alerts; its place
+        continues from there.
         """
         if question.span is None or question.is_open:
-            # What is open is never much, however long ago it was raised: it is read whole.
-            left = [one for one in await self.open(question) if _is_behind(one, after)]
+            # There are never many open alerts, however old they are: all of them are read.
+            left = [alert for alert in await self.open(question) if _is_behind(alert, after)]
             more = place_of_alert(left[limit - 1]) if len(left) > limit else None
             return AlertPage(left[:limit], more)
-        # Of the page alone: whether the others are open nobody has asked.
+        # Only the stores of this page are read: the state of other alerts is not needed.
         raised, end = await self._raised(question, question.span, after, limit)
-        stores = sorted({one.store_id for one in raised if one.edge == "raise"})
+        stores = sorted({alert.store_id for alert in raised if alert.edge == "raise"})
         still = await self.views.alerts.open(stores) if stores else []
-        is_open = {one.alert_id for one in still}
-        found = (self.listed(one, one.alert_id in is_open) for one in raised)
-        # The place goes on behind what was left out too.
-        kept = [one for one in found if question.is_open is None or not one.open]
-        return AlertPage(kept, end)
+        is_open = {alert.alert_id for alert in still}
+        found = (self.listed(alert, alert.alert_id in is_open) for alert in raised)
+        # The next page also starts behind the alerts that are filtered out here.
+        shown = [alert for alert in found if question.is_open is None or not alert.open]
+        return AlertPage(shown, end)
 
     async def open(self, question: AlertQuestion) -> list[ListedAlert]:
-        """Every one that is open, newest first."""
+        """All open alerts that match the question, newest first."""
         found = await self.views.alerts.open(question.store_ids)
-        asked = sorted(filter(question.asks_for, found), key=newest_first)
-        return [self.listed(one, True) for one in asked]
+        wanted = sorted(filter(question.asks_for, found), key=newest_first)
+        return [self.listed(alert, True) for alert in wanted]
 
     async def _raised(
         self, question: AlertQuestion, span: AlertSpan, after: AlertPlace | None, limit: int
     ) -> tuple[list[Alert], AlertPlace | None]:
-        """At most `limit` alerts, and behind which one there may be more."""
-        # By the cost of a page and not by its rows: most days of most stores have none.
+        """At most `limit` alerts, and the place behind which there may be more."""
+        # The number of partitions bounds a page, not its rows: most days of most stores have none.
         found: list[Alert] = []
         days_left = max(1, MOST_PARTITIONS // max(1, len(question.store_ids)))
-        day = min(span.end - _MILLI, _instant_of(after) if after else span.end).date()
+        day = min(span.end - _MILLI, _place_instant(after) if after else span.end).date()
         while day >= span.start.date() and days_left and len(found) <= limit:
             alerts = await self.views.alerts.raised(question.store_ids, day)
-            asked = (one for one in alerts if question.asks_for(one) and _is_behind(one, after))
-            # Days come newest first, so that all of them together are in order.
-            found += sorted(asked, key=newest_first)
+            wanted = (
+                alert for alert in alerts if question.asks_for(alert) and _is_behind(alert, after)
+            )
+            # The days are read newest first, so that all alerts together are in order.
+            found += sorted(wanted, key=newest_first)
             day, days_left = day - _DAY, days_left - 1
-        # One more than a page has is known to be there.
+        # An alert beyond the limit was read, so there is a next page.
         if len(found) > limit:
             return found[:limit], place_of_alert(found[limit - 1])
         return found, _before(day + _DAY) if day >= span.start.date() else None
 
     async def of_windows(self, store_id: str, span: AlertSpan, now: datetime) -> list[ListedAlert]:
-        """Those of one store whose window begins in the span, whenever they were raised.
+        """The alerts of one store whose window begins in the span, newest first.
 
-        Newest first; but of what was raised MOST_DAYS_LATE days behind the span none. `now`: UTC.
+        Alerts raised more than MOST_DAYS_LATE days after the span are absent. `now`: UTC.
         """
         # Nothing is raised before its window has begun, and nothing after now.
         latest = min(span.end + MOST_DAYS_LATE * _DAY, max(now, span.end)).date()
         count = max(0, (latest - span.start.date()).days + 1)
-        days = [span.start.date() + more * _DAY for more in range(count)]
+        days = [span.start.date() + number * _DAY for number in range(count)]
         found: list[Alert] = []
         for begin in range(0, len(days), _AT_ONCE):
-            some = days[begin : begin + _AT_ONCE]
-            raised = (self.views.alerts.raised([store_id], day) for day in some)
-            found += [one for alerts in await asyncio.gather(*raised) for one in alerts]
-        of_span = [one for one in found if span.start <= window_start(one) < span.end]
+            chunk = days[begin : begin + _AT_ONCE]
+            raised = (self.views.alerts.raised([store_id], day) for day in chunk)
+            found += [alert for alerts in await asyncio.gather(*raised) for alert in alerts]
+        of_span = [alert for alert in found if span.start <= window_start(alert) < span.end]
         still = await self.views.alerts.open([store_id]) if of_span else []
-        is_open = {one.alert_id for one in still}
+        is_open = {alert.alert_id for alert in still}
         shown = sorted(of_span, key=newest_first)
-        return [listed(one, one.alert_id in is_open) for one in shown]
+        return [listed(alert, alert.alert_id in is_open) for alert in shown]
 
     async def life(self, alert_id: str) -> AlertLife:
-        """Raises UnknownName for an id that nobody knows."""
-        # What could never be an id is asked of nobody.
-        told = await self.views.alerts.life(alert_id) if _ALERT_ID.match(alert_id) else []
-        last, episode = last_states(told).get(alert_id), newest_episode(alert_id, told)
+        """All messages of one alert. Raises UnknownName for an unknown id."""
+        # A text that cannot be an id is not looked up.
+        messages = await self.views.alerts.life(alert_id) if _ALERT_ID.match(alert_id) else []
+        last, episode = last_states(messages).get(alert_id), newest_episode(alert_id, messages)
         if last is None or episode is None:
             raise UnknownName(
                 "alert_id", f"there is no alert {alert_id[:64]!r}; GET /v1/alerts lists them"
             )
-        shown = sorted(_not_erased(told), key=_told_order)
-        states = [one for one in shown if one.alert_id == alert_id]
-        ends = [one for one in shown if one.of == alert_id]
-        is_open = open_alert(alert_id, told) is not None
+        shown = sorted(_drop_erased(messages), key=_life_order)
+        states = [alert for alert in shown if alert.alert_id == alert_id]
+        ends = [alert for alert in shown if alert.of == alert_id]
+        is_open = open_alert(alert_id, messages) is not None
         return AlertLife(self.listed(last, is_open), episode, states, ends)
 
 
@@ -226,38 +231,38 @@ def place_of_alert(alert: Alert) -> AlertPlace:
 
 
 def raised_at(alert: Alert) -> datetime:
-    """When it was raised, UTC."""
+    """The instant when the alert was raised, UTC."""
     return parse_instant(alert.raised_at, "raised_at")
 
 
 def window_start(alert: Alert) -> datetime:
-    """Start of the window that it was first told of, UTC."""
+    """The start of the window that the alert was first sent for, UTC."""
     return parse_instant(alert.window.start, "window")
 
 
 def listed(alert: Alert, is_open: bool, is_overdue: bool = False) -> ListedAlert:
-    """The message as a list has it."""
+    """The message as an entry of a list."""
     fields = {name: getattr(alert, name) for name in Alert.__struct_fields__}
     return ListedAlert(**fields, open=is_open, overdue=is_overdue)
 
 
 def newest_first(alert: Alert) -> tuple[int, str]:
-    """By what a list is sorted: when it was raised, in milliseconds back, then its id."""
+    """The sort key of a list: the negated raise instant in milliseconds, then the id."""
     place = place_of_alert(alert)
     return -place.raised_millis, place.alert_id
 
 
-def _told_order(alert: Alert) -> tuple[int, str, int]:
+def _life_order(alert: Alert) -> tuple[int, str, int]:
     return *newest_first(alert), rank_of(alert)
 
 
-def _not_erased(told: Sequence[Alert]) -> Iterator[Alert]:
-    """What may be shown: of what an erasure has taken back the last message alone."""
-    last = last_states(told)
-    for one in told:
-        of = last[one.alert_id]
-        if of.reason != "erasure" or one.state == of.state:
-            yield one
+def _drop_erased(messages: Sequence[Alert]) -> Iterator[Alert]:
+    """The messages that may be shown: after an erasure, only the last one of the alert."""
+    last = last_states(messages)
+    for message in messages:
+        newest = last[message.alert_id]
+        if newest.reason != "erasure" or message.state == newest.state:
+            yield message
 
 
 def _is_behind(alert: Alert, place: AlertPlace | None) -> bool:
@@ -269,13 +274,13 @@ def _lies_in(alert: Alert, span: AlertSpan) -> bool:
 
 
 def _before(day: date) -> AlertPlace:
-    """Behind everything of a day, ahead of everything of the day before it."""
-    # No alert has an instant between two milliseconds.
+    """The place behind all alerts of a day and ahead of all alerts of the day before it."""
+    # Raise instants are whole milliseconds, so there is no alert between the two places.
     midnight = datetime.combine(day, time(), UTC)
     return AlertPlace(_millis(midnight) - 1, "")
 
 
-def _instant_of(place: AlertPlace) -> datetime:
+def _place_instant(place: AlertPlace) -> datetime:
     return datetime.fromtimestamp(place.raised_millis / 1000, UTC)
 
 

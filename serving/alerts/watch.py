@@ -1,4 +1,4 @@
-"""Looks at what ticks, positions, deliveries and heartbeats say, in a thread of its own."""
+"""Watches ticks, committed positions, deliveries and heartbeats in a thread of its own."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,8 @@ from tally.settings import Settings
 
 TICKS, DELIVERIES, EVALUATOR = "ticks", "alert-deliveries", "evaluator"
 LOOK_SECONDS = 5.0
-# Behind so many records lies the last that a tick has brought about, but in a storm: then the next
-# one tells.
+# The last change that a tick has caused is within this many records of the end, except in an alert
+# storm; then the next tick brings one.
 _BACK = 1_000
 _MOST_AT_ONCE, _POLL_SECONDS, _ASK_SECONDS = 500, 0.3, 10.0
 _FIRST_LOOK_SECONDS = 3.0
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class AlertWatch:
-    """The facts as they were at the last look; the first one is begun by who asks first."""
+    """The facts as of the last look; the first call of `facts` starts the thread."""
 
     def __init__(self, settings: Settings, look_seconds: float = LOOK_SECONDS) -> None:
         self._settings, self._look_seconds = settings, look_seconds
@@ -45,13 +45,13 @@ class AlertWatch:
         self._facts = AlertFacts()
 
     def facts(self) -> AlertFacts:
-        """What was known last; empty while nobody has answered yet. Waits for the first look."""
+        """The facts as of the last look, which the first call waits for; empty until then."""
         with self._starting:
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="alert-watch", daemon=True)
                 self._thread.start()
         self._has_looked.wait(_FIRST_LOOK_SECONDS)
-        # Once: beside brokers that do not answer each scrape would wait so long.
+        # Only the first call waits: otherwise each scrape would wait while the brokers are down.
         self._has_looked.set()
         return self._facts
 
@@ -66,7 +66,7 @@ class AlertWatch:
             try:
                 with _WatchLook(self._settings) as look:
                     self._follow(look)
-            # What was known stays: its age says that nobody has answered since.
+            # The last facts stay: their age shows that the brokers have not answered since.
             except KafkaException as error:
                 log.warning("alerts are not watched", reason=reason_of(error))
             except TallyError as error:
@@ -81,7 +81,10 @@ class AlertWatch:
 
 
 class _WatchLook:
-    """Connections that stay from look to look. Each method raises StackError or KafkaException."""
+    """Connections that stay open between looks.
+
+    Each method raises StackError or KafkaException.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._open = settings, ExitStack()
@@ -91,9 +94,9 @@ class _WatchLook:
     def __enter__(self) -> Self:
         try:
             now = {name: topic_now(self._settings, name) for name in (TICKS, DELIVERIES)}
-            self._ids = {name: one.topic_id for name, one in now.items()}
+            self._ids = {name: topic.topic_id for name, topic in now.items()}
             self._tails = {name: self._open.enter_context(self._tail(name)) for name in now}
-            # Of the evaluators' group, and no member of it.
+            # It reads the positions of the evaluators' group without joining it.
             group = kafka_consumer(self._settings, EVALUATOR)
             self._group: Any = self._open.enter_context(group)
         except BaseException:
@@ -105,60 +108,62 @@ class _WatchLook:
         self._open.close()
 
     def facts(self) -> AlertFacts:
-        """What is said now. Raises TallyError also where a topic was made anew."""
+        """The facts as of now. Raises TallyError also for a topic that was re-created."""
         for name, topic_id in self._ids.items():
             if topic_id_now(self._settings, name) != topic_id:
                 raise TallyError(f"topic {name} was made anew; it is read again")
-        for one in _new_records(self._tails[TICKS]):
-            self._take_tick(one)
-        for one in _new_records(self._tails[DELIVERIES]):
-            self._take_delivery(one)
-        restored = restore_seconds(_folder(self._settings), self._settings.stalled_after_seconds)
-        return AlertFacts({**self._ticks}, self._judged(), {**self._undelivered}, restored)
+        for record in _new_records(self._tails[TICKS]):
+            self._take_tick(record)
+        for record in _new_records(self._tails[DELIVERIES]):
+            self._take_delivery(record)
+        restored = restore_seconds(
+            _heartbeat_folder(self._settings), self._settings.stalled_after_seconds
+        )
+        return AlertFacts({**self._ticks}, self._judged_times(), {**self._undelivered}, restored)
 
     def _tail(self, topic: str) -> Tail:
         bounds = topic_now(self._settings, topic).bounds
-        begin = [max(one.earliest, one.end - _BACK) for one in bounds]
+        begin = [max(partition.earliest, partition.end - _BACK) for partition in bounds]
         return Tail(self._settings, topic, dict(enumerate(begin)))
 
     def _take_tick(self, record: TailedRecord) -> None:
         try:
             tick = Tick.read(record.value)
         except msgspec.DecodeError:
-            # The evaluator says so in its log.
+            # The evaluator logs such a record.
             return
         known = self._ticks.get(record.partition, NO_TICK)
         self._ticks[record.partition] = merged(known, tick)
 
     def _take_delivery(self, record: TailedRecord) -> None:
         try:
-            kept = parsed_kept(record.value)
+            change = parsed_kept(record.value)
         except msgspec.DecodeError:
-            # Of a record that is deleted there is no value either.
+            # A tombstone has no value and ends here too.
             return
-        if isinstance(kept, TickTime):
-            self._undelivered[record.partition] = kept.undelivered
+        if isinstance(change, TickTime):
+            self._undelivered[record.partition] = change.undelivered
 
-    def _judged(self) -> dict[int, int]:
-        """By partition when the tick came that the evaluators have judged last, ms since 1970."""
+    def _judged_times(self) -> dict[int, int]:
+        """For each partition the time of the last judged tick, ms since 1970 (UTC)."""
         lanes = [(TICKS, number) for number in self._tails[TICKS].until]
         found: dict[int, int] = {}
-        for at in committed_positions(self._group, lanes, _ASK_SECONDS):
-            bookmark = Bookmark.read(at.metadata)
-            # Of a topic that was made anew since, nothing was judged yet.
+        for position in committed_positions(self._group, lanes, _ASK_SECONDS):
+            bookmark = Bookmark.read(position.metadata)
+            # In a topic that was re-created since, nothing has been judged yet.
             if bookmark and bookmark.last and bookmark.topic_id == self._ids[TICKS]:
-                found[at.partition] = bookmark.last.timestamp_ms
+                found[position.partition] = bookmark.last.timestamp_ms
         return found
 
 
 def _new_records(tail: Tail) -> Iterator[TailedRecord]:
-    """What has come since the last call, up to the ends."""
+    """The records that have arrived since the last call, up to the ends of the partitions."""
     deadline = time.monotonic() + _ASK_SECONDS
     tail.ended.clear()
     while len(tail.ended) < len(tail.until) and time.monotonic() < deadline:
         yield from tail.read(_MOST_AT_ONCE, _POLL_SECONDS)
 
 
-def _folder(settings: Settings) -> Path | None:
-    """Where the services of this machine leave their heartbeats, if they leave any."""
+def _heartbeat_folder(settings: Settings) -> Path | None:
+    """The folder of the heartbeat files of this machine's services; None if there is none."""
     return settings.heartbeat_file.parent if settings.heartbeat_file else None

@@ -1,1 +1,1 @@
-"""Stock beyond the views: its movements, and what they are told to."""
+"""Stock beyond the views: its movements, and the systems that they are sent to."""

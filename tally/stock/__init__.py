@@ -1,1 +1,1 @@
-"""Movements of stock, and the calls that tell them to another system; pure."""
+"""Movements of stock, and the calls that send them to another system; without input or output."""

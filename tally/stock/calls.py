@@ -1,9 +1,9 @@
-"""What is kept of calls in the topic `stock-calls`: its records, and their keys.
+"""The records of the topic `stock-calls` and their keys.
 
-    <movement_id>             a movement, how often it was called for, and what came of it
-    level|<store>|<item>      what there was of an article a week ago; what is older is forgotten
+    <movement_id>             a movement, the number of its calls, and their outcome
+    level|<store>|<item>      the level of an article a week ago; older movements are forgotten
     reconciled                the day (UTC) of the last reconciliation
-    tick                      how far time had come
+    tick                      the time of the last tick
 
 Instants are milliseconds since 1970 (UTC), by ticks; amounts are in thousandths.
 """
@@ -19,7 +19,7 @@ from tally.stock.movement import MovementKind, instant_millis, lane_of
 CallMode: TypeAlias = Literal[
     "idempotency_key", "compare_and_set", "sole", "absolute", "at_least_once", "at_most_once"
 ]
-# What is asked of the other system: to change by an amount, to tell a level, to set one.
+# The request to the other system: change a level by an amount, read a level, or set one.
 CallStep: TypeAlias = Literal["adjust", "look", "set"]
 CallOutcome: TypeAlias = Literal["intent", "called", "applied", "refused", "unknown", "overruled"]
 CallKind: TypeAlias = MovementKind | Literal["reconciliation"]
@@ -29,12 +29,12 @@ OPEN: tuple[CallOutcome, ...] = ("intent", "called")
 class StockCall(Struct, frozen=True, kw_only=True, tag_field="is", tag="call"):
     """One movement on its way to the other system.
 
-    `brought`: what the movement brings, as the part Level takes it; None of a reconciliation, and
-    of what a later count has already.
-    `delta_milli`: by how much it changes what there is, None where it sets `level_milli`; that is
-    what there is behind it, None while nobody has counted. `step`: what is asked next. `attempts`
-    are calls of all steps, `failures` those that did not bring it further. `in_doubt`: one that
-    changes something may have arrived. `version`, `quantity_milli`: as the other system told last.
+    `brought`: the movement as the part Level takes it; None for a reconciliation, and for a
+    movement that a later count already includes.
+    `delta_milli`: the change of the level, None if the call sets `level_milli`, which is the level
+    after the movement and None before the first count. `step`: the next request. `attempts`: the
+    calls of all steps; `failures`: those without progress. `in_doubt`: a call that changes
+    something may have arrived. `version`, `quantity_milli`: the last answer of the other system.
     """
 
     movement_id: str
@@ -67,20 +67,21 @@ class StockCall(Struct, frozen=True, kw_only=True, tag_field="is", tag="call"):
 
     @property
     def lane(self) -> str:
-        """Of two calls of one lane the earlier comes to its end first."""
+        """The lane of its article; of two calls in a lane, the earlier one ends first."""
         return lane_of(self.store_id, self.item_id)
 
     @property
     def millis(self) -> int:
-        """When it happened, milliseconds since 1970 (UTC)."""
+        """When the movement happened, milliseconds since 1970 (UTC)."""
         return instant_millis(self.happened_at)
 
 
 class LaneLevel(Struct, frozen=True, kw_only=True, tag_field="is", tag="level"):
-    """What there was of an article at an instant: what calls up to `order` moved before it.
+    """The level of an article at an instant, by the earlier movements of calls up to `order`.
 
-    What came since says the record of each call: it need not be written again with every one.
-    `level_milli`: None while nobody had counted; `counted_at`: the last count in it, 0 for none.
+    Later movements are in the records of their calls, so this record need not be rewritten with
+    each of them. `level_milli`: None before the first count; `counted_at`: the last count that it
+    includes, 0 for none.
     """
 
     store_id: str
@@ -97,12 +98,12 @@ class LaneLevel(Struct, frozen=True, kw_only=True, tag_field="is", tag="level"):
 
     @property
     def lane(self) -> str:
-        """The article's."""
+        """The lane of its article."""
         return lane_of(self.store_id, self.item_id)
 
 
 class ReconciledDay(Struct, frozen=True, kw_only=True, tag_field="is", tag="reconciled"):
-    """The day (UTC) on which all levels were set last."""
+    """The day (UTC) on which all levels were last set."""
 
     day: str
 
@@ -119,16 +120,16 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def call_key(kept: CallChange) -> bytes:
-    """The key of a record in the topic."""
+    """The record's key in the topic."""
     return kept.topic_key if isinstance(kept, DroppedRecord) else kept.key.encode()
 
 
 def call_value(kept: CallChange) -> bytes | None:
-    """The record's value, JSON whose field `is` names its kind; None deletes the key's record."""
+    """The record's value: JSON whose field `is` names its kind; None deletes the key's record."""
     return None if isinstance(kept, DroppedRecord) else _ENCODER.encode(kept)
 
 
 def parsed_call(value: bytes) -> KeptCall:
-    """The record that a value of the topic says. Raises msgspec.DecodeError."""
+    """The record of a value of the topic. Raises msgspec.DecodeError."""
     found: KeptCall = _DECODER.decode(value)
     return found

@@ -1,12 +1,12 @@
-"""A partition's calls: what is called for, in which order, and what came of it.
+"""A partition's calls: which are needed, in which order, and their outcomes.
 
-Each method gives the records that have changed. They are stored in one transaction with the
-position of what was taken, and only then is anything called: `begin()` says what.
+Each method returns the changed records. They are stored in one transaction with the positions of
+the consumed records, and only then are the calls made that `begin()` returned.
 
-    take(movement)    what there is of its article now, and the call that follows
-    pass_time(tick)   levels that are set once a day, ends of what was kept long enough
-    begin()           one more attempt of the first call of each lane, when its turn has come
-    answered()        what came of an attempt
+    take(movement)    the article's new level, and the call that follows
+    pass_time(tick)   the daily setting of levels, and the end of records kept long enough
+    begin()           one more attempt of the first call of each lane, when it is due
+    answered()        the outcome of an attempt
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,7 +20,7 @@ from tally.stock.modes import AskedCall, CallAnswer, CallRules, ended
 from tally.stock.movement import StockMovement, brought_by
 
 DAY = 86_400_000
-# Calls of one process that are under way at once.
+# The most calls of one process in flight at once.
 MOST_AT_ONCE = 64
 _TOO_LATE = "no answer in time"
 _COUNTED_SINCE = "a later count has it already"
@@ -29,7 +29,7 @@ Kept = TypeVar("Kept", bound=KeptCall)
 
 
 class BegunCalls(NamedTuple):
-    """Records to store, and what to ask once they are."""
+    """Records to store, and the calls to make once they are stored."""
 
     kept: list[KeptCall]
     asked: list[AskedCall]
@@ -38,81 +38,81 @@ class BegunCalls(NamedTuple):
 class CallDesk:
     """One partition's calls, by the rules of a mode.
 
-    `reconcile_after`: milliseconds since midnight (UTC) at which levels are set, if they are told.
+    `reconcile_after`: milliseconds since midnight (UTC) at which levels are set, in mode absolute.
     """
 
     def __init__(self, rules: CallRules, reconcile_after: int = 0) -> None:
         self.memory = CallMemory()
         self._rules = rules
         self._reconcile_after = reconcile_after
-        # What is called for at most once and may still be answered, by movement.
+        # By movement, calls of mode at_most_once whose answer may still arrive.
         self._called_once: dict[str, StockCall] = {}
 
     def take(self, movement: StockMovement) -> list[KeptCall]:
-        """What there is of the article now, and the call. Raises BadInstant."""
-        return [*self._keep([self._call(movement)])]
+        """Take a movement: the record of its call, with the new level. Raises BadInstant."""
+        return [*self._remember([self._call(movement)])]
 
     def pass_time(self, tick: TickTime) -> list[CallChange]:
-        """What a tick brings about; one that says nothing new changes nothing."""
+        """The records that a tick changes; a tick with nothing new changes nothing."""
         time = self.memory.time
-        # Ticks are facts, and of several tickers: of number and instant the larger counts.
+        # Ticks are facts from several tickers: the larger number and the larger instant count.
         n, at = max(tick.n, time.n), max(tick.at, time.at)
         newest = TickTime(n=n, at=at)
         if newest == time:
             return []
-        kept: list[CallChange] = [*self._keep([newest]), *self._reconciliation()]
-        # Once a day is enough: to look through everything takes its time.
+        changes: list[CallChange] = [*self._remember([newest]), *self._reconciliation()]
+        # Once a day is enough, because looking through all records takes time.
         if newest.at // DAY != time.at // DAY:
-            kept += self.memory.settled()
-            # Behind the levels: what they have in them is needed no more.
-            kept += [DroppedRecord(one.encode()) for one in self.memory.outdated()]
-        return kept
+            changes += self.memory.settled()
+            # After the levels, because the calls that they include are no longer needed.
+            changes += [DroppedRecord(key.encode()) for key in self.memory.outdated()]
+        return changes
 
     def begin(self, under_way: Collection[AskedCall]) -> BegunCalls:
-        """The calls whose turn it is, with one more attempt; none of a lane that has one under way.
+        """The due calls with one more attempt; a lane with a call in flight has none.
 
-        One that has had its time comes to its end instead.
+        A call that has run out of time ends instead.
         """
-        now, busy = self.memory.time.at, {one.call.lane for one in under_way}
+        now, busy = self.memory.time.at, {running.call.lane for running in under_way}
         begun = BegunCalls([], [])
-        # Before any tick nobody knows since when a call is under way.
+        # Before the first tick the time is unknown, and with it the begin of a call.
         for call in [*self.memory.heads()] if now else ():
             if call.lane in busy or call.due_at > now:
                 continue
             if self._is_overruled(call):
-                begun.kept.extend(self._keep([ended(call, "overruled", now, _COUNTED_SINCE)]))
+                begun.kept.extend(self._remember([ended(call, "overruled", now, _COUNTED_SINCE)]))
             elif self._rules.is_over(call, now):
                 over = self._rules.given_up(call, now, call.cause or _TOO_LATE)
-                begun.kept.extend(self._keep([over]))
+                begun.kept.extend(self._remember([over]))
             elif len(under_way) + len(begun.asked) < MOST_AT_ONCE:
-                asked = self._rules.asked(call, now)
-                begun.kept.extend(self._keep([asked.call]))
-                begun.asked.append(asked)
-                # What is called for at most once waits no more: its answer may still come.
-                if asked.call.outcome not in OPEN:
-                    self._called_once[call.movement_id] = asked.call
+                attempt = self._rules.asked(call, now)
+                begun.kept.extend(self._remember([attempt.call]))
+                begun.asked.append(attempt)
+                # A call of at_most_once has ended already, but its answer may still arrive.
+                if attempt.call.outcome not in OPEN:
+                    self._called_once[call.movement_id] = attempt.call
         return begun
 
     def answered(self, asked: AskedCall, answer: CallAnswer) -> list[KeptCall]:
-        """What the answer changes; an answer to an earlier attempt changes nothing."""
+        """The records that an answer changes; an answer to an earlier attempt changes nothing."""
         call = asked.call
         known = self.memory.waiting(call.lane, call.movement_id)
         known = known or self._called_once.pop(call.movement_id, None)
         if known is None or known.attempts != call.attempts:
             return []
         after = self._rules.answered(asked, answer, self.memory.time.at)
-        return self._keep([after])
+        return self._remember([after])
 
     def restore(self, kept: Iterable[KeptCall]) -> None:
-        """Begin anew with these records."""
+        """Replace the state with these records."""
         self.memory, self._called_once = CallMemory(), {}
-        # Levels first: by them it is known which movements are in them.
-        for one in sorted(kept, key=lambda one: not isinstance(one, LaneLevel)):
-            self.memory.remember(one)
+        # Levels first, because they decide which movements they include.
+        for record in sorted(kept, key=lambda record: not isinstance(record, LaneLevel)):
+            self.memory.remember(record)
         self.memory.put_in_order()
 
     def _call(self, movement: StockMovement) -> StockCall:
-        """What is told of a movement between two levels, None where nobody knows."""
+        """The call for a movement, by the levels before and after it, None where unknown."""
         lane, at, brought = movement.lane, movement.millis, brought_by(movement)
         before, after = self.memory.level(lane), self.memory.level_after(lane, at, brought)
         is_overruled = self.memory.is_overruled(lane, at, brought)
@@ -143,13 +143,13 @@ class CallDesk:
         return call
 
     def _is_overruled(self, call: StockCall) -> bool:
-        """Whether a count waits that a later one has overruled, and certainly was not applied."""
+        """Whether a waiting count was overruled by a later one, and was certainly not applied."""
         is_count = call.brought is not None and not call.brought & 1
         is_behind = call.millis < self.memory.counted_at(call.lane)
         return is_count and is_behind and not call.in_doubt
 
     def _reconciliation(self) -> list[KeptCall]:
-        """The levels that have changed, once a day, where levels are what is told."""
+        """Calls that set the changed levels, once a day, in mode absolute."""
         if self._rules.mode != "absolute":
             return []
         at = self.memory.time.at
@@ -157,13 +157,13 @@ class CallDesk:
         last = self.memory.reconciled.day
         if day <= last:
             return []
-        kept: list[KeptCall] = [*self._keep([ReconciledDay(day=day)])]
-        # On the first day of all everything has just been told.
+        records: list[KeptCall] = [*self._remember([ReconciledDay(day=day)])]
+        # On the very first day, all levels have just been sent.
         for lane in self.memory.changed_lanes() if last else ():
-            kept += self._keep(self._set_anew(lane, day))
-        return kept
+            records += self._remember(self._reset_calls(lane, day))
+        return records
 
-    def _set_anew(self, lane: str, day: str) -> list[StockCall]:
+    def _reset_calls(self, lane: str, day: str) -> list[StockCall]:
         known = self.memory.level(lane)
         if known is None:
             return []
@@ -184,7 +184,7 @@ class CallDesk:
             )
         ]
 
-    def _keep(self, kept: Sequence[Kept]) -> list[Kept]:
-        for one in kept:
-            self.memory.remember(one)
-        return [*kept]
+    def _remember(self, records: Sequence[Kept]) -> list[Kept]:
+        for record in records:
+            self.memory.remember(record)
+        return [*records]

@@ -1,22 +1,23 @@
-"""What there is of an article by its movements, whichever of them came first.
+"""The stock level of an article by its movements, in any order of arrival.
 
-It is what the part Level makes of them (tally/algebra/level.py), with a running sum: one movement
-more costs the same, however many there are.
+The result is that of the part Level (tally/algebra/level.py), but with a running sum: a further
+movement costs the same, however many there are.
 """
 
 from bisect import bisect_left, bisect_right, insort
 
 from tally.algebra.level import Level
 
-# So long an article's movements are told apart; what comes later than that lies behind all of them.
+# An article's movements are kept apart for this long; one that arrives later than that is placed at
+# the start of this time, just after the level that is kept there.
 KEPT_MILLIS = 7 * 86_400_000
-# Instant (ms since 1970, UTC), whether it is a movement (of one instant the count comes first), and
-# what it brings as the part Level takes it.
+# Instant (ms since 1970, UTC), whether it is a movement (at one instant the count comes first), and
+# its effect as the part Level takes it.
 _Event = tuple[int, bool, int]
 
 
 class ArticleLevel:
-    """The last count of an article and the movements behind it, in order of time.
+    """The last count of an article and the movements after it, in order of time.
 
     >>> article = ArticleLevel()
     >>> article.add(3, Level.moved(-1000)), article.level
@@ -31,15 +32,15 @@ class ArticleLevel:
 
     @property
     def level(self) -> int | None:
-        """What there is; None while nobody has counted."""
+        """The current level in thousandths; None before the first count."""
         return self._sum if self._is_counted else None
 
     def is_behind_count(self, at: int, brought: int) -> bool:
-        """Whether a later count has it already; `at`: when it happened, ms since 1970 (UTC)."""
+        """Whether a later count includes the event; `at`: its instant, ms since 1970 (UTC)."""
         return self._is_counted and _event(at, brought) < self._events[0]
 
     def after(self, at: int, brought: int) -> int | None:
-        """What there is with one more event, which is not kept."""
+        """The level in thousandths with one more event, which is not kept."""
         if self.is_behind_count(at, brought):
             return self._sum
         if brought & 1:
@@ -47,30 +48,30 @@ class ArticleLevel:
         return self._sum - self._sum_before(_event(at, brought)) + (brought >> 1)
 
     def add(self, at: int, brought: int) -> None:
-        """Take one more event."""
+        """Add one more event."""
         if self.is_behind_count(at, brought):
             return
         event = _event(at, brought)
         if not brought & 1:
-            # A count says all before it: each event is forgotten once, so this is linear too.
+            # A count replaces all before it. Each event is removed once, so the total is linear.
             self._sum -= self._sum_before(event)
             del self._events[: bisect_right(self._events, event)]
         insort(self._events, event)
         self._sum += brought >> 1
 
     def begin_at(self, at: int, level: int | None) -> None:
-        """Begin anew with what there was at an instant; None: nobody had counted by then."""
+        """Reset to the level at an instant; None: there was no count by then."""
         self._events, self._sum = [], 0
         if level is not None:
-            # As if it had been counted at that very instant: what happens then comes behind it.
+            # As if it had been counted at that instant: movements of the same instant come after.
             self.add(at, Level.count(level))
 
     def instants_before(self, at: int) -> list[int]:
-        """When what lies before an instant happened, ms since 1970 (UTC), ascending."""
+        """The instants of the events before an instant, ms since 1970 (UTC), ascending."""
         return [event[0] for event in self._events[: self._place(at)]]
 
     def forget_before(self, at: int) -> int | None:
-        """What there was just before an instant; its events are kept no longer, the level is."""
+        """The level just before an instant; the level replaces the events before it."""
         place = self._place(at)
         before = sum(event[2] >> 1 for event in self._events[:place])
         level = before if place and self._is_counted else None
@@ -90,7 +91,7 @@ class ArticleLevel:
 
     def _sum_before(self, event: _Event) -> int:
         place = bisect_right(self._events, event)
-        return sum(one[2] >> 1 for one in self._events[:place])
+        return sum(known[2] >> 1 for known in self._events[:place])
 
 
 def _event(at: int, brought: int) -> _Event:

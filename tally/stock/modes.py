@@ -1,6 +1,6 @@
-"""What a system that keeps stock can be asked for, and what follows from its answers.
+"""The modes of calling a system that keeps stock, and the effect of its answers.
 
-    mode              asked                                      in doubt
+    mode              request                                    in doubt
     idempotency_key   change, under the movement's key           the same, while the key lives
     compare_and_set   level; set it if the version still holds   level, and if the tag is known
     sole              level; set it if the version still holds   a version that moved is our own
@@ -8,8 +8,8 @@
     at_least_once     change                                     the same
     at_most_once      change                                     nothing: it stays unknown
 
-Whatever is asked is stored first, and says already what holds without an answer: so a process that
-dies leaves nothing to be found out.
+Each request is stored before it is sent, in the state that holds without an answer, so a process
+that dies leaves nothing to find out.
 """
 
 from dataclasses import dataclass
@@ -22,22 +22,22 @@ from tally.stock.calls import CallMode, CallOutcome, CallStep, StockCall
 
 HOUR = 3_600 * SECOND
 GIVES_UP_AFTER = 72 * HOUR
-# Before the other system forgets a key no call may still be on its way.
+# The margin before the other system forgets a key: no call may be in flight at that time.
 KEY_MARGIN = HOUR
 MOST_REFUSALS = 3
 _GONE_ON, _MOVED = (408, 425), (409, 412)
-# Overloaded, an expired token, missing rights, a bridge that is being deployed: it will be better.
+# Temporary faults: overload, an expired token, missing rights, a bridge that is being deployed.
 _NOT_NOW = (429, 401, 403, 404)
-# What an answer says of its call; what it does not say is in doubt.
+# What an answer says about its call; everything else is "in doubt".
 CallSaid = Literal["yes", "moved", "not taken", "no", "in doubt"]
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True):
-    """What came of one call: a status, or none and why.
+    """The answer to one call: a status, or the reason why there is none.
 
-    `is_refused`: nobody was called, for the address is none that may be; `is_unsent`: nobody has
-    taken the connection. Of a look `quantity_milli` and `version`, and whether the movement's
-    reference is known.
+    `is_refused`: no call was made, because its address is not allowed; `is_unsent`: the connection
+    was not accepted. `quantity_milli` and `version` are set for a look, and `is_known` says whether
+    the movement's reference is known.
     """
 
     status: int | None = None
@@ -51,9 +51,9 @@ class CallAnswer(Struct, frozen=True, kw_only=True):
 
 
 class AskedCall(NamedTuple):
-    """A call as it is stored while it is under way, what is asked, and if it was in doubt before.
+    """A call as stored while in flight, its request, and whether it was in doubt before.
 
-    `key`: the one that all attempts of the movement share.
+    `key`: the key that all attempts of the movement share.
     """
 
     call: StockCall
@@ -63,9 +63,9 @@ class AskedCall(NamedTuple):
 
 
 def said_by(answer: CallAnswer, step: CallStep) -> CallSaid:
-    """What an answer says of its call. Redirects are refusals: nobody knows where they lead."""
+    """What an answer says about its call; a redirect is a refusal, as its target is unknown."""
     status = answer.status
-    # Faults of our own side too: nobody was called, and people repair them.
+    # Faults of this side count too: no call was made, and people repair them.
     if answer.is_refused or answer.is_unsent or status in _NOT_NOW:
         return "not taken"
     if status is None or status < 200 or status >= 500 or status in _GONE_ON:
@@ -74,31 +74,31 @@ def said_by(answer: CallAnswer, step: CallStep) -> CallSaid:
         return "yes"
     if status in _MOVED and step == "set":
         return "moved"
-    # To a key: another attempt is just being worked on.
+    # The answer to a key whose other attempt is still being processed.
     return "in doubt" if status == _MOVED[0] and step == "adjust" else "no"
 
 
 @dataclass(frozen=True)
 class CallRules:
-    """How one mode goes on; `gives_up_after`: milliseconds since the first attempt."""
+    """The rules of one mode; `gives_up_after`: milliseconds since the first attempt."""
 
     mode: CallMode
     gives_up_after: int = GIVES_UP_AFTER
 
     @property
     def first_step(self) -> CallStep:
-        """What is asked first."""
+        """The first request of a call."""
         if self.mode in ("compare_and_set", "sole"):
             return "look"
         return "set" if self.mode == "absolute" else "adjust"
 
     def key(self, call: StockCall) -> str:
-        """What tells the other system that two calls are one."""
+        """The key by which the other system recognises a repeated call."""
         return call.movement_id
 
     def asked(self, call: StockCall, now: int) -> AskedCall:
-        """The call with one more attempt; to be stored before anybody is called."""
-        tried = structs.replace(
+        """The call with one more attempt, to be stored before it is made."""
+        attempt = structs.replace(
             call,
             outcome="called",
             attempts=call.attempts + 1,
@@ -106,59 +106,59 @@ class CallRules:
             begun_at=now if call.begun_at is None else call.begun_at,
             due_at=now + spread_delay(call.movement_id, call.failures + 1),
         )
-        # By a look nothing changes.
+        # A look has no side effect.
         if call.step != "look":
-            tried = structs.replace(tried, in_doubt=True, step=self.first_step)
-        # Never due again, whatever becomes of this process.
+            attempt = structs.replace(attempt, in_doubt=True, step=self.first_step)
+        # It is never due again, even if this process dies.
         if self.mode == "at_most_once":
-            tried = ended(tried, "unknown", now, "")
-        return AskedCall(tried, call.step, call.in_doubt, self.key(call))
+            attempt = ended(attempt, "unknown", now, "")
+        return AskedCall(attempt, call.step, call.in_doubt, self.key(call))
 
     def is_over(self, call: StockCall, now: int) -> bool:
-        """Whether the call has had its time: then nobody is called any more."""
+        """Whether the call has run out of time, so that no further attempt is made."""
         return call.begun_at is not None and now >= call.begun_at + self.gives_up_after
 
     def answered(self, asked: AskedCall, answer: CallAnswer, now: int) -> StockCall:
         """The call after the answer to its last attempt."""
-        # What an answer says may be long, and is kept with the movement.
+        # The text of an error may be long, and it is stored with the movement.
         cause = answer.error[:200]
         call = structs.replace(asked.call, status=answer.status, cause=cause)
         said = said_by(answer, asked.step)
-        # What a look tells is no outcome: it decides what is set, or that it is set already.
+        # A look is not an outcome: it decides what to set, or shows that it is set already.
         if asked.step == "look" and said == "yes":
-            return self._looked(call, answer, now)
+            return self._after_look(call, answer, now)
         if said == "yes":
             return ended(call, "applied", now, "")
         if said == "in doubt":
-            return self._later(call, answer, now)
-        # It is certain that this attempt has changed nothing.
+            return self._retry(call, answer, now)
+        # This attempt has certainly changed nothing.
         call = structs.replace(call, in_doubt=asked.doubted)
         if said == "moved":
-            return self._moved(call, now)
+            return self._after_conflict(call, now)
         if said == "no" and call.refusals + 1 >= MOST_REFUSALS:
             return self.given_up(call, now, call.cause or "refused")
         refusals = call.refusals + (said == "no")
-        return self._later(structs.replace(call, refusals=refusals), answer, now)
+        return self._retry(structs.replace(call, refusals=refusals), answer, now)
 
     def is_done(self, call: StockCall, answer: CallAnswer) -> bool:
-        """Whether a look tells that a call in doubt has arrived."""
+        """Whether a look shows that a call in doubt has arrived."""
         if self.mode == "sole":
             return answer.version != call.version
         return answer.is_known
 
     def given_up(self, call: StockCall, now: int, cause: str) -> StockCall:
-        """The call at its end, without anybody's word that it was applied."""
+        """The call ended without a confirmation that it was applied."""
         return ended(call, "unknown" if call.in_doubt else "refused", now, cause)
 
-    def _looked(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
+    def _after_look(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
         if answer.version is None or answer.quantity_milli is None:
             refused = structs.replace(
                 call, refusals=call.refusals + 1, cause="no level in the answer"
             )
             if refused.refusals >= MOST_REFUSALS:
                 return self.given_up(refused, now, refused.cause)
-            return self._later(refused, answer, now)
-        # Of who was never in doubt nothing can be there, whatever has moved.
+            return self._retry(refused, answer, now)
+        # A call that was never in doubt cannot have arrived, even if the version has changed.
         if call.in_doubt and self.is_done(call, answer):
             return ended(call, "applied", now, "")
         return structs.replace(
@@ -170,35 +170,35 @@ class CallRules:
             due_at=now,
         )
 
-    def _moved(self, call: StockCall, now: int) -> StockCall:
-        # Of an earlier attempt under this very version nobody knew: nobody else writes.
+    def _after_conflict(self, call: StockCall, now: int) -> StockCall:
+        # An earlier attempt under this version was in doubt, and there is no other writer.
         if self.mode == "sole" and call.in_doubt:
             return ended(call, "applied", now, "")
-        # It was set on no version at all; somebody answers in a way that nobody has asked for.
+        # The call had no version, so a conflict is not an answer that this mode expects.
         if self.mode == "absolute":
-            return self._later(call, CallAnswer(), now)
+            return self._retry(call, CallAnswer(), now)
         return structs.replace(call, step="look", failures=call.failures - 1, due_at=now)
 
-    def _later(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
+    def _retry(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
         if self.mode == "at_most_once":
             return call if call.in_doubt else ended(call, "refused", now, call.cause)
-        # Not one more: behind the life of a key the next one would be a second movement.
+        # No further attempt: after the key has expired, it would be a second movement.
         if self.is_over(call, now):
             return self.given_up(call, now, call.cause)
         if answer.retry_after is None:
             return structs.replace(call, due_at=now + spread_delay(call.movement_id, call.failures))
-        # However long it asks for: when its time is over it is called for no more anyway.
-        wanted = int(min(answer.retry_after * SECOND, self.gives_up_after))
-        return structs.replace(call, due_at=now + max(wanted, SECOND))
+        # A longer wait makes no difference: the call runs out of time before.
+        wait_millis = int(min(answer.retry_after * SECOND, self.gives_up_after))
+        return structs.replace(call, due_at=now + max(wait_millis, SECOND))
 
 
 def quantity_after(call: StockCall) -> int | None:
-    """The level that the call sets; None where it is not known."""
+    """The level that the call sets, in thousandths; None if it is not known."""
     if call.delta_milli is None:
         return call.level_milli
     return None if call.quantity_milli is None else call.quantity_milli + call.delta_milli
 
 
 def ended(call: StockCall, outcome: CallOutcome, now: int, cause: str) -> StockCall:
-    """The call at its end."""
+    """The call ended with an outcome; `now`: ms since 1970 (UTC)."""
     return structs.replace(call, outcome=outcome, ended_at=now, cause=cause)

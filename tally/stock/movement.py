@@ -1,7 +1,7 @@
-"""A movement of stock: what one line of a receipt or of a document did to one article of a store.
+"""A movement of stock: the effect of one line of a receipt or document on an article of a store.
 
-All movements of an event are one group, told in one transaction: `index` is the place in it, 1 to
-`of`. Groups lie in several partitions, so who reads them has a group when he has `of` of it.
+All movements of an event form a group, written in one transaction: `index` is the place in it, 1 to
+`of`. A group lies in several partitions, so a reader has the whole group once it has `of` of them.
 """
 
 from typing import Literal, TypeAlias
@@ -20,9 +20,10 @@ MovementKind: TypeAlias = Literal[
 class StockMovement(Struct, frozen=True, kw_only=True):
     """One movement; amounts in thousandths.
 
-    `delta_milli` is what came or, below 0, went; None for a count, of which `counted_milli` is what
-    was there. `receipt`: identity of the event, `source`: the topic that it came from. By
-    `happened_at` movements of an article follow each other, whichever came first.
+    `delta_milli`: the change of the level, below 0 for goods that left, None for a count;
+    `counted_milli`: the counted level, None otherwise. `receipt`: identity of the event; `source`:
+    the topic that it came from. The movements of an article are ordered by `happened_at`, not by
+    arrival.
     """
 
     movement_id: str
@@ -39,12 +40,12 @@ class StockMovement(Struct, frozen=True, kw_only=True):
 
     @property
     def lane(self) -> str:
-        """Key of its record: what has one keeps its order."""
+        """The key of its record: records of one lane keep their order."""
         return lane_of(self.store_id, self.item_id)
 
     @property
     def millis(self) -> int:
-        """When it happened, milliseconds since 1970 (UTC). Raises BadInstant."""
+        """When the movement happened, milliseconds since 1970 (UTC). Raises BadInstant."""
         return instant_millis(self.happened_at)
 
 
@@ -58,7 +59,7 @@ def lane_of(store_id: str, item_id: str) -> str:
     >>> lane_of("367", "Milk|1l")
     '367|Milk|1l'
     """
-    # No store has a bar in its id, so that no two lanes share a key.
+    # A store id has no bar, so two lanes cannot have the same key.
     return f"{store_id}|{item_id}"
 
 
@@ -78,7 +79,7 @@ def movement_of(value: bytes) -> StockMovement:
 
 
 def brought_by(movement: StockMovement) -> int:
-    """What the movement brings, as the part Level takes it."""
+    """The effect of the movement, as the part Level takes it."""
     if movement.counted_milli is not None:
         return Level.count(movement.counted_milli)
     return Level.moved(movement.delta_milli or 0)

@@ -1,4 +1,4 @@
-"""`python -m serving.alerts.dispatch`: alerts to webhooks, as channels and silences have it."""
+"""`python -m serving.alerts.dispatch`: sends alerts to webhooks by channels and silences."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -39,12 +39,13 @@ from tally.alerts.delivery.groups import DeskMemories
 from tally.settings import Settings
 
 GROUP = "dispatcher"
-# Behind so many records of a partition lies its newest tick, markers of transactions among them.
+# The newest tick of a partition is among its last records of this number, transaction markers
+# included.
 _NEWEST_TICKS = 20
 
 
 class DispatcherParts(NamedTuple):
-    """What a dispatcher is made of; what is wrong on purpose takes the place of one of them."""
+    """The parts of a dispatcher; a test replaces one of them to inject a fault."""
 
     step: Callable[..., Dispatcher] = Dispatcher
     sender: Callable[..., WebhookSender] = WebhookSender
@@ -54,9 +55,9 @@ class DispatcherParts(NamedTuple):
 
 
 def main(moments: Moments = Moments()) -> int:
-    """Exit code of the dispatcher.
+    """Run the dispatcher and return its exit code.
 
-    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
     """
 
     def work(stopped: Event) -> None:
@@ -78,20 +79,20 @@ def dispatcher(
     rules: str = RULES,
     parts: DispatcherParts = DispatcherParts(),
 ) -> Dispatcher:
-    """The step by the settings; `prefix` and `rules` name topics of their own (tests).
+    """Build the step from the settings; `prefix` and `rules` name separate topics for tests.
 
-    Raises BadSettings for networks or a stores file that do not fit.
+    Raises BadSettings for invalid networks or an invalid stores file.
     """
     sender = parts.sender(allowed_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
     files = DigestFiles(settings.digests or settings.home / "digests")
     known = LearnedRules(RuleReader(settings, rules))
     entries = store_entries(settings.stores_file)
-    around = RegisteredStores(entries, settings.default_timezone, known, stores)
-    around.judged = parts.judged
+    surroundings = RegisteredStores(entries, settings.default_timezone, known, stores)
+    surroundings.judged = parts.judged
 
     def desk(partition: int, desks: Callable[[], DeskMemories]) -> Desk:
-        return parts.desk(parts.rules, around, partition, desks)
+        return parts.desk(parts.rules, surroundings, partition, desks)
 
     def foreseen() -> Iterator[Input]:
         ticks = read_newest(settings, prefix + TICKS, _NEWEST_TICKS)
@@ -101,10 +102,11 @@ def dispatcher(
 
 
 def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> ProcessorJob:
-    """The job of the step; `group` is its own in tests."""
+    """The processor job that runs the step; tests use a `group` of their own."""
     controls, ticks, alerts = step.topics
-    # Of controls and ticks Kafka keeps the last of a key, and takes the very record that was read
-    # last. An alert that comes again was decided about; no topic's loss is a reason to tell nobody.
+    # Kafka compacts controls and ticks to the last record of a key, and may remove the very record
+    # that was read last. An alert that arrives again was decided already; the loss of a topic is no
+    # reason to stop sending alerts.
     hints, again = (controls, ticks), (alerts,)
     return ProcessorJob(group, step.topics, step, slot, anchor=RULES, hints=hints, again=again)
 

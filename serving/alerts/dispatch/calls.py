@@ -1,4 +1,4 @@
-"""The webhooks under way: begun once their attempts are stored, asked for when they have ended."""
+"""Webhook calls in flight: they start once their attempts are stored; answers are polled."""
 
 import asyncio
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from tally.errors import BadSettings
 
 
 class PlacedMessage(NamedTuple):
-    """A message, the partition whose deliveries it is of, and what its channel is set to.
+    """A message, the partition of its delivery, and the settings of its channel.
 
-    `secrets`: names of what signs it; `digest_as`: how the channel has its digests. Neither is
-    taken from the message: its record may be written by somebody else.
+    `secrets`: names of the keys that sign it; `digest_as`: how the channel receives its digests.
+    Neither is taken from the message, because others may write its record.
     """
 
     partition: int
@@ -27,7 +27,7 @@ class PlacedMessage(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A call that has ended, and how."""
+    """A call that has ended, and its answer."""
 
     partition: int
     message: WebhookMessage
@@ -35,9 +35,9 @@ class Answered(NamedTuple):
 
 
 class WebhookCalls:
-    """Begins calls, and keeps what came of them until it is asked for.
+    """Starts calls and keeps their answers until they are taken.
 
-    `files`: where digests become files; without it none does.
+    `files`: the writer of digest files; without it no digest becomes a file.
     """
 
     def __init__(
@@ -46,27 +46,29 @@ class WebhookCalls:
         self._sender = sender
         self._keys = keys
         self._files = files
-        self._calls = CallsUnderWay(self._call, _place, _failed)
+        self._calls = CallsUnderWay(self._call, _message_place, _failure_answer)
 
     def begin(self, placed: PlacedMessage) -> None:
-        """Call; the message with its attempt is stored already."""
+        """Start the call of a message whose attempt is stored already."""
         self._calls.begin(placed)
 
     def under_way(self, partition: int) -> list[WebhookMessage]:
-        """The partition's messages that were called and whose answers were not taken yet."""
-        return [one.message for one in self._calls.under_way() if one.partition == partition]
+        """The partition's messages whose calls were started and whose answers are not taken yet."""
+        return [
+            placed.message for placed in self._calls.under_way() if placed.partition == partition
+        ]
 
     def urls(self) -> list[str]:
-        """The addresses of all calls under way, each as often as it is called."""
-        return [one.message.url for one in self._calls.under_way()]
+        """The addresses of all calls in flight, one entry per call."""
+        return [placed.message.url for placed in self._calls.under_way()]
 
     def take_answers(self) -> list[Answered]:
-        """What came of the calls that have ended, each once."""
+        """The answers of the calls that have ended; each is returned once."""
         ended = self._calls.take_answers()
         return [Answered(placed.partition, placed.message, answer) for placed, answer in ended]
 
     def close(self) -> None:
-        """End the thread; calls under way are given up, and count as unanswered."""
+        """End the thread; calls in flight are abandoned and count as unanswered."""
         self._calls.close()
 
     async def _call(self, placed: PlacedMessage) -> WebhookAnswer:
@@ -76,7 +78,7 @@ class WebhookCalls:
             return WebhookAnswer(error=cause, is_refused=True)
         try:
             if message.url.startswith(FILE) and self._files is not None:
-                return await self._written(placed, self._files)
+                return await self._write_file(placed, self._files)
             keys = self._keys(placed.secrets)
             return await self._sender.call(
                 message.url, message.message_id, message.body.encode(), keys
@@ -84,7 +86,7 @@ class WebhookCalls:
         except BadSettings as error:
             return WebhookAnswer(error=str(error), is_refused=True)
 
-    async def _written(self, placed: PlacedMessage, files: DigestFiles) -> WebhookAnswer:
+    async def _write_file(self, placed: PlacedMessage, files: DigestFiles) -> WebhookAnswer:
         message = placed.message
         name, content = message.url.removeprefix(FILE), message.body.encode()
         is_own = message.kind == "digest" and name.startswith(f"{message.channel}/")
@@ -92,16 +94,16 @@ class WebhookCalls:
             cause = f"channel {message.channel!a} is not set to write this file"
             return WebhookAnswer(error=cause, is_refused=True)
         try:
-            # A folder of the network may hang as long as it likes, and calls do not wait for it.
+            # A network folder may hang without limit, and other calls must not wait for it.
             async with asyncio.timeout(SECONDS):
                 return await asyncio.to_thread(files.write, name, message.attempts, content)
         except TimeoutError:
             return WebhookAnswer(error=f"not written in {SECONDS:.0f} s")
 
 
-def _place(placed: PlacedMessage) -> tuple[int, str]:
+def _message_place(placed: PlacedMessage) -> tuple[int, str]:
     return placed.partition, placed.message.key
 
 
-def _failed(error: Exception) -> WebhookAnswer:
+def _failure_answer(error: Exception) -> WebhookAnswer:
     return WebhookAnswer(error=f"{type(error).__name__}: {error}"[:200])

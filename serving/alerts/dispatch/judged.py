@@ -1,4 +1,4 @@
-"""Up to which tick evaluators have judged: before, nobody knows how many stores are silent."""
+"""Up to which tick evaluators have judged: until then the count of silent stores is unknown."""
 
 import time
 from collections.abc import Callable, Collection
@@ -13,7 +13,7 @@ from runtime.topics import committed_positions
 from tally.settings import Settings
 
 EVALUATOR = "evaluator"
-# A crowd waits for minutes: it need not be asked for more often.
+# A group of silent stores is awaited for minutes, so asking more often gains nothing.
 _KNOWN_SECONDS, _ASK_SECONDS = 5.0, 5.0
 
 log = structlog.get_logger()
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 class JudgedTicks:
     """The instants of the ticks that the evaluators' group has judged last, by its positions.
 
-    Brokers are asked when somebody wants to know; `now`: seconds on a clock of its own.
+    The brokers are asked on demand; `now`: seconds of a monotonic clock.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class JudgedTicks:
 
     def _ask(self, partitions: Collection[int]) -> None:
         if self._consumer is None:
-            # Of the evaluators' group, and no member of it.
+            # It reads the positions of the evaluators' group without joining it.
             self._consumer = kafka_consumer(self._settings, EVALUATOR)
         lanes = [(self._topic, number) for number in partitions]
         try:
-            for at in committed_positions(self._consumer, lanes, _ASK_SECONDS):
-                bookmark = Bookmark.read(at.metadata)
+            for position in committed_positions(self._consumer, lanes, _ASK_SECONDS):
+                bookmark = Bookmark.read(position.metadata)
                 if bookmark is not None and bookmark.last is not None:
-                    self._known[at.partition] = bookmark.last.timestamp_ms
+                    self._known[position.partition] = bookmark.last.timestamp_ms
         except KafkaException as error:
-            # What was known stays; silences wait for as long as they may.
+            # The last known instants stay; silences wait up to their limit.
             log.warning("how far alerts are judged is not known", reason=str(error))

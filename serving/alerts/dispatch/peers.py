@@ -1,4 +1,4 @@
-"""Which stores send anything of a family: of them a silent region has more than half."""
+"""The stores that send data of a family; when over half of a region's are silent, so is it."""
 
 import asyncio
 import time
@@ -12,25 +12,28 @@ from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.partitions import partition_of
 
-# A store that is new, or was closed, makes no difference to a half within that time.
+# A store that opens or closes within this time hardly changes the share of silent stores.
 KNOWN_SECONDS = 600.0
-# While nobody answers, this is how often somebody is asked: each time takes a while.
+# The pause before Cassandra is asked again while it does not answer: each attempt takes a while.
 _AGAIN_SECONDS = 30.0
 
 log = structlog.get_logger()
 
 
 class _Known(NamedTuple):
-    """The stores of a family by partition, and until when they are taken for true."""
+    """The stores of a family, each with its partition, and how long they remain valid.
+
+    `until`: seconds of the clock.
+    """
 
     stores: frozenset[tuple[str, int]]
     until: float
 
 
 class StoresOfFamilies:
-    """The stores of each family as Cassandra has them, read when somebody asks.
+    """The stores of each family in Cassandra, read on demand.
 
-    `now`: seconds on a clock of its own.
+    `now`: seconds of a monotonic clock.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class StoresOfFamilies:
         self._known: dict[str, _Known] = {}
 
     def of(self, family: str, partitions: Collection[int]) -> list[str]:
-        """The stores of these partitions; none of a family that there is not, or while Cassandra
-        has never answered."""
+        """The stores of the family in these partitions.
+
+        Empty for an unknown family, or while Cassandra has never answered.
+        """
         if family not in FAMILIES:
             return []
         if family not in self._known or self._known[family].until <= self._now():
@@ -51,16 +56,18 @@ class StoresOfFamilies:
         return [store_id for store_id, number in stores if number in partitions]
 
     def close(self) -> None:
-        """Ends what it has begun."""
+        """Close the event loop."""
         self._runner.close()
 
     def _read(self, family: str) -> _Known:
         try:
             found = self._runner.run(self._views.active_stores(FAMILIES[family]))
         except ViewsUnreachable as error:
-            # No reason to tell nobody of anything: what was true before is near enough.
+            # Alerts are sent all the same: the stores of the last read are near enough.
             log.warning("stores not known", family=family, reason=str(error.__cause__ or error))
             before = self._known.get(family, _Known(frozenset(), 0))
             return before._replace(until=self._now() + _AGAIN_SECONDS)
-        numbered = ((one.store_id, partition_of(one.store_id, self._partitions)) for one in found)
+        numbered = (
+            (store.store_id, partition_of(store.store_id, self._partitions)) for store in found
+        )
         return _Known(frozenset(numbered), self._now() + KNOWN_SECONDS)

@@ -12,7 +12,7 @@ from tally.alerts.rule import RuleVersion
 from tally.alerts.versions import RuleChains
 from tally.errors import Aborted, StackError
 
-# So long it waits after it could not read, before all comes again.
+# The pause after a failed read, before the whole batch is processed again.
 _AGAIN_SECONDS = 1.0
 _NO_RULE = RuleFacts("", ())
 
@@ -20,59 +20,59 @@ log = structlog.get_logger()
 
 
 class RuleTopic(Protocol):
-    """Where the rules are read. Both raise KafkaException or StackError."""
+    """The topic of rules. Both methods raise KafkaException or StackError."""
 
     def end(self) -> int:
-        """The first offset that is not written yet."""
+        """The end offset: the first one that is not written yet."""
 
     def read(self, until: int | None = None) -> RuleChains:
-        """The versions below the offset."""
+        """The rule versions below the offset."""
 
 
 class LearnedRules:
-    """The rules as far as ticks name them, and further where an alert asks for it.
+    """The rules up to the offset that ticks name, and further where an alert needs it.
 
-    An alert has the channels of its version in the newest revision of that.
+    An alert uses the channels of its rule version, in the newest revision of that version.
     """
 
     def __init__(self, topic: RuleTopic) -> None:
         self._topic = topic
         self._chains: Mapping[str, Sequence[RuleVersion]] = {}
-        self._read = self._told = 0
-        # Not there up to `_read`; looked for once, and not for each of its alerts.
+        self._read = self._announced = 0
+        # Versions that are missing up to `_read`: each is looked up once, not for every alert.
         self._missing: set[tuple[str, int]] = set()
 
     def learn(self, until: int) -> None:
-        """Let hold what lies below an offset, from the next look-up on."""
-        self._told = max(self._told, until)
+        """Use the rules below an offset from the next look-up on."""
+        self._announced = max(self._announced, until)
 
     def __call__(self, rule_id: str, version: int) -> RuleFacts:
-        """Of a version; nobody is named by one that the topic does not have.
+        """The facts of a rule version; a version missing from the topic has no channels.
 
-        Raises Aborted when it is not known and the brokers do not tell it now.
+        Raises Aborted when the version is not known and the topic cannot be read now.
         """
         found = self._version(rule_id, version)
         is_new = found is None and (rule_id, version) not in self._missing
-        if is_new or self._read < self._told:
-            found = self._looked_up(rule_id, version) or found
+        if is_new or self._read < self._announced:
+            found = self._look_up(rule_id, version) or found
         if found is None:
             return _NO_RULE
         return RuleFacts(found.rule.kind, found.rule.channels)
 
-    def _looked_up(self, rule_id: str, version: int) -> RuleVersion | None:
+    def _look_up(self, rule_id: str, version: int) -> RuleVersion | None:
         try:
-            # To its end: the evaluator may be a tick ahead.
+            # Up to the end of the topic: the evaluator may be a tick ahead.
             until = self._topic.end()
             self._chains = self._topic.read(until).chains
         except (StackError, KafkaException) as error:
             log.warning("rules not read", reason=str(error))
-            # Of one that is known only the newest wording is missing.
+            # For a known version only its newest revision is missing.
             if found := self._version(rule_id, version):
                 return found
             time.sleep(_AGAIN_SECONDS)
             raise Aborted("rules cannot be read; nobody is told meanwhile") from error
-        # A topic that was made anew ends before what ticks say: not to be looked for again.
-        self._read = self._told = max(until, self._told)
+        # A re-created topic ends before the offset that ticks name: it is not read again for that.
+        self._read = self._announced = max(until, self._announced)
         self._missing.clear()
         found = self._version(rule_id, version)
         if found is None:
@@ -82,4 +82,4 @@ class LearnedRules:
 
     def _version(self, rule_id: str, version: int) -> RuleVersion | None:
         chain = self._chains.get(rule_id, ())
-        return next((one for one in chain if one.version == version), None)
+        return next((entry for entry in chain if entry.version == version), None)

@@ -1,4 +1,4 @@
-"""One attempt: a signed POST to an address that was looked at, and what was answered."""
+"""One delivery attempt: a signed POST to a checked address, and its answer."""
 
 import ssl
 import time
@@ -13,7 +13,7 @@ from tally.alerts.delivery.signing import webhook_headers
 
 @dataclass(frozen=True)
 class WebhookSender:
-    """Calls webhooks; `now`: seconds since 1970, for the time of the attempt that is signed."""
+    """Calls webhooks; `now`: seconds since 1970 (UTC), the signed time of the attempt."""
 
     allowed: Sequence[AllowedNetwork] = ()
     now: Callable[[], float] = time.time
@@ -24,9 +24,9 @@ class WebhookSender:
     async def call(
         self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
     ) -> WebhookAnswer:
-        """What came of one call: its status, or why there is none.
+        """Make one call and return its answer: the status, or the reason why there is none.
 
-        Whatever the other side does, it takes `seconds` at most.
+        It takes at most `seconds`, however the receiver behaves.
         """
         caller = CheckedCaller(self.allowed, self.now, self.seconds, self.tls, self.lookups)
         headers = webhook_headers(keys, message_id, int(self.now()), body)

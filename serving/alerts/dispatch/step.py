@@ -1,11 +1,12 @@
 """The dispatcher's step: alerts, controls and ticks to decisions, messages and their outcomes.
 
     process(alert)     decisions and messages, into the state
-    tick()             outcomes of calls, and the attempts whose turn it is, into the state
+    tick()             outcomes of calls, and the attempts that are due, into the state
     stored()           now that they are stored: the calls
 
-A call is never made before its attempt is stored, and never within a transaction. Whoever restores
-the state finds each attempt, with or without its outcome, and goes on as if no answer had come.
+A call is never made before its attempt is stored, and never within a transaction. A process that
+restores the state finds each attempt, with or without its outcome; an attempt without one is
+treated as unanswered.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,14 +37,14 @@ from tally.alerts.message import alert_of
 from tally.errors import BadInstant
 
 ALERTS, CONTROLS, TICKS, DELIVERIES = "alerts", "alert-controls", "ticks", "alert-deliveries"
-# Of a partition, with what is remembered of all that are ours.
+# Makes the desk of a partition; the callable returns the memories of all assigned partitions.
 DeskMaker = Callable[[int, Callable[[], DeskMemories]], Desk]
 
 log = structlog.get_logger()
 
 
 class ReadTick(msgspec.Struct, frozen=True):
-    """Of a tick its number, its instant (ms since 1970, UTC), and where the rules end."""
+    """The read fields of a tick: its number, its instant (ms since 1970, UTC), the rules' end."""
 
     n: int
     at: int
@@ -54,12 +55,11 @@ _TICKS = msgspec.json.Decoder(ReadTick)
 
 
 class Dispatcher(Step):
-    """The deliveries of the partitions that are ours; `make_desk` makes that of a partition.
+    """The deliveries of the assigned partitions; `make_desk` makes the desk of a partition.
 
-    `learn` is told up to which offset there are rules.
-    `foreseen`: the controls and the newest ticks that there are by now. Between two topics records
-    have no order: without them the alerts of a time in which no dispatcher ran would be decided by
-    the clock and the silences of before.
+    `learn` receives the end offset of the rules. `foreseen`: the controls and the newest ticks that
+    exist by now. Records of two topics have no common order: without the foreseen ones, alerts that
+    arrived while no dispatcher ran would be decided by an old clock and old silences.
     """
 
     state_topic = DELIVERIES
@@ -72,10 +72,10 @@ class Dispatcher(Step):
         foreseen: Callable[[], Iterable[Input]] = tuple,
         learn: Callable[[int], None] = lambda _until: None,
     ) -> None:
-        # A test's topics are a set of their own.
+        # Tests use a set of topics of their own, named by the prefix.
         self.state_topic = prefix + DELIVERIES
-        # Of what one poll brings controls are taken first, and alerts when it is known how late it
-        # is.
+        # Within one poll, controls are processed first, and alerts only after the ticks that give
+        # the current time.
         self.topics = tuple(prefix + name for name in (CONTROLS, TICKS, ALERTS))
         self._foreseen, self._learn = foreseen, learn
         self._calls = calls
@@ -83,19 +83,19 @@ class Dispatcher(Step):
         self._desks: dict[int, Desk] = {}
         self._to_call: list[PlacedMessage] = []
         self._breakers = Breakers()
-        # By partition what was foreseen and is not taken yet: its newest tick, ended controls.
+        # By partition what was foreseen and not processed yet: the newest tick and ended controls.
         self._newest: dict[int, ReadTick] = {}
         self._ended: dict[int, list[bytes]] = {}
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The decisions that follow from an alert, a control or a tick."""
+        """The outputs of an alert, a control or a tick: decisions, messages and tombstones."""
         caught_up = self._catch_up(record.partition)
         if record.value is None:
             return caught_up
         try:
-            return [*caught_up, *self._taken(record, record.value)]
+            return [*caught_up, *self._take(record, record.value)]
         except (msgspec.DecodeError, BadInstant) as error:
-            # Written by somebody else. To end here would keep all others from being told.
+            # Another program wrote this record. Stopping here would block all other deliveries.
             log.error(
                 "record not understood and left out",
                 topic=record.topic,
@@ -105,7 +105,7 @@ class Dispatcher(Step):
             )
             return caught_up
 
-    def _taken(self, record: Input, value: bytes) -> list[Output]:
+    def _take(self, record: Input, value: bytes) -> list[Output]:
         desk, number = self._desk(record.partition), record.partition
         controls, ticks, _alerts = self.topics
         if record.topic == ticks:
@@ -114,7 +114,7 @@ class Dispatcher(Step):
             return self._outputs(number, desk.take(alert_of(value)))
         control = parsed_control(value)
         outputs = self._outputs(number, desk.settle(control))
-        # An order is carried out with this transaction, and nothing is to be left of it.
+        # An order to redeliver is complete with this transaction, so its record is deleted.
         if isinstance(control, Redelivery):
             outputs.append(self._tombstone(number, record.key))
         return outputs
@@ -126,7 +126,7 @@ class Dispatcher(Step):
         return self._outputs(partition, changed)
 
     def _catch_up(self, partition: int) -> list[Output]:
-        """What the foreseen tick brings about, before anything else of the partition is taken."""
+        """The outputs of the foreseen tick, before other records of the partition are processed."""
         ended = self._ended.pop(partition, ())
         tick = self._newest.pop(partition, None)
         outputs = [self._tombstone(partition, key) for key in ended]
@@ -138,63 +138,63 @@ class Dispatcher(Step):
         return Output(self.topics[0], key, None, partition)
 
     def tick(self) -> Sequence[Output]:
-        """What came of the calls that have ended, and the attempts that are to begin now."""
+        """The outputs of the calls that have ended, and of the attempts that are due now."""
         outputs: list[Output] = []
         for partition, message, answer in self._calls.take_answers():
             self._breakers.note(message.url, answer)
-            # Of a partition that was given away, its next owner calls again.
+            # If the partition was revoked, its next owner makes the call again.
             if partition in self._desks:
-                kept = self._desks[partition].answered(message, answer)
-                outputs += self._outputs(partition, kept)
+                changes = self._desks[partition].answered(message, answer)
+                outputs += self._outputs(partition, changes)
         room = CallRoom(self._calls.urls(), self._breakers)
         for partition, desk in self._desks.items():
             begun = desk.begin(self._calls.under_way(partition), room)
             outputs += self._outputs(partition, begun.kept)
             self._to_call += [
-                _placed(partition, one, desk.memory.channels.get(one.channel))
-                for one in begun.calls
+                _place_message(partition, call, desk.memory.channels.get(call.channel))
+                for call in begun.calls
             ]
         return outputs
 
     def stored(self) -> None:
-        """Begin the calls whose attempts are stored now."""
-        placed, self._to_call = self._to_call, []
-        for one in placed:
-            self._calls.begin(one)
+        """Start the calls whose attempts are stored now."""
+        to_begin, self._to_call = self._to_call, []
+        for placed in to_begin:
+            self._calls.begin(placed)
 
     def close(self) -> None:
-        """Give up the calls under way: they count as unanswered."""
+        """Abandon the calls in flight: they count as unanswered."""
         self._calls.close()
 
     def restore(self, state: Iterable[Input]) -> None:
-        """The desks as their records say; calls that were to begin are found there as due again.
+        """Rebuild the desks from their records; calls that had not started are due again.
 
-        Raises Refused for a record that is none of ours.
+        Raises Refused for a record that is not the dispatcher's own.
         """
-        # They were of a transaction that may not count; if it does, they are due again.
+        # Their transaction may have been aborted; if it was committed, they are due again.
         self._to_call = []
         newest: dict[int, dict[bytes, KeptDelivery | None]] = {}
         for record in state:
-            kept = parsed_state(record, parsed_kept) if record.value is not None else None
-            # Later in its place: what was written last is also taken last.
+            delivery = parsed_state(record, parsed_kept) if record.value is not None else None
+            # The key moves to the end, so that the last written record is also restored last.
             lane = newest.setdefault(record.partition, {})
             lane.pop(record.key or b"", None)
-            lane[record.key or b""] = kept
+            lane[record.key or b""] = delivery
         self._desks = {}
         for partition, records in newest.items():
-            self._desk(partition).restore(one for one in records.values() if one is not None)
+            self._desk(partition).restore(entry for entry in records.values() if entry is not None)
         self._newest, self._ended = {}, {}
         last: dict[tuple[str, int, bytes | None], Input] = {}
         for record in self._foreseen():
-            # Only the last of a key: what an earlier one said was taken long ago, and is over.
+            # Only the last record of a key: earlier ones were processed long ago and are over.
             last[record.topic, record.partition, record.key] = record
         controls = self.topics[0]
-        # Ticks first: they say which controls are over.
+        # Ticks come first, because they decide which controls are over.
         for record in sorted(last.values(), key=lambda record: record.topic == controls):
             self._foresee(record)
 
     def _foresee(self, record: Input) -> None:
-        """What a tick or a control says holds before its turn; into the state it comes with that.
+        """Apply a tick or a control ahead of its turn; the state gets it when its turn comes.
 
         A control that is over is not remembered, and its record is deleted.
         """
@@ -202,12 +202,12 @@ class Dispatcher(Step):
         try:
             if record.topic == self.topics[1]:
                 tick = _TICKS.decode(value)
-                known = self._newest.get(number, tick)
-                at, rules = max(tick.at, known.at), max(tick.rules_until, known.rules_until)
-                self._newest[number] = ReadTick(max(tick.n, known.n), at, rules)
+                newest = self._newest.get(number, tick)
+                at, rules = max(tick.at, newest.at), max(tick.rules_until, newest.rules_until)
+                self._newest[number] = ReadTick(max(tick.n, newest.n), at, rules)
                 return
             control = parsed_control(value)
-        # Told of when its turn comes.
+        # The record is logged when its turn comes.
         except msgspec.DecodeError:
             return
         if self._is_over(number, control):
@@ -229,19 +229,21 @@ class Dispatcher(Step):
     def _memories(self) -> DeskMemories:
         return {number: desk.memory for number, desk in self._desks.items()}
 
-    def _outputs(self, partition: int, kept: Iterable[DeliveryChange]) -> list[Output]:
+    def _outputs(self, partition: int, changes: Iterable[DeliveryChange]) -> list[Output]:
         outputs = []
-        for one in kept:
-            key = kept_key(one)
-            outputs.append(Output(self.state_topic, key, kept_value(one), partition))
-            # What is over is deleted where people have settled it, too.
-            if isinstance(one, DroppedRecord) and key.startswith(CONTROL.encode()):
+        for change in changes:
+            key = kept_key(change)
+            outputs.append(Output(self.state_topic, key, kept_value(change), partition))
+            # A control that is over is also deleted from the topic of controls.
+            if isinstance(change, DroppedRecord) and key.startswith(CONTROL.encode()):
                 outputs.append(self._tombstone(partition, key.removeprefix(CONTROL.encode())))
         return outputs
 
 
-def _placed(partition: int, message: WebhookMessage, channel: AlertChannel | None) -> PlacedMessage:
-    # Of a channel that nobody has set up no secret is known, so nobody is called.
+def _place_message(
+    partition: int, message: WebhookMessage, channel: AlertChannel | None
+) -> PlacedMessage:
+    # An unknown channel has no secrets, and the call is refused without them.
     if channel is None:
         return PlacedMessage(partition, message, ())
     return PlacedMessage(partition, message, channel.secrets, channel.digest_as)

@@ -1,1 +1,1 @@
-"""Whether rules can be judged in their stores: derived when it is asked for, stored nowhere."""
+"""Whether rules can be judged in their stores: computed on request and not stored."""

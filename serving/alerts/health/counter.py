@@ -1,4 +1,4 @@
-"""The gauge of rules that cannot be judged, counted anew every few minutes behind the scrapes."""
+"""The gauge of rules that cannot be judged, recounted every few minutes in the background."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 @dataclass
 class UnjudgedCounter:
-    """How many stores each rule cannot be judged in, by reason, as it was counted last."""
+    """The last count of stores in which each rule cannot be judged, by reason."""
 
     desk: RuleHealthDesk
     stores: KnownStores
@@ -30,9 +30,9 @@ class UnjudgedCounter:
     _begun_at: float = field(default=float("-inf"), init=False)
 
     def text(self) -> str:
-        """Prometheus exposition text of the last count; begins the next one when it is due.
+        """Prometheus exposition text of the last count; starts the next count when it is due.
 
-        Before the first count ends there is nothing. No scrape waits for a count.
+        The text is empty until the first count ends. No scrape waits for a count.
         """
         is_running = self._counting is not None and not self._counting.done()
         if not is_running and time.monotonic() - self._begun_at >= COUNT_SECONDS:
@@ -41,7 +41,7 @@ class UnjudgedCounter:
         return AlertGauge(NAME, self._samples).text
 
     async def counted(self) -> None:
-        """Returns when no count is under way."""
+        """Wait until no count is running."""
         if self._counting is not None:
             await self._counting
 
@@ -49,7 +49,7 @@ class UnjudgedCounter:
         try:
             found = await self.desk.counts(await self.stores.all_ids())
         except ViewsUnreachable as error:
-            # An old number would look like one of now.
+            # An old number would look like a current one.
             self._samples = ()
             log.warning("views unreachable", path="/metrics", reason=str(error))
             return

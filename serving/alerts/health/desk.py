@@ -1,4 +1,4 @@
-"""Whether rules can be judged: of one rule store by store, and of all rules in numbers."""
+"""Whether rules can be judged: store by store for one rule, and as counts for all rules."""
 
 import asyncio
 from collections import Counter
@@ -32,16 +32,16 @@ from tally.windows import WINDOW_MILLIS
 
 # Stores on one page; each of them is read from the tables.
 MOST_STORES = 100
-# How many local days are looked at for since when a rule is not judged.
+# How many local days are searched for the begin of the time in which a rule is not judged.
 MOST_DAYS, MOST_DAYS_OF_STOCK = 14, 2
-# Each is a label of a gauge. Of so many rules, by their ids, the numbers are counted.
+# Each rule is a label of a gauge; only the first rules by id, up to this number, are counted.
 MOST_RULES = 200
 
 
 class HealthPage(NamedTuple):
     """Some stores of a rule, ascending. `after`: the last of them if there are more.
 
-    `version`: the one in force now; None: none is, or it is retired, and there are no stores.
+    `version`: the version in force now; None, and no stores, if there is none or it is retired.
     """
 
     version: RuleVersion | None
@@ -50,7 +50,10 @@ class HealthPage(NamedTuple):
 
 
 class _HealthReading(NamedTuple):
-    """By what is judged in all stores of one question."""
+    """What one request reads once and uses to judge all its stores.
+
+    `now`: milliseconds since 1970 (UTC).
+    """
 
     moment: ViewsMoment
     active: ActiveStores
@@ -60,9 +63,9 @@ class _HealthReading(NamedTuple):
 
 @dataclass
 class RuleHealthDesk:
-    """Looks at the views as the evaluator does; `now`: milliseconds since 1970 (UTC).
+    """Reads the views as the evaluator does; `now`: milliseconds since 1970 (UTC).
 
-    `facts`: what the brokers say of ticks, and of how far they were judged.
+    `facts`: the ticks in the brokers, and how far they were judged.
     """
 
     known: KnownRules
@@ -70,7 +73,7 @@ class RuleHealthDesk:
     views: ViewReader
     settings: Settings
     now: Callable[[], int]
-    _one: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
+    _turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
 
     def __post_init__(self) -> None:
         self._registry = StoreRegistry.load(self.settings)
@@ -79,7 +82,7 @@ class RuleHealthDesk:
     async def page(
         self, rule_id: str, store_ids: Collection[str], after: str, limit: int
     ) -> HealthPage:
-        """The stores behind one that the rule is about, of those that are named.
+        """The health of the named stores that the rule covers, after the store `after`.
 
         Raises UnknownName, ViewsUnreachable.
         """
@@ -88,7 +91,7 @@ class RuleHealthDesk:
         version = version_at(chain, start_of_window(now))
         if version is None or version.retired:
             return HealthPage(None, ())
-        ids = self._about(version, store_ids, now)
+        ids = self._stores_of_rule(version, store_ids, now)
         waiting = [store_id for store_id in ids if store_id > after]
         page = waiting[: min(limit, MOST_STORES)]
         more = page[-1] if len(waiting) > len(page) else None
@@ -96,16 +99,16 @@ class RuleHealthDesk:
         if metrics is None:
             return HealthPage(version, _catalogue(version, page), more)
         checked = CheckedRule(version, metrics)
-        # It is work of the processor and of the tables, whoever asks: one page at a time.
-        async with self._one:
+        # One page at a time: each costs CPU time and reads from the tables.
+        async with self._turn:
             read = await self._begin([checked])
             stores = [await self._health(checked, store_id, read) for store_id in page]
         return HealthPage(version, tuple(stores), more)
 
     async def counts(self, store_ids: Sequence[str]) -> Counter[tuple[str, UnjudgedReason]]:
-        """By rule and reason how many of the stores it cannot be judged in, at most MOST_RULES.
+        """The number of stores in which a rule cannot be judged, by rule and reason.
 
-        Raises ViewsUnreachable.
+        At most MOST_RULES rules are counted. Raises ViewsUnreachable.
         """
         chains = (await self.known.read()).chains
         now = self.now()
@@ -118,18 +121,18 @@ class RuleHealthDesk:
             if version is None or version.retired:
                 continue
             if metrics is None:
-                count = len(self._about(version, store_ids, now))
+                count = len(self._stores_of_rule(version, store_ids, now))
                 found[version.rule.rule_id, "catalogue"] += count
             else:
                 checked.append(CheckedRule(version, metrics))
-        async with self._one:
+        async with self._turn:
             read = await self._begin(checked)
             # Store by store, so that rules share what they read of it.
             for store_id in store_ids:
                 for rule in checked:
-                    if not self._about(rule.version, [store_id], now):
+                    if not self._stores_of_rule(rule.version, [store_id], now):
                         continue
-                    # For a number nobody has to know since when.
+                    # One day is enough: a count does not need the begin.
                     health = await self._health(rule, store_id, read, most_days=1)
                     if health.reason is not None:
                         found[rule.version.rule.rule_id, health.reason] += 1
@@ -139,23 +142,23 @@ class RuleHealthDesk:
     async def _begin(self, checked: Sequence[CheckedRule]) -> _HealthReading:
         moment = ViewsMoment(self.views, self._registry, self.settings, self._usual)
         active = ActiveStores(self.views, self.settings.partitions)
-        await active.read({name for one in checked for name in one.metrics.families})
-        # The first look at the brokers is waited for.
+        await active.read({name for rule in checked for name in rule.metrics.families})
+        # In a thread, because the first call waits for the brokers.
         facts = await asyncio.to_thread(self.facts)
         states = {}
         for number, tick in facts.ticks.items():
-            # Of a partition that was never judged there is no state.
+            # A partition that was never judged has no state.
             if number in facts.judged:
                 states[number] = JudgedPartition(tick, facts.judged[number])
         return _HealthReading(moment, active, states, self.now())
 
-    def _about(
+    def _stores_of_rule(
         self,
         version: RuleVersion,
         named: Iterable[str],
         now: int,
     ) -> list[str]:
-        """Those that the rule is about today, ascending."""
+        """The named stores that the rule covers today, ascending."""
         found = []
         for store_id in sorted(named):
             store = self._registry.store(store_id)
@@ -170,32 +173,32 @@ class RuleHealthDesk:
     ) -> StoreHealth:
         number = partition_of(store_id, self.settings.partitions)
         senders = read.active.of(number)
-        of_families = [senders.get(name, {}) for name in checked.metrics.families]
-        # A rule of two families reads both of them or nothing.
-        if any(store_id not in first_days for first_days in of_families):
+        senders_by_family = [senders.get(name, {}) for name in checked.metrics.families]
+        # A rule of two families needs data of both of them.
+        if any(store_id not in first_days for first_days in senders_by_family):
             return StoreHealth(store_id, "never_sent")
-        begun = [first_days[store_id] for first_days in of_families]
+        first_sent = [first_days[store_id] for first_days in senders_by_family]
         state = read.states.get(number)
         if state is None:
             return StoreHealth(store_id, "not_evaluated")
         if found := of_partition(checked, store_id, state, read.now):
             return found
-        # What there is of an article is read since the last counts, for each day again.
+        # The stock of an article is read since its last counts, and each day repeats that.
         if checked.metrics.metric.stock is not None:
             most_days = min(most_days, MOST_DAYS_OF_STOCK)
-        sender = SenderRead(store_id, max(begun), read.moment, state)
-        return await _of_windows(checked, sender, most_days)
+        sender = SenderRead(store_id, max(first_sent), read.moment, state)
+        return await _window_health(checked, sender, most_days)
 
 
-async def _of_windows(checked: CheckedRule, read: SenderRead, most_days: int) -> StoreHealth:
-    """What the closed windows say, from the newest back to one that is judged."""
+async def _window_health(checked: CheckedRule, read: SenderRead, most_days: int) -> StoreHealth:
+    """The health by the closed windows, from the newest back to one that is judged."""
     days = read.moment.days(read.store_id)
     end = checked.closed(read.state.tick).closed
     newest: UnjudgedReason | None = None
     since: int | None = None
     for _ in range(most_days):
         span = days.day(end - WINDOW_MILLIS).cut(end)
-        # Windows before the version in force are judged by others.
+        # Windows before the version in force belong to earlier versions.
         if span.end <= checked.version.effective_from:
             return StoreHealth(read.store_id, newest, since)
         await read.moment.read(checked.wanted(read.store_id, span))

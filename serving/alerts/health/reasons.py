@@ -1,4 +1,4 @@
-"""Why a closed window cannot be judged by a rule: what is behind a verdict that says nothing."""
+"""The reasons why a rule cannot judge a closed window, that is, why its verdict is unknown."""
 
 from typing import Literal, TypeAlias
 
@@ -6,7 +6,7 @@ from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of
 from serving.alerts.evaluator.version_metrics import VersionMetrics
 from tally.alerts.rule import AgainstBaseline, Rule
 
-# Of a rule, of a partition, of a store, and of a window, in this order; the first that applies.
+# Reasons of a rule, a partition, a store and a window, in this order; the first that applies wins.
 UnjudgedReason: TypeAlias = Literal[
     "catalogue",
     "not_evaluated",
@@ -19,7 +19,7 @@ UnjudgedReason: TypeAlias = Literal[
     "no_data",
     "no_baseline",
 ]
-# What a person reads; docs/alerts.md has what to do about each.
+# The texts for people; docs/alerts.md says what to do about each reason.
 REASON_WORDS: dict[UnjudgedReason, str] = {
     "catalogue": "its metric or family does not exist, or its kind is not judged",
     "not_evaluated": "the evaluator of the store's partition judges nothing",
@@ -37,14 +37,14 @@ REASON_WORDS: dict[UnjudgedReason, str] = {
 def unjudged_reason(
     rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: KnownBy
 ) -> UnjudgedReason | None:
-    """Why the closed window says nothing to the rule; None: it is judged.
+    """Why the rule cannot judge the closed window; None if it is judged.
 
-    A window below the rule's `minimum` counts as judged: it says nothing because the rule wants it
-    so, and every night would be such a window. What `within` and `unless` leave out is not asked.
+    A window below the rule's `minimum` counts as judged: the rule itself excludes it, and every
+    night would be such a window. The exclusions by `within` and `unless` are not considered.
     """
     facts = facts_of(rule, metrics, cells, by, is_exempt=False)
     if not facts.is_known:
-        return _unknown(rule, cells)
+        return _unknown_reason(rule, cells)
     if metrics.metric.stock is not None:
         shelves = cells.metric.shelves
         return None if shelves and shelves.is_counted else "not_counted"
@@ -57,8 +57,8 @@ def unjudged_reason(
     return None
 
 
-def _unknown(rule: Rule, cells: WindowCells) -> UnjudgedReason:
-    # As the evaluator looks at them: a silence rule is about the events of its family alone.
+def _unknown_reason(rule: Rule, cells: WindowCells) -> UnjudgedReason:
+    # As in the evaluator: a silence rule considers only the events of its family.
     read = (cells.metric,) if rule.kind == "silence" else (cells.metric, *cells.minimum)
     if any(cell.is_hidden for cell in read):
         return "withheld"

@@ -1,4 +1,4 @@
-"""One store and one rule: the windows that are closed, from the newest back, and what they say."""
+"""Whether one rule is judged in one store: its closed windows, from the newest back."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -20,15 +20,15 @@ from tally.alerts.tick import Tick
 from tally.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
-# A rule that the evaluator has not come to for so long is not judged at all.
+# A rule that the evaluator has not processed for this long counts as not judged at all.
 _PATIENCE = WINDOW_MILLIS
 
 
 class StoreHealth(NamedTuple):
-    """Whether a rule is judged in a store. `reason`: None if it is.
+    """Whether a rule is judged in a store. `reason`: why it is not; None if it is judged.
 
-    `since`: when that began, ms since 1970 (UTC); None where it is judged, or always was so.
-    `is_earlier`: it may have begun earlier, for no more days were looked at.
+    `since`: when that began, ms since 1970 (UTC); None if the rule is judged, or never was.
+    `is_earlier`: it may have begun earlier, because earlier days were not searched.
     """
 
     store_id: str
@@ -38,9 +38,9 @@ class StoreHealth(NamedTuple):
 
 
 class JudgedPartition(NamedTuple):
-    """What the ticks of a partition say, and when the one came that was judged last.
+    """The merged ticks of a partition, and the time of the tick that was judged last.
 
-    Milliseconds since 1970 (UTC).
+    `judged_at`: milliseconds since 1970 (UTC).
     """
 
     tick: Tick
@@ -48,7 +48,10 @@ class JudgedPartition(NamedTuple):
 
 
 class SenderRead(NamedTuple):
-    """A store that has sent of all families: since which UTC day, and by what it is read."""
+    """A store that has sent data of all families of the rule, and what is used to read it.
+
+    `first_day`: the UTC day of its first event; the latest one if there are several families.
+    """
 
     store_id: str
     first_day: date
@@ -57,17 +60,17 @@ class SenderRead(NamedTuple):
 
 
 class CheckedRule(NamedTuple):
-    """The version that is in force, with what it reads."""
+    """The version in force, with the metrics that it reads."""
 
     version: RuleVersion
     metrics: VersionMetrics
 
     def closed(self, tick: Tick) -> KnownBy:
-        """By what the windows are known in a partition, and up to where they are closed."""
+        """What is known of windows in a partition, and up to where they are closed."""
         return KnownBy.of(tick, self.version.rule, self.metrics)
 
     def wanted(self, store_id: str, span: WindowSpan) -> Iterator[ReadingWanted]:
-        """What has to be read of windows of one local day."""
+        """The readings needed for windows of one local day."""
         for metric in self.metrics.all:
             yield from wanted_of(metric, store_id, span)
         if usual := usual_of(self.version.rule, store_id, span.start):
@@ -77,12 +80,12 @@ class CheckedRule(NamedTuple):
 def of_partition(
     checked: CheckedRule, store_id: str, state: JudgedPartition, now: int
 ) -> StoreHealth | None:
-    """Why nothing of the store's partition is judged at `now`; None: its windows say it."""
-    # Also where no ticks come: a tick that nobody has judged is not the last one.
+    """Why nothing of the store's partition is judged at `now`; None: its windows decide."""
+    # This also covers missing ticks: `judged_at` is the time of the last judged tick.
     if now - state.judged_at > _PATIENCE:
         return StoreHealth(store_id, "not_evaluated", state.judged_at)
     closed = checked.closed(state.tick).closed
-    # Of a pipeline that keeps up the last window that is over is closed, or closes right now.
+    # If the pipeline keeps up, the last window that is over is closed, or is just about to close.
     delay = checked.version.rule.delay * 1000
     if closed < start_of_window(state.tick.at - delay) - WINDOW_MILLIS:
         return StoreHealth(store_id, "behind", closed or None)
@@ -92,10 +95,10 @@ def of_partition(
 def reasons_of_day(
     checked: CheckedRule, read: SenderRead, span: WindowSpan
 ) -> list[tuple[int, UnjudgedReason | None]]:
-    """Start and reason of each window of a day that was read, the newest first.
+    """The start and the reason of each window of a day that was read, newest first.
 
-    Windows are left out that the rule does not look at, and silent ones before the day after the
-    store's first event.
+    Windows that the rule does not look at are absent, and so are silent windows before the day
+    after the store's first event.
     """
     (version, metrics), moment, store_id = checked, read.moment, read.store_id
     looked_at = watched_windows(version.rule, moment.days(store_id), span)
@@ -105,11 +108,11 @@ def reasons_of_day(
     known_by = checked.closed(read.state.tick)
     reasons: list[tuple[int, UnjudgedReason | None]] = []
     for first, *rest in reversed([*zip(*cells, strict=True)]):
-        found = WindowCells(first, (*rest,))
-        found = found._replace(usual=usual.get(found.start))
-        reason = unjudged_reason(version.rule, metrics, found, known_by)
-        # The first record says nothing of the hours before it came.
-        is_before = reason == "no_data" and found.start < begun
-        if found.start in looked_at and not is_before:
-            reasons.append((found.start, reason))
+        window = WindowCells(first, (*rest,))
+        window = window._replace(usual=usual.get(window.start))
+        reason = unjudged_reason(version.rule, metrics, window, known_by)
+        # The first record says nothing about the hours before it arrived.
+        is_before = reason == "no_data" and window.start < begun
+        if window.start in looked_at and not is_before:
+            reasons.append((window.start, reason))
     return reasons

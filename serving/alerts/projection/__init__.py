@@ -1,1 +1,1 @@
-"""The topic `alerts` filed in Cassandra, where it can be asked by store, time and id."""
+"""Files the topic `alerts` in Cassandra, where alerts can be read by store, time and id."""

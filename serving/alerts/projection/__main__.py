@@ -13,7 +13,7 @@ from tally.settings import Settings
 
 
 def main() -> int:
-    """Exit code: 0 when told to stop, 1 on an error that a new start may heal, 78 if refused."""
+    """Exit code: 0 after a stop signal, 1 on an error that a restart may cure, 78 if refused."""
     return run_until_stopped("projector", run)
 
 

@@ -17,14 +17,14 @@ from tally.instants import parse_instant
 from tally.settings import Settings
 
 _MOST_AT_ONCE, _POLL_SECONDS, _AGAIN_SECONDS = 500, 0.5, 1.0
-# How soon it is seen that the topic was made anew.
+# The interval of the checks whether the topic was re-created.
 _LOOK_SECONDS = 5.0
 
 log = structlog.get_logger()
 
 
 class Projector:
-    """The topic read from where the tables are to its end, and on as it comes."""
+    """Reads the topic from the stored position to its end, and then each new record."""
 
     def __init__(
         self, settings: Settings, topic: str, tables: AlertTables, heartbeat: Heartbeat
@@ -33,58 +33,58 @@ class Projector:
         self._tables, self._heartbeat = tables, heartbeat
 
     def run(self, stopped: Event, ready: Event) -> None:
-        """File until stopped, whoever is away meanwhile; sets `ready` once the topic is read."""
+        """File until stopped, through outages too; sets `ready` once the topic is being read."""
         while not stopped.is_set():
             try:
                 self._follow(stopped, ready)
-            # What was read and not filed is read again: the place is kept behind what is filed.
+            # Records that were not filed are read again: the stored position is behind filed ones.
             except (StackError, Unanswered) as error:
                 log.warning("alerts cannot be filed", reason=str(error))
                 self._heartbeat.beat(None, True)
                 stopped.wait(_AGAIN_SECONDS)
 
     def _follow(self, stopped: Event, ready: Event) -> None:
-        """File until the topic is another one. Raises StackError, Unanswered."""
+        """File until the topic is re-created. Raises StackError, Unanswered."""
         now = topic_now(self._settings, self._topic)
-        kept = self._kept(now)
-        with Tail(self._settings, self._topic, kept) as tail:
+        offsets = self._start_offsets(now)
+        with Tail(self._settings, self._topic, offsets) as tail:
             looked = time.monotonic()
-            # The heartbeat is of this loop: a hang of either client shows in it.
+            # This loop writes the heartbeat, so that a hang of either client shows in it.
             while not stopped.is_set():
                 ready.set()
-                filed = [*_filed(tail.read(_MOST_AT_ONCE, _POLL_SECONDS))]
+                filed = [*_read_alerts(tail.read(_MOST_AT_ONCE, _POLL_SECONDS))]
                 if filed:
                     self._tables.file(filed)
-                # Moved by markers alone too, or a quiet topic would seem to be unread.
-                if tail.until != kept:
-                    kept = dict(tail.until)
-                    self._tables.keep(now.topic_id, kept)
-                self._heartbeat.beat(kept, len(tail.ended) < len(kept))
+                # Transaction markers alone move it too, or a quiet topic would seem to be unread.
+                if tail.until != offsets:
+                    offsets = dict(tail.until)
+                    self._tables.keep(now.topic_id, offsets)
+                self._heartbeat.beat(offsets, len(tail.ended) < len(offsets))
                 if time.monotonic() - looked > _LOOK_SECONDS:
                     looked = time.monotonic()
                     if topic_id_now(self._settings, self._topic) != now.topic_id:
                         return
 
-    def _kept(self, now: TopicNow) -> dict[int, int]:
-        """Where to go on, by partition; what is gone is passed, and said."""
+    def _start_offsets(self, now: TopicNow) -> dict[int, int]:
+        """The offset to continue from, by partition; missing records are skipped and logged."""
         filed = self._tables.kept(now.topic_id)
         offsets = [filed.get(number, 0) for number, _ in enumerate(now.bounds)]
-        kept = place_at(now.topic_id, offsets)
-        going_on = mended(kept, now.topic_id, now.bounds)
-        # Of a topic that was never filed nothing has been missed.
-        if filed and going_on != kept:
-            log.warning("alerts were gone before they were filed", at=kept, going_on=going_on)
+        place = place_at(now.topic_id, offsets)
+        going_on = mended(place, now.topic_id, now.bounds)
+        # In a topic that was never filed, nothing has been missed.
+        if filed and going_on != place:
+            log.warning("alerts were gone before they were filed", at=place, going_on=going_on)
         return dict(enumerate(going_on.offsets))
 
 
-def _filed(records: Sequence[TailedRecord]) -> Iterator[FiledAlert]:
-    for one in records:
+def _read_alerts(records: Sequence[TailedRecord]) -> Iterator[FiledAlert]:
+    for record in records:
         try:
-            alert = alert_of(one.value)
-            # Asked here: what has no day can be filed nowhere.
+            alert = alert_of(record.value)
+            # Checked here, because an alert without a day cannot be filed.
             parse_instant(alert.raised_at, "raised_at")
-            yield FiledAlert(alert, one.value.decode())
-        # No record may hold up those behind it.
+            yield FiledAlert(alert, record.value.decode())
+        # An unreadable record must not block those behind it.
         except (msgspec.DecodeError, BadInstant) as error:
-            place = f"{one.partition}:{one.offset}"
+            place = f"{record.partition}:{record.offset}"
             log.warning("a record of alerts cannot be read", place=place, reason=str(error))

@@ -1,1 +1,1 @@
-"""What a rule calls for over days that have been, and how that differs from what was told."""
+"""Simulates a rule over past days and compares the result with the alerts that were sent."""

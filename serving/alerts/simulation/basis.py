@@ -1,8 +1,8 @@
-"""By what a simulation judges: the versions that are in force, and what is known of the time.
+"""The basis of a simulation: the rule versions in force, and what was known at the time.
 
-Two of them. Back-dated, a rule has been in force since ever, and a store is silent from the day
-after its first event on. As told, all is as the evaluators had it: else a difference to what they
-told would say nothing.
+There are two kinds. In a back-dated simulation, a rule has always been in force, and a store can be
+silent from the day after its first event. In a simulation "as told", everything is as the
+evaluators had it; otherwise a difference from the alerts that they sent would mean nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ from tally.alerts.tick import NO_TICK, Tick
 from tally.windows import WINDOW_MILLIS
 
 _ALWAYS = 0
-# By family and store the UTC day of its first event.
+# The UTC day of the first event, by family and store.
 FirstDaysOf = Mapping[str, Mapping[str, date]]
 
 
 class SimulationBasis(NamedTuple):
-    """The rule with those that it waits for, and by partition what the evaluators have judged by.
+    """The rule, the rules that it waits for, and by partition the state of the evaluators.
 
-    `evaluated`: None where it is back-dated. `now`: milliseconds since 1970 (UTC).
+    `evaluated`: None if the simulation is back-dated. `now`: milliseconds since 1970 (UTC).
     """
 
     rule_id: str
@@ -39,30 +39,33 @@ class SimulationBasis(NamedTuple):
     @property
     def rule(self) -> JudgedRule | None:
         """The rule; None where no version of it can be judged."""
-        return next((one for one in self.rules.rules if one.rule_id == self.rule_id), None)
+        return next((rule for rule in self.rules.rules if rule.rule_id == self.rule_id), None)
 
     @property
     def is_of_articles(self) -> bool:
         """Whether the rule, or one that it waits for, judges articles one by one."""
-        return any(one.carries_over for one in self.rules.rules)
+        return any(rule.carries_over for rule in self.rules.rules)
 
     def memory(self, number: int, stores: FirstDaysOf) -> PartitionMemory:
-        """What an evaluator of the partition would go by; `stores`: by family their first days."""
+        """The memory that an evaluator of the partition would have.
+
+        `stores`: the first days of its stores, by family.
+        """
         memory = PartitionMemory(number)
         if self.evaluated is None:
-            # Of no family anything was read: what no generation serves is not known.
+            # The tick says that no family was read: windows without a generation are not known.
             memory.tick = Tick(at=self.now)
         elif number in self.evaluated:
-            # By its tick and not by now: what it has not come to it has not told either.
-            by = self.evaluated[number]
-            memory.tick = by.tick
-            memory.silent_from, memory.judged = {**by.silent_from}, {**by.judged}
-            memory.chains.recall_all_forced(by.forced)
+            # The evaluator's tick counts, not now: it has not sent alerts for later windows.
+            evaluated = self.evaluated[number]
+            memory.tick = evaluated.tick
+            memory.silent_from, memory.judged = {**evaluated.silent_from}, {**evaluated.judged}
+            memory.chains.recall_all_forced(evaluated.forced)
         begin_stores(memory, stores)
         return memory
 
     def until(self, number: int) -> int:
-        """End of the last window that may be looked at in the partition, ms since 1970 (UTC)."""
+        """The end of the last window that may be judged in the partition, ms since 1970 (UTC)."""
         if self.evaluated is None:
             return start_of_window(self.now) + WINDOW_MILLIS
         at = self.evaluated[number].tick.at if number in self.evaluated else NO_TICK.at
@@ -78,27 +81,27 @@ def backdated(chains: RuleVersions) -> dict[str, Sequence[RuleVersion]]:
 
 
 def in_place_of(chains: RuleVersions, rule: Rule) -> dict[str, Sequence[RuleVersion]]:
-    """The rules with this one in the place of all its versions, since the first of them began."""
+    """The rules with this one replacing all its versions from the begin of the first of them."""
     own = chains.get(rule.rule_id, ())
-    # With a number of its own: it is none of the versions that were told of.
+    # It gets a number of its own, because no alert was sent under this version.
     since = own[0].effective_from if own else _ALWAYS
     number = own[-1].version + 1 if own else 1
-    made = RuleVersion(rule=rule, version=number, effective_from=since)
-    return {**chains, rule.rule_id: (made,)}
+    replacement = RuleVersion(rule=rule, version=number, effective_from=since)
+    return {**chains, rule.rule_id: (replacement,)}
 
 
 def needed_rules(chains: RuleVersions, rule_id: str) -> JudgedRules:
-    """The rule, and all that it waits for however far: no others are looked at."""
-    # Named by any version: an old one may wait for a rule that the newest does not name.
+    """The rule and all rules that it waits for, directly or indirectly."""
+    # All versions are searched: an old one may wait for a rule that the newest does not name.
     found: dict[str, Sequence[RuleVersion]] = {}
     waiting = [rule_id]
     while waiting:
         name = waiting.pop()
         if name in chains and name not in found:
             found[name] = chains[name]
-            waiting += _waited_for(chains[name])
+            waiting += _awaited_rules(chains[name])
     return JudgedRules(found)
 
 
-def _waited_for(chain: Iterable[RuleVersion]) -> Iterable[str]:
-    return (name for one in chain for name in one.rule.unless)
+def _awaited_rules(chain: Iterable[RuleVersion]) -> Iterable[str]:
+    return (name for version in chain for name in version.rule.unless)

@@ -1,4 +1,4 @@
-"""What is asked of rules: which there are, and what one of them calls for over some days."""
+"""Answers questions about rules: the known versions, and the simulation of one over some days."""
 
 import asyncio
 import time
@@ -32,20 +32,20 @@ from tally.alerts.versions import RuleChains, StoredRule
 from tally.errors import BadQuery, StackError, UnknownName, ViewsUnreachable
 from tally.settings import Settings
 
-# A store's days come on one page; with hundreds of articles that is a minute of the processor.
+# All days of a store come on one page; with hundreds of articles that is a minute of CPU time.
 MOST_ARTICLE_DAYS = 100
 
-# So old may rules be that somebody is told: of many askers one looks at the topic's end.
+# The maximum age of rules in an answer: of many concurrent requests, one reads the topic's end.
 REUSED_SECONDS = 1.0
 
-# Raises RuleConflict when somebody else was first with one of them, and NotSent.
+# Raises RuleConflict when another writer was first with one of them, and NotSent.
 RuleWriter = Callable[[Sequence[StoredRule]], list[RuleVersion]]
 
 
 class KnownRules:
-    """The rules, for whoever asks on an event loop; without a writer none is taken.
+    """The rules, for callers on an event loop; without a writer none can be written.
 
-    However many ask, one read of the topic is under way. `seconds`: a clock that never goes back.
+    All concurrent callers share one read of the topic. `seconds`: a monotonic clock.
     """
 
     def __init__(
@@ -55,27 +55,27 @@ class KnownRules:
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source, self._writer, self._seconds = source, writer, seconds
-        # One thread: each read goes on where the last one stopped.
+        # One thread, because each read continues where the last one stopped.
         self._pool = WorkPool("rules", 1)
         self._reading: asyncio.Future[RuleChains] | None = None
         self._last: RuleChains | None = None
         self._last_at = 0.0
 
     async def read(self) -> RuleChains:
-        """The versions that there are, as of the last REUSED_SECONDS. Raises ViewsUnreachable."""
+        """The existing versions, at most REUSED_SECONDS old. Raises ViewsUnreachable."""
         if self._last is not None and self._seconds() - self._last_at <= REUSED_SECONDS:
             return self._last
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self.read_now())
-        # Who asked first may hang up; the others still want the answer.
+        # The first caller may be cancelled; the others still need the answer.
         return await asyncio.shield(self._reading)
 
     async def read_now(self) -> RuleChains:
-        """The versions that there are now, read for this caller. Raises ViewsUnreachable."""
+        """The versions that exist now, read for this caller. Raises ViewsUnreachable."""
         return await self._pool.run(self._read)
 
     async def versions(self, rule_id: str) -> tuple[RuleVersion, ...]:
-        """Those of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
+        """The versions of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
         found = (await self.read()).chains.get(rule_id)
         if not found:
             raise UnknownName(
@@ -84,17 +84,17 @@ class KnownRules:
         return found
 
     async def write(self, stored: StoredRule) -> RuleVersion:
-        """What holds once it is read back.
+        """Write a version and return the version in force once it is read back.
 
         Raises RuleConflict, NotSent, ViewsUnreachable.
         """
-        (version,) = await self._pool.run(self._written, stored)
+        (version,) = await self._pool.run(self._write, stored)
         return version
 
-    def _written(self, stored: StoredRule) -> list[RuleVersion]:
+    def _write(self, stored: StoredRule) -> list[RuleVersion]:
         if self._writer is None:
             raise ViewsUnreachable("there is no topic of rules here")
-        # What was read before does not have it.
+        # The cached rules do not have the new version.
         self._last = None
         try:
             return self._writer([stored])
@@ -116,10 +116,10 @@ class KnownRules:
 
 
 class SimulationWish(NamedTuple):
-    """What somebody wants to know of a rule, of windows in milliseconds since 1970 (UTC).
+    """A request to simulate a rule on a span of windows, in milliseconds since 1970 (UTC).
 
-    `draft`: a rule in the place of all its versions. `as_told`: by what the evaluators have gone
-    by, and compared with what was told.
+    `draft`: a rule that replaces all its versions. `as_told`: judge with the state that the
+    evaluators had, and compare with the alerts that were sent.
     """
 
     rule_id: str
@@ -132,7 +132,7 @@ class SimulationWish(NamedTuple):
 
 @dataclass(frozen=True)
 class SimulationDesk:
-    """Answers what is asked; `now`: milliseconds since 1970 (UTC)."""
+    """Runs simulations on request; `now`: milliseconds since 1970 (UTC)."""
 
     known: KnownRules
     state: StateSource
@@ -142,15 +142,15 @@ class SimulationDesk:
 
     @classmethod
     def of(cls, settings: Settings, views: ViewReader) -> "SimulationDesk":
-        """Over what the brokers keep. Raises BadSettings."""
+        """Build the desk over the topics of the brokers. Raises BadSettings."""
         simulator = Simulator(views, StoreRegistry.load(settings), settings)
         known = KnownRules(RuleReader(settings), partial(write_rules, settings))
         return cls(known, StateReader(settings), simulator)
 
     async def page(self, wish: SimulationWish, after: str = "") -> SimulatedPage:
-        """The stores behind one.
+        """Simulate the stores after the store `after`.
 
-        Raises UnknownName, BadQuery, ViewsUnreachable, and SimulationsBusy where too many wait.
+        Raises UnknownName, BadQuery, ViewsUnreachable, and SimulationsBusy when too many wait.
         """
         async with self.turns.turn():
             return await self.simulator.page(await self._question(wish), after)
@@ -162,10 +162,10 @@ class SimulationDesk:
             _refuse_misfit(wish.draft, read)
             chains = in_place_of(chains, wish.draft)
         elif wish.rule_id not in chains:
-            # In the words of the other addresses.
+            # It raises the same error as the other endpoints.
             await self.known.versions(wish.rule_id)
         if not wish.as_told:
-            # Whether a draft or not: nobody asks how a rule of tomorrow judges yesterday.
+            # A draft too: a version in force from tomorrow would judge no window of yesterday.
             chains = backdated(chains)
         evaluated = await SIMULATIONS.run(self.state.read) if wish.as_told else None
         rules = needed_rules(chains, wish.rule_id)
@@ -181,7 +181,7 @@ class SimulationDesk:
 
 
 def _refuse_long(basis: SimulationBasis, span: WindowSpan) -> None:
-    """Raises BadQuery for more days of a store than one page can hold."""
+    """Raises BadQuery for more days of a store than fit on one page."""
     if basis.is_of_articles and span.end - span.start > MOST_ARTICLE_DAYS * DAY_MILLIS:
         raise BadQuery(
             "to",
@@ -194,4 +194,4 @@ def _refuse_misfit(draft: Rule, chains: RuleChains) -> None:
     """Raises BadQuery for a rule that could not be applied beside those in force."""
     found = problems_together({draft.rule_id: draft}, chains.living()).get(draft.rule_id)
     if found:
-        raise BadQuery("rule", "; ".join(f"rule: {one}" for one in found))
+        raise BadQuery("rule", "; ".join(f"rule: {problem}" for problem in found))

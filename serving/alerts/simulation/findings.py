@@ -1,4 +1,4 @@
-"""What a simulation finds in one store."""
+"""The results of a simulation in one store."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -9,10 +9,11 @@ from tally.alerts.simulated import FoldedSpan
 
 
 class SimulatedEpisode(NamedTuple):
-    """An episode, windows by their starts in milliseconds since 1970 (UTC).
+    """An episode; its windows are given by their starts in milliseconds since 1970 (UTC).
 
-    `value`: of the window that raised it, in the metric's unit; `threshold`: what it was compared
-    with. `is_complete`: all windows from its day's begin up to its end are served complete.
+    `value`: the number of the window that raised it, in the metric's unit; `threshold`: the number
+    that it was compared with. `is_complete`: whether all windows from the begin of its first day to
+    its end are served complete.
     """
 
     store_id: str
@@ -24,9 +25,10 @@ class SimulatedEpisode(NamedTuple):
 
 
 class IncompleteDay(NamedTuple):
-    """A local day of which windows are not served complete: how many of those asked for.
+    """A local day with windows that are not served complete.
 
-    These are of [start, end), in milliseconds since 1970 (UTC).
+    `windows`: their number, among the `of` requested windows of the day; these lie in [start, end),
+    in milliseconds since 1970 (UTC).
     """
 
     store_id: str
@@ -38,9 +40,10 @@ class IncompleteDay(NamedTuple):
 
 
 class JudgedValue(NamedTuple):
-    """The number of a window as the rule was judged by it, in the metric's unit.
+    """The number by which the rule judged a window, in the metric's unit.
 
-    `window`: its start, ms since 1970 (UTC). None: not served complete, silent, or withheld.
+    `window`: its start, ms since 1970 (UTC). `value`: None if the window is not served complete,
+    silent, or withheld.
     """
 
     window: int
@@ -48,12 +51,12 @@ class JudgedValue(NamedTuple):
 
 
 class SimulatedStore(NamedTuple):
-    """A store's episodes of the span that was asked for, and what of it nobody knows for sure.
+    """A store's episodes in the requested span, and the parts of it that are uncertain.
 
-    `spans`: by subject the windows as they were folded, of whatever is called for. `since`: from
-    which window on, ms since 1970 (UTC). `unsure`: subjects that what was before that may have made
-    otherwise. `articles`: how many a rule of stock has looked at. `values`: by subject those of
-    each window of the span, where they were asked for.
+    `spans`: by subject the folded windows, for each subject that the rule calls for. `since`: the
+    first folded window, ms since 1970 (UTC). `unsure`: subjects whose result may depend on earlier
+    windows. `articles`: how many articles a stock rule has looked at. `values`: by subject the
+    values of the windows of the span, if they were requested.
     """
 
     store_id: str
@@ -67,5 +70,5 @@ class SimulatedStore(NamedTuple):
 
     @property
     def is_sure(self) -> bool:
-        """Whether nothing before the days that were folded could make a difference."""
+        """Whether no window before the folded days could change the result."""
         return not self.unsure

@@ -1,4 +1,4 @@
-"""One store's days, folded at all that a rule judges from where nothing before them counts."""
+"""Folds one store's days for all subjects of a rule, from a day on that no earlier one affects."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -29,14 +29,14 @@ from tally.alerts.simulated import rests_behind
 from tally.alerts.told import ToldAlert
 from tally.windows import WINDOW_MILLIS
 
-# Days before the span that are looked at for where the rule was at rest, twice as many each time.
+# How many days before the span are searched for a point of rest; each step doubles the number.
 LEADS = tuple(1 << power for power in range(9))
 
 
 class StoreReading(NamedTuple):
-    """What is read by, and what reads more of it and comes back when it is there.
+    """The views of one moment, and `read_now`, which reads more of them and returns once it has.
 
-    `first_days`: by family the UTC day of the store's first event.
+    `first_days`: the UTC day of the store's first event, by family.
     """
 
     moment: ViewsMoment
@@ -45,7 +45,7 @@ class StoreReading(NamedTuple):
 
 
 class StoreFolds:
-    """Folds by what is known of the store's partition, which it changes; nothing of it is told."""
+    """Folds a store with the memory of its partition, which it changes; no alert is sent."""
 
     def __init__(
         self, store_id: str, rules: JudgedRules, memory: PartitionMemory, reading: StoreReading
@@ -55,32 +55,31 @@ class StoreFolds:
         self.judgements = Judgements(rules, memory, reading.moment, reading.read_now)
 
     def end(self, rule: JudgedRule, span: WindowSpan) -> int:
-        """End of the days that decide about the span: a run that has begun in it may go on."""
-        longest = max(most_windows(one.rule) for one in rule.versions)
+        """The end of the days that decide about the span: a run begun in it may continue."""
+        longest = max(most_windows(version.rule) for version in rule.versions)
         last = self.days.day(span.end + (longest - 2) * WINDOW_MILLIS)
         return min(last.end, self.judgements.end)
 
     def begin(
         self, rule: JudgedRule, span: WindowSpan, most_lead: int
     ) -> tuple[int, frozenset[str]]:
-        """Start of the day from which to fold, and the subjects to which may make a difference what
-        was before.
+        """The start of the day to fold from, and the subjects that earlier days may still affect.
 
-        The rules that it waits for are folded from there on up to the end of the span too.
+        The rules that the rule waits for are folded over the same days, to the end of the span.
         """
         others = self._rules.behind(rule)
         search = _RestSearch((*others, rule), {}, {})
-        at_rest = {one.rule_id: self._at_rest(one) for one in search.rules}
-        # Before its first version nothing was judged, and before its first event no store is
-        # silent: there it was at rest.
+        at_rest = {known.rule_id: self._rest_limit(known) for known in search.rules}
+        # A rule is at rest before its first version, when nothing was judged, and before the first
+        # event of the store, when the store cannot be silent.
         first = min((*at_rest.values(), span.start))
         since = self.days.day(span.start).start
-        for lead in (one for one in LEADS if one <= most_lead):
+        for lead in (days for days in LEADS if days <= most_lead):
             since = self.days.day(max(0, span.start - lead * DAY_MILLIS, first)).start
             is_last = since <= first or 2 * lead > most_lead
             before = WindowSpan(since, self.days.day(span.start).start)
             self._read(rule, before)
-            self._search(search, before, at_rest, is_last=is_last)
+            self._search_rest(search, before, at_rest, is_last=is_last)
             if is_last or rule.rule_id in search.certain:
                 break
         self.judgements.judge_anew()
@@ -88,7 +87,7 @@ class StoreFolds:
             self._fold_all(other, WindowSpan(since, span.end))
         return since, frozenset(search.unsure.get(rule.rule_id, ()))
 
-    def _search(
+    def _search_rest(
         self,
         search: "_RestSearch",
         before: WindowSpan,
@@ -96,9 +95,9 @@ class StoreFolds:
         *,
         is_last: bool,
     ) -> None:
-        """Looks in the windows for where each rule that is not known to be at rest is so.
+        """Search the windows for a point of rest of each rule that has none yet.
 
-        Behind the others: who is held back by one of which nobody knows clears nothing for sure.
+        A rule comes after those that it waits for: its verdicts are uncertain while theirs are.
         """
         self.judgements.judge_anew()
         *_, last = search.rules
@@ -106,11 +105,11 @@ class StoreFolds:
             if rule.rule_id in search.certain:
                 continue
             waited = self._rules.waits_for(rule, rule.unless)
-            known = [search.certain.get(one.rule_id) for one in waited]
-            # Farther back nobody looks: then they are taken to have been at rest.
-            ends = [before.start if is_last and one is None else one for one in known]
+            known = [search.certain.get(awaited.rule_id) for awaited in waited]
+            # The last step searches no further back: the awaited rules count as at rest there.
+            ends = [before.start if is_last and window is None else window for window in known]
             if None not in ends:
-                certain = max((one for one in ends if one is not None), default=before.start)
+                certain = max((end for end in ends if end is not None), default=before.start)
                 self._settle(search, rule, before, (certain, at_rest[rule.rule_id]))
             if rule is not last:
                 self._fold_all(rule, before)
@@ -118,67 +117,67 @@ class StoreFolds:
     def _settle(
         self, search: "_RestSearch", rule: JudgedRule, before: WindowSpan, since: tuple[int, int]
     ) -> None:
-        """`since`: from when on the verdicts are certain, and up to when it was at rest anyway."""
+        """Note the subjects at rest; `since`: start of certain verdicts, end of sure rest (ms)."""
         certain, at_rest = since
         if at_rest >= certain:
             search.certain[rule.rule_id] = before.start
             search.unsure.pop(rule.rule_id, None)
             return
-        left = search.unsure.get(rule.rule_id)
-        subjects = self._subjects(rule, before) if left is None else left
-        found = self._resting(rule, before, subjects, certain)
-        ends = [one for one in found.values() if one is not None]
-        # Who has been at rest behind a day is so whatever was before that day.
-        unsure = {one for one, end in found.items() if end is None}
+        known_unsure = search.unsure.get(rule.rule_id)
+        subjects = self._subjects(rule, before) if known_unsure is None else known_unsure
+        found = self._rest_windows(rule, before, subjects, certain)
+        rest_windows = [window for window in found.values() if window is not None]
+        # A subject that was at rest within these days is independent of all earlier days.
+        unsure = {subject for subject, end in found.items() if end is None}
         search.unsure[rule.rule_id] = unsure
         if not unsure:
-            search.certain[rule.rule_id] = max(ends, default=before.start)
+            search.certain[rule.rule_id] = max(rest_windows, default=before.start)
 
     def chains(self, rule: JudgedRule, span: WindowSpan) -> list[Chain]:
-        """What the rule may call for on the days of the span; of articles one more, NO_ARTICLE."""
+        """The chains that the rule may call for on the span; plus NO_ARTICLE for a stock rule."""
         found = self.judgements.chains(rule, self._store_id, self.starts(span))
-        # It says up to where articles are settled, also where none of them runs out.
+        # NO_ARTICLE shows up to where articles are settled, even if none of them runs out.
         return found + [chain_of(rule, self._store_id, NO_ARTICLE)] * rule.carries_over
 
     def folded(self, rule: JudgedRule, chain: Chain, span: WindowSpan) -> FoldedDays:
-        """All days of the span in one go; the memory has the state at the start of each."""
+        """Fold all days of the span at once; the memory gets the state at the start of each day."""
         starts = self.starts(span)
         line = DayLine([*starts, span.end], FoldLine(), starts, 0)
-        found = refold(line, _nothing_told, partial(self._judgements_of, rule, chain.subject))
+        found = refold(line, _no_alerts, partial(self._read_judgements, rule, chain.subject))
         for states in found.states:
             self._memory.chains.set_days(chain, states, None)
-        # All of them are named, so there is one stretch; none where no window has begun.
+        # All days are named, so there is one stretch; there is none if no window has begun.
         nothing = FoldedDays(span.start, span.start, AT_REST, (), frozenset())
         return found.stretches[0] if found.stretches else nothing
 
     def judged(
         self, rule: JudgedRule, span: WindowSpan, subject: str = WHOLE_STORE
     ) -> Iterator[DayWindow]:
-        """The windows of the days of the span that have begun."""
+        """The windows that have begun on the days of the span."""
         for start in self.starts(span):
             yield from self.judgements.of_day(rule, self._store_id, start, subject)
 
     def complete(self, rule: JudgedRule, span: WindowSpan) -> frozenset[int]:
-        """Starts of the windows that are served complete to the versions that judge them."""
-        # Versions about the store say nothing of how articles are served, and the other way round.
+        """The starts of the windows that are served complete to the versions that judge them."""
+        # A version for whole stores does not show how articles are served, nor the reverse.
         probes = (WHOLE_STORE, NO_ARTICLE) if rule.carries_over else (WHOLE_STORE,)
-        each = (
+        complete = (
             {
-                one.judgement.window
-                for one in self.judged(rule, span, subject)
-                if one.judgement.is_complete
+                window.judgement.window
+                for window in self.judged(rule, span, subject)
+                if window.judgement.is_complete
             }
             for subject in probes
         )
-        return frozenset.intersection(*map(frozenset, each))
+        return frozenset.intersection(*map(frozenset, complete))
 
     def starts(self, span: WindowSpan) -> list[int]:
         """The local days that have a window in the span, by their starts."""
         return self.days.days_of(span.cut(self.judgements.end))
 
     def articles(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
-        """The articles that a rule of stock looks at on the days of the span."""
-        return {subject for one in self._shelves(rule, span) for subject in one.subjects}
+        """The articles that a stock rule looks at on the days of the span."""
+        return {subject for shelves in self._shelves(rule, span) for subject in shelves.subjects}
 
     def _shelves(self, rule: JudgedRule, span: WindowSpan) -> Iterator[DayShelves]:
         for start in self.starts(span) if rule.carries_over else ():
@@ -186,20 +185,22 @@ class StoreFolds:
             day = self.judgements.span(self._store_id, start)
             yield from day_shelves(rule, self._reading.moment, self._store_id, day)
 
-    def _resting(
+    def _rest_windows(
         self, rule: JudgedRule, before: WindowSpan, subjects: Iterable[str], certain: int
     ) -> dict[str, int | None]:
-        """By subject from which of the windows on it is at rest for sure, of those that begin at
-        `certain` or later; None: of none."""
+        """By subject the first window from which it is certainly at rest; None if there is none.
+
+        Only windows that begin at `certain` (ms since 1970, UTC) or later are considered.
+        """
         shelves = [*self._shelves(rule, before)]
         rests: dict[Hashable, int | None] = {}
         found: dict[str, int | None] = {}
         for subject in subjects:
-            # Articles that stood alike are judged alike, and most stand as many others do.
-            key = subject == WHOLE_STORE, *(one.steps(subject) for one in shelves)
+            # Articles with equal stock levels are judged alike, and most have equals.
+            key = subject == WHOLE_STORE, *(day.steps(subject) for day in shelves)
             if key not in rests:
                 judged = self.judged(rule, before, subject)
-                rests[key] = _rests_from(judged, subject, certain)
+                rests[key] = _rest_window(judged, subject, certain)
             found[subject] = rests[key]
         return found
 
@@ -208,44 +209,44 @@ class StoreFolds:
             self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
 
     def _subjects(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
-        """All that the rule looks at, whether it calls for anything or not."""
+        """All subjects that the rule looks at, whether it calls for anything or not."""
         found = self.articles(rule, span)
         return found | {WHOLE_STORE} if rule.judges_stores else found
 
-    def _at_rest(self, rule: JudgedRule) -> int:
-        """Up to when it is at rest whatever was there, ms since 1970 (UTC)."""
-        return max(rule.since, self._first_event(rule))
+    def _rest_limit(self, rule: JudgedRule) -> int:
+        """Up to when the rule is at rest in any case, ms since 1970 (UTC)."""
+        return max(rule.since, self._first_event_millis(rule))
 
-    def _first_event(self, rule: JudgedRule) -> int:
-        """Before it no window of the store can raise, ms since 1970 (UTC)."""
+    def _first_event_millis(self, rule: JudgedRule) -> int:
+        """The store's first event, before which no window can raise, ms since 1970 (UTC)."""
         found = []
         for family in rule.families:
             if day := self._reading.first_days.get(family):
                 found.append(utc_span(day).start)
-            # The evaluator may have seen it first, and events of earlier days after that.
+            # The evaluator may have seen the store first, and older events may have come later.
             for key in (family, self._store_id), expected_key(family, self._store_id):
                 silent = self._memory.silent_from.get(key)
                 found += [] if silent is None else [silent]
         return min(found, default=0)
 
     def _fold_all(self, rule: JudgedRule, span: WindowSpan) -> None:
-        """For whoever waits for it."""
+        """Fold all chains of a rule that others wait for."""
         for chain in self.judgements.chains(rule, self._store_id, self.starts(span)):
             self.folded(rule, chain, span)
 
-    def _judgements_of(self, rule: JudgedRule, subject: str, start: int) -> list[JudgedStretch]:
+    def _read_judgements(self, rule: JudgedRule, subject: str, start: int) -> list[JudgedStretch]:
         return self.judgements.stretches(rule, chain_of(rule, self._store_id, subject), start)
 
 
-def _nothing_told(_since: int) -> Iterable[ToldAlert]:
+def _no_alerts(_since: int) -> Iterable[ToldAlert]:
     return ()
 
 
 class _RestSearch(NamedTuple):
-    """A rule behind all that it waits for, in their order, and by rule what is known of it.
+    """A rule after all rules that it waits for, in their order, and the findings for each rule.
 
-    `certain`: from which window on its state is certain; `unsure`: subjects of the others of which
-    nobody knows whether an episode of before is open.
+    `certain`: the first window from which its state is certain; `unsure`: for the other rules, the
+    subjects that may still have an open episode from before.
     """
 
     rules: Sequence[JudgedRule]
@@ -253,10 +254,10 @@ class _RestSearch(NamedTuple):
     unsure: dict[str, set[str]]
 
 
-def _rests_from(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
-    known = [one for one in judged if one.counts and one.judgement.window >= certain]
-    rests = rests_behind(one.judgement for one in known)
-    # Of one that nobody has counted nothing is open.
-    uncounted = (one.judgement.window for one in known if is_uncounted(one, subject))
-    found = [one for one in (rests, next(uncounted, None)) if one is not None]
+def _rest_window(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
+    known = [window for window in judged if window.counts and window.judgement.window >= certain]
+    rests = rests_behind(window.judgement for window in known)
+    # An article that was never counted has no open episode.
+    uncounted = (window.judgement.window for window in known if is_uncounted(window, subject))
+    found = [start for start in (rests, next(uncounted, None)) if start is not None]
     return min(found) + WINDOW_MILLIS if found else None

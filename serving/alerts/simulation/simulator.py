@@ -1,6 +1,6 @@
-"""A rule over days that have been, store after store: what the evaluator would have told.
+"""Simulates a rule over past days, store by store: the alerts that the evaluator would have sent.
 
-It judges by the evaluator's own reading, verdicts and folds, and never speaks to its topics.
+It judges with the evaluator's own reading, verdicts and folds, and never writes to its topics.
 """
 
 import asyncio
@@ -39,25 +39,25 @@ from tally.instants import from_millis
 from tally.partitions import partition_of
 from tally.settings import Settings
 
-# Days of stores on one page, at least one store: some seconds of the processor.
+# The most store days on one page, which has at least one store: some seconds of CPU time.
 MOST_STORE_DAYS = 400
-# Where articles are looked at, those ahead of the span too: each day is read since the last counts,
-# and has thousands of them. With 5,000 and a week ahead it is a second of the processor.
+# The same for rules of articles, with the days before the span: each day is read from the last
+# counts on, for thousands of articles. 5,000 of them and a week before take a second of CPU time.
 MOST_SHELF_DAYS = 60
-# A chart of more of them shows none.
+# A chart shows no values if there are more subjects.
 MOST_SUBJECTS_WITH_VALUES = 6
-# Days before the span; as told, there is the rule's first version to begin at.
+# Days before the span; a simulation "as told" can begin at the rule's first version.
 _MOST_LEAD, _MOST_LEAD_AS_TOLD = 32, LEADS[-1]
-# Most shops have an article that is neither out nor plentiful for weeks: it is left out.
+# Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
 _MOST_LEAD_OF_ARTICLES = 8
 _ONE_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class SimulationQuestion:
-    """What is asked, of windows in milliseconds since 1970 (UTC).
+    """A question for the simulator; windows are in milliseconds since 1970 (UTC).
 
-    `stores`: None for all of the rule's. `with_values`: the number of each window too.
+    `stores`: None for all stores of the rule. `with_values`: also return each window's number.
     """
 
     basis: SimulationBasis
@@ -66,16 +66,16 @@ class SimulationQuestion:
     with_values: bool = False
 
     def asks_for(self, store_id: str) -> bool:
-        """Whether the store is asked for, be it of the rule or not."""
+        """Whether the store is requested, whether or not the rule covers it."""
         return self.stores is None or store_id in self.stores
 
 
 class SimulatedPage(NamedTuple):
     """Some stores by their ids, ascending; `after`: the last of them if there are more.
 
-    `told`: by store and subject how it differs from what was told, where that was asked.
-    `unjudged`: UTC days of which another generation serves than the evaluators have judged, so that
-    they say nothing.
+    `told`: by store and subject the difference from the alerts that were sent, if requested.
+    `unjudged`: UTC days that are served by another generation than the one that the evaluators have
+    judged, so that their comparison would mean nothing.
     """
 
     stores: tuple[SimulatedStore, ...]
@@ -88,7 +88,7 @@ class _JudgedStore(NamedTuple):
     store_id: str
     memory: PartitionMemory
     found: SimulatedStore
-    # Subjects that nothing calls for, folded like those of which something is.
+    # Folds further subjects, which nothing calls for, over the same windows.
     others: Callable[[Iterable[str]], dict[str, FoldedSpan]]
 
 
@@ -100,112 +100,111 @@ class Simulator:
         self._usual = UsualDays(views, registry, settings)
 
     async def page(self, asked: SimulationQuestion, after: str) -> SimulatedPage:
-        """The stores behind one, as many as a page holds. Raises ViewsUnreachable."""
+        """Simulate the stores after `after`, as many as fit on a page. Raises ViewsUnreachable."""
         rule = asked.basis.rule
-        # A rule that nothing can judge calls for nothing, and is asked of no table.
+        # A rule that cannot be judged calls for nothing, so no table is read.
         if rule is None:
             return SimulatedPage((), {}, (), None)
-        # One for the page: two stores are not judged by two generations of a day.
+        # The stores of a page share one moment, so that all use the same generation of a day.
         moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
         active = ActiveStores(self._views, self._settings.partitions)
         await active.read(asked.basis.rules.families)
         all_ids = self._store_ids(asked, rule, (moment, active))
-        waiting = [one for one in all_ids if one > after]
+        waiting = [store_id for store_id in all_ids if store_id > after]
         most = _most_stores(asked)
         page = waiting[:most]
-        judged = [await self._judged(asked, rule, one, (moment, active)) for one in page]
+        judged = [await self._judge_store(asked, rule, name, (moment, active)) for name in page]
         more = page[-1] if len(waiting) > len(page) else None
         if asked.basis.evaluated is None or not judged:
-            return SimulatedPage(tuple(one.found for one in judged), {}, (), more)
-        return (await self._against(asked, judged, moment))._replace(after=more)
+            return SimulatedPage(tuple(store.found for store in judged), {}, (), more)
+        return (await self._compare_alerts(asked, judged, moment))._replace(after=more)
 
     def _store_ids(
-        self,
-        asked: SimulationQuestion,
-        rule: JudgedRule,
-        read: tuple[ViewsMoment, ActiveStores],
+        self, question: SimulationQuestion, rule: JudgedRule, read: tuple[ViewsMoment, ActiveStores]
     ) -> list[str]:
-        """The stores of the rule that are asked for, ascending."""
+        """The requested stores that the rule covers, ascending."""
         (moment, active), found = read, set[str]()
-        opens = _opens(moment, asked.span)
-        # By partition, as an evaluator knows them: all partitions together are all stores.
+        opens = _opening_lookup(moment, question.span)
+        # An evaluator knows the stores of its partition; all partitions together are all stores.
         for number in range(self._settings.partitions):
-            expected = active.expected(number, asked.basis.rules, opens)
+            expected = active.expected(number, question.basis.rules, opens)
             found |= stores_of(rule, all_stores(active.of(number), expected))
-        return sorted(filter(_IsOf(asked, rule, self._registry), found))
+        return sorted(filter(_StoreFilter(question, rule, self._registry), found))
 
-    async def _judged(
+    async def _judge_store(
         self,
-        asked: SimulationQuestion,
+        question: SimulationQuestion,
         rule: JudgedRule,
         store_id: str,
         read: tuple[ViewsMoment, ActiveStores],
     ) -> _JudgedStore:
         moment, active = read
         number = partition_of(store_id, self._settings.partitions)
-        of_partition = active.of(number)
-        memory = asked.basis.memory(number, of_partition)
-        if asked.basis.evaluated is None:
-            opens = _opens(moment, asked.span)
-            begin_expected(memory, active.expected(number, asked.basis.rules, opens), since=0)
+        senders = active.of(number)
+        memory = question.basis.memory(number, senders)
+        if question.basis.evaluated is None:
+            opens = _opening_lookup(moment, question.span)
+            begin_expected(memory, active.expected(number, question.basis.rules, opens), since=0)
         first_days = {
-            family: days[store_id] for family, days in of_partition.items() if store_id in days
+            family: days[store_id] for family, days in senders.items() if store_id in days
         }
         stopped = Event()
         read_now = _read_by(moment, asyncio.get_running_loop(), stopped)
         reading = StoreReading(moment, read_now, first_days)
-        store = StoreSimulation(store_id, asked.basis.rules, memory, reading)
-        # Most of it at once; how far back there is more to read is seen when it is judged.
-        await moment.read(store.wanted(rule, asked.span))
-        lead = _most_lead(asked.basis)
+        store = StoreSimulation(store_id, question.basis.rules, memory, reading)
+        # Most rows are read at once; only judging shows how much further back it has to read.
+        await moment.read(store.wanted(rule, question.span))
+        lead = _most_lead(question.basis)
         try:
-            found = await SIMULATIONS.run(store.simulated, rule, asked.span, lead)
+            found = await SIMULATIONS.run(store.simulated, rule, question.span, lead)
         except asyncio.CancelledError:
-            # A thread cannot be cancelled: it ends where it reads next.
+            # A thread cannot be cancelled: it ends at its next read.
             stopped.set()
             raise
-        if asked.with_values:
-            values = await SIMULATIONS.run(_values, rule, asked.span, store, found)
+        if question.with_values:
+            values = await SIMULATIONS.run(_values, rule, question.span, store, found)
             found = found._replace(values=values)
-        return _JudgedStore(store_id, memory, found, partial(store.others, rule, found, asked.span))
+        return _JudgedStore(
+            store_id, memory, found, partial(store.others, rule, found, question.span)
+        )
 
-    async def _against(
-        self, asked: SimulationQuestion, judged: Sequence[_JudgedStore], moment: ViewsMoment
+    async def _compare_alerts(
+        self, question: SimulationQuestion, judged: Sequence[_JudgedStore], moment: ViewsMoment
     ) -> SimulatedPage:
-        ids = [one.store_id for one in judged]
-        since = min(one.found.since for one in judged)
-        # Nothing is raised before its window has begun; and much of it long after.
-        days = from_millis(since).date(), from_millis(asked.basis.now).date() + _ONE_DAY
-        told = await told_alerts(self._views, asked.basis.rule_id, ids, days)
+        ids = [store.store_id for store in judged]
+        since = min(store.found.since for store in judged)
+        # No alert is raised before its window has begun, but many are raised long after it.
+        days = from_millis(since).date(), from_millis(question.basis.now).date() + _ONE_DAY
+        sent = await told_alerts(self._views, question.basis.rule_id, ids, days)
         found: dict[tuple[str, str], ToldComparison] = {}
         stores, unjudged = [], set[date]()
-        for one in judged:
-            by_subject = told_by_subject(told.get(one.store_id, ()))
-            more = by_subject.keys() - one.found.spans.keys()
-            # Whatever was told is compared, also where nothing calls for it by now.
-            every = {**one.found.spans, **await SIMULATIONS.run(one.others, more)}
-            # Where an episode may have begun before, nobody knows what should have been told.
+        for store in judged:
+            by_subject = told_by_subject(sent.get(store.store_id, ()))
+            more = by_subject.keys() - store.found.spans.keys()
+            # Every sent alert is compared, also if nothing calls for it by now.
+            all_spans = {**store.found.spans, **await SIMULATIONS.run(store.others, more)}
+            # If an episode may have begun earlier, it is unknown which alerts were due.
             spans = {
-                subject: _unsettled(span) if subject in one.found.unsure else span
-                for subject, span in every.items()
+                subject: _unsettle_all(span) if subject in store.found.unsure else span
+                for subject, span in all_spans.items()
             }
-            left = await self._unjudged(asked, one, moment)
-            settled = {subject: _without(left, span) for subject, span in spans.items()}
+            days_left = await self._unjudged_days(question, store, moment)
+            settled = {subject: _unsettle_days(days_left, span) for subject, span in spans.items()}
             for subject, span in sorted(settled.items()):
-                found[one.store_id, subject] = compared(span, by_subject[subject])
-                unjudged |= _days(spans[subject].settled - span.settled, asked.span)
-            stores.append(one.found._replace(spans=settled))
+                found[store.store_id, subject] = compared(span, by_subject[subject])
+                unjudged |= _days_in_span(spans[subject].settled - span.settled, question.span)
+            stores.append(store.found._replace(spans=settled))
         return SimulatedPage(tuple(stores), found, tuple(sorted(unjudged)), None)
 
-    async def _unjudged(
-        self, asked: SimulationQuestion, one: _JudgedStore, moment: ViewsMoment
+    async def _unjudged_days(
+        self, question: SimulationQuestion, store: _JudgedStore, moment: ViewsMoment
     ) -> set[date]:
-        """UTC days that the evaluator of the store's partition has still to look at."""
-        rules = asked.basis.rules
-        until = min(asked.span.end, asked.basis.until(one.memory.number))
-        # What there is of an article hangs on days before those that were folded.
-        carries_over = asked.basis.is_of_articles
-        start = max(0, one.found.since - JUDGED_BACK) if carries_over else one.found.since
+        """The UTC days that the evaluator of the store's partition has not judged yet."""
+        rules = question.basis.rules
+        until = min(question.span.end, question.basis.until(store.memory.number))
+        # The stock of an article depends on days before the folded ones.
+        carries_over = question.basis.is_of_articles
+        start = max(0, store.found.since - JUDGED_BACK) if carries_over else store.found.since
         days = judged_days(WindowSpan(start, until))
         found: set[date] = set()
         for family in rules.families:
@@ -213,13 +212,13 @@ class Simulator:
             judged = [day for day in days if utc_span(day).end > since]
             served = await moment.published(family, judged)
             definition = moment.definition(family)
-            found |= {*moved(one.memory, family, judged, served, definition).days}
-        # And on these hang all behind them.
+            found |= {*moved(store.memory, family, judged, served, definition).days}
+        # For stock, all days after an unjudged day depend on it.
         return {day for day in days if day >= min(found)} if carries_over and found else found
 
 
-def _opens(moment: ViewsMoment, span: WindowSpan) -> Opens:
-    """Whether the stores file says of a store when it is open on a day of the span."""
+def _opening_lookup(moment: ViewsMoment, span: WindowSpan) -> Opens:
+    """A look-up whether the stores file has a store's opening hours on a day of the span."""
 
     def opens(store_id: str) -> bool:
         days = moment.days(store_id)
@@ -229,19 +228,19 @@ def _opens(moment: ViewsMoment, span: WindowSpan) -> Opens:
     return opens
 
 
-class _IsOf:
-    """Whether a store is asked for, and some version of the rule is about it on some day."""
+class _StoreFilter:
+    """Whether a store is requested, and a version of the rule covers it on some day."""
 
     def __init__(
-        self, asked: SimulationQuestion, rule: JudgedRule, registry: StoreRegistry
+        self, question: SimulationQuestion, rule: JudgedRule, registry: StoreRegistry
     ) -> None:
-        self._asked, self._rule, self._registry = asked, rule, registry
-        self._days = [*judged_days(asked.span)]
+        self._question, self._rule, self._registry = question, rule, registry
+        self._days = [*judged_days(question.span)]
 
     def __call__(self, store_id: str) -> bool:
         store = self._registry.store(store_id)
-        return self._asked.asks_for(store_id) and any(
-            is_of(one.rule, store, day) for one in self._rule.versions for day in self._days
+        return self._question.asks_for(store_id) and any(
+            is_of(version.rule, store, day) for version in self._rule.versions for day in self._days
         )
 
 
@@ -251,47 +250,46 @@ def _most_lead(basis: SimulationBasis) -> int:
     return _MOST_LEAD if basis.evaluated is None else _MOST_LEAD_AS_TOLD
 
 
-def _most_stores(asked: SimulationQuestion) -> int:
-    """How many stores a page holds."""
-    days = (asked.span.end - asked.span.start) / DAY_MILLIS
-    if asked.basis.is_of_articles:
+def _most_stores(question: SimulationQuestion) -> int:
+    """How many stores fit on a page."""
+    days = (question.span.end - question.span.start) / DAY_MILLIS
+    if question.basis.is_of_articles:
         return max(1, int(MOST_SHELF_DAYS / (days + _MOST_LEAD_OF_ARTICLES)))
     return max(1, int(MOST_STORE_DAYS / days))
 
 
-def _without(days: Collection[date], span: FoldedSpan) -> FoldedSpan:
-    """The span with no window of the UTC days settled: what an evaluator has not come to yet is no
-    difference."""
-    left = (one for one in span.settled if from_millis(one).date() not in days)
-    return structs.replace(span, settled=frozenset(left))
+def _unsettle_days(days: Collection[date], span: FoldedSpan) -> FoldedSpan:
+    """The span with all windows of the UTC days unsettled: unjudged windows are no difference."""
+    settled = (start for start in span.settled if from_millis(start).date() not in days)
+    return structs.replace(span, settled=frozenset(settled))
 
 
-def _unsettled(span: FoldedSpan) -> FoldedSpan:
+def _unsettle_all(span: FoldedSpan) -> FoldedSpan:
     return structs.replace(span, settled=frozenset())
 
 
-def _days(windows: Iterable[int], span: WindowSpan) -> set[date]:
-    """The UTC days of those of the windows that lie in the span."""
-    return {from_millis(one).date() for one in windows if one in span.windows}
+def _days_in_span(windows: Iterable[int], span: WindowSpan) -> set[date]:
+    """The UTC days of the windows that lie in the span."""
+    return {from_millis(start).date() for start in windows if start in span.windows}
 
 
 def _values(
     rule: JudgedRule, span: WindowSpan, store: StoreSimulation, found: SimulatedStore
 ) -> dict[str, tuple[JudgedValue, ...]]:
-    """By subject the numbers of the store, or of the first articles that are called for."""
-    called = dict.fromkeys(one.subject for one in found.episodes)
+    """By subject the numbers of the store, or of the first articles with an episode."""
+    raised = dict.fromkeys(episode.subject for episode in found.episodes)
     whole = dict.fromkeys([WHOLE_STORE] if rule.judges_stores else ())
-    subjects = islice({**whole, **called}, MOST_SUBJECTS_WITH_VALUES)
-    return {one: store.values(rule, span, one) for one in subjects}
+    subjects = islice({**whole, **raised}, MOST_SUBJECTS_WITH_VALUES)
+    return {name: store.values(rule, span, name) for name in subjects}
 
 
 def _read_by(
     moment: ViewsMoment, loop: asyncio.AbstractEventLoop, stopped: Event
 ) -> Callable[[Sequence[ReadingWanted]], None]:
-    """Reads from a thread, by the loop that the connection belongs to, until it is stopped."""
+    """A function that reads from a thread through the connection's event loop, until stopped."""
 
     def read_now(wanted: Sequence[ReadingWanted]) -> None:
-        """Reads what is missing. Raises CancelledError once it is stopped."""
+        """Read the missing readings. Raises CancelledError once stopped."""
         if stopped.is_set():
             raise CancelledError
         if missing := moment.missing(wanted):

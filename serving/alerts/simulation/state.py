@@ -1,4 +1,7 @@
-"""By what the evaluators have judged, as the brokers keep it: instants, silences, generations."""
+"""The state by which the evaluators have judged, read from the brokers.
+
+It has the instants of ticks, the begins of silences, and the generations.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -25,12 +28,13 @@ from tally.errors import StackError, ViewsUnreachable
 from tally.settings import Settings
 
 ANSWER_SECONDS = 30.0
-# What was told and where folds stand: a simulation works out the one and reads the other elsewhere.
+# Records of sent alerts and of fold states: a simulation computes the latter and reads the former
+# from the tables.
 _PASSED_OVER = (b"e|", b"h|", b"f|")
 
 
 class EvaluatedBy(NamedTuple):
-    """Of one partition the tick that was judged last, and by store and day what memory.py says."""
+    """A partition's last judged tick, and the state by store and day that memory.py describes."""
 
     tick: Tick
     silent_from: Mapping[FamilyStore, int]
@@ -39,10 +43,10 @@ class EvaluatedBy(NamedTuple):
 
 
 class StateSource(Protocol):
-    """Where it is read."""
+    """A source of the evaluators' state."""
 
     def read(self) -> Mapping[int, EvaluatedBy]:
-        """By the partition's number, which counts from 0; none of one that was never judged.
+        """The state by partition, which counts from 0; never judged partitions are absent.
 
         Raises ViewsUnreachable.
         """
@@ -50,7 +54,7 @@ class StateSource(Protocol):
 
 
 class StateReader:
-    """A StateSource over the topic. What was read once is kept: a later call reads on."""
+    """A StateSource over the topic; it keeps what was read, and later calls read on from there."""
 
     def __init__(self, settings: Settings, topic: str = STATE_TOPIC) -> None:
         self._settings, self._topic = settings, topic
@@ -59,9 +63,9 @@ class StateReader:
         self._lock = Lock()
 
     def read(self) -> Mapping[int, EvaluatedBy]:
-        """By partition, which counts from 0, as far as the topic is stable now.
+        """The state by partition, which counts from 0, up to the last stable offsets.
 
-        Raises ViewsUnreachable, and Refused for a record that is none of an evaluator.
+        Raises ViewsUnreachable, and Refused for a record that no evaluator has written.
         """
         with self._lock:
             try:
@@ -72,8 +76,8 @@ class StateReader:
                     "what evaluators have judged cannot be read; look at `tally status` and ask"
                     " again"
                 ) from error
-            # Copies: another call reads on while this one is judged by.
-            return {number: _evaluated_by(one) for number, one in self._memories.items()}
+            # Copies, because another call may read on while this result is in use.
+            return {number: _evaluated_by(memory) for number, memory in self._memories.items()}
 
     def _ends(self) -> dict[int, int]:
         with kafka_consumer(self._settings, "alert-state") as consumer:
@@ -85,7 +89,7 @@ class StateReader:
             }
 
     def _read_on(self, number: int, end: int) -> None:
-        # A topic that was made anew begins again.
+        # A re-created topic is read from its begin.
         start = self._next[number] if self._next[number] <= end else 0
         memory = self._memories.get(number) if start else None
         memory = memory or PartitionMemory(number)

@@ -1,4 +1,4 @@
-"""One store: what a rule calls for on the windows that were asked for."""
+"""Simulates a rule in one store on the requested windows."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -25,15 +25,15 @@ from tally.alerts.simulated import FoldedSpan
 from tally.windows import WINDOW_MILLIS
 
 
-class _AskedSpan(NamedTuple):
-    """The windows that were asked for, and which of them and of those around are complete."""
+class _RequestedSpan(NamedTuple):
+    """The requested windows, and the complete windows among them and around them."""
 
     span: WindowSpan
     complete: Collection[int]
 
 
 class StoreSimulation:
-    """Judges one store by what is known of its partition; nothing of it is told."""
+    """Judges one store with the memory of its partition; no alert is sent."""
 
     def __init__(
         self, store_id: str, rules: JudgedRules, memory: PartitionMemory, reading: StoreReading
@@ -42,30 +42,30 @@ class StoreSimulation:
         self._folds = StoreFolds(store_id, rules, memory, reading)
 
     def wanted(self, rule: JudgedRule, span: WindowSpan) -> list[ReadingWanted]:
-        """What has to be read of the days of the span, and of the day before it."""
+        """The readings needed for the days of the span and the day before it."""
         before = max(0, span.start - DAY_MILLIS)
         around = WindowSpan(before, self._folds.end(rule, span))
         return [
-            one
+            reading
             for start in self._folds.starts(around)
-            for one in self._folds.judgements.wanted(rule, self._store_id, start)
+            for reading in self._folds.judgements.wanted(rule, self._store_id, start)
         ]
 
     def simulated(self, rule: JudgedRule, span: WindowSpan, most_lead: int) -> SimulatedStore:
-        """The rule on the span, at all that it judges. Raises what reading raises."""
+        """Simulate the rule on the span for all its subjects. Raises what reading raises."""
         folds = self._folds
         end = folds.end(rule, span)
         since, unsure = folds.begin(rule, WindowSpan(span.start, end), most_lead)
         whole = WindowSpan(since, end)
         chains = folds.chains(rule, whole)
-        spans = {one.subject: self._span_of(rule, one, span, whole) for one in chains}
-        asked = _AskedSpan(span, folds.complete(rule, whole))
+        spans = {chain.subject: self._folded_span(rule, chain, span, whole) for chain in chains}
+        requested = _RequestedSpan(span, folds.complete(rule, whole))
         articles = folds.articles(rule, span)
         return SimulatedStore(
             self._store_id,
             spans,
-            tuple(self._episodes(rule, chains, spans, asked)),
-            tuple(self._incomplete(asked)),
+            tuple(self._episodes(rule, chains, spans, requested)),
+            tuple(self._incomplete_days(requested)),
             since,
             unsure,
             len(articles),
@@ -74,26 +74,26 @@ class StoreSimulation:
     def others(
         self, rule: JudgedRule, found: SimulatedStore, span: WindowSpan, subjects: Iterable[str]
     ) -> dict[str, FoldedSpan]:
-        """The subjects that nothing calls for, as found was folded: something was told of them."""
+        """Fold further subjects over the windows of `found`: alerts of them were sent."""
         whole = WindowSpan(found.since, self._folds.end(rule, span))
-        chains = (chain_of(rule, self._store_id, one) for one in subjects)
-        return {one.subject: self._span_of(rule, one, span, whole) for one in chains}
+        chains = (chain_of(rule, self._store_id, subject) for subject in subjects)
+        return {chain.subject: self._folded_span(rule, chain, span, whole) for chain in chains}
 
     def values(self, rule: JudgedRule, span: WindowSpan, subject: str) -> tuple[JudgedValue, ...]:
-        """The subject's numbers in the windows of the span that have begun."""
+        """The subject's values in the windows of the span that have begun."""
         return tuple(
             JudgedValue(
-                one.judgement.window,
-                told_value(rule, one, subject) if one.is_whole else None,
+                window.judgement.window,
+                told_value(rule, window, subject) if window.is_whole else None,
             )
-            for one in self._folds.judged(rule, span, subject)
-            if one.judgement.window in span.windows
+            for window in self._folds.judged(rule, span, subject)
+            if window.judgement.window in span.windows
         )
 
-    def _span_of(
+    def _folded_span(
         self, rule: JudgedRule, chain: Chain, span: WindowSpan, whole: WindowSpan
     ) -> FoldedSpan:
-        # Of the days around too: an episode may have begun in them.
+        # The days around are folded too, because an episode may have begun in them.
         folded = self._folds.folded(rule, chain, whole)
         is_cut = whole.end < self._folds.judgements.end
         return FoldedSpan(span.start, span.end, folded.episodes, folded.settled, is_cut)
@@ -103,43 +103,43 @@ class StoreSimulation:
         rule: JudgedRule,
         chains: Sequence[Chain],
         spans: Mapping[str, FoldedSpan],
-        asked: _AskedSpan,
+        requested: _RequestedSpan,
     ) -> list[SimulatedEpisode]:
-        """Of all chains, by begin."""
+        """The episodes of all chains, sorted by begin."""
         found = (
-            self._told(rule, one, chain.subject, asked)
+            self._simulated_episode(rule, episode, chain.subject, requested)
             for chain in chains
-            for one in spans[chain.subject].asked
+            for episode in spans[chain.subject].asked
         )
-        return sorted(found, key=lambda one: (one.episode.start, one.subject))
+        return sorted(found, key=lambda entry: (entry.episode.start, entry.subject))
 
-    def _told(
-        self, rule: JudgedRule, episode: Episode, subject: str, asked: _AskedSpan
+    def _simulated_episode(
+        self, rule: JudgedRule, episode: Episode, subject: str, requested: _RequestedSpan
     ) -> SimulatedEpisode:
         place = self._store_id, episode.raised, subject
         window = self._folds.judgements.window(rule, *place)
-        # What has ended behind the span is open at its end, however much of that was looked at.
-        end = asked.span.end
+        # An episode that ended after the span counts as open, however far the folds went.
+        end = requested.span.end
         ended = None if episode.ended is None or episode.ended >= end else episode.ended
         begin = self._folds.days.day(episode.start).start
         until = min(end if ended is None else ended + WINDOW_MILLIS, end)
-        # The one in force in that window, as in the message of an alert.
-        by = window.version.rule if window and window.version else rule.versions[-1].rule
+        # The rule version in force in that window, as in the message of an alert.
+        rule_in_force = window.version.rule if window and window.version else rule.versions[-1].rule
         value = told_value(rule, window, subject)
         return SimulatedEpisode(
             self._store_id,
             subject,
             structs.replace(episode, ended=ended),
             value,
-            told_threshold(by, "raise", usual_in(window), value),
-            all(one in asked.complete for one in WindowSpan(begin, until).windows),
+            told_threshold(rule_in_force, "raise", usual_in(window), value),
+            all(start in requested.complete for start in WindowSpan(begin, until).windows),
         )
 
-    def _incomplete(self, asked: _AskedSpan) -> Iterator[IncompleteDay]:
-        # Of days that have not begun too: of them it is told as little.
-        for start in self._folds.days.days_of(asked.span):
-            day = self._folds.days.day(start).within(asked.span)
-            if missing := sum(one not in asked.complete for one in day.windows):
+    def _incomplete_days(self, requested: _RequestedSpan) -> Iterator[IncompleteDay]:
+        # Days that have not begun are reported too: they are just as incomplete.
+        for start in self._folds.days.days_of(requested.span):
+            day = self._folds.days.day(start).within(requested.span)
+            if missing := sum(window not in requested.complete for window in day.windows):
                 counts = missing, len(day.windows)
                 date = self._folds.days.date(day.start)
                 yield IncompleteDay(self._store_id, date, *day, *counts)

@@ -1,4 +1,4 @@
-"""What was told of a rule at some stores, as the tables have it."""
+"""Reads the alerts that were sent for a rule at some stores from the tables."""
 
 import asyncio
 from collections import defaultdict
@@ -13,39 +13,39 @@ from tally.alerts.told import ToldAlert
 from tally.instants import parse_instant
 
 _ONE_DAY = timedelta(days=1)
-# Days that are asked for at once: of most of them the answer is empty.
+# The number of days read concurrently: most of them have no alerts.
 _AT_ONCE = 16
 
 
 async def told_alerts(
     views: ViewReader, rule_id: str, store_ids: Sequence[str], days: tuple[date, date]
 ) -> dict[str, list[ToldAlert]]:
-    """By store the last state of each alert of the rule that was raised on the UTC days.
+    """The last state of each alert of the rule raised on the UTC days, by store.
 
     Both days are inclusive. Raises ViewsUnreachable.
     """
     found: dict[str, list[ToldAlert]] = defaultdict(list)
     first, last = days
-    every = [first + more * _ONE_DAY for more in range((last - first).days + 1)]
-    for begin in range(0, len(every), _AT_ONCE):
-        asked = (views.alerts.raised(store_ids, day) for day in every[begin : begin + _AT_ONCE])
-        for alerts in await asyncio.gather(*asked):
-            for one in alerts:
-                # The tables are by store and day: of every rule.
-                if one.rule_id == rule_id:
-                    found[one.store_id].append(_told(one))
+    all_days = [first + number * _ONE_DAY for number in range((last - first).days + 1)]
+    for begin in range(0, len(all_days), _AT_ONCE):
+        reads = (views.alerts.raised(store_ids, day) for day in all_days[begin : begin + _AT_ONCE])
+        for alerts in await asyncio.gather(*reads):
+            for alert in alerts:
+                # The tables are keyed by store and day, so they return the alerts of all rules.
+                if alert.rule_id == rule_id:
+                    found[alert.store_id].append(_sent_alert(alert))
     return found
 
 
 def told_by_subject(told: Iterable[ToldAlert]) -> dict[str, list[ToldAlert]]:
-    """The alerts of a rule and a store by subject; of one that is not there none."""
+    """The alerts of a rule and a store by subject; an absent subject gives an empty list."""
     found: dict[str, list[ToldAlert]] = defaultdict(list)
-    for one in told:
-        found[one.chain.subject].append(one)
+    for alert in told:
+        found[alert.chain.subject].append(alert)
     return found
 
 
-def _told(alert: Alert) -> ToldAlert:
+def _sent_alert(alert: Alert) -> ToldAlert:
     ended = alert.episode.ended
     return ToldAlert(
         alert_id=alert.alert_id,

@@ -1,1 +1,1 @@
-"""The topic `alerts` as server-sent events: each once, over any number of broken connections."""
+"""Server-sent events of the topic `alerts`: each once, over any number of broken connections."""

@@ -1,4 +1,4 @@
-"""The topic read once for all who listen, and again for who is further back."""
+"""Reads the topic once for all listeners, and separately for a listener that is further back."""
 
 import asyncio
 import time
@@ -18,20 +18,21 @@ from tally.settings import Settings
 
 TOPIC = "alerts"
 READY_SECONDS = 10.0
-# What one reading from Kafka brings to somebody who is further back, and how many read at once.
+# The records of one read from Kafka for a listener that is further back, and the parallel reads.
 MOST_AT_ONCE, MOST_READING = 500, 4
 _CATCH_UP_SECONDS = 10.0
 _POLL_SECONDS, _AGAIN_SECONDS = 0.5, 1.0
-# How soon it is seen that the topic was made anew.
+# The interval of the checks whether the topic was re-created.
 _LOOK_SECONDS = 5.0
 
 log = structlog.get_logger()
 
 
 class StreamBatch(NamedTuple):
-    """What lies behind a place, and the place behind it.
+    """The records behind a place, and the place behind them.
 
-    With `is_gap` something that the place had not passed is gone, and `until` is where to go on.
+    With `is_gap`, records that the place had not passed are gone, and `until` is the place to
+    continue from.
     """
 
     records: Sequence[TailedRecord]
@@ -40,29 +41,29 @@ class StreamBatch(NamedTuple):
 
 
 class Feed(Protocol):
-    """Where listeners get records from."""
+    """A source of records for listeners."""
 
     async def here(self) -> StreamPlace:
-        """The place behind what has been read. Raises ViewsUnreachable."""
+        """The place behind the records read so far. Raises ViewsUnreachable."""
         ...
 
     async def behind(self, place: StreamPlace) -> StreamBatch:
-        """Some of what lies behind a place, at least one record if any is known."""
+        """Some of the records behind a place, at least one if any is known."""
         ...
 
     @property
     def changed(self) -> asyncio.Event:
-        """Set once there is more than now."""
+        """An event that is set once there are more records than now."""
         ...
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody reads the topic any more."""
+        """Whether the topic is no longer read."""
         ...
 
 
 class TopicFeed:
-    """A Feed of the topic in Kafka: one thread reads its end, from the first listener on."""
+    """A Feed of the topic in Kafka: one thread follows its end, from the first listener on."""
 
     def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
         self._settings, self._topic = settings, topic
@@ -74,7 +75,10 @@ class TopicFeed:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def here(self) -> StreamPlace:
-        """Waits for the first look at the topic. Raises ViewsUnreachable."""
+        """The place behind the records read so far, after the first look at the topic.
+
+        Raises ViewsUnreachable.
+        """
         self._begin()
         try:
             async with asyncio.timeout(READY_SECONDS):
@@ -87,31 +91,31 @@ class TopicFeed:
         return self._recent.place
 
     async def behind(self, place: StreamPlace) -> StreamBatch:
-        """From memory; from Kafka for a place that is further back, or is gone."""
+        """Records from memory, or from Kafka for a place that is further back, or is gone."""
         if self._recent is not None and self._recent.holds(place):
             return StreamBatch(self._recent.behind(place), self._recent.place)
-        # Few at once: each is a connection of its own, with its buffers.
+        # Few reads at once: each has a connection of its own, with its buffers.
         async with self._reading:
             try:
                 return await STREAMS.run(read_behind, self._settings, self._topic, place)
             except StackError as error:
-                # The connection stays: a browser does not come again after an error.
+                # The connection stays open, because a browser does not reconnect after an error.
                 log.warning("alerts cannot be read", reason=str(error))
                 await asyncio.sleep(_AGAIN_SECONDS)
                 return StreamBatch((), place)
 
     @property
     def changed(self) -> asyncio.Event:
-        """Another one after each change."""
+        """The event of the next change; each change has an event of its own."""
         return self._changed
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was closed."""
+        """Whether the feed was closed."""
         return self._stopped.is_set()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -131,36 +135,36 @@ class TopicFeed:
             self._stopped.wait(_AGAIN_SECONDS)
 
     def _follow(self) -> None:
-        """Read the topic's end until it is another topic. Raises StackError."""
-        # From the end: who wants more than what comes now reads it from Kafka.
+        """Follow the topic's end until the topic is re-created. Raises StackError."""
+        # It starts at the end: a listener that needs older records reads them from Kafka.
         now = topic_now(self._settings, self._topic)
-        recent = Recent(place_at(now.topic_id, [one.end for one in now.bounds]))
+        recent = Recent(place_at(now.topic_id, [bounds.end for bounds in now.bounds]))
         self._post(partial(self._replace, recent))
         begin = dict(enumerate(recent.place.offsets))
         with Tail(self._settings, self._topic, begin) as tail:
-            looked, told = time.monotonic(), dict(tail.until)
+            looked, last_until = time.monotonic(), dict(tail.until)
             while not self._stopped.is_set():
                 records, until = tail.read(MOST_AT_ONCE, _POLL_SECONDS), dict(tail.until)
-                if until != told:
+                if until != last_until:
                     self._post(partial(self._add, recent, records, until))
-                    told = until
+                    last_until = until
                 if time.monotonic() - looked > _LOOK_SECONDS:
                     looked = time.monotonic()
                     if topic_id_now(self._settings, self._topic) != now.topic_id:
                         return
 
-    # All that listeners see changes on their own event loop: nobody sees half of it.
+    # Changes run on the listeners' event loop, so that no listener sees a half-made change.
     def _post(self, change: Callable[[], None]) -> None:
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(change)
         except RuntimeError:
-            # The loop has ended before close(): there are no listeners any more.
+            # The loop has ended before close(), so there are no listeners any more.
             self._stopped.set()
 
     def _replace(self, recent: Recent) -> None:
         self._recent = recent
-        self._tell()
+        self._notify()
 
     def _add(
         self,
@@ -169,20 +173,20 @@ class TopicFeed:
         until: dict[int, int],
     ) -> None:
         recent.add(records, until)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         before, self._changed = self._changed, asyncio.Event()
         before.set()
 
 
 def read_behind(settings: Settings, topic: str, place: StreamPlace) -> StreamBatch:
-    """What Kafka has behind a place, at most MOST_AT_ONCE records. Raises StackError."""
+    """The records in Kafka behind a place, at most MOST_AT_ONCE. Raises StackError."""
     now = topic_now(settings, topic)
     going_on = mended(place, now.topic_id, now.bounds)
     if going_on != place:
         return StreamBatch((), going_on, is_gap=True)
-    # What an open transaction holds back has no end, and is waited for elsewhere.
+    # An open transaction may hold back records without limit; the caller waits for those.
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     records: list[TailedRecord] = []
     with Tail(settings, topic, dict(enumerate(place.offsets))) as tail:

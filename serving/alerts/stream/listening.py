@@ -1,4 +1,4 @@
-"""What one subscriber hears, from a place on: each event once, and where he is then."""
+"""The events for one subscriber from a place on: each once, with the subscriber's next place."""
 
 import asyncio
 import time
@@ -8,12 +8,16 @@ from typing import NamedTuple
 from serving.alerts.stream.feed import Feed
 from serving.alerts.stream.place import StreamPlace
 
-# A filter that nothing passes would leave its client at a place that ages out.
+# Without a place now and then, a client whose filter drops everything would keep a place that ages
+# out of the topic.
 PLACE_SECONDS = 30.0
 
 
 class HeardEvent(NamedTuple):
-    """A message, or a gap behind a place that is gone, or neither: then the place alone."""
+    """A message, or a gap behind a place that is gone, or the place alone.
+
+    `message`: None for the other two. `lost`: the place that is gone; None if there is no gap.
+    """
 
     place: StreamPlace
     message: bytes | None = None
@@ -26,32 +30,32 @@ async def listen(
     is_wanted: Callable[[bytes], bool],
     place_seconds: float = PLACE_SECONDS,
 ) -> AsyncIterator[HeardEvent]:
-    """What comes behind the place, without an end while the feed has none.
+    """The events behind the place; they end only when the feed ends.
 
-    First the place itself: a connection that breaks before the first event resumes there. Nothing
-    is fetched while the one before is not taken: a slow subscriber has no queue.
+    The place itself comes first: a connection that breaks before the first event resumes there.
+    Nothing is fetched before the last event is consumed, so a slow subscriber has no queue.
     """
     yield HeardEvent(place)
-    told_at = time.monotonic()
+    sent_at = time.monotonic()
     while not feed.has_ended:
-        # Taken before the look: what comes between the two is not slept over.
+        # Taken before the look, so that a change between the two ends the wait below.
         changed = feed.changed
         batch = await feed.behind(place)
-        # Told before anything behind it, so that nobody takes what follows for all.
+        # The gap comes before the events behind it, so that they do not seem complete.
         if batch.is_gap:
             yield HeardEvent(batch.until, lost=place)
-            place, told_at = batch.until, time.monotonic()
+            place, sent_at = batch.until, time.monotonic()
             continue
         for record in batch.records:
             place = place.after(record.partition, record.offset)
             if is_wanted(record.value):
                 yield HeardEvent(place, record.value)
-                told_at = time.monotonic()
+                sent_at = time.monotonic()
         place = place.reaching(dict(enumerate(batch.until.offsets)))
-        due = told_at + place_seconds - time.monotonic()
+        due = sent_at + place_seconds - time.monotonic()
         if due <= 0:
             yield HeardEvent(place)
-            told_at = time.monotonic()
+            sent_at = time.monotonic()
         elif not batch.records:
             await _wait(changed, due)
 

@@ -1,11 +1,11 @@
-"""Where a subscriber is in the topic: the `id:` of an event, as a value.
+"""The place of a subscriber in the topic: the `id:` of an event, as a value.
 
-It names the next offset of every partition, and not that of its own event alone: two partitions
-have no order between them, and by its own offset nobody could say which events of the others had
-come before it.
+It has the next offset of every partition, not only that of its own event: two partitions have no
+order between them, so the event's own offset would not say which events of the other partitions
+came before it.
 
     partition 0, partition 1   | a0, b0, b1
-    told so far                | a0, b0
+    sent so far                | a0, b0
     id of b0                   | next: 1, 1
     resumed at that id         | b1
     resumed at "partition 1, offset 0" alone: a0 again, or, at the ends of the others, never
@@ -22,9 +22,9 @@ from runtime.topics import Bounds
 from tally.errors import BadQuery
 
 FIELD = "Last-Event-ID"
-# Of a topic's id so much tells it from every other one of the name.
+# This many characters of a topic's id distinguish it from any other topic of that name.
 _PREFIX = 8
-# Ids are base64 with any of its alphabets.
+# Topic ids are base64 in any of its alphabets.
 _TEXT = re.compile(r"([A-Za-z0-9+/_-]{1,8})((?:\.\d{1,18}){1,1000})\Z", re.ASCII)
 _MOST_SIGNS = 4_000
 
@@ -40,13 +40,13 @@ class StreamPlace(Struct, frozen=True):
         return self.reaching({partition: offset + 1})
 
     def reaching(self, until: Mapping[int, int]) -> "StreamPlace":
-        """The place once everything before these offsets has been looked at; it never falls."""
+        """The place once all records before these offsets were processed; it never moves back."""
         numbered = enumerate(self.offsets)
         offsets = (max(at, until.get(number, 0)) for number, at in numbered)
         return StreamPlace(self.topic_id, tuple(offsets))
 
     def has_passed(self, partition: int, offset: int) -> bool:
-        """Whether that event lies before the place."""
+        """Whether the event of this offset lies before the place."""
         return offset < self.offsets[partition]
 
 
@@ -62,9 +62,9 @@ def text_of(place: StreamPlace) -> str:
 
 
 def place_of(text: str) -> StreamPlace:
-    """The place of an id. Raises BadQuery for a text that is none."""
+    """The place of an id. Raises BadQuery for a text that is not an id."""
     try:
-        # validate: else signs of no alphabet are passed over, and many texts are one place.
+        # validate: otherwise foreign characters are skipped, and many texts give the same place.
         padded = text + "=" * (-len(text) % 4)
         plain = base64.b64decode(padded, altchars=b"-_", validate=True)
         found = _TEXT.match(plain.decode("ascii")) if len(text) <= _MOST_SIGNS else None
@@ -78,19 +78,19 @@ def place_of(text: str) -> StreamPlace:
 
 
 def mended(place: StreamPlace, topic_id: str, bounds: Sequence[Bounds]) -> StreamPlace:
-    """The nearest place from which the topic can be read on, by what it has now.
+    """The nearest place from which the topic can be read on, given its current bounds.
 
-    The same place unless something is gone: of a topic that was made anew all is read; where
-    records have left, what comes behind them; where a log was cut, what is written there next.
+    The place is unchanged unless records are gone. A re-created topic is read from its begin; where
+    records were deleted, reading continues behind them; where a log was truncated, at its end.
     """
-    # First: of another topic its offsets say nothing.
+    # Checked first: the offsets of another topic mean nothing here.
     if place.topic_id != topic_id[:_PREFIX] or len(place.offsets) != len(bounds):
-        return place_at(topic_id, [one.earliest for one in bounds])
+        return place_at(topic_id, [partition.earliest for partition in bounds])
     pairs = zip(place.offsets, bounds, strict=True)
-    offsets = [min(max(at, one.earliest), one.end) for at, one in pairs]
+    offsets = [min(max(at, partition.earliest), partition.end) for at, partition in pairs]
     return place_at(topic_id, offsets)
 
 
 def _no_place(text: str) -> BadQuery:
-    told = f"{FIELD}: {text[:40]!r} is no id of this stream; leave it out to begin now"
-    return BadQuery(FIELD, told)
+    text_error = f"{FIELD}: {text[:40]!r} is no id of this stream; leave it out to begin now"
+    return BadQuery(FIELD, text_error)

@@ -1,4 +1,4 @@
-"""The newest records of the topic, held once for all who listen."""
+"""The newest records of the topic, held in memory once for all listeners."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from runtime.tail import TailedRecord
 from serving.alerts.stream.place import StreamPlace
 
-# About 1.5 kB each.
+# A record has about 1.5 kB.
 MOST_HELD = 2_000
 
 
 class Recent:
-    """What was read last, at most so many records, and the place behind it.
+    """The records read last, at most `most` of them, and the place behind them.
 
-    Nobody has a queue of his own here: each asks for what lies behind his place, and who is too
-    slow for what is held reads from Kafka again. So a slow client costs no memory.
+    Listeners have no queues here: each asks for the records behind its place, and a listener that
+    falls behind the held records reads from Kafka again. So a slow client costs no memory.
     """
 
     def __init__(self, place: StreamPlace, most: int = MOST_HELD) -> None:
@@ -24,7 +24,7 @@ class Recent:
         self._most = most
 
     def add(self, records: Iterable[TailedRecord], until: Mapping[int, int]) -> None:
-        """What has come, of each partition in its order, and how far each has been read now."""
+        """Add new records, in order within each partition; `until`: how far each is read now."""
         self._records.extend(records)
         self.place = self.place.reaching(until)
         while len(self._records) > self._most:
@@ -32,13 +32,17 @@ class Recent:
             self._floor = self._floor.after(gone.partition, gone.offset)
 
     def holds(self, place: StreamPlace) -> bool:
-        """Whether everything between the place and what was read last is here."""
-        # An offset of another topic may look like one of this.
+        """Whether all records between the place and the last read record are held."""
+        # The offsets of a re-created topic may look like those of the old one.
         if place.topic_id != self.place.topic_id:
             return False
         ends = zip(self._floor.offsets, place.offsets, self.place.offsets, strict=True)
         return all(floor <= at <= until for floor, at, until in ends)
 
     def behind(self, place: StreamPlace) -> list[TailedRecord]:
-        """The records that the place has not passed, as they came."""
-        return [one for one in self._records if not place.has_passed(one.partition, one.offset)]
+        """The records that the place has not passed, in the order of arrival."""
+        return [
+            record
+            for record in self._records
+            if not place.has_passed(record.partition, record.offset)
+        ]

@@ -1,1 +1,1 @@
-"""How far the data has come, told as records: the time that alerts are judged by."""
+"""Ticks: records of how far the data has been read, which give alerts their time."""

@@ -6,31 +6,31 @@ from typing import Protocol
 from runtime.offsets import Offsets, TopicOffsets
 from serving.alerts.ticks.walk import Glance, ReadReach
 
-# By family and partition.
+# Keyed by family, then by partition.
 FamilyReach = Mapping[str, Mapping[int, ReadReach]]
 _NONE: Offsets = {}
 
 
 class Pipeline(Protocol):
-    """Whom to ask how far records have come. Offsets are by family and partition.
+    """A source of how far records have come. Offsets are by family and partition.
 
-    Nothing is raised: of whom nobody can tell now, nothing is in the answer.
+    Never raises; services that do not answer are absent from the result.
     """
 
     def raw_ends(self) -> TopicOffsets:
-        """Ends of the raw topics, open transactions included."""
+        """The ends of the raw topics, including open transactions."""
 
     def positions(self) -> TopicOffsets:
-        """First offsets of the raw topics that the normaliser has not passed."""
+        """The first offsets of the raw topics that the normaliser has not passed."""
 
     def written(self) -> TopicOffsets:
-        """Ends of the canonical topics, open transactions included."""
+        """The ends of the canonical topics, including open transactions."""
 
     def reached(self) -> FamilyReach:
         """How far the speed layer has read the canonical topics."""
 
     def stable(self) -> TopicOffsets:
-        """Ends of the canonical topics without what lies in open transactions."""
+        """The ends of the canonical topics, without records in open transactions."""
 
 
 def looked(
@@ -38,9 +38,12 @@ def looked(
     families: Iterable[str],
     at: int,
 ) -> dict[str, Glance]:
-    """What is seen of each family now; `at` (ms since 1970, UTC) has come by the brokers' clock."""
-    # From the door on, as records go: one that is in none of the places behind the eye when it
-    # looks there is met in one before it. The other way about it slips past unseen.
+    """One glance at each family now.
+
+    `at`: an instant (ms since 1970, UTC) that has passed by the brokers' clock.
+    """
+    # In the direction in which records travel: a record that is not seen at a later stage was seen
+    # at an earlier one. In the opposite order, a moving record could slip past unseen.
     raw_ends = pipeline.raw_ends()
     positions = pipeline.positions()
     written = pipeline.written()

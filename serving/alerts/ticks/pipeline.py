@@ -1,4 +1,4 @@
-"""The real pipeline: Kafka asked how far records have come, and Cassandra how far they are read."""
+"""The real pipeline: Kafka for how far records have come, Cassandra for how far they are read."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ from tally.errors import StackError, ViewsUnreachable
 from tally.settings import Settings
 
 RULES = "alert-rules"
-# Of one question. A look that takes longer than a tick delays the next one, and nothing else.
+# The timeout of one request. A look that takes longer than a tick only delays the next one.
 ANSWER_SECONDS = 5.0
-# Rows of all epochs: whoever rolls back to an earlier definition is told of by the highest.
+# It reads all epochs: the highest decides, also after a rollback to an earlier definition.
 _REACHED = "SELECT partition, epoch, until, floor FROM speed_epoch WHERE family = ?"
 _FLIPPED = "SELECT flip_token FROM batch_pointer WHERE family = ? LIMIT 1"
 
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Views:
-    """What Cassandra knows, asked from a thread of its own; nothing is raised."""
+    """Reads from Cassandra how far data has come, in a thread of its own; never raises."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings)
@@ -42,19 +42,19 @@ class Views:
     def reached(self, families: Sequence[str]) -> FamilyReach:
         """How far the speed layer has read each partition, under its highest epoch."""
         answers = self._rows(_REACHED, families)
-        return {name: _reaches(rows) for name, rows in answers.items()}
+        return {name: _highest_epochs(rows) for name, rows in answers.items()}
 
     def flips(self, families: Sequence[str]) -> dict[str, int]:
-        """By family the fencing token of the last rebuild that has published.
+        """The fencing token of the last rebuild that has published, by family.
 
-        A count of those that were begun, 0 before the first. SERIAL: a flip of which nobody knows
-        whether it was made is brought to its end first.
+        The token counts the rebuilds that were begun, 0 before the first. The read is SERIAL, so
+        that a flip with an unknown outcome is completed first.
         """
         answers = self._rows(_FLIPPED, families, is_serial=True)
         return {name: _first_token(rows) for name, rows in answers.items()}
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         self._connection.close()
         self._runner.close()
 
@@ -62,17 +62,17 @@ class Views:
         self, statement: str, families: Sequence[str], is_serial: bool = False
     ) -> dict[str, list[CqlRow]]:
         try:
-            asked = [self._connection.rows(statement, (name,), is_serial) for name in families]
-            return dict(zip(families, self._runner.run(_all(asked)), strict=True))
+            queries = [self._connection.rows(statement, (name,), is_serial) for name in families]
+            return dict(zip(families, self._runner.run(_gather(queries)), strict=True))
         except ViewsUnreachable as error:
             log.warning("ticks stand still", reason=str(error.__cause__ or error))
             return {}
 
 
 class BrokersAndViews:
-    """A pipeline (look.py) for one look: a client keeps for ever what it was told of its brokers.
+    """A pipeline (look.py) for one look only, as a client never forgets what its brokers said.
 
-    `stood`: raw positions at the look before.
+    `stood`: the raw positions at the previous look.
     """
 
     def __init__(
@@ -86,54 +86,57 @@ class BrokersAndViews:
         self._everything, self._committed = consumers
         self._settings, self._views, self._families = settings, views, families
         self._stood = stood
-        # As told by the brokers, for the next look.
+        # The positions as the brokers report them, for the next look.
         self.told_positions: TopicOffsets = {}
 
     def raw_ends(self) -> TopicOffsets:
-        """With what lies in open transactions: it may have arrived, and is read by nobody."""
+        """The ends with open transactions, whose records may have arrived, but cannot be read."""
         return self._by_family(lambda name: self._ends(self._everything, raw_topic(name)))
 
     def positions(self) -> TopicOffsets:
-        """Committed, and stable: of a transaction under way the brokers do not tell the old ones.
+        """The committed, stable positions: during a transaction, brokers do not report old ones.
 
-        Where they stand still before the end, they are moved over markers of transactions, behind
-        which the normaliser has nothing to commit.
+        Positions that stand still before the end are moved over transaction markers, behind which
+        the normaliser has nothing to commit.
         """
         self.told_positions = self._by_family(
             lambda name: positions_of(self._committed, raw_topic(name), ANSWER_SECONDS)
         )
-        return self._by_family(self._moved, self.told_positions)
+        return self._by_family(self._pass_markers, self.told_positions)
 
     def written(self) -> TopicOffsets:
-        """High watermarks."""
+        """The high watermarks of the canonical topics."""
         return self._by_family(lambda name: self._ends(self._everything, name))
 
     def reached(self) -> FamilyReach:
-        """Rows that were acknowledged, by a quorum."""
+        """How far the speed layer has read, by rows that a quorum has acknowledged."""
         return self._views.reached(self._families)
 
     def stable(self) -> TopicOffsets:
-        """Last stable offsets."""
+        """The last stable offsets of the canonical topics."""
         return self._by_family(lambda name: self._ends(self._committed, name))
 
     def rules_until(self) -> int:
-        """End of the topic of rules, 0 while there is none. Raises KafkaException."""
+        """The end of the topic of rules, 0 while the topic is missing. Raises KafkaException."""
         found = self._everything.list_topics(RULES, ANSWER_SECONDS).topics[RULES]
         if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return 0
         return bounds_of(self._everything, (RULES, 0), ANSWER_SECONDS).end
 
-    def _moved(self, name: str) -> Offsets:
-        topic, told = raw_topic(name), self.told_positions[name]
+    def _pass_markers(self, name: str) -> Offsets:
+        topic, committed = raw_topic(name), self.told_positions[name]
         before = self._stood.get(name, {})
-        standing = dict(told.items() & before.items())
+        standing = dict(committed.items() & before.items())
         if not standing:
-            return told
-        kept = bounds(self._committed, topic, ANSWER_SECONDS)
-        return {**told, **over_markers(self._settings, topic, standing, kept)}
+            return committed
+        log_bounds = bounds(self._committed, topic, ANSWER_SECONDS)
+        return {**committed, **over_markers(self._settings, topic, standing, log_bounds)}
 
     def _ends(self, consumer: Consumer, topic: str) -> Offsets:
-        return {number: at.end for number, at in bounds(consumer, topic, ANSWER_SECONDS).items()}
+        return {
+            number: partition.end
+            for number, partition in bounds(consumer, topic, ANSWER_SECONDS).items()
+        }
 
     def _by_family(
         self, ask: Callable[[str], Offsets], families: Mapping[str, Any] | None = None
@@ -144,7 +147,7 @@ class BrokersAndViews:
                 found[name] = ask(name)
             except (KafkaException, StackError) as error:
                 log.warning("tick stands still", family=name, reason=reason_of(error))
-                # Of the others nobody would say more, and each would take as long.
+                # The other families would fail too, and each would take as long.
                 if not _is_about_one_topic(error):
                     break
         return found
@@ -154,11 +157,11 @@ class BrokersAndViews:
 def pipeline(
     settings: Settings, views: Views, families: Sequence[str], stood: TopicOffsets
 ) -> Iterator[BrokersAndViews]:
-    """The pipeline for one look, with clients of its own."""
+    """A pipeline for one look, with clients of its own."""
     uncommitted = {"isolation.level": "read_uncommitted"}
     with (
         kafka_consumer(settings, "ticks-offsets", uncommitted) as everything,
-        # By the group's name alone, never a member of it: nobody's partitions move.
+        # It uses the group's name but never joins the group, so no partitions are reassigned.
         kafka_consumer(settings, NORMALISER_GROUP) as committed,
     ):
         yield BrokersAndViews((everything, committed), settings, views, families, stood)
@@ -174,9 +177,9 @@ def _first_token(rows: Sequence[CqlRow]) -> int:
     return token or 0
 
 
-def _reaches(rows: Sequence[CqlRow]) -> dict[int, ReadReach]:
+def _highest_epochs(rows: Sequence[CqlRow]) -> dict[int, ReadReach]:
     found = {}
-    # In order of the epoch, so that of each partition the highest stays.
+    # In order of the epoch, so that the highest one of each partition stays.
     for number, epoch, until, floor in sorted(rows, key=lambda row: row[1]):
         found[number] = ReadReach(until, SpeedEpoch(epoch, floor))
     return found
@@ -189,5 +192,5 @@ def _is_about_one_topic(error: KafkaException | StackError) -> bool:
     )
 
 
-async def _all(asked: Sequence[Coroutine[Any, Any, _Answer]]) -> list[_Answer]:
-    return await asyncio.gather(*asked)
+async def _gather(queries: Sequence[Coroutine[Any, Any, _Answer]]) -> list[_Answer]:
+    return await asyncio.gather(*queries)

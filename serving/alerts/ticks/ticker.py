@@ -1,7 +1,7 @@
-"""Writes ticks, for as long as its process runs.
+"""Writes ticks for as long as its process runs.
 
-Several may do so at once, and one may wake up after an hour and go on: a tick is a fact, which it
-makes no difference to tell again, or late.
+Several tickers may run at once, and one may resume after an hour: a tick is a fact, so a repeated
+or late tick makes no difference.
 """
 
 import time
@@ -29,18 +29,18 @@ from tally.settings import Settings
 
 TOPIC = "ticks"
 _SEND_SECONDS = 10.0
-# Ticks of each partition that are read before the next: among them is one of every ticker, and each
-# says what all before it have said.
+# How many of the newest ticks of a partition are read before the next: they have one of every
+# ticker, and each tick includes all that earlier ones said.
 _HEARD = 32
 
-# By partition.
+# Keyed by partition.
 KnownTicks = Mapping[int, Tick]
 
 log = structlog.get_logger()
 
 
 class Ticker:
-    """One tick for each partition, every `tick_seconds`."""
+    """Writes one tick for each partition, every `tick_seconds`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,20 +49,20 @@ class Ticker:
         self._sender = TickSender(settings)
         self._walks = dict.fromkeys(self._families, FamilyWalk())
         self._stood: TopicOffsets = {}
-        # What holds of each partition by all ticks that are known.
+        # The merged tick of each partition, from all known ticks.
         self._known: dict[int, Tick] = {}
-        # An instant that has come by the brokers' clock; 0 before the first.
+        # An instant that has passed by the brokers' clock; 0 before the first tick.
         self._at = 0
 
     def run(self, stopped: Event) -> None:
         """Tick until stopped.
 
-        Whoever is away is waited for: meanwhile no tick comes, or one that says no more than the
-        one before.
+        During an outage of another service there is no tick, or a tick that says no more than the
+        previous one.
         """
         with closing(self):
             while not stopped.is_set():
-                # By no wall clock: one that is set back would stop the ticks.
+                # A monotonic clock: a wall clock that is set back would stop the ticks.
                 due = time.monotonic() + self._settings.tick_seconds
                 try:
                     self.tick()
@@ -73,47 +73,47 @@ class Ticker:
                 stopped.wait(max(0.0, due - time.monotonic()))
 
     def close(self) -> None:
-        """Ends its connections."""
+        """End the connections."""
         self._views.close()
 
     def tick(self) -> Mapping[int, Tick]:
-        """The ticks that were written, by partition, once the brokers have them all.
+        """Write one tick per partition, and return them once the brokers have them all.
 
         Instants are in milliseconds since 1970 (UTC).
-        Raises KafkaException or TallyError when they do not answer.
+        Raises KafkaException or TallyError when the brokers do not answer.
         """
         if not self._at:
             self._known = known_ticks(self._settings)
             self._at = millis_now(self._settings)
         heard = newest_ticks(self._settings)
-        with pipeline(self._settings, self._views, self._families, self._stood) as asked:
-            ticks = self._told(asked, heard)
-            self._stood = asked.told_positions
+        with pipeline(self._settings, self._views, self._families, self._stood) as brokers:
+            ticks = self._next_ticks(brokers, heard)
+            self._stood = brokers.told_positions
         self._at = self._sender.sent(ticks)
         self._known = ticks
         return ticks
 
-    def _told(self, asked: BrokersAndViews, heard: KnownTicks) -> dict[int, Tick]:
-        looks = looked(asked, self._families, self._at)
+    def _next_ticks(self, brokers: BrokersAndViews, heard: KnownTicks) -> dict[int, Tick]:
+        looks = looked(brokers, self._families, self._at)
         for name, look in looks.items():
             self._walks[name] = walked(self._walks[name], look)
-        # After the instant too: a rule that was written before it lies below this end.
-        until, flips = self._rules_until(asked), self._views.flips(self._families)
-        told = {}
+        # Read after the instant was taken: a rule written before the instant is below this end.
+        until, flips = self._rules_until(brokers), self._views.flips(self._families)
+        ticks = {}
         for number in range(self._settings.partitions):
             known = self._known.get(number, NO_TICK)
             now = said_of(number, self._walks)
             now = msgspec.structs.replace(
                 now, n=known.n + 1, at=self._at, flips=flips, rules_until=until
             )
-            # Not one more than the others have: several tickers do not make it grow faster than
-            # one, and whoever is left when the furthest has ended goes on from there.
-            told[number] = merged(merged(known, now), heard.get(number, NO_TICK))
-        return told
+            # The number of another ticker's tick is taken without adding one: several tickers do
+            # not make it grow faster, and those that remain continue from the furthest one.
+            ticks[number] = merged(merged(known, now), heard.get(number, NO_TICK))
+        return ticks
 
-    def _rules_until(self, asked: BrokersAndViews) -> int:
-        until = asked.rules_until()
-        # A broker that has just come back may not know a topic that is there.
+    def _rules_until(self, brokers: BrokersAndViews) -> int:
+        until = brokers.rules_until()
+        # A broker that has just restarted may not know an existing topic.
         known = [tick.rules_until for tick in self._known.values()]
         if until < max(known, default=0):
             raise TallyError(f"the topic of rules ends at {until}, and was longer; look into Kafka")
@@ -121,18 +121,18 @@ class Ticker:
 
 
 def said_of(partition: int, walks: Mapping[str, FamilyWalk]) -> Tick:
-    """What the walks of the families say of a partition, as a tick of that alone."""
-    told = {name: walk.said.get(partition) for name, walk in walks.items()}
-    said = {name: one for name, one in told.items() if one is not None}
-    through = {name: one.through for name, one in said.items()}
+    """A tick with only what the walks of the families say of a partition."""
+    by_family = {name: walk.said.get(partition) for name, walk in walks.items()}
+    said = {name: state for name, state in by_family.items() if state is not None}
+    through = {name: state.through for name, state in said.items()}
     return Tick(
         through={name: at for name, at in through.items() if at is not None},
-        epoch={name: one.epoch for name, one in said.items()},
+        epoch={name: state.epoch for name, state in said.items()},
     )
 
 
 def known_ticks(settings: Settings) -> dict[int, Tick]:
-    """By partition what all ticks say that the topic still has, instants in milliseconds.
+    """The merged tick of each partition, from all ticks in the topic; instants in milliseconds.
 
     Raises KafkaException, or StackError when the brokers do not answer.
     """
@@ -140,7 +140,7 @@ def known_ticks(settings: Settings) -> dict[int, Tick]:
 
 
 def newest_ticks(settings: Settings) -> dict[int, Tick]:
-    """By partition what the last ticks say, of all tickers, instants in milliseconds.
+    """The merged tick of each partition, from the last ticks of all tickers, in milliseconds.
 
     Raises KafkaException, or StackError when the brokers do not answer.
     """
@@ -154,7 +154,7 @@ def _merged_ticks(messages: Iterable[Message]) -> dict[int, Tick]:
         try:
             tick = Tick.read(bytes(value or b""))
         except msgspec.DecodeError as error:
-            # Somebody else's: without it the others say what they say.
+            # Another program wrote it; the other ticks are valid without it.
             log.warning("unreadable tick", partition=number, reason=str(error))
             continue
         known[number] = merged(known.get(number, NO_TICK), tick)
@@ -162,22 +162,22 @@ def _merged_ticks(messages: Iterable[Message]) -> dict[int, Tick]:
 
 
 def millis_now(settings: Settings) -> int:
-    """An instant that has come by the brokers' clock (ms since 1970, UTC)."""
+    """An instant that has passed by the brokers' clock (ms since 1970, UTC)."""
     return round(brokers_now(settings).timestamp() * 1000)
 
 
 class TickSender:
-    """Writes the ticks of one turn, and knows when they came."""
+    """Writes the ticks of one turn, and returns when the brokers took them."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._producer: Producer | None = None
 
     def sent(self, ticks: Mapping[int, Tick]) -> int:
-        """The earliest of the instants (ms since 1970, UTC) at which the brokers have taken them.
+        """Write the ticks; returns the earliest instant (ms since 1970, UTC) of the brokers' times.
 
-        Raises NotSent when not all of them were taken in time, KafkaException, or TallyError when
-        it is not the brokers who give the time.
+        Raises NotSent when not all ticks were taken in time, KafkaException, or TallyError when the
+        brokers do not set the time of records.
         """
         stamps: list[tuple[int, int]] = []
         producer = self._producer = self._producer or kafka_producer(
@@ -191,7 +191,7 @@ class TickSender:
                 sender.send(TOPIC, tick.value, str(number), number)
             sender.settle(f"topic {TOPIC}", "the next tick tells it too")
         except (KafkaException, NotSent):
-            # Another one for the next turn: some errors of an idempotent producer are for good.
+            # The next turn gets a new producer: some errors of an idempotent producer are fatal.
             producer.purge()
             self._producer = None
             raise
@@ -200,6 +200,6 @@ class TickSender:
                 f"topic {TOPIC} has not the brokers' time in its records; `tally up kafka` sets"
                 " message.timestamp.type"
             )
-        # Each leader has a clock of its own: by the slowest, all of them have come that far. A
-        # broker that leads no partition of this topic is not heard.
+        # Each leader has its own clock: all clocks have passed the time of the slowest one. A
+        # broker that leads no partition of this topic is not considered.
         return min(millis for _, millis in stamps)

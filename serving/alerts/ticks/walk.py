@@ -1,13 +1,13 @@
-"""Up to when everything that had arrived has been read, of one family: a function of what was seen.
+"""Up to when all arrived records of one family have been read: a pure function of the looks.
 
 A record travels from its raw topic through the normaliser to a canonical topic, and from there into
-the rows of the speed layer. So the walk goes: at an instant T the ends of the raw topic are looked
-at; once the normaliser's positions have passed them, all that had arrived by T lies in the
-canonical topic, below its ends of now; once the speed layer has passed those, it has been read.
+the rows of the speed layer. The walk follows it: at an instant T, the ends of the raw topic are
+read; once the normaliser's positions have passed them, all that had arrived by T lies in the
+canonical topic, below its current ends; once the speed layer has passed those, it has been read.
 
-A busy pipeline never stands at its ends. So what has been looked at is kept until it is passed,
-over as many looks as it takes: the oldest, so that a slow pipeline comes to it, and the newest, so
-that one that has caught up is told of at once.
+A busy pipeline never stands at its ends. So milestones are kept until they are passed, over as many
+looks as it takes: the oldest, so that a slow pipeline reaches it, and the newest, so that a
+pipeline that has caught up shows it at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from tally.alerts.tick import SpeedEpoch
 
 
 class ReadReach(NamedTuple):
-    """How far the speed layer has read a partition: first offset not in its rows, and by what."""
+    """How far the speed layer has read a partition: the first offset not in its rows, the epoch."""
 
     until: int
     epoch: SpeedEpoch
 
 
 class Milestone(NamedTuple):
-    """Behind which offsets everything lies that had arrived by `at` (ms since 1970, UTC)."""
+    """The end offsets below which all records lie that had arrived by `at` (ms since 1970, UTC)."""
 
     at: int
     ends: Offsets
@@ -34,11 +34,11 @@ class Milestone(NamedTuple):
 
 @dataclass(frozen=True)
 class Glance:
-    """What was seen of one family, from top to bottom: each was asked for after those above it.
+    """One look at a family; each field was read after the fields above it.
 
-    `at` is an instant that had come by the brokers' clock before. `raw_ends` and `written` are ends
-    of the raw and the canonical topic with what lies in open transactions, `stable` the ends
-    without it; `positions` are those of the normaliser. An offset that is not there was not told.
+    `at`: an instant (ms since 1970, UTC) that had passed by the brokers' clock before. `raw_ends`
+    and `written`: ends of the raw and the canonical topic, including open transactions; `stable`:
+    the ends without them. `positions`: those of the normaliser. Unknown offsets are absent.
     """
 
     at: int
@@ -51,9 +51,9 @@ class Glance:
 
 @dataclass(frozen=True)
 class Said:
-    """What may be said of a partition of the family.
+    """How far a partition of the family is known to be read.
 
-    Everything that had arrived before `through` (ms since 1970, UTC; None: nothing is known) has
+    All records that had arrived before `through` (ms since 1970, UTC; None: nothing is known) have
     been read under the epoch.
     """
 
@@ -63,10 +63,10 @@ class Said:
 
 @dataclass(frozen=True)
 class FamilyWalk:
-    """Where the walk stands, between two looks.
+    """The state of the walk between two looks.
 
-    `raw` are milestones that the normaliser has to pass, `canonical` those of the speed layer by
-    partition; `said` is what holds of each partition.
+    `raw`: milestones that the normaliser has to pass. `canonical`: by partition the milestones that
+    the speed layer has to pass. `said`: how far each partition is known to be read.
     """
 
     raw: tuple[Milestone, ...] = ()
@@ -75,63 +75,63 @@ class FamilyWalk:
 
 
 def walked(walk: FamilyWalk, look: Glance) -> FamilyWalk:
-    """The walk after one more look; what it says of a partition never falls within an epoch.
+    """The walk after one more look; `through` of a partition never decreases within an epoch.
 
-    What is not known holds it back: everything stays as it was until somebody says more.
+    Missing offsets hold the walk back: its state stays the same until they are known.
     """
     ahead = walk.raw
     if look.raw_ends:
-        ahead = _with(ahead, Milestone(look.at, look.raw_ends))
-    passed, raw = _passed(ahead, look.positions)
+        ahead = _add_milestone(ahead, Milestone(look.at, look.raw_ends))
+    passed, raw = _split_passed(ahead, look.positions)
     canonical = dict(walk.canonical)
     if passed is not None:
-        # Ends of this look and of no earlier one: only now all that had arrived by then lies below
-        # them, since the normaliser's positions move with its records, in one transaction.
+        # The ends of this look and of no earlier one: only now all that had arrived by then is
+        # below them, because the normaliser commits its positions and records in one transaction.
         for number, end in look.written.items():
-            one = Milestone(passed, {number: end})
-            canonical[number] = _with(canonical.get(number, ()), one)
+            milestone = Milestone(passed, {number: end})
+            canonical[number] = _add_milestone(canonical.get(number, ()), milestone)
     said = dict(walk.said)
     for number, reach in look.reached.items():
-        read = _read(look, number, reach)
-        at, canonical[number] = _passed(canonical.get(number, ()), read)
-        said[number] = _more(said.get(number), Said(reach.epoch, at))
+        read = _read_offsets(look, number, reach)
+        at, canonical[number] = _split_passed(canonical.get(number, ()), read)
+        said[number] = _advance(said.get(number), Said(reach.epoch, at))
     return FamilyWalk(raw, canonical, said)
 
 
-def _read(look: Glance, number: int, reach: ReadReach) -> Offsets:
-    # Who has read beyond the end, which was asked for later, has read another log: the topic was
-    # made anew, or was cut. And nobody who reads committed records has passed an open transaction.
+def _read_offsets(look: Glance, number: int, reach: ReadReach) -> Offsets:
+    # A reach beyond the end, which was read later, belongs to another log: the topic was re-created
+    # or truncated. And a reader of committed records cannot have passed an open transaction.
     is_of_this_log = reach.until <= look.stable.get(number, -1)
     return {number: reach.until} if is_of_this_log else {}
 
 
-def _with(waiting: Sequence[Milestone], newest: Milestone) -> tuple[Milestone, ...]:
-    """The oldest of those that lie no further than the newest, and that."""
-    # An end that falls back is one of another log: what was looked at in the one before is gone.
-    kept = [one for one in waiting if _lies_behind(one.ends, newest.ends)]
-    return (*kept[:1], newest)
+def _add_milestone(waiting: Sequence[Milestone], newest: Milestone) -> tuple[Milestone, ...]:
+    """The oldest milestone that lies no further than the newest, and the newest."""
+    # An end that moves back belongs to another log: the milestones of the old log are void.
+    behind = [milestone for milestone in waiting if _lies_behind(milestone.ends, newest.ends)]
+    return (*behind[:1], newest)
 
 
-def _passed(
+def _split_passed(
     waiting: tuple[Milestone, ...], offsets: Offsets
 ) -> tuple[int | None, tuple[Milestone, ...]]:
     """The latest instant whose milestone lies behind the offsets, and the milestones ahead."""
-    passed = [one.at for one in waiting if _lies_behind(one.ends, offsets)]
+    passed = [milestone.at for milestone in waiting if _lies_behind(milestone.ends, offsets)]
     if not passed:
         return None, waiting
-    return max(passed), tuple(one for one in waiting if one.at > max(passed))
+    return max(passed), tuple(milestone for milestone in waiting if milestone.at > max(passed))
 
 
 def _lies_behind(ends: Offsets, offsets: Offsets) -> bool:
-    # A partition that nobody has told of is not behind anything, be it empty.
+    # A partition without a known offset is not behind anything, even if it is empty.
     return all(end <= offsets.get(number, -1) for number, end in ends.items())
 
 
-def _more(before: Said | None, now: Said) -> Said:
+def _advance(before: Said | None, now: Said) -> Said:
     if before is None or before.epoch.epoch < now.epoch.epoch:
-        # Rows of the earlier epoch are out of force: what was read for them is to be read anew.
+        # Rows of the earlier epoch are out of force: their records have to be read again.
         return now
     if before.epoch.epoch > now.epoch.epoch:
         return before
-    instants = [one.through for one in (before, now) if one.through is not None]
+    instants = [state.through for state in (before, now) if state.through is not None]
     return Said(max(before.epoch, now.epoch), max(instants, default=None))

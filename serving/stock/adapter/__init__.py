@@ -1,1 +1,1 @@
-"""Movements of stock to another system, with what that makes possible to promise."""
+"""Sends movements of stock to another system, with the guarantees that the system allows."""

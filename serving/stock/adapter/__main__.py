@@ -1,5 +1,4 @@
-"""`python -m serving.stock.adapter`: movements of stock to the system that TALLY_STOCK_TARGET
-names."""
+"""`python -m serving.stock.adapter`: sends stock movements to the system in TALLY_STOCK_TARGET."""
 
 import sys
 from contextlib import closing
@@ -24,9 +23,9 @@ GROUP = "stock-adapter"
 
 
 def main(moments: Moments = Moments()) -> int:
-    """Exit code of the adapter.
+    """Run the adapter and return its exit code.
 
-    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
     """
 
     def work(stopped: Event) -> None:
@@ -38,9 +37,9 @@ def main(moments: Moments = Moments()) -> int:
 
 
 def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
-    """The step by the settings; `prefix` names topics of its own (tests).
+    """Build the step from the settings; `prefix` names separate topics for tests.
 
-    Raises BadSettings for a target or networks that do not fit.
+    Raises BadSettings for an invalid target or invalid networks.
     """
     target = read_target(settings.stock_target)
     caller = CheckedCaller(allowed_networks(settings.webhook_networks))
@@ -50,7 +49,7 @@ def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
 
 
 def calls_of(api: InventoryApi) -> CallsUnderWay[PlacedCall, CallAnswer]:
-    """Calls to a system, on a thread of their own."""
+    """Calls to a system, made on a thread of their own."""
     return CallsUnderWay(
         lambda placed: api.ask(placed.asked),
         lambda placed: (placed.partition, placed.asked.call.movement_id),
@@ -59,9 +58,9 @@ def calls_of(api: InventoryApi) -> CallsUnderWay[PlacedCall, CallAnswer]:
 
 
 def adapter_job(step: StockAdapter, group: str = GROUP, slot: int = 0) -> ProcessorJob:
-    """The job of the step; `group` is its own in tests."""
+    """The processor job that runs the step; tests use a `group` of their own."""
     movements, ticks = step.topics
-    # A movement that is gone was never told, and that is for somebody to know.
+    # A movement lost from the topic was never sent, and an operator has to know that.
     return ProcessorJob(
         group,
         step.topics,

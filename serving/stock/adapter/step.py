@@ -1,11 +1,12 @@
 """The adapter's step: movements and ticks to calls and their outcomes.
 
-    process(movement)  what there is now, and the call that follows, into the state
-    tick()             outcomes of calls, and the attempts whose turn it is, into the state
+    process(movement)  the new level, and the call that follows, into the state
+    tick()             outcomes of calls, and the attempts that are due, into the state
     stored()           now that they are stored: the calls
 
-A call is never made before its attempt is stored, and never within a transaction. Whoever restores
-the state finds each attempt, with or without its outcome, and goes on as if no answer had come.
+A call is never made before its attempt is stored, and never within a transaction. A process that
+restores the state finds each attempt, with or without its outcome; an attempt without one is
+treated as unanswered.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,32 +31,32 @@ log = structlog.get_logger()
 
 
 class PlacedCall(NamedTuple):
-    """A call, and the partition whose it is."""
+    """A call, and the partition of its movement."""
 
     partition: int
     asked: AskedCall
 
 
 class OutboundCalls(Protocol):
-    """Begins calls, and keeps what came of them until it is asked for."""
+    """Starts calls and keeps their answers until they are taken."""
 
     def begin(self, asked: PlacedCall) -> None:
-        """Call."""
+        """Start a call."""
 
     def under_way(self) -> list[PlacedCall]:
-        """Calls whose answers were not taken yet."""
+        """The calls whose answers are not taken yet."""
 
     def take_answers(self) -> list[tuple[PlacedCall, CallAnswer]]:
-        """What came of those that have ended, each once."""
+        """The answers of the calls that have ended; each is returned once."""
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Abandon the calls in flight."""
 
 
 class StockAdapter(Step):
-    """The calls of the partitions that are ours; `make_desk` makes that of a partition.
+    """The calls of the assigned partitions; `make_desk` makes the desk of a partition.
 
-    `is_of`: whether a store's movements are told; `prefix`: a test's topics are a set of their own.
+    `is_of`: whether a store's movements are sent; `prefix` names a separate set of topics in tests.
     """
 
     state_topic = CALLS
@@ -74,21 +75,21 @@ class StockAdapter(Step):
         self._to_call: list[PlacedCall] = []
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The call that follows from a movement, or what a tick brings about."""
+        """The outputs of a movement or a tick: changed calls and levels."""
         if record.value is None:
             return ()
         desk = self._desk(record.partition)
-        kept: Sequence[CallChange] = ()
+        changes: Sequence[CallChange] = ()
         try:
             if record.topic == self.topics[1]:
                 tick = Tick.read(record.value)
-                kept = desk.pass_time(TickTime(n=tick.n, at=tick.at))
+                changes = desk.pass_time(TickTime(n=tick.n, at=tick.at))
             else:
                 movement = movement_of(record.value)
                 if self._is_of(movement.store_id):
-                    kept = desk.take(movement)
+                    changes = desk.take(movement)
         except (msgspec.DecodeError, BadInstant) as error:
-            # Written by somebody else. To end here would keep all others from being told.
+            # Another program wrote this record. Stopping here would block all other movements.
             log.error(
                 "record not understood and left out",
                 topic=record.topic,
@@ -96,42 +97,42 @@ class StockAdapter(Step):
                 offset=record.offset,
                 reason=str(error)[:200],
             )
-        return self._outputs(record.partition, kept)
+        return self._outputs(record.partition, changes)
 
     def tick(self) -> Sequence[Output]:
-        """What came of the calls that have ended, and the attempts that are to begin now."""
+        """The outputs of the calls that have ended, and of the attempts that are due now."""
         outputs: list[Output] = []
         for placed, answer in self._calls.take_answers():
-            # Of a partition that was given away, its next owner asks again.
+            # If the partition was revoked, its next owner makes the call again.
             if placed.partition in self._desks:
-                kept = self._desks[placed.partition].answered(placed.asked, answer)
-                outputs += self._outputs(placed.partition, kept)
-        # Behind the answers: what has just ended makes room for the next of its lane.
+                changes = self._desks[placed.partition].answered(placed.asked, answer)
+                outputs += self._outputs(placed.partition, changes)
+        # After the answers, because a call that has just ended frees its lane for the next one.
         under_way = self._calls.under_way()
         for partition, desk in self._desks.items():
-            mine = [one.asked for one in under_way if one.partition == partition]
+            mine = [call.asked for call in under_way if call.partition == partition]
             begun = desk.begin(mine)
             outputs += self._outputs(partition, begun.kept)
-            self._to_call += [PlacedCall(partition, one) for one in begun.asked]
+            self._to_call += [PlacedCall(partition, attempt) for attempt in begun.asked]
         return outputs
 
     def stored(self) -> None:
-        """Begin the calls whose attempts are stored now."""
-        placed, self._to_call = self._to_call, []
-        for one in placed:
-            self._calls.begin(one)
+        """Start the calls whose attempts are stored now."""
+        to_begin, self._to_call = self._to_call, []
+        for placed in to_begin:
+            self._calls.begin(placed)
 
     def restore(self, state: Iterable[Input]) -> None:
-        """The desks as their records say; calls that were to begin are found there as due again.
+        """Rebuild the desks from their records; calls that had not started are due again.
 
-        Raises Refused for a record that is none of ours.
+        Raises Refused for a record that is not the adapter's own.
         """
-        # They were of a transaction that may not count; if it does, they are due again.
+        # Their transaction may have been aborted; if it was committed, they are due again.
         self._to_call = []
         newest: dict[int, dict[bytes, KeptCall]] = {}
         for record in state:
             lane, key = newest.setdefault(record.partition, {}), record.key or b""
-            # Later in its place: ended calls lie in the order in which they ended.
+            # The key moves to the end: ended calls are restored in the order in which they ended.
             lane.pop(key, None)
             if record.value is not None:
                 lane[key] = parsed_state(record, parsed_call)
@@ -140,7 +141,7 @@ class StockAdapter(Step):
             self._desk(partition).restore(records.values())
 
     def close(self) -> None:
-        """Give up the calls under way: they count as unanswered."""
+        """Abandon the calls in flight: they count as unanswered."""
         self._calls.close()
 
     def _desk(self, partition: int) -> CallDesk:
@@ -148,5 +149,8 @@ class StockAdapter(Step):
             self._desks[partition] = self._make_desk()
         return self._desks[partition]
 
-    def _outputs(self, partition: int, kept: Iterable[CallChange]) -> list[Output]:
-        return [Output(self.state_topic, call_key(one), call_value(one), partition) for one in kept]
+    def _outputs(self, partition: int, changes: Iterable[CallChange]) -> list[Output]:
+        return [
+            Output(self.state_topic, call_key(change), call_value(change), partition)
+            for change in changes
+        ]

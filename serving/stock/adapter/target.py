@@ -1,4 +1,4 @@
-"""The system that movements are told to, as a file of its own says it."""
+"""The target system of stock movements, described by a file of its own."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,10 +17,11 @@ _MINUTE = 60_000
 
 
 class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A system that keeps stock too, and what it offers.
+    """A system that keeps stock too, and the features that it offers.
 
-    `secrets`: names of what signs the calls, never the secrets; `key_life_hours`: how long it knows
-    an idempotency key; `reconcile_at`: time of day (UTC) at which `absolute` sets every level.
+    `secrets`: names of the keys that sign the calls, never the keys; `key_life_hours`: how long it
+    remembers an idempotency key; `reconcile_at`: time of day (UTC) at which `absolute` sets every
+    level.
     """
 
     url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
@@ -31,20 +32,20 @@ class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     reconcile_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")] = "03:00"
 
     def desk(self) -> CallDesk:
-        """A desk of one partition's calls."""
+        """A new desk for one partition's calls."""
         hours, minutes = map(int, self.reconcile_at.split(":"))
         return CallDesk(self.rules, hours * HOUR + minutes * _MINUTE)
 
     @property
     def rules(self) -> CallRules:
-        """How calls go on; whoever has them for a key ends before the key does."""
+        """The rules for retries; calls under an idempotency key end before the key expires."""
         lasts = self.key_life_hours * HOUR - KEY_MARGIN
-        # The other modes know nothing that the other system could forget.
+        # The other modes do not depend on the memory of the other system.
         by_key = self.mode == "idempotency_key"
         return CallRules(self.mode, lasts if by_key else GIVES_UP_AFTER)
 
     def is_of(self, store_id: str) -> bool:
-        """Whether movements of the store are told."""
+        """Whether movements of the store are sent."""
         return self.stores == "all" or store_id in self.stores
 
 
@@ -61,6 +62,6 @@ def read_target(file: Path | None) -> StockTarget:
     except OSError as error:
         raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {error.strerror}") from error
     except (msgspec.DecodeError, AddressRefused) as error:
-        told = f"{error}; docs/stock-movements.md has an example"
-        raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {told}") from error
+        hint = f"{error}; docs/stock-movements.md has an example"
+        raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {hint}") from error
     return target

@@ -1,1 +1,1 @@
-"""Receipts and documents to movements of stock, exactly once."""
+"""Turns receipts and documents into movements of stock, exactly once."""

@@ -1,4 +1,4 @@
-"""`python -m serving.stock.movements`: receipts and stock documents to movements of stock."""
+"""`python -m serving.stock.movements`: turns receipts and stock documents into movements."""
 
 import sys
 from contextlib import closing
@@ -18,9 +18,9 @@ GROUP = "stock"
 
 
 def main(moments: Moments = Moments()) -> int:
-    """Exit code of the process.
+    """Run the process and return its exit code.
 
-    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
     """
 
     def work(stopped: Event) -> None:
@@ -35,8 +35,9 @@ def main(moments: Moments = Moments()) -> int:
 
 
 def stock_job(step: StockMovements, group: str = GROUP, slot: int = 0) -> ProcessorJob:
-    """The job of the step; `group` is its own in tests."""
-    # It may be wanted long after the first receipts came. What is gone later is a loss, and told.
+    """The processor job that runs the step; tests use a `group` of their own."""
+    # It may be started long after the first receipts came. Records that expire later are a loss,
+    # which is reported.
     return ProcessorJob(group, step.topics, step, slot, anchor=NORMALISER_ANCHOR, begun=step.topics)
 
 

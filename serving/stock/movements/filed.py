@@ -1,4 +1,4 @@
-"""Receipts that came longer ago than copies are remembered, looked up where receipts are filed."""
+"""Looks up receipts that are older than the memory of copies, in the table of filed receipts."""
 
 import asyncio
 import time
@@ -16,13 +16,13 @@ from tally.instants import instant_text, parse_instant
 from tally.receipt_chain import read_place
 from tally.stock.seen import FiledEvents, SeenEvent, StockEvent
 
-# What came within that time is remembered without being looked up, so that an older answer is as
-# good: a day that is sent again is read once.
+# Receipts that arrive within this time are remembered without a look-up, so an answer of this age
+# is as good as a new one: a day that is sent again is read once.
 _KNOWN_SECONDS = 3_600.0
 _MOST_DAYS = 64
-# Of a store's day; more than a hypermarket has.
+# The most receipts of a store and day; more than a hypermarket has.
 _MOST_RECEIPTS = 1_000_000
-# So long it waits after it could not read, before all comes again.
+# The pause after a failed read, before the whole batch is processed again.
 _AGAIN_SECONDS = 1.0
 _DAY = timedelta(days=1)
 
@@ -30,16 +30,19 @@ log = structlog.get_logger()
 
 
 class _FiledDay(NamedTuple):
-    """Receipts of a store and UTC day by their chain, and until when they are taken for true."""
+    """The receipts of a store and UTC day, by chain, and how long they remain valid.
+
+    `until`: seconds of the clock.
+    """
 
     chains: dict[str, list[ReceiptHead]]
     until: float
 
 
 class FiledReceipts:
-    """The receipts of `raw_pos_transaction_byday`; `now`: seconds on a clock of its own.
+    """The receipts of `raw_pos_transaction_byday`; `now`: seconds of a monotonic clock.
 
-    `wait` waits for so many seconds (tests).
+    `wait` sleeps for a number of seconds (replaced in tests).
     """
 
     def __init__(
@@ -55,12 +58,12 @@ class FiledReceipts:
     def before(self, event: StockEvent, offset: int, at: int) -> FiledEvents:
         """The first copies of all events of its receipt that were filed from a lower offset.
 
-        By identity; of one UTC day, which is that of the event. `at`: what is remembered as their
-        arrival (ms since 1970, UTC).
+        They are given by identity, and all are of the event's UTC day. `at`: the instant that is
+        remembered as their arrival (ms since 1970, UTC).
         Raises Aborted when they cannot be read now, BadInstant for an event without an instant.
         """
         try:
-            return self._runner.run(self._before(event, offset, at))
+            return self._runner.run(self._first_copies(event, offset, at))
         except ViewsUnreachable as error:
             reason = str(error.__cause__ or error)
             log.warning("old receipts not read, nothing is moved meanwhile", reason=reason)
@@ -68,47 +71,47 @@ class FiledReceipts:
             raise Aborted("old receipts cannot be read; nothing is moved meanwhile") from error
 
     def close(self) -> None:
-        """Ends what it has begun."""
+        """Close the event loop."""
         self._runner.close()
 
-    async def _before(self, event: StockEvent, offset: int, at: int) -> FiledEvents:
+    async def _first_copies(self, event: StockEvent, offset: int, at: int) -> FiledEvents:
         closed_at = parse_instant(event.happened_at, "happened_at")
-        day = await self._of_day(event.store_id, closed_at.astimezone(UTC).date())
+        day = await self._read_day(event.store_id, closed_at.astimezone(UTC).date())
         heads = day.chains.get(read_place(event.event_id).chain, [])
         found = []
         for head in heads:
             if head.offset < offset:
-                for stored in await self._stored(event.store_id, head):
-                    found.append((stored.event_id, _seen(stored, head.happened_at, at)))
+                for stored in await self._read_copies(event.store_id, head):
+                    found.append((stored.event_id, _seen_event(stored, head.happened_at, at)))
         return found
 
-    async def _of_day(self, store_id: str, day: date) -> _FiledDay:
+    async def _read_day(self, store_id: str, day: date) -> _FiledDay:
         key = store_id, day
         known = self._days.pop(key, None)
         if known is None or known.until <= self._now():
             start = datetime(day.year, day.month, day.day, tzinfo=UTC)
             span = start, start + _DAY
             heads = await self._receipts.heads(store_id, day, span, _MOST_RECEIPTS)
-            known = _FiledDay(_by_chain(heads), self._now() + _KNOWN_SECONDS)
-        # The last that was asked for is the last to be forgotten.
+            known = _FiledDay(_group_by_chain(heads), self._now() + _KNOWN_SECONDS)
+        # The day that was used last is evicted last.
         self._days[key] = known
         if len(self._days) > _MOST_DAYS:
             self._days.popitem(last=False)
         return known
 
-    async def _stored(self, store_id: str, head: ReceiptHead) -> list[StoredReceipt]:
-        of_instant = await self._receipts.receipts(store_id, head.happened_at, head.happened_at)
-        return [one for one in of_instant if (one.event_id, one.offset) == head[:2]]
+    async def _read_copies(self, store_id: str, head: ReceiptHead) -> list[StoredReceipt]:
+        receipts = await self._receipts.receipts(store_id, head.happened_at, head.happened_at)
+        return [stored for stored in receipts if (stored.event_id, stored.offset) == head[:2]]
 
 
-def _by_chain(heads: Sequence[ReceiptHead]) -> dict[str, list[ReceiptHead]]:
+def _group_by_chain(heads: Sequence[ReceiptHead]) -> dict[str, list[ReceiptHead]]:
     chains: dict[str, list[ReceiptHead]] = defaultdict(list)
     for head in heads:
         chains[read_place(head.event_id).chain].append(head)
     return dict(chains)
 
 
-def _seen(stored: StoredReceipt, closed_at: datetime, at: int) -> SeenEvent:
+def _seen_event(stored: StoredReceipt, closed_at: datetime, at: int) -> SeenEvent:
     place = read_place(stored.event_id)
     adds = not place.is_void and not place.is_ending
     return SeenEvent(

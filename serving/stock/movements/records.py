@@ -1,7 +1,7 @@
-"""What the canonical records of receipts and of stock documents do to stock.
+"""The effect of the canonical records of receipts and stock documents on stock.
 
-By the very rules and numbers of `stock_on_hand` (docs/adr/021-stock.md), so that the movements of
-an article come to what that metric tells.
+It follows the rules and numbers of `stock_on_hand` (docs/adr/021-stock.md), so that the movements
+of an article add up to that metric.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _METRIC = "stock_on_hand"
 
 
 class _MovingRecord(Struct, frozen=True):
-    """What any canonical record says."""
+    """The fields common to all canonical records."""
 
     event_id: str
     store_id: str
@@ -30,7 +30,7 @@ class _MovingRecord(Struct, frozen=True):
 
 
 class ReceiptRecord(_MovingRecord, frozen=True):
-    """Of a receipt; `rule` is the one by which it adds nothing."""
+    """The canonical record of a receipt; `rule`: the rule by which it adds nothing, if any."""
 
     kind: str
     lines: tuple[StoredLine, ...]
@@ -38,7 +38,10 @@ class ReceiptRecord(_MovingRecord, frozen=True):
 
 
 class DocumentRecord(_MovingRecord, frozen=True):
-    """Of a line of a document; `stock_milli` as a level takes it."""
+    """The canonical record of a line of a document.
+
+    `stock_milli`: an amount in thousandths, encoded as the part Level takes it.
+    """
 
     kind: MovementKind
     item_id: str
@@ -51,9 +54,9 @@ _DOCUMENT = msgspec.json.Decoder(DocumentRecord)
 
 @cache
 def stock_formula() -> StockAt:
-    """What a stock is made of. Raises BadSource for a catalogue that does not fit."""
+    """The formula of the metric `stock_on_hand`. Raises BadSource for an invalid catalogue."""
     formula = metric(_METRIC).stock
-    # The catalogue has no other sort of it.
+    # The catalogue defines this metric only as a stock metric.
     assert formula is not None
     return formula
 
@@ -62,23 +65,23 @@ def receipt_event(value: bytes, source: str) -> StockEvent:
     """The receipt of a canonical record's value. Raises msgspec.DecodeError."""
     record = _RECEIPT.decode(value)
     lines = () if record.rule is not None else record.lines
-    # Places as the receipt prints them, also of lines that move nothing.
+    # Places as printed on the receipt, counting lines that move nothing too.
     places = enumerate(lines, start=1)
-    moves = (_sold(place, line, record.kind) for place, line in places)
+    moves = (_stock_move(place, line, record.kind) for place, line in places)
     return _event(record, source, tuple(move for move in moves if move is not None))
 
 
 def filed_moves(kind: str, lines: Iterable[str]) -> tuple[StockMove, ...]:
-    """What a filed receipt of a kind has moved; `lines` are the JSON of its canonical record's."""
+    """The moves of a filed receipt of a kind; `lines`: the JSON lines of its canonical record."""
     places = enumerate(readable_lines(lines), start=1)
-    moves = (_sold(place, line, kind) for place, line in places)
+    moves = (_stock_move(place, line, kind) for place, line in places)
     return tuple(move for move in moves if move is not None)
 
 
 def document_event(value: bytes, source: str) -> StockEvent:
     """The line of a document of a canonical record's value. Raises msgspec.DecodeError."""
     record = _DOCUMENT.decode(value)
-    # One bit says which of the two it is.
+    # The lowest bit distinguishes a count from a movement.
     amount = record.stock_milli >> 1
     if is_counted([[0, record.stock_milli]]):
         move = StockMove(1, record.item_id, "count", counted_milli=amount)
@@ -87,12 +90,12 @@ def document_event(value: bytes, source: str) -> StockEvent:
     return _event(record, source, (move,))
 
 
-def _sold(place: int, line: StoredLine, kind: str) -> StockMove | None:
-    """What a line takes; None where that is nothing, as of a means of payment."""
+def _stock_move(place: int, line: StoredLine, kind: str) -> StockMove | None:
+    """The move of a receipt line; None if it moves nothing, such as a means of payment."""
     units = stock_formula().sold.undivided(adding_rules().added(kind, [line.facts]))
     if not units:
         return None
-    # What a customer brings back on a sale comes back as on a receipt of its own.
+    # A returned item on a sales receipt counts like one on a receipt of its own.
     return StockMove(place, line.item_id, "return" if units < 0 else "sale", -units)
 
 
