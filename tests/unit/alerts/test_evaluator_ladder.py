@@ -204,7 +204,7 @@ def test_the_walk_finds_a_rule_that_does_not_wait() -> None:
 def simulated_days(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many verdicts on days a simulation of the first rule of a chain asks for."""
     asked = 0
-    real: Callable[..., Any] = Judgements._judged
+    real: Callable[..., Any] = Judgements._judge_day
 
     def counting(self: Judgements, *more: Any) -> Any:
         nonlocal asked
@@ -227,7 +227,7 @@ def simulated_days(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
         store.sends("2026-01-01")
         sold(store, "08:00", 3, generation=1)
         served(store, "10:00")
-        patched.setattr(Judgements, "_judged", counting)
+        patched.setattr(Judgements, "_judge_day", counting)
         simulated(store, "r0", f"{DAY}T08:00", f"{DAY}T09:00")
     return asked
 
