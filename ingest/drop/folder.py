@@ -93,13 +93,13 @@ class DroppedFile:
             moved = _state(state_in(filed, name))
             if moved[:_UNMOVED] != self.state[:_UNMOVED]:
                 move_back(filed, name, folder, own)
-                raise self._changed()
+                raise self._change_error()
 
     def _compare(self, status: os.stat_result) -> None:
         if _state(status) != self.state or status.st_nlink != 1:
-            raise self._changed()
+            raise self._change_error()
 
-    def _changed(self) -> FileChanged:
+    def _change_error(self) -> FileChanged:
         return FileChanged(f"{self.relative}: somebody still writes to it; it is sent when not")
 
 
@@ -185,7 +185,7 @@ class DropFolder:
         Returns how many were deleted, and a line about each folder that could not be.
         """
         # The age is read from the folder's name: a backup that touches a file must not extend it.
-        gone, kept = 0, list[str]()
+        gone, problems = 0, list[str]()
         for where in (DONE, REFUSED):
             with opened_folder(self.root, Path(where)) as place:
                 for name in sorted(os.listdir(place)):
@@ -199,8 +199,8 @@ class DropFolder:
                         gone += files
                     except OSError as error:
                         folder = self.root / where / name
-                        kept.append(f"{folder}: its time is over, delete it: {error}")
-        return gone, kept
+                        problems.append(f"{folder}: its time is over, delete it: {error}")
+        return gone, problems
 
     def _note(self, path: Path, now: float, look: Look) -> None:
         if not self._is_for_files(path):

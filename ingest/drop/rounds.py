@@ -90,9 +90,9 @@ class DropRounds:
         self.say(_printable(text))
 
     def _clear(self) -> None:
-        gone, kept = self.folder.clear(self.kept_seconds, time.time())
+        gone, problems = self.folder.clear(self.kept_seconds, time.time())
         self.counts["cleared"] += gone
-        for text in kept:
+        for text in problems:
             self.say(text)
 
     def _is_due(self, file: DroppedFile) -> bool:

@@ -64,7 +64,7 @@ class Janitor:
         admin: Any = kafka_admin(self._settings)
         read = {
             place: offset - _KEPT
-            for place, offset in self._committed(admin).items()
+            for place, offset in self._committed_offsets(admin).items()
             if offset > _KEPT
         }
         old = self._first_younger(admin, read) if read else {}
@@ -77,7 +77,7 @@ class Janitor:
         for outcome in deleted.values():
             outcome.result(_TIMEOUT_SECONDS)
 
-    def _committed(self, admin: Any) -> dict[tuple[str, int], int]:
+    def _committed_offsets(self, admin: Any) -> dict[tuple[str, int], int]:
         groups = [ConsumerGroupTopicPartitions(self._group)]
         answers = admin.list_consumer_group_offsets(
             groups, require_stable=True, request_timeout=_TIMEOUT_SECONDS
