@@ -35,8 +35,8 @@ class DropRounds:
     waiting: int = 0
     _pauses: dict[Path, tuple[float, float]] = field(default_factory=dict)
     _resume_at: float = 0.0
-    _told: set[str] = field(default_factory=set)
-    _tell: set[str] = field(default_factory=set)
+    _said_before: set[str] = field(default_factory=set)
+    _said_now: set[str] = field(default_factory=set)
 
     def once(self) -> None:
         """Send the files there, waiting once for those just written. Raises as run() does."""
