@@ -168,7 +168,7 @@ def bounded_name(value: Any, at: str) -> str:
 
 
 def read_safely(read: Callable[[], _Read]) -> _Read:
-    """What the call returns. Raises FailedReading for unexpected errors."""
+    """Call the function and return its result. Raises FailedReading for unexpected errors."""
     try:
         return read()
     # The caller handles known errors; a lack of memory says nothing about the event.

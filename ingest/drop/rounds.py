@@ -203,11 +203,11 @@ def _add_answer(answer: httpx.Response, lines_before: int, outcome: FileOutcome)
 def _describe(outcome: FileOutcome) -> str:
     if outcome.refusal is not None:
         return f"refused: {_printable(outcome.refusal.get('detail', outcome.refusal))}"
-    said = [f"{outcome.accepted:,} events taken"]
+    texts = [f"{outcome.accepted:,} events taken"]
     if outcome.rejected_count:
-        said.append(f"{outcome.rejected_count:,} rejected")
-    said += [f"{count:,} skipped ({reason})" for reason, count in outcome.skipped.items()]
-    return ", ".join(said)
+        texts.append(f"{outcome.rejected_count:,} rejected")
+    texts += [f"{count:,} skipped ({reason})" for reason, count in outcome.skipped.items()]
+    return ", ".join(texts)
 
 
 def _printable(text: object) -> str:

@@ -104,12 +104,12 @@ def _phone(store: TwinStore, chance: Random) -> Phone | None:
     if chance.random() >= phones.carried * phones.wifi_on:
         return None
     mac_class = _CLASSES[drawn(chance, phones.classes)]
-    every = (
+    every_seconds = (
         chance.uniform(*phones.probe_seconds)
         if mac_class == "random_probe"
         else phones.steady_seconds
     )
-    return Phone(mac_class, address(chance, is_local=mac_class != "fixed"), every)
+    return Phone(mac_class, address(chance, is_local=mac_class != "fixed"), every_seconds)
 
 
 def address(chance: Random, *, is_local: bool) -> bytes:

@@ -193,8 +193,8 @@ class _AccessPoints(NamedTuple):
 
 def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
     """The hash of a device's address in one store on one day, as a gateway's key would make it."""
-    named = f"twin/{seed}/{store_id}/{day.isoformat()}"
-    key = blake2b(named.encode()).digest()
+    key_name = f"twin/{seed}/{store_id}/{day.isoformat()}"
+    key = blake2b(key_name.encode()).digest()
     return blake2b(own, key=key, digest_size=16).hexdigest()
 
 
@@ -233,5 +233,5 @@ def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMess
     store = fields.get("store_id", fields.get("operation_id"))
     # An interval is sent once it is over.
     ready_at = at + fields.get("interval_seconds", 0)
-    named = f"{source}/{store}/{identity}"
-    return SensorMessage(source, at, named, json.dumps(fields).encode(), ready_at)
+    full_identity = f"{source}/{store}/{identity}"
+    return SensorMessage(source, at, full_identity, json.dumps(fields).encode(), ready_at)

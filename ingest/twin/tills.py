@@ -73,7 +73,7 @@ def receipt_lives(
 
 def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
     """The messages that the till sends for a receipt."""
-    named = {"operation_id": store_id, "vendor_fiscal_module": life.till}
+    till_fields = {"operation_id": store_id, "vendor_fiscal_module": life.till}
     for revision, (at, lines) in enumerate(life.versions):
         version = {"revision": revision} if revision else {}
         yield (
@@ -81,14 +81,14 @@ def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
             f"{life.till}/{life.number}" + (f"/{revision}" if revision else ""),
             {
                 "happened_at": shown(at),
-                **named,
+                **till_fields,
                 "transaction_id": life.number,
                 **version,
                 "transactions": lines,
             },
         )
     if life.voided_at is not None:
-        yield from _voids(named, life, life.voided_at)
+        yield from _voids(till_fields, life, life.voided_at)
 
 
 def shown(seconds: float) -> str:
@@ -111,9 +111,9 @@ def _draw_life(
     return ReceiptLife(till, number, versions, voided_at, _VOID_FORMS[form])
 
 
-def _voids(named: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMessage]:
+def _voids(till_fields: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMessage]:
     closed_at, lines = life.versions[-1]
-    own = {"happened_at": shown(at), **named}
+    own = {"happened_at": shown(at), **till_fields}
     if life.void_form == "cancelled":
         fields = {"transaction_id": life.number, "transaction_status": "voided", "transactions": []}
         yield at, f"{life.till}/{life.number}/cancelled", {**own, **fields}

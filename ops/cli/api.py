@@ -45,8 +45,8 @@ def post(verb: str, client: "httpx.Client", address: Any, body: Any) -> "httpx.R
 def refused(verb: str, answer: "httpx.Response") -> TallyError:
     """The error with the API's own reason for a refusal; the answer's body was read before."""
     problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
-    said = problem.get("detail") or answer.text[:200]
-    return TallyError(f"{verb}: {answer.status_code} {said}")
+    detail = problem.get("detail") or answer.text[:200]
+    return TallyError(f"{verb}: {answer.status_code} {detail}")
 
 
 def unanswered(verb: str, client: "httpx.Client", error: Exception) -> TallyError:

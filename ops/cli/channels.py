@@ -75,8 +75,10 @@ def list_deliveries(
     from ops.channels import deliveries
     from tally.settings import Settings
 
-    found = deliveries(Settings.load(), channel)
-    wanted = [delivery for delivery in found if not dead or delivery.outcome in ("dead", "unknown")]
+    messages = deliveries(Settings.load(), channel)
+    wanted = [
+        delivery for delivery in messages if not dead or delivery.outcome in ("dead", "unknown")
+    ]
     if json:
         print_json({"deliveries": [to_builtins(delivery) for delivery in wanted]})
     else:
@@ -158,8 +160,8 @@ def list_silences(json: JsonWanted = False) -> None:
     for silence in found:
         ends = instant_text(from_millis(silence.ends))
         # The texts are escaped: a user may have written anything.
-        said = ascii(f"{silence.by} {silence.comment}".strip())[1:-1]
-        print(f"{silence.silence_id}  {silence.kind}  until {ends}  {said}".rstrip())
+        remark = ascii(f"{silence.by} {silence.comment}".strip())[1:-1]
+        print(f"{silence.silence_id}  {silence.kind}  until {ends}  {remark}".rstrip())
 
 
 def _split_names(text: str) -> str | list[str]:

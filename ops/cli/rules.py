@@ -272,8 +272,8 @@ def _print_plan(plan: "Sequence[PlannedRule]") -> None:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         # Only one of `change` and `sigmas` is set.
-        said = {name: inner for name, inner in value.items() if inner is not None}
-        return ", ".join(f"{name} {_text(inner)}" for name, inner in said.items())
+        set_values = {name: inner for name, inner in value.items() if inner is not None}
+        return ", ".join(f"{name} {_text(inner)}" for name, inner in set_values.items())
     if isinstance(value, list):
         return ", ".join(map(_text, value)) or NOTHING
     return NOTHING if value in (None, "") else str(value)

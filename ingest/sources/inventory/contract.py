@@ -103,12 +103,12 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 def _article(tree: JsonObject) -> tuple[str, str | None]:
     """Id and name of the article; without an id the name serves as the id, as on a receipt."""
     item = read.text(tree["item"], "/item", shortest=1) if "item" in tree else None
-    named = None if item is None else _redact("item", item)
+    name = None if item is None else _redact("item", item)
     if "item_id" in tree:
-        return _redact("item_id", read.label(tree["item_id"], "/item_id")), named
+        return _redact("item_id", read.label(tree["item_id"], "/item_id")), name
     if item is None:
         raise RejectedEvent("missing_field", "/item_id", "/item_id: the field is missing")
-    return _redact("item", item), named
+    return _redact("item", item), name
 
 
 def _redact(name: str, text: str) -> str:

@@ -48,8 +48,8 @@ def rounding_of(
         if not money.rounding.is_of_receipt:
             return 0
         return minor_units(exact, money.currency, money.rounding.mode) - lines.minor
-    said = minor_units(net_total, money.currency)
-    totals = (said,) if kind == "sale" else (said, -said)
+    total_minor = minor_units(net_total, money.currency)
+    totals = (total_minor,) if kind == "sale" else (total_minor, -total_minor)
     if lines.minor in totals:
         return 0
     exact_minor = exact.scaleb(minor_digits(money.currency))
@@ -62,8 +62,8 @@ def rounding_of(
     raise RejectedEvent(
         "total_mismatch",
         "/net_total",
-        f"/net_total: is {said} minor units, and the lines come to {lines.minor}; rounding explains"
-        " at most half a unit a line, and what lines of rounding say",
+        f"/net_total: is {total_minor} minor units, and the lines come to {lines.minor};"
+        " rounding explains at most half a unit a line, and what lines of rounding say",
     )
 
 

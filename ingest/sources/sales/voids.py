@@ -48,8 +48,8 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
     voided_at = None if closed_at is None else instant_text(happened_at)
     counts_at = closed_at or happened_at
     if "vendor_fiscal_module" not in voids:
-        named = VoidedReceipt(transaction_id=number, revision=until, voided_at=voided_at)
-        return Voided(named, counts_at)
+        by_number = VoidedReceipt(transaction_id=number, revision=until, voided_at=voided_at)
+        return Voided(by_number, counts_at)
     if store_id in rules.numberings and closed_at is None and "numbering_epoch" not in voids:
         # With the void's own day the number might name a receipt of another day.
         raise RejectedEvent(

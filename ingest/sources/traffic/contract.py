@@ -74,14 +74,14 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 
     Raises RejectedEvent and nothing else, for any bytes.
     """
-    said = _without_nulls(parsed(message, rules.max_bytes))
-    tree = plain(said, rules)
+    sent_tree = _without_nulls(parsed(message, rules.max_bytes))
+    tree = plain(sent_tree, rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
     device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
     # A device that sends its serial is identified by it; others by their name and the day.
-    own = () if tree is said else (rules.sensor(said["sensor"]).entry,)
+    own = () if tree is sent_tree else (rules.sensor(sent_tree["sensor"]).entry,)
     listed = own or rules.listed(store_id, device_id, happened_at)
     happened_at -= timedelta(seconds=listed[-1].clock_ahead_seconds)
     seconds = _seconds(tree)

@@ -38,9 +38,9 @@ class PushHead(NamedTuple):
 
 def bounded_time(fields: JsonObject, name: str) -> Any:
     """The unchanged value of a field that should be an instant; None if it cannot be one."""
-    said = fields.get(name)
-    is_large = isinstance(said, dict | list | str) and len(said) > MOST_NAME
-    return None if is_large or isinstance(said, dict | list) else said
+    value = fields.get(name)
+    is_large = isinstance(value, dict | list | str) and len(value) > MOST_NAME
+    return None if is_large or isinstance(value, dict | list) else value
 
 
 def told(
@@ -93,16 +93,16 @@ def plain(tree: JsonObject, rules: Rules) -> JsonObject:
     entry = sensor.entry
     if is_unfinished(tree.get("until"), tree.get("sent"), entry.clock):
         raise RejectedEvent("out_of_range", "/until", "/until: lies after the instant of sending")
-    said = tree.get("happened_at"), tree.get("until")
-    begins, ends = (_nearest_second(time, entry.clock) for time in said)
+    times = tree.get("happened_at"), tree.get("until")
+    begins, ends = (_nearest_second(time, entry.clock) for time in times)
     if begins is not None:
         _refuse_not_there(sensor, rules.clocks.day(sensor.store_id, begins))
     return {
         **{name: value for name, value in tree.items() if name not in _FIELDS},
         "store_id": sensor.store_id,
         "device_id": sensor.device_id,
-        "happened_at": instant_text(begins) if begins else said[0],
-        "interval_seconds": _seconds(ends - begins) if begins and ends else said[1],
+        "happened_at": instant_text(begins) if begins else times[0],
+        "interval_seconds": _seconds(ends - begins) if begins and ends else times[1],
         **_persons("in", entry.entries, tree),
         **_persons("out", entry.exits, tree),
     }

@@ -74,10 +74,10 @@ def access_point_of(said: Any) -> str | None:
 def instant_of(said: Any) -> datetime | None:
     """The instant to the second, UTC; None for a value that is none."""
     try:
-        found = parse_instant(said, "") if isinstance(said, str) else None
+        instant = parse_instant(said, "") if isinstance(said, str) else None
     except BadInstant:
         return None
-    return found and found.replace(microsecond=0)
+    return instant and instant.replace(microsecond=0)
 
 
 def _readings(data: JsonObject, is_v2: bool, skipped: list[Skipped]) -> Iterator[ClientReading]:
@@ -142,9 +142,9 @@ def _missing_field(raw: _RawReading) -> str | None:
 
 
 def _reading(address: bytes, is_associated: bool, raw: _RawReading) -> ClientReading:
-    named = access_point_of(raw.access_point)
+    name = access_point_of(raw.access_point)
     # A device cannot hear itself: this is the device's address in the wrong place.
-    access_point = None if named == address.hex() else named
+    access_point = None if name == address.hex() else name
     power = _power(raw.power)
     dbm = None if power is None else raw.zero_dbm + power
     if dbm is not None and LEAST_DBM <= dbm <= 0:

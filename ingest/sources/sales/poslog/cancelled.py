@@ -75,10 +75,10 @@ def cancel_linked(
 
     A refused line is one that the contract refuses.
     """
-    link, said = xml.text(void, "ItemLink"), xml.text(void, "Quantity")
+    link, quantity_text = xml.text(void, "ItemLink"), xml.text(void, "Quantity")
     line = next((candidate for candidate in lines if link and candidate.sequence == link), None)
-    quantity = read_number(said)
-    if line is None or (said and quantity is None):
+    quantity = read_number(quantity_text)
+    if line is None or (quantity_text and quantity is None):
         yield refused_line("Voids", sequence)
     # Without a quantity the whole line is cancelled.
     elif (

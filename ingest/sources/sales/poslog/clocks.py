@@ -22,15 +22,15 @@ def resolve_times(
     was set back.
     """
     latest = arrived_at + rules.future_tolerance
-    readings = [_instants(said, store, rules) for said in times]
+    readings = [_instants(time_text, store, rules) for time_text in times]
     # An instant in the future was not meant, unless no other is possible.
     possible = [
         [instant for instant in instants if instant <= latest] or instants for instants in readings
     ]
     first, last = _bounds(possible)
     return [
-        instant_text(low) if low is not None and low == high else said
-        for said, low, high in zip(times, first, last, strict=True)
+        instant_text(low) if low is not None and low == high else time_text
+        for time_text, low, high in zip(times, first, last, strict=True)
     ]
 
 
@@ -59,15 +59,15 @@ def _bounds(
     return first, last[::-1]
 
 
-def _instants(said: str, store: str | None, rules: Rules) -> list[datetime]:
+def _instants(time_text: str, store: str | None, rules: Rules) -> list[datetime]:
     """The possible instants of a time: one, in that night two, none if it cannot be read."""
     try:
-        return [parse_instant(said, "")]
+        return [parse_instant(time_text, "")]
     except BadInstant as error:
         if error.kind != "without_zone":
             return []
     try:
         zone = rules.zone_of(store or "")
-        return instants_showing(datetime.fromisoformat(said), zone)
+        return instants_showing(datetime.fromisoformat(time_text), zone)
     except ValueError:
         return []

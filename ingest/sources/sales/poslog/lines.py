@@ -134,10 +134,10 @@ def _read_goods(
     code = xml.text(element, "POSIdentity", "POSItemID") or xml.text(element, "ItemID")
     code = code or xml.text(element, "SpecialOrderNumber")
     category = xml.text(element, "MerchandiseHierarchy")
-    said = element.get("ItemType")
-    line_type = facts.item_types.get(said or "Stock") or item_types.get(said or "")
+    item_type = element.get("ItemType")
+    line_type = facts.item_types.get(item_type or "Stock") or item_types.get(item_type or "")
     # The schema lets vendors add words, and most of them are kinds of articles.
-    is_unmapped = line_type is None and ":" in (said or "")
+    is_unmapped = line_type is None and ":" in (item_type or "")
     if xml.name(element) == "FuelSale" and element.get("TypeCode"):
         fuel_type = str(element.get("TypeCode"))
         line_type = facts.fuel_types.get(fuel_type, fuel_type)
@@ -147,7 +147,7 @@ def _read_goods(
         line_type = f"ExtendedAmount {action}"
     elif isinstance(total, Decimal) and facts.amount_actions[action] == "subtract":
         total = -abs(total)
-    is_refund = said in facts.refunds or line_type == "deposit_refund"
+    is_refund = item_type in facts.refunds or line_type == "deposit_refund"
     if isinstance(total, Decimal) and is_refund and role == "goods":
         total = -abs(total)
     price = None
@@ -166,8 +166,8 @@ def _read_goods(
         item_id=code,
         category=category,
         price=price,
-        line_type="item" if is_unmapped else line_type or said,
-        item_type=said if is_unmapped else None,
+        line_type="item" if is_unmapped else line_type or item_type,
+        item_type=item_type if is_unmapped else None,
     )
 
 
@@ -180,10 +180,10 @@ def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> R
     amounts = {path: xml.text(element, *steps) for path, steps in places.items()}
     # If the money can be in several places, the first that is filled holds all of it.
     path = next(filter(amounts.get, fact.amount), "")
-    said = amounts.get(path)
-    if said is None:
+    amount = amounts.get(path)
+    if amount is None:
         return refused_line(name, sequence) if _carries_money(element) else None
-    total = to_number(said)
+    total = to_number(amount)
     line_type: str | None = None if fact.role == "discount" else fact.role
     if xml.is_set(element, "Refund") and fact.refund_as:
         line_type, total = fact.refund_as, without_sign(total, is_negative=True)

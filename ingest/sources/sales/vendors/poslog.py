@@ -139,8 +139,8 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     retail, numbers = receipt.retail, _NumberRuns(receipt.store, body.rules)
     role = _read_role(receipt)
     if role == "skipped":
-        said = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
-        yield Skipped(f"RetailTransaction of the kind {said[:_MOST_KIND]}")
+        kind_text = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
+        yield Skipped(f"RetailTransaction of the kind {kind_text[:_MOST_KIND]}")
         return
     lines = read_lines(retail, body.rules.item_types, body.budget)
     lines += [tip] if (tip := read_tip(retail)) else []
@@ -228,9 +228,9 @@ def _read_replaced(receipt: PoslogReceipt, numbers: "_NumberRuns") -> LineFields
     for link in xml.children(receipt.retail, "TransactionLink"):
         reason = link.get("ReasonCode")
         if reason is None or facts.link_reasons.get(reason) == "void":
-            named = numbers.name(link)
-            if named and any(own.get(name) != value for name, value in named.items()):
-                return named
+            link_fields = numbers.name(link)
+            if link_fields and any(own.get(name) != value for name, value in link_fields.items()):
+                return link_fields
     return None
 
 

@@ -67,12 +67,12 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
 
 
 def _exported_at(body: VendorBody) -> datetime:
-    said = body.parameters.get("exported_at")
-    if said is None:
+    exported_text = body.parameters.get("exported_at")
+    if exported_text is None:
         return body.arrived_at
     try:
         # By a fast clock the export time would be too late, and unfinished intervals seem over.
-        return min(parse_instant(said, "/exported_at"), body.arrived_at)
+        return min(parse_instant(exported_text, "/exported_at"), body.arrived_at)
     except BadInstant as error:
         raise RejectedEvent(f"timestamp_{error.kind}", "/exported_at", str(error)) from error
 
@@ -80,12 +80,12 @@ def _exported_at(body: VendorBody) -> datetime:
 def _messages(line: _CsvLine, serial: str | None, span: _LineSpan) -> Iterator[bytes]:
     # A time that stays ambiguous is sent unchanged: without a zone the contract refuses it.
     begins, ends = span
-    said = (
+    times = (
         instant_text(begins) if begins else line["start"],
         instant_text(ends) if ends else line["end"],
     )
     counts = [(name, _number(line[name])) for name in ("in", "out")]
-    yield told(serial, said, counts, **_why_refused(line, span))
+    yield told(serial, times, counts, **_why_refused(line, span))
 
 
 def _why_refused(line: _CsvLine, span: _LineSpan) -> Mapping[str, Any]:

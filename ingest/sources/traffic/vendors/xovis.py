@@ -89,17 +89,17 @@ def _logics(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Un
             yield unread(logic, not_a("object", place), serial)
             continue
         try:
-            named = f"{serial}:{_logic_name(logic, place)}"
+            logic_serial = f"{serial}:{_logic_name(logic, place)}"
         except RejectedEvent as error:
             yield unread(logic, error.with_traceback(None), serial)
             continue
-        clock = body.rules.sensor(named).entry.clock
-        yield from _records(logic, place, PushHead(named, clock, sent))
+        clock = body.rules.sensor(logic_serial).entry.clock
+        yield from _records(logic, place, PushHead(logic_serial, clock, sent))
 
 
 def _logic_name(logic: JsonObject, at: str) -> str:
-    said = logic.get("id")
-    return "None" if said is None else bounded_name(said, f"{at}/id")
+    logic_id = logic.get("id")
+    return "None" if logic_id is None else bounded_name(logic_id, f"{at}/id")
 
 
 def _records(logic: JsonObject, at: str, head: PushHead) -> Iterator[bytes | Skipped | Unread]:
@@ -116,13 +116,13 @@ def _records(logic: JsonObject, at: str, head: PushHead) -> Iterator[bytes | Ski
 
 
 def _record(record: JsonObject, head: PushHead) -> Iterator[bytes | Skipped]:
-    named = counts(record.get("counts"), "name", "value")
-    if _is_level(named):
+    named_counts = counts(record.get("counts"), "name", "value")
+    if _is_level(named_counts):
         yield Skipped("levels, as balance and occupancy")
     elif is_unfinished(record.get("to"), head.sent, head.clock):
         yield Skipped(UNFINISHED)
     else:
-        yield _message(record, named, head)
+        yield _message(record, named_counts, head)
 
 
 def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
@@ -131,25 +131,25 @@ def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]
     Only a sensor that is set so (include_empty) sends records without persons.
     """
     device = an_object(data.get("sensor_info", {}), "/status_data/sensor_info")
-    said = bounded_time(device, "time")
+    time = bounded_time(device, "time")
     logics = body.rules.logics_of(device.get("serial_number"))
     if not logics:
         yield Skipped(_NOT_COUNTED)
     for logic in logics:
         entry = body.rules.sensor(logic).entry
-        yield heartbeat(logic, said, entry.clock, entry.status_seconds)
+        yield heartbeat(logic, time, entry.clock, entry.status_seconds)
 
 
-def _is_level(named: NamedCounts) -> bool:
+def _is_level(named_counts: NamedCounts) -> bool:
     # A level may be set by hand, and be negative: it does not count persons in or out.
-    return bool(named) and all(name in _LEVELS for name, _ in named)
+    return bool(named_counts) and all(name in _LEVELS for name, _ in named_counts)
 
 
-def _message(record: JsonObject, named: NamedCounts, head: PushHead) -> bytes:
+def _message(record: JsonObject, named_counts: NamedCounts, head: PushHead) -> bytes:
     beside = {name: record.get(name) for name in ("samples", "samples_expected")}
     span = record.get("from"), record.get("to")
     sent = to_second(head.sent, head.clock)
-    return told(head.serial, span, named, head.clock, sent=sent, **beside)
+    return told(head.serial, span, named_counts, head.clock, sent=sent, **beside)
 
 
 def _packages(content: bytes) -> Iterator[Any]:

@@ -136,9 +136,9 @@ def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
 
 
 def _refuse_stranger(tree: JsonObject, rules: Rules) -> None:
-    vendor, said = rules.devices.vendors.get(FORMAT), tree.get("secret")
+    vendor, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
     own = vendor.secret.encode() if vendor else b""
-    sent = said.encode() if isinstance(said, str) else b""
+    sent = secret.encode() if isinstance(secret, str) else b""
     # The comparison takes the same time for any secret; without a set secret no sender is known.
     if not own or not hmac.compare_digest(sent, own):
         raise Forbidden("the body's secret is not the one of TALLY_VENDOR_SECRETS")
@@ -171,8 +171,8 @@ def _message_without_store(data: JsonObject) -> bytes:
     is_named = isinstance(network, str) and _NETWORK.fullmatch(network)
     who: dict[str, Any] = {"network": network if is_named else _NO_NETWORK}
     if "apMac" in data:
-        named = _access_point_names([data], "apMac") - _client_names(data)
-        who = {"access_point": next(iter(named), _NO_ACCESS_POINT)}
+        names = _access_point_names([data], "apMac") - _client_names(data)
+        who = {"access_point": next(iter(names), _NO_ACCESS_POINT)}
     happened_at = _NO_INSTANT if ended_at is None else instant_text(ended_at)
     return message(**who, happened_at=happened_at, heard=MESSAGE_OF_NOBODY)
 
@@ -199,8 +199,8 @@ def _heartbeats(
     for access_point, at in minutes:
         store_id = store_at(at)
         if store_id is not None and _period(at, store_id, body) is not None:
-            said = {"store_id": store_id, "ap_id": access_point, "happened_at": instant_text(at)}
-            yield message(**said, heartbeat=True)
+            fields = {"store_id": store_id, "ap_id": access_point, "happened_at": instant_text(at)}
+            yield message(**fields, heartbeat=True)
 
 
 def _presences(
