@@ -68,7 +68,7 @@ def _print_table(messages: Sequence[CheckedMessage]) -> None:
     columns = Column("", justify="right"), "event or line", "amount", "total", "adds"
     table = Table(*columns)
     for message in messages:
-        # Text, not markup: it holds what a stranger sent.
+        # Text, not markup: the content comes from an unknown sender.
         head = Text(message.event_id or message.skipped or message.message or "")
         table.add_row(str(message.number), head, "", "", Text(_fate(message)))
         for line in message.lines:

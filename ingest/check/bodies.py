@@ -1,4 +1,4 @@
-"""What a body would count as if it were sent: each message of it, line by line. Nothing is sent."""
+"""Computes what a body would count as if it were sent, line by line. Nothing is sent."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from tally.events import CanonicalEvent
 from tally.receipt_rules import LineFacts, ReceiptKind
 
 _PREFIX = "/v1/events/"
-# By a file's ending, where nothing else says what it is: receipts as most tills send them.
+# The default form by a file's ending: receipts as most tills send them.
 _USUAL = {".xml": "pos/poslog"}
 _NDJSON = (".ndjson", ".jsonl")
 
@@ -30,8 +30,8 @@ class CheckedMessage:
     """A message of a body, numbered from 1.
 
     `adds` has what it adds to its window by part of its view family (minor units of `currency`,
-    thousandths, or counts), `lines` the same of each line of a receipt. A refused one has `reason`,
-    `at` (JSON pointer) and `message`; what is no event at all has `skipped`.
+    thousandths, or counts), `lines` the same for each line of a receipt. A refused message has
+    `reason`, `at` (JSON pointer) and `message`; a part that is no event at all has `skipped`.
     """
 
     number: int
@@ -55,26 +55,26 @@ class CheckedMessage:
     @classmethod
     def from_event(cls, number: int, event: CanonicalEvent) -> Self:
         """A message that becomes this event."""
-        told = msgspec.to_builtins(event)
+        values = msgspec.to_builtins(event)
         parts = {name for family in FAMILIES.values() for name in family.part_names}
-        numbers = {name: told[name] for name in told if type(told[name]) is int}
+        numbers = {name: values[name] for name in values if type(values[name]) is int}
         return cls(
             number,
             event_id=event.event_id,
             store_id=event.store_id,
             happened_at=event.happened_at,
-            currency=told.get("currency"),
-            rule=told.get("rule"),
+            currency=values.get("currency"),
+            rule=values.get("rule"),
             adds={name: numbers[name] for name in numbers if name in parts and numbers[name]},
             lines=tuple(_lines(event)) if isinstance(event, CanonicalReceipt) else (),
         )
 
 
 def check_file(file: Path, form: str | None, rules: Rules) -> Iterator[CheckedMessage]:
-    """Each message of a file as the gateway and the normaliser would take it now.
+    """Check each message of a file as the gateway and the normaliser would take it now.
 
-    `form` is the path behind /v1/events/; by default that of receipts, of .xml that of POSLog.
-    Raises TallyError for a form that there is not, RejectedEvent for a body that is none.
+    `form` is the path behind /v1/events/; the default is that of receipts, for .xml that of POSLog.
+    Raises TallyError for an unknown form, RejectedEvent for a body that does not follow the form.
     """
     endpoint = _find_endpoint(form or _USUAL.get(file.suffix.lower(), "pos"))
     now = datetime.now(UTC)
@@ -92,7 +92,7 @@ def check_file(file: Path, form: str | None, rules: Rules) -> Iterator[CheckedMe
 
 
 def sum_parts(messages: Sequence[CheckedMessage]) -> dict[str, int]:
-    """What all messages add together, by part and in its unit; copies of one event once."""
+    """What all messages add together, by part in its unit; copies of an event count once."""
     first = {message.event_id: message for message in reversed(messages) if message.event_id}
     totals: Counter[str] = Counter()
     for message in first.values():
@@ -108,17 +108,17 @@ def _find_endpoint(form: str) -> Endpoint:
 
 
 def _lines(receipt: CanonicalReceipt) -> Iterator[Mapping[str, Any]]:
-    """Each line and what it adds of itself; of one that a rule leaves out nothing."""
+    """Each line and what it adds by itself; nothing if a rule leaves the receipt out."""
     takes_back = receipt.kind == "void" and receipt.voids is not None
     for line in receipt.lines:
         facts = LineFacts(line.line_type, line.cancelled, line.amount_milli, line.total_minor)
         kind = cast(ReceiptKind, receipt.kind)
         sums = taken_back([facts]) if takes_back else added(kind, [facts])
-        # Whether something was sold is told by all lines together.
-        told = [] if receipt.rule else [name for name in sums if "receipts" not in name]
+        # The counts of receipts depend on all lines together, so a single line has none.
+        shown_parts = [] if receipt.rule else [name for name in sums if "receipts" not in name]
         yield {
             "item": line.item,
             "amount_milli": line.amount_milli,
             "total_minor": line.total_minor,
-            "adds": {name: sums[name] for name in told if sums[name]},
+            "adds": {name: sums[name] for name in shown_parts if sums[name]},
         }

@@ -1,7 +1,4 @@
-"""What the normaliser knows of a message besides its bytes.
-
-How it arrived, and the rules that hold here.
-"""
+"""How and when a message arrived, and the rules of this installation by which it is read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,32 +25,32 @@ from tally.settings import Settings
 from tally.visits import MINUTE_SECONDS, MinuteSpan
 
 FIRST_EPOCH = "0"
-# Characters of a local date that name the run of numbers.
+# How many characters of a local date name the run of receipt numbers.
 _DATE_CHARACTERS = {"daily": 10, "yearly": 4}
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """How often a store's receipt numbers begin again: with its days, by its clock."""
+    """How often a store's receipt numbers begin again, with the days or years of its clock."""
 
     rule: str
     clock: DayClock
 
     def epoch_at(self, happened_at: datetime) -> str:
-        """The local day, or its year, that names the run of numbers in which a receipt was made."""
+        """The local day, or its year, that names the run of numbers of a receipt."""
         try:
             day = self.clock.day(happened_at)
         except OverflowError:
-            # At either end of the calendar the UTC day is as good a name.
+            # Near either end of the calendar the UTC day serves as the name.
             day = happened_at.date()
         return day.isoformat()[: _DATE_CHARACTERS[self.rule]]
 
 
 @dataclass(frozen=True)
 class Sensor:
-    """A sensor of the stores file: its store, that store's zone, its name in records, the rest.
+    """A sensor of the stores file: its store, that store's zone, its name in records, its entry.
 
-    Of one that is in no store the first two are None, and its name is what it calls itself.
+    A sensor that is in no store has None for store and zone, and its own serial as its name.
     """
 
     store_id: str | None
@@ -110,50 +107,55 @@ class Rules:
         return self.clocks.clock(store_id).zone
 
     def key_period(self, store_id: str, instant: datetime) -> DatedPeriod:
-        """The time for which devices that the store hears at the instant are the same ones."""
+        """The period in which a device that the store hears at the instant keeps its hash."""
         return self.devices.period(instant, self.clocks.clock(store_id))
 
     def open_minutes(self, store_id: str, period: DatedPeriod) -> list[MinuteSpan] | None:
-        """When a store is open in a key period; None where nobody has said."""
+        """When a store is open in a key period; None if its opening hours are not known."""
         return self.devices.opening.minutes(store_id, period, self.zone_of(store_id))
 
     def epoch_of(self, store_id: str, happened_at: datetime) -> str:
-        """Numbering epoch of a store's receipts that name none."""
+        """The numbering epoch of a store's receipt that names none itself."""
         numbering = self.numberings.get(store_id)
         return numbering.epoch_at(happened_at) if numbering else FIRST_EPOCH
 
     def sensor(self, serial: object) -> Sensor:
-        """The sensor of this serial, however it is spelled."""
+        """The sensor with this serial, in any spelling."""
         listed = self.sensors.get(bare_serial(serial)) if isinstance(serial, str) else None
         return listed or Sensor(None, None, serial, SensorEntry())
 
     def logics_of(self, serial: object) -> list[str]:
-        """The serials that a device has in the stores file, as `006e02000001:1` of a sensor that
-        counts at several lines; its own if it stands there so."""
+        """The serials under which the stores file lists a device.
+
+        A sensor that counts at several lines has one for each, such as `006e02000001:1`; another
+        listed device has its own serial, and an unlisted one none.
+        """
         return self._logics.get(bare_serial(serial), []) if isinstance(serial, str) else []
 
     def listed(self, store_id: str, device_id: str, happened_at: datetime) -> Sequence[SensorEntry]:
-        """What the stores file says of the device of a name; the defaults where it does not list
-        it.
+        """The stores file's entries of the device with a name; a default entry if there is none.
 
-        Devices of one name follow each other: on the day of the change it is that of both, the
-        later one last.
+        Several devices can have one name, one after the other: on the day of a change the result
+        has both, the later one last.
         """
-        known = self._named.get((store_id, device_id))
+        known = self._entries_by_name.get((store_id, device_id))
         if known is None:
             return (SensorEntry(),)
         day = self.clocks.day(store_id, happened_at)
-        begun = [one for one in known if (one.since or day) <= day]
-        return [one for one in begun if day <= (one.until or day)] or known
+        started = [entry for entry in known if (entry.since or day) <= day]
+        return [entry for entry in started if day <= (entry.until or day)] or known
 
     def is_closed(self, store_id: str, begins: datetime, seconds: int) -> bool:
-        """Whether a stretch lies wholly outside the opening hours; not where none are told."""
+        """Whether an interval lies wholly outside the opening hours; False if none are known.
+
+        It begins at `begins` and lasts `seconds` seconds.
+        """
         if not self.devices.opening.are_told(store_id):
             return False
         ends = begins + timedelta(seconds=seconds - 1)
-        first, last = (int(one.timestamp()) // MINUTE_SECONDS for one in (begins, ends))
-        # It may lie across the border of two days of the store.
-        for period in {self.key_period(store_id, one) for one in (begins, ends)}:
+        first, last = (int(instant.timestamp()) // MINUTE_SECONDS for instant in (begins, ends))
+        # The interval may cross from one of the store's days into the next.
+        for period in {self.key_period(store_id, instant) for instant in (begins, ends)}:
             spans = self.open_minutes(store_id, period)
             if spans is None or any(opens <= last and first <= closes for opens, closes in spans):
                 return False
@@ -168,7 +170,7 @@ class Rules:
         return found
 
     @cached_property
-    def _named(self) -> Mapping[tuple[object, object], list[SensorEntry]]:
+    def _entries_by_name(self) -> Mapping[tuple[object, object], list[SensorEntry]]:
         found: dict[tuple[object, object], list[SensorEntry]] = {}
         for sensor in self.sensors.values():
             found.setdefault((sensor.store_id, sensor.device_id), []).append(sensor.entry)
@@ -178,7 +180,7 @@ class Rules:
 
     @cached_property
     def digest_key(self) -> bytes:
-        """The installation's key of dead letters' digests; made when the first one is wanted."""
+        """The installation's key for the digests of dead letters; created when first needed."""
         return digest_key(self.home)
 
 
@@ -197,7 +199,7 @@ class Arrival:
 
 
 def _sensors(stores: Mapping[str, StoreEntry], clocks: StoreClocks) -> dict[str, Sensor]:
-    """By bare serial."""
+    """All stores' sensors, by bare serial."""
     return {
         bare_serial(serial): Sensor(
             store_id,
@@ -211,13 +213,13 @@ def _sensors(stores: Mapping[str, StoreEntry], clocks: StoreClocks) -> dict[str,
 
 
 def _hash_key(secret: str) -> bytes:
-    # blake2b takes keys of at most 64 bytes: a digest lets the secret be of any length.
+    # blake2b takes keys of at most 64 bytes, so a longer secret is digested first.
     return blake2b(secret.encode()).digest() if secret else b""
 
 
-def _item_types(told: str) -> dict[str, str]:
-    """Kinds of article by a vendor's word for them. Raises BadSettings that names the wrong one."""
-    words = [word.strip() for word in told.split(",")]
+def _item_types(text: str) -> dict[str, str]:
+    """Line types by the vendor's word for them. Raises BadSettings that names the wrong word."""
+    words = [word.strip() for word in text.split(",")]
     pairs = [word.partition("=") for word in words if word]
     for word, _, line_type in pairs:
         if line_type not in SENT_LINE_TYPES:

@@ -1,4 +1,4 @@
-"""Devices that people carry: how long one is the same, whose networks tell of them, and who may."""
+"""Rules for the devices that people carry: their key periods, networks and vendors' secrets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,18 +20,18 @@ from tally.settings import Settings
 
 
 class VendorSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a vendor's senders must know, and what is answered to one that asks before it sends."""
+    """The secret of a vendor's senders, and the validator that they read before they send."""
 
     secret: str = ""
     validator: str = ""
 
     def __repr__(self) -> str:
-        # Rules are shown in tracebacks.
+        # Tracebacks show the rules, and must not show a secret.
         return "VendorSecret(…)"
 
 
 class ListedDays(NamedTuple):
-    """A store lists an access point from one of its local days on until before another."""
+    """The local days on which a store lists an access point: [first_day, beyond)."""
 
     first_day: date
     beyond: date
@@ -40,8 +40,10 @@ class ListedDays(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceRules:
-    """Keys and key periods of the stores' devices, and the stores of the vendors' networks and
-    access points; of these by address, ascending by day."""
+    """The keys and key periods of devices, and the stores of networks and access points.
+
+    `access_points` is by address, each list ascending by day.
+    """
 
     keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
     days: int = 1
@@ -67,48 +69,52 @@ class DeviceRules:
     ) -> str | None:
         """The store that lists an access point (its address) on the local day of the instant.
 
-        Before the first day on which any does it is the first that will: what a new access point
-        sends early is not lost.
+        Before the first listed day it is the store that lists the access point first, so that the
+        data which a new access point sends early is not lost.
         """
         listed = self.access_points.get(access_point, ())
-        begun = [one for one in listed if one.first_day <= clocks.day(one.store_id, instant)]
-        if not begun:
+        started = [
+            listing
+            for listing in listed
+            if listing.first_day <= clocks.day(listing.store_id, instant)
+        ]
+        if not started:
             return listed[0].store_id if listed else None
-        last = begun[-1]
-        # By the clock of the store that it moves to, that one's first day may begin later.
-        is_moving = any(one.first_day == last.beyond for one in listed)
+        last = started[-1]
+        # By the clock of the store that it moves to, the first day there may begin later.
+        is_moving = any(listing.first_day == last.beyond for listing in listed)
         if is_moving or clocks.day(last.store_id, instant) < last.beyond:
             return last.store_id
         return None
 
     def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
-        """The time for which devices that a store of the clock hears then are the same ones."""
+        """The key period of the instant, by the clock of a store; a device keeps its hash in it."""
         return KeyDays(self.days).period(instant, clock)
 
     def hashed(self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta) -> str:
-        """The device of an address (6 bytes): 32 hex digits, the same ones until `kept` after the
-        period, when its key is destroyed.
+        """The hash of a device's address (6 bytes) in a key period, as 32 hex digits.
 
-        Raises KeysUnreachable.
+        It stays the same until `kept` after the period, when the key is destroyed. Raises
+        KeysUnreachable.
         """
         return self.keys.hashed(address, store_id, period, kept)
 
 
 def _access_points(stores: Mapping[str, StoreEntry]) -> dict[str, list[ListedDays]]:
-    found: dict[str, list[ListedDays]] = {}
+    by_address: dict[str, list[ListedDays]] = {}
     for store_id, store in stores.items():
         for name, first_day, beyond in store.access_point_days():
-            # Another name is that of as many access points as have been given it.
+            # Any other name is not unique: several access points may have been given it.
             if is_address(name):
-                found.setdefault(name, []).append(ListedDays(first_day, beyond, store_id))
-    return {name: sorted(days) for name, days in found.items()}
+                by_address.setdefault(name, []).append(ListedDays(first_day, beyond, store_id))
+    return {name: sorted(days) for name, days in by_address.items()}
 
 
 def _vendors(text: str) -> dict[str, VendorSecret]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, VendorSecret])
     except msgspec.MsgspecError as error:
-        # Not the text: it is a secret.
+        # The error must not show the text, which is a secret.
         raise BadSettings(
             "TALLY_VENDOR_SECRETS: is not JSON like"
             f' {{"meraki": {{"secret": "…", "validator": "…"}}}}: {error}'

@@ -1,6 +1,6 @@
-"""Unknown fields of a message: kept without what is personal, and within bounds.
+"""Keeps the unknown fields of a message, within bounds and without personal data.
 
-What is within them every reader of the canonical record takes.
+Every reader of the canonical record accepts fields within these bounds.
 """
 
 from collections.abc import Collection
@@ -15,8 +15,8 @@ from tally.redact import MARK, is_personal, redacted_text, redacted_value
 
 MOST_BYTES = 16_384
 MOST_NAME = 256
-# Numbers beyond are kept as their text: readers of JSON refuse numbers by their length, or read
-# them as something else.
+# Numbers beyond these bounds are kept as text: some JSON readers refuse numbers of such a length,
+# and others read them as another number.
 _MOST_DIGITS = 34
 _MOST_EXPONENT = 300
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -35,14 +35,16 @@ def kept_extra(extra: JsonObject) -> JsonObject | None:
     if not extra:
         return None
     fields = extra.items()
-    kept = {_kept_name(name, name): _kept(value, name, name) for name, value in fields}
-    if len(_ENCODER.encode(kept)) > MOST_BYTES:
+    clean_fields = {
+        _clean_name(name, name): _clean_value(value, name, name) for name, value in fields
+    }
+    if len(_ENCODER.encode(clean_fields)) > MOST_BYTES:
 
         def size(name: str) -> int:
-            return len(_ENCODER.encode(kept[name])) + len(name)
+            return len(_ENCODER.encode(clean_fields[name])) + len(name)
 
-        raise _too_large(max(kept, key=size))
-    return kept
+        raise _too_large(max(clean_fields, key=size))
+    return clean_fields
 
 
 def _too_large(top: str) -> RejectedEvent:
@@ -55,17 +57,24 @@ def _too_large(top: str) -> RejectedEvent:
     )
 
 
-def _kept(value: Any, name: str, top: str) -> Any:
-    """The value of a field of this name, inside the unknown field `top`."""
+def _clean_value(value: Any, name: str, top: str) -> Any:
+    """The value that is kept of a field of this name, inside the unknown field `top`."""
     if type(value) is dict:
         if is_personal(name):
             return MARK
         fields = value.items()
-        return {_kept_name(inner, top): _kept(one, inner, top) for inner, one in fields}
+        return {
+            _clean_name(inner, top): _clean_value(inner_value, inner, top)
+            for inner, inner_value in fields
+        }
     if type(value) is list:
-        return MARK if is_personal(name) else [_kept(one, name, top) for one in value]
+        return (
+            MARK
+            if is_personal(name)
+            else [_clean_value(inner_value, name, top) for inner_value in value]
+        )
     if type(value) is str:
-        # Looked at only if it can be kept: searching a megabyte keeps every other thread waiting.
+        # A text too long to keep is not searched: a megabyte would keep every other thread waiting.
         if len(value) > MOST_BYTES and not is_personal(name):
             raise _too_large(top)
         return redacted_value(name, value)
@@ -74,7 +83,7 @@ def _kept(value: Any, name: str, top: str) -> Any:
     return _plain_number(value, name) if type(value) in (int, Decimal) else value
 
 
-def _kept_name(name: str, top: str) -> str:
+def _clean_name(name: str, top: str) -> str:
     if len(name) > MOST_NAME:
         at = pointer(top)
         raise RejectedEvent(
@@ -86,7 +95,7 @@ def _kept_name(name: str, top: str) -> str:
 
 
 def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
-    """The number, or its text if it may be a card number or is beyond what readers of JSON take."""
+    """The number, or its text if it may be a card number or is too large for JSON readers."""
     if isinstance(number, int):
         bounded = -(2**63) <= number < 2**63
     else:

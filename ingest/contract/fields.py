@@ -1,6 +1,6 @@
 """Readers of single fields.
 
-Each gives the normalised value or raises RejectedEvent with reason, pointer and message.
+Each returns the normalised value or raises RejectedEvent with reason, pointer and message.
 """
 
 import re
@@ -44,29 +44,30 @@ def required(fields: Fields, name: str, at: str = "") -> Any:
 
 
 def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
-    """happened_at in UTC, never later than the arrival plus the tolerance, nor before anything that
-    is counted happened.
+    """happened_at in UTC, refused if it lies too late after the arrival or before anything counted.
 
-    Raises RejectedEvent: future_time, clock_reset and those of an instant.
+    Too late is later than the arrival plus the tolerance; the earliest day is a setting. Raises
+    RejectedEvent: future_time, clock_reset and those of an instant.
     """
     value = required(fields, "happened_at")
-    found = instant(value, "/happened_at")
-    # By the record's own arrival, not by the clock of this run: a replay must decide alike.
-    if found - arrival.received_at > rules.future_tolerance:
+    happened_at = instant(value, "/happened_at")
+    # Compared with the record's own arrival, not with the clock of this run: a replay must decide
+    # alike.
+    if happened_at - arrival.received_at > rules.future_tolerance:
         arrived = instant_text(arrival.received_at)
         raise RejectedEvent(
             "future_time",
             "/happened_at",
             f"/happened_at: {value} lies after its arrival at {arrived}",
         )
-    if found.date() < rules.earliest_event:
+    if happened_at.date() < rules.earliest_event:
         raise RejectedEvent(
             "clock_reset",
             "/happened_at",
             f"/happened_at: {value} lies before {rules.earliest_event} (TALLY_EARLIEST_EVENT): the"
             " sender's clock has fallen back",
         )
-    return found
+    return happened_at
 
 
 def instant(value: Any, at: str) -> datetime:
@@ -98,7 +99,7 @@ def identifier(value: Any, at: str) -> str:
 
     Raises RejectedEvent: wrong_type, out_of_range.
     """
-    # Tills send 17 and "17" for one store; both must be one identity.
+    # Tills send 17 and "17" for the same store; both must give the same identity.
     if type(value) is int and value >= 0:
         value = str(value) if value.bit_length() <= 212 else "9" * 65
     if type(value) is not str:
@@ -117,8 +118,8 @@ def identifier(value: Any, at: str) -> str:
 def label(value: Any, at: str) -> str:
     """A number or name that a vendor gives out: 1 to 128 bytes of UTF-8 without control characters.
 
-    In Unicode's form NFC; a whole number that is not negative is taken as its text. Raises
-    RejectedEvent: wrong_type, out_of_range.
+    The result is in Unicode's form NFC; a whole number that is not negative is taken as its text.
+    Raises RejectedEvent: wrong_type, out_of_range.
     """
     if type(value) is int and value >= 0:
         value = str(value) if value.bit_length() <= 8 * MAX_LABEL_BYTES else "9" * MAX_TEXT
@@ -171,7 +172,7 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
 
 
 def currency_code(value: Any, at: str) -> str:
-    """A code of ISO 4217 with money behind it. Raises RejectedEvent: wrong_type, out_of_range."""
+    """The ISO 4217 code of a currency. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
     if value not in CURRENCIES:
@@ -182,7 +183,7 @@ def currency_code(value: Any, at: str) -> str:
 
 
 def matching(value: Any, at: str, pattern: re.Pattern[str]) -> str:
-    """A text of this form. Raises RejectedEvent: wrong_type, out_of_range."""
+    """A text that matches the pattern. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
     if pattern.fullmatch(value) is None:
@@ -209,17 +210,17 @@ def flag(value: Any, at: str) -> bool:
 
 
 def is_heartbeat(fields: Fields, without: Sequence[str]) -> bool:
-    """Whether a sensor says no more than that it is there.
+    """Whether a sensor's message is a heartbeat, without any measurement.
 
-    Raises RejectedEvent: wrong_type; out_of_range where it has one of the fields that tell more.
+    Raises RejectedEvent: wrong_type; out_of_range if a heartbeat has one of the fields `without`.
     """
     if not flag(fields.get("heartbeat", False), "/heartbeat"):
         return False
-    if told := [name for name in without if name in fields]:
+    if present := [name for name in without if name in fields]:
         raise RejectedEvent(
             "out_of_range",
-            f"/{told[0]}",
-            f"/{told[0]}: a heartbeat tells of nothing else; send two messages",
+            f"/{present[0]}",
+            f"/{present[0]}: a heartbeat tells of nothing else; send two messages",
         )
     return True
 

@@ -1,4 +1,4 @@
-"""Readers of decimal numbers: prices, totals and amounts, exact but for the noise of floats."""
+"""Readers of decimal numbers: prices, totals and amounts, exact except for float noise."""
 
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
@@ -11,11 +11,12 @@ from tally.money import EXACT, thousandths
 # Digits before the point: 10^12 minor units of a currency without decimals, and a quantity.
 _MONEY_DIGITS = 13
 _QUANTITY_DIGITS = 9
-# What a till that adds binary floats leaves at a number's end: 74.60000000000001 is 74.6. At most
-# so much, or such a share of the number, beside six decimals of a price or three of a quantity.
+# A till that adds binary floats leaves noise at a number's end: 74.60000000000001 is 74.6. Noise is
+# at most so much, or such a share of the number, beyond six decimals of a price or three of a
+# quantity.
 _NOISE, _RELATIVE_NOISE = Decimal("1e-9"), Decimal("1e-15")
 _PRICE_STEP, _QUANTITY_STEP = Decimal("1e-6"), Decimal("1e-3")
-# More than any decimal spelling of a double needs; also bounds the text of a price.
+# More than any decimal spelling of a double needs; these also bound the text of a price.
 _LEAST_EXPONENT = -25
 _MAX_DIGITS = 34
 _BOUNDED = Context(prec=_MAX_DIGITS, traps=[Inexact])
@@ -26,8 +27,8 @@ _ZERO = Decimal(0)
 def decimal_number(value: Any, at: str, whole_digits: int = _MONEY_DIGITS) -> Decimal:
     """A JSON number or decimal text of at most `whole_digits` before the point.
 
-    Exact but for the noise of binary floats; without trailing zeros, of one spelling for each
-    value. Raises RejectedEvent: wrong_type, out_of_range.
+    The result is exact except for the noise of binary floats, and has no trailing zeros, so that
+    each value has one spelling. Raises RejectedEvent: wrong_type, out_of_range.
     """
     kind = type(value)
     if kind is int:
@@ -44,7 +45,7 @@ def decimal_number(value: Any, at: str, whole_digits: int = _MONEY_DIGITS) -> De
         )
     if not number:
         return _ZERO
-    # adjusted() first: a number of a million digits is refused without being computed.
+    # adjusted() is checked first: a number of a million digits is refused without computing it.
     if not _LEAST_EXPONENT <= number.adjusted() < whole_digits:
         raise _out_of_range(value, at, whole_digits)
     try:
@@ -62,7 +63,7 @@ def line_total(price: Decimal, amount_milli: int, at: str) -> Decimal:
 
 
 def quantity_milli(value: Any, at: str, is_rounded: bool = False) -> int:
-    """A decimal number with at most 3 decimals, in thousandths, whatever its unit.
+    """A decimal number with at most 3 decimals, in thousandths of its unit.
 
     With `is_rounded` further decimals are rounded, half away from zero: no money depends on them.
     Raises RejectedEvent: wrong_type, out_of_range.
@@ -77,8 +78,7 @@ def quantity_milli(value: Any, at: str, is_rounded: bool = False) -> int:
 
 
 def _without_noise(number: Decimal, step: Decimal) -> Decimal:
-    """The whole number of steps that the number is but for the noise of binary floats; else the
-    number."""
+    """The number, rounded to a multiple of `step` if it differs only by binary float noise."""
     rounded = number.quantize(step, context=EXACT)
     noise = abs(number - rounded)
     if noise and noise <= max(_NOISE, _RELATIVE_NOISE * abs(number)):

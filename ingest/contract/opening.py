@@ -1,4 +1,4 @@
-"""When a store is open in a key period, by the stores file: visits beside it are nobody's."""
+"""When a store is open in a key period, by the stores file; visits outside it do not count."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,16 +11,16 @@ from tally.calendar.holidays import holiday_names
 from tally.key_periods import DatedPeriod
 from tally.visits import MINUTE_SECONDS, MinuteSpan
 
-# Periods of stores that are remembered: a year of thirty stores.
+# How many periods of stores are cached: a year of thirty stores.
 _MOST_KNOWN = 10_000
 
 
 @dataclass(frozen=True)
 class OpeningRules:
-    """The opening hours of the stores that have told them, by store."""
+    """The opening hours of stores by the stores file, by store."""
 
     entries: Mapping[str, StoreEntry] = field(default_factory=dict)
-    # Asked of each sighting, and the same for all of a period.
+    # A cache: each sighting asks, and the answer is the same for all of a period.
     _known: dict[tuple[str, date], list[MinuteSpan] | None] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -35,7 +35,7 @@ class OpeningRules:
     ) -> list[MinuteSpan] | None:
         """The spans of a period in minutes since 1970 (UTC), first to last inclusive, ascending.
 
-        None where hours are not told of each of its days.
+        None if the hours of one of its days are not known.
         """
         entry = self.entries.get(store_id)
         if entry is None:
@@ -49,7 +49,8 @@ class OpeningRules:
 
 
 def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[MinuteSpan] | None:
-    # The day before may close in it, and where days begin at four the one after opens in it.
+    # The day before may close within the period, and where days begin at four the day after may
+    # open within it.
     last = period.end.astimezone(zone).date()
     count = (last - period.first_day).days + 2
     days = [period.first_day + timedelta(number - 1) for number in range(count)]
@@ -57,7 +58,7 @@ def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[Min
         return None
     start, end = _minute(period.start), _minute(period.end)
     spans = (span for day in days for span in _open(entry.on(day), day, zone))
-    minutes = ((_minute(one.opens), _minute(one.closes)) for one in spans)
+    minutes = ((_minute(opening.opens), _minute(opening.closes)) for opening in spans)
     cut = ((max(start, first), min(end, beyond)) for first, beyond in minutes)
     return [(first, beyond - 1) for first, beyond in cut if first < beyond]
 

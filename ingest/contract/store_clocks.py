@@ -1,4 +1,4 @@
-"""By which clock each store's days begin."""
+"""The clock of each store, by which its days begin."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from tally.day_clock import DayClock
 
 @dataclass(frozen=True)
 class StoreClocks:
-    """The clocks that the stores file tells, by store, and that of all others."""
+    """The clocks of the stores in the stores file, by store, and the default of all others."""
 
     default: DayClock = field(default_factory=lambda: DayClock.of(ZoneInfo("UTC")))
     told: Mapping[str, DayClock] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> "StoreClocks":
-        """Those of these stores; `default_zone`: that of a store that names none."""
-        told = {store_id: entry.clock(default_zone.key) for store_id, entry in stores.items()}
-        return cls(DayClock.of(default_zone), told)
+        """The clocks of these stores; `default_zone` is the zone of a store that names none."""
+        clocks = {store_id: entry.clock(default_zone.key) for store_id, entry in stores.items()}
+        return cls(DayClock.of(default_zone), clocks)
 
     def clock(self, store_id: str) -> DayClock:
-        """That of a store."""
+        """The clock of a store."""
         return self.told.get(store_id, self.default)
 
     def day(self, store_id: str, instant: datetime) -> date:
@@ -31,5 +31,5 @@ class StoreClocks:
         try:
             return self.clock(store_id).day(instant)
         except OverflowError:
-            # At either end of the calendar the UTC day is as good.
+            # Near either end of the calendar the UTC day serves instead.
             return instant.date()

@@ -1,5 +1,7 @@
-"""In which currency a store's receipts are that name none, and how its tills round: by the day on
-which each was closed, so that one that is sent again is the same."""
+"""The currency of a store's receipts that name none, and how its tills round.
+
+Both depend on the day on which a receipt was closed, so that a receipt sent again stays the same.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class StoreMoney:
-    """By store what the stores file says, and the defaults for all others."""
+    """The stores file's entries that concern money, by store, and the default of all others."""
 
     default_currency: str
     clocks: StoreClocks = field(default_factory=StoreClocks)
@@ -28,7 +30,7 @@ class StoreMoney:
         stores: Mapping[str, StoreEntry],
         clocks: StoreClocks,
     ) -> "StoreMoney":
-        """Of these settings.
+        """The money rules of these settings and stores.
 
         Raises BadSettings for a default that is no currency.
         """
@@ -37,24 +39,26 @@ class StoreMoney:
                 f"TALLY_DEFAULT_CURRENCY: {settings.default_currency!r} is no currency of ISO 4217,"
                 " e.g. EUR"
             )
-        told = {
-            name: one for name, one in stores.items() if one.changes or one.currency or one.rounding
+        entries = {
+            name: entry
+            for name, entry in stores.items()
+            if entry.changes or entry.currency or entry.rounding
         }
-        return cls(settings.default_currency, clocks, told)
+        return cls(settings.default_currency, clocks, entries)
 
     def currency(self, store_id: str, closed_at: datetime) -> str:
-        """That of a receipt that names none."""
+        """The currency of a receipt that names none."""
         entry = self._on(store_id, closed_at)
         return (entry and entry.currency) or self.default_currency
 
     def rounding(self, store_id: str, closed_at: datetime) -> TillRounding:
-        """How the till rounded."""
+        """How the store's tills rounded when the receipt was closed."""
         entry = self._on(store_id, closed_at)
         return ROUNDINGS[entry.rounding] if entry and entry.rounding else HALF_UP_BY_LINE
 
     def _on(self, store_id: str, closed_at: datetime) -> StoreEntry | None:
         entry = self.entries.get(store_id)
-        # Hardly any store has ever changed: a day for each receipt would be made for nothing.
+        # Hardly any store has changes, so computing the day of each receipt would be wasted.
         if entry is None or not entry.changes:
             return entry
         return entry.on(self.clocks.day(store_id, closed_at))

@@ -1,8 +1,8 @@
-"""A body as a vendor's devices post it, and what an adapter makes of it.
+"""A body as a vendor's devices post it, and the tools to turn it into messages.
 
-An adapter (`vendors/<format>.py` of a source) only says the same in other words. It guesses
-nothing: what it cannot read it passes on as it came, so that the contract refuses that one event
-and names the field. One part that cannot be read takes no other with it.
+An adapter (`vendors/<format>.py` of a source) only translates the format and guesses nothing. A
+value that it cannot read it passes on unchanged, so that the contract refuses that one event and
+names the field. A part that cannot be read does not affect the other parts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ from ingest.contract.work import MOST_EVENTS, WorkBudget
 from tally.errors import FailedReading, RejectedEvent, TallyError
 
 _Read = TypeVar("_Read")
-# Numbers are written as they were read.
+# A decimal is written as a JSON number, with the digits that were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _LEFT_OUT = "letters_left_out"
-# Of a name that stands in every message of its body; no contract takes a longer one.
+# The longest name that is repeated in every message of its body; no contract takes a longer one.
 MOST_NAME = 64
 _LARGEST_NAME = 10**MOST_NAME
-# Of one interval: a sensor has some names for persons.
+# Counts of one interval: a sensor has a few names for persons.
 _MOST_COUNTS = 256
 _UNREAD_REASONS = (
     *("not_json", "not_utf8", "too_deep", "too_large", "missing_field", "wrong_type"),
@@ -35,7 +35,7 @@ _UNREAD_REASONS = (
 
 @dataclass(frozen=True)
 class VendorBody:
-    """What was posted: content, when (UTC), under which parameters, and the rules that hold."""
+    """A posted body: content, arrival (UTC), query parameters, and the installation's rules."""
 
     content: bytes
     arrived_at: datetime
@@ -44,20 +44,20 @@ class VendorBody:
 
     @cached_property
     def budget(self) -> WorkBudget:
-        """What the body may cost, and has cost."""
+        """The work that the body may cost, and has cost so far."""
         return WorkBudget(len(self.content))
 
 
 class Skipped(NamedTuple):
-    """A part of a body that is no event, and why; it is counted in the answer and kept nowhere."""
+    """A part of a body that is no event, and why; it is only counted in the answer."""
 
     reason: str
 
 
 class Unread(NamedTuple):
-    """A part of a body that is not of its form: why, and what stands for it.
+    """A part of a body that does not follow its format: the error, and what stands for the part.
 
-    That is a message that every contract refuses, or Skipped where nothing in it could count.
+    `instead` is a message that every contract refuses, or Skipped if nothing in it could count.
     """
 
     error: RejectedEvent
@@ -65,18 +65,18 @@ class Unread(NamedTuple):
 
 
 _EMPTY = Skipped("parts without anything in them")
-# Name and count as a device says them, whatever they are.
+# Name and count as a device wrote them, of any type.
 NamedCounts: TypeAlias = Sequence[tuple[Any, Any]]
-# Begin and end as a device says them, whatever they are.
+# Begin and end as a device wrote them, of any type.
 DeviceSpan: TypeAlias = tuple[Any, Any]
-# Raises RejectedEvent for a body that it cannot read at all.
+# Splits a body into messages. Raises RejectedEvent for a body that it cannot read at all.
 Messages: TypeAlias = Callable[[VendorBody], Iterator[bytes | Skipped]]
-# What a vendor's cloud wants to read at the address before it sends; None where nobody has set it.
+# Returns what a vendor's cloud reads at the address before it sends; None if it is not set.
 Greeting: TypeAlias = Callable[[Rules], str | None]
 
 
 class BodyPart(NamedTuple):
-    """A part of a large body that can be sent by itself, and how many events stand before it."""
+    """A part of a large body that can be sent by itself, and how many events precede it."""
 
     events_before: int
     content: bytes
@@ -87,9 +87,9 @@ Cutter: TypeAlias = Callable[[BinaryIO], Iterator[BodyPart]]
 
 
 class VendorForm(NamedTuple):
-    """A vendor's form: what makes messages of its bodies, and what is said to who asks first.
+    """A vendor's format: `messages` reads its bodies, `greeting` answers a cloud that asks first.
 
-    `parts` cuts a file that is too large for one body; None where nobody can.
+    `parts` cuts a file that is too large for one body; None if the format cannot be cut.
     """
 
     messages: Messages
@@ -98,41 +98,45 @@ class VendorForm(NamedTuple):
 
 
 def message(**fields: Any) -> bytes:
-    """A message of the source, of the fields that are not None."""
-    told = {name: value for name, value in fields.items() if value is not None}
-    return _ENCODER.encode(told)
+    """A message of the source, with the fields that are not None."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    return _ENCODER.encode(present)
 
 
 def unread(part: Any, error: RejectedEvent, serial: object = None) -> Unread:
-    """A part that is not of its form, perhaps with the serial of its sender.
+    """Mark a part that does not follow its format, optionally with the serial of its sender.
 
-    Below a name of its own: what looks like a message of Tally's would else be counted.
+    The part is stored in a field of its own: what looks like a message of Tally's would else be
+    counted.
     """
     if part in (None, "", [], {}):
         return Unread(error, _EMPTY)
     why = {"reason": error.reason, "field": error.field, "message": error.message}
-    # Cut: it stands in the message of each part of its body.
+    # The serial is cut, because it is repeated in the message of each part of its body.
     known = serial[:MOST_NAME] if isinstance(serial, str) else None
     return Unread(error, message(serial=known, **why, unread=part))
 
 
 def left_out(letters: Mapping[str, int]) -> bytes:
-    """The message that stands for the refused events of a body that are not kept, by reason."""
+    """The message that stands for the refused events of a body that are not kept, by reason.
+
+    `letters` has their number by reason.
+    """
     message = f"{sum(letters.values()):,} more events of the body were refused, and are not kept"
-    found = unread(dict(letters), RejectedEvent(_LEFT_OUT, "", message)).instead
-    assert isinstance(found, bytes)
-    return found
+    letter = unread(dict(letters), RejectedEvent(_LEFT_OUT, "", message)).instead
+    assert isinstance(letter, bytes)
+    return letter
 
 
 def refuse_unread(message: bytes | None, max_bytes: int) -> None:
-    """Raise RejectedEvent for a message that stands for a part that could not be read: why."""
-    # Looked for in the text first: of a thousand messages one is such.
+    """Raise RejectedEvent for a message that stands for an unread part, with the part's reason."""
+    # The text is searched first, because only one of a thousand messages is such.
     if message is None or b'"unread":' not in message:
         return
     tree = parsed(message, max_bytes)
-    told = [tree.get(name) for name in ("reason", "field", "message")]
-    reason, field, text = (one if isinstance(one, str) else "" for one in told)
-    # Somebody else may write to the raw topic.
+    values = [tree.get(name) for name in ("reason", "field", "message")]
+    reason, field, text = (value if isinstance(value, str) else "" for value in values)
+    # Other programs may write to the raw topic, so the reason is checked too.
     if "unread" in tree and reason in _UNREAD_REASONS:
         raise RejectedEvent(reason, field, text)
 
@@ -144,13 +148,13 @@ def json_tree(content: bytes, budget: WorkBudget) -> JsonObject:
 
 
 def count_values(content: bytes, budget: WorkBudget) -> None:
-    """Counts the values of JSON, before anything is made of them. Raises TooMuch."""
-    # One of two bytes takes a hundred in memory.
+    """Count the JSON values of a body before they are parsed. Raises TooMuch."""
+    # A value of two bytes takes a hundred in memory.
     budget.count_steps(sum(content.count(sign) for sign in (b",", b"{", b"[")))
 
 
 def bounded_name(value: Any, at: str) -> str:
-    """A name that stands in each message of a body: text, or a whole number as its text.
+    """A name that is repeated in each message of a body: text, or a whole number as its text.
 
     Raises RejectedEvent: wrong_type, out_of_range.
     """
@@ -164,10 +168,10 @@ def bounded_name(value: Any, at: str) -> str:
 
 
 def read_safely(read: Callable[[], _Read]) -> _Read:
-    """What the call returns. Raises FailedReading for errors that are not known."""
+    """Call the function and return its result. Raises FailedReading for unexpected errors."""
     try:
         return read()
-    # Known ones are for whoever asked; without memory nothing can be said of the event.
+    # The caller handles known errors; a lack of memory says nothing about the event.
     except (TallyError, MemoryError):
         raise
     except Exception as error:
@@ -177,7 +181,7 @@ def read_safely(read: Callable[[], _Read]) -> _Read:
 def read_event(
     messages: Iterable[bytes | Skipped | Unread], part: Any, serial: object = None
 ) -> Iterator[bytes | Skipped | Unread]:
-    """The messages of one event, all or, where reading it fails, one that stands for the part."""
+    """The messages of one event; if reading it fails, one message that stands for the part."""
     try:
         found = read_safely(lambda: list(messages))
     except FailedReading as error:
@@ -188,9 +192,9 @@ def read_event(
 def read_parts(
     parts: Iterable[bytes | Skipped | Unread], budget: WorkBudget
 ) -> Iterator[bytes | Skipped]:
-    """What the parts of a body become, those that cannot be read too, in their order.
+    """The messages of a body's parts, in their order, including those that cannot be read.
 
-    Raises RejectedEvent, that of the first part, where not one can be read; TooMuch.
+    Raises RejectedEvent, that of the first part, if no part can be read; TooMuch.
     """
     refusal: RejectedEvent | None = None
     held: list[bytes | Skipped] = []
@@ -201,14 +205,14 @@ def read_parts(
             is_read = True
         elif not is_read:
             refusal = refusal or part.error
-        one = part.instead if isinstance(part, Unread) else part
+        content = part.instead if isinstance(part, Unread) else part
         if is_read:
             yield from held
             held.clear()
-            yield one
+            yield content
         else:
-            held.append(one)
-            held_bytes += len(one) if isinstance(one, bytes) else 0
+            held.append(content)
+            held_bytes += len(content) if isinstance(content, bytes) else 0
             budget.check_bytes(held_bytes)
             if len(held) > MOST_EVENTS:
                 break
@@ -217,30 +221,32 @@ def read_parts(
 
 
 def placed(value: Any, at: str) -> Iterator[tuple[str, Any]]:
-    """What stands in a list, each with its JSON pointer. Raises RejectedEvent for no list."""
+    """The items of a list, each with its JSON pointer. Raises RejectedEvent if it is no list."""
     if not isinstance(value, list):
         raise not_a("list", at)
-    for number, one in enumerate(value):
-        yield f"{at}/{number}", one
+    for number, item in enumerate(value):
+        yield f"{at}/{number}", item
 
 
 def objects(value: Any, at: str) -> Iterator[tuple[str, JsonObject]]:
     """The objects of a list, each with its JSON pointer.
 
-    Raises RejectedEvent wrong_type for anything else: of a body of another shape nothing is known.
+    Raises RejectedEvent wrong_type for anything else: a body of another shape cannot be read.
     """
-    for place, one in placed(value, at):
-        yield place, an_object(one, place)
+    for place, item in placed(value, at):
+        yield place, an_object(item, place)
 
 
 def counts(value: Any, name: str, count: str) -> NamedCounts:
-    """Two fields of each object of a list, None where one is missing; what is no object, or no
-    list of a few, is a count without a name."""
+    """Two fields of each object of a list, its name and its count; None for a missing field.
+
+    A value that is no object, or no list of at most 256, becomes a count without a name.
+    """
     if not isinstance(value, list):
         return [(None, value)]
     if len(value) > _MOST_COUNTS:
         return [(None, f"{len(value):,} counts")]
-    return [_pair(one, name, count) for one in value]
+    return [_pair(item, name, count) for item in value]
 
 
 def _pair(value: Any, name: str, count: str) -> tuple[Any, Any]:
@@ -250,14 +256,14 @@ def _pair(value: Any, name: str, count: str) -> tuple[Any, Any]:
 
 
 def an_object(value: Any, at: str) -> JsonObject:
-    """The value, an object. Raises RejectedEvent wrong_type."""
+    """The value, if it is an object. Raises RejectedEvent wrong_type if it is not."""
     if not isinstance(value, dict):
         raise not_a("object", at)
     return value
 
 
 def needed(fields: JsonObject, name: str, at: str) -> Any:
-    """The value of a field without which nothing can be read. Raises RejectedEvent."""
+    """The value of a field that the reader cannot do without. Raises RejectedEvent."""
     if fields.get(name) is None:
         place = f"{at}/{name}"
         raise RejectedEvent("missing_field", place, f"{place}: the field is missing")
@@ -265,6 +271,6 @@ def needed(fields: JsonObject, name: str, at: str) -> Any:
 
 
 def not_a(kind: Literal["list", "object"], at: str) -> RejectedEvent:
-    """The error of a value of another kind."""
+    """The error for a value that is not of this kind."""
     article = "an" if kind == "object" else "a"
     return RejectedEvent("wrong_type", at, f"{at}: {article} {kind} is wanted")

@@ -1,28 +1,28 @@
-"""How much work a body may cost: counted while it is done, so that a bound is met before the end.
+"""Limits how much work a body may cost, by counting the work while it is done.
 
-The size of a body bounds neither what is made of it nor how often it is looked at: a document's
-head stands in the message of each of its lines.
+The size of a body bounds neither the size of its messages nor how often its parts are read: for
+example, a document's head is repeated in the message of each of its lines.
 """
 
 from collections import Counter
 
 from tally.errors import TooMuch
 
-# What may be made of a body besides twice its own bytes.
+# The bytes of messages that a body may become, in addition to twice its own bytes.
 FREE_BYTES = 2**20
-# Of a vendor's body, which cannot send less at once: a mall's minute are 13,500.
+# Events of a vendor's body; a vendor cannot send fewer at once: a mall's minute has 13,500.
 MOST_EVENTS = 50_000
-# Values of JSON, tags of XML, and whatever else is looked at. Of no honest body of 5 MiB are there
-# so many; as decimals they take 50 MB.
+# Steps are JSON values, XML tags, and other parts that are read. No honest body of 5 MiB has so
+# many; as decimals they take 50 MB.
 MOST_STEPS = 480_000
-# Dead letters of one body; those beyond are counted by reason, in one letter more.
+# Dead letters of one body; further ones are only counted by reason, in one additional letter.
 MOST_LETTERS = 100
 
 
 class WorkBudget:
     """What one body has cost so far: bytes made, events, dead letters and steps.
 
-    Each count raises TooMuch beyond its bound: then nothing of the body is stored.
+    Each count raises TooMuch beyond its bound; then nothing of the body is stored.
     """
 
     def __init__(self, taken_bytes: int) -> None:
@@ -31,7 +31,7 @@ class WorkBudget:
         self.left_out: Counter[str] = Counter()
 
     def count_event(self, size: int) -> None:
-        """One more event, of whose message so many bytes were made. Raises TooMuch."""
+        """Count one more event, whose message has `size` bytes. Raises TooMuch."""
         self.events += 1
         self.made_bytes += size
         self.check_events(self.events)
@@ -53,7 +53,7 @@ class WorkBudget:
             )
 
     def count_steps(self, count: int = 1) -> None:
-        """So many more parts of the body, looked at once or once more. Raises TooMuch."""
+        """Count so many more reads of a part of the body. Raises TooMuch."""
         self.steps += count
         if self.steps > MOST_STEPS:
             raise TooMuch(
@@ -62,7 +62,7 @@ class WorkBudget:
             )
 
     def keep_letter(self, reason: str, size: int, most_size: int) -> bool:
-        """Whether an event that is refused is stored as a dead letter; else it is counted."""
+        """Whether a refused event is stored as a dead letter; if not, it is counted here."""
         is_kept = self.letters < MOST_LETTERS and size <= most_size
         if is_kept:
             self.letters += 1

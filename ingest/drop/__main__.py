@@ -20,7 +20,7 @@ from tally.errors import AlreadyRunning
 from tally.settings import Settings
 
 _SETTLED_SECONDS = 30.0
-# So long a body is sent again; who watches comes back anyway.
+# For how long a body is sent again; with --watch the file is tried again later anyway.
 _ONCE, _WATCHING = 60.0, 5.0
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -52,29 +52,33 @@ def drop(
     """
     settings = Settings.load()
     root = folder.resolve()
-    there = DropFolder(root, settled_seconds)
-    found: list[DropRounds] = []
+    drop_folder = DropFolder(root, settled_seconds)
+    all_rounds: list[DropRounds] = []
 
     def work(stopped: Event) -> None:
-        with _alone(there), client_of(settings.gateway) as client:
+        with _exclusive_folder(drop_folder), client_of(settings.gateway) as client:
             sender = Sender(client, stopped, _WATCHING if watch else _ONCE)
-            rounds = DropRounds(there, sender, settings.drop_retention_seconds)
-            found.append(rounds)
+            rounds = DropRounds(drop_folder, sender, settings.drop_retention_seconds)
+            all_rounds.append(rounds)
             rounds.watch() if watch else rounds.once()
 
     code = run_until_stopped("tally drop", work)
-    for rounds in found:
+    for rounds in all_rounds:
         _print(rounds, root, as_json)
         code = code or (0 if watch else _exit_code(rounds))
     raise typer.Exit(code)
 
 
 @contextmanager
-def _alone(folder: DropFolder) -> Iterator[None]:
-    """Two at once would send everything twice. Raises AlreadyRunning, DropUnusable."""
+def _exclusive_folder(folder: DropFolder) -> Iterator[None]:
+    """Hold the folder's lock: two processes at once would send everything twice.
+
+    Raises AlreadyRunning, DropUnusable.
+    """
     folder.prepare()
     try:
-        # In a folder of its owner alone: whoever may drop files could put a link in its place.
+        # The lock is in a folder that only its owner can write to: a user who may drop files could
+        # otherwise replace it with a link.
         with exclusive(folder.root / DONE / "drop"):
             yield
     except AlreadyRunning as error:
@@ -87,21 +91,22 @@ def _exit_code(rounds: DropRounds) -> int:
 
 
 def _print(rounds: DropRounds, root: Path, as_json: bool) -> None:
-    told = rounds.summary()
+    summary = rounds.summary()
     if as_json:
-        print_json(told)
+        print_json(summary)
         return
     print(
-        f"{files_in_words(told['taken'])} taken ({told['accepted']:,} events, {told['rejected']:,}"
-        f" rejected, {told['skipped']:,} skipped), {told['refused']:,} refused,"
-        f" {told['waiting']:,} wait, {told['passed']:,} passed over, {told['cleared']:,} of"
-        f" earlier ones deleted ({root})"
+        f"{files_in_words(summary['taken'])} taken ({summary['accepted']:,} events,"
+        f" {summary['rejected']:,} rejected, {summary['skipped']:,} skipped),"
+        f" {summary['refused']:,} refused, {summary['waiting']:,} wait,"
+        f" {summary['passed']:,} passed over, {summary['cleared']:,} of earlier ones deleted"
+        f" ({root})"
     )
 
 
 def main() -> int:
     """Exit code: 0 all taken, 1 failed or not all was taken, 2 wrong use, 78 unusable folder."""
-    # What is filed is its owner's alone.
+    # Only the owner may read the filed files.
     os.umask(0o077)
     return run_verb("tally", lambda: app(prog_name="tally drop"))
 

@@ -1,4 +1,4 @@
-"""What is sent of a file: to which address of the gateway, and in how many bodies.
+"""Maps a dropped file to an address of the gateway, and cuts it into bodies.
 
 traffic/axis_csv/sensor=ACCC1/monday.csv → POST /v1/events/traffic/axis_csv?sensor=ACCC1
 """
@@ -19,16 +19,16 @@ from tally.instants import instant_text
 _NDJSON = "application/x-ndjson"
 _MEDIA_TYPES = {".json": "application/json", ".ndjson": _NDJSON, ".jsonl": _NDJSON}
 _EXPORTED_AT = "exported_at"
-# Names of files are bytes, of which Python makes text in this way.
+# File names are bytes; Python decodes them with this error handler.
 _NAMES = "surrogateescape"
-# With no more lines than that a body's stores and days are few enough, whatever they hold; and of
-# each line that is rejected the answer has the reason.
+# With at most so many lines a body cannot have too many stores or days, and the answer has room
+# for the reason of each rejected line.
 _MOST_LINES = MOST_STORES
 _PART_BYTES = 2_000_000
 
 
 class Lot(NamedTuple):
-    """A body, and how many lines of the file stand before it."""
+    """A body, and how many lines of the file precede it."""
 
     lines_before: int
     content: bytes
@@ -36,7 +36,7 @@ class Lot(NamedTuple):
 
 @dataclass(frozen=True)
 class Mailing:
-    """A dropped file and where its folders send it.
+    """A dropped file and the address that its folders name.
 
     Folders `name=value` are parameters; the others are source and format.
     """
@@ -45,30 +45,30 @@ class Mailing:
 
     @cached_property
     def path(self) -> str:
-        """Of the address, each name quoted."""
+        """The path of the address, with each name quoted."""
         quoted = [quote(name, safe="", errors=_NAMES) for name in self._names]
         return "/".join(("/v1/events", *quoted))
 
     @property
     def address(self) -> str:
-        """Path and parameters; of a vendor's form when it was exported, if no folder says so."""
-        told = dict(one.split("=", 1) for one in self._folders if "=" in one)
+        """Path and parameters; a vendor's format gets an export time if no folder names one."""
+        parameters = dict(folder.split("=", 1) for folder in self._folders if "=" in folder)
         if not self._is_ours:
-            # A device that exports up to now ends in an interval that is not over, and the file may
-            # come here days later.
-            told.setdefault(_EXPORTED_AT, instant_text(self.file.modified_at))
-        query = urlencode(told, errors=_NAMES)
+            # A device that exports up to now ends with an unfinished interval, and the file may
+            # arrive here days later.
+            parameters.setdefault(_EXPORTED_AT, instant_text(self.file.modified_at))
+        query = urlencode(parameters, errors=_NAMES)
         return f"{self.path}?{query}" if query else self.path
 
     @property
     def media_type(self) -> str:
-        """By the ending of its name."""
+        """The media type, by the ending of the file's name."""
         suffix = self.file.path.suffix.lower()
         return _MEDIA_TYPES.get(suffix, "application/octet-stream")
 
     @property
     def refusal(self) -> str | None:
-        """Why it is not sent at all, and what to do; None when it is."""
+        """Why the file is not sent at all, and what to do; None if it is sent."""
         if not self._names:
             return (
                 "its folders do not say what it is: put it into SOURCE, or into"
@@ -91,17 +91,18 @@ class Mailing:
         return None
 
     def parts(self, content: BinaryIO) -> Iterator[Lot]:
-        """The bodies, in order: NDJSON of Tally's own in lots of lines, a vendor's form as that is
-        cut, anything else as it is.
+        """The bodies of the file, in order.
 
-        Raises TooMuch for a line that no body can hold, RejectedEvent for what cannot be cut.
+        NDJSON of Tally's own contract is sent in lots of lines, a vendor's format as its cutter
+        cuts it, anything else as it is. Raises TooMuch for a line that no body can hold,
+        RejectedEvent for what cannot be cut.
         """
         if self._is_lines:
             yield from _lots(content)
         elif self._cutter is not None:
             yield from _cut(content, self._cutter)
         else:
-            # Not more than was announced: it may have grown since.
+            # Reads one byte past the known size at most: the file may have grown since.
             yield Lot(0, content.read(self.file.size + 1))
 
     @cached_property
@@ -110,7 +111,7 @@ class Mailing:
 
     @property
     def _names(self) -> list[str]:
-        return [one for one in self._folders if "=" not in one]
+        return [folder for folder in self._folders if "=" not in folder]
 
     @cached_property
     def _is_ours(self) -> bool:
@@ -122,7 +123,9 @@ class Mailing:
 
     @cached_property
     def _cutter(self) -> Cutter | None:
-        return next((one.parts for one in endpoints() if one.path == self.path), None)
+        return next(
+            (endpoint.parts for endpoint in endpoints() if endpoint.path == self.path), None
+        )
 
     @property
     def _is_of_devices(self) -> bool:
@@ -137,7 +140,7 @@ def _cut(content: BinaryIO, cutter: Cutter) -> Iterator[Lot]:
     parts = (Lot(*part) for part in cutter(content))
     first, second = next(parts, None), next(parts, None)
     if first is None or second is None:
-        # What one body holds goes as it was written.
+        # A file that fits into one body is sent as it was written.
         content.seek(0)
         yield Lot(0, content.read(MOST_BYTES + 1))
         return
@@ -147,7 +150,7 @@ def _cut(content: BinaryIO, cutter: Cutter) -> Iterator[Lot]:
 
 def _lots(content: BinaryIO) -> Iterator[Lot]:
     before, lines, size = 0, list[bytes](), 0
-    # A line without end is read no further.
+    # An overlong line is read no further.
     all_lines = iter(partial(content.readline, MOST_BYTES + 1), b"")
     for number, line in enumerate(all_lines, start=1):
         if len(line) > MOST_BYTES:
@@ -164,6 +167,6 @@ def _lots(content: BinaryIO) -> Iterator[Lot]:
 
 
 def _part(before: int, lines: list[bytes]) -> Iterator[Lot]:
-    # The gateway refuses a body of nothing.
+    # The gateway refuses an empty body.
     if (content := b"".join(lines)).strip():
         yield Lot(before, content)

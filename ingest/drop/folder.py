@@ -1,4 +1,4 @@
-"""The folder into which files are dropped: which of them are whole, and where they are filed.
+"""The folder into which files are dropped: finds complete files, and files them after sending.
 
 FOLDER/traffic/axis_csv/sensor=ACCC1/monday.csv is filed as
 FOLDER/done/2026-11-26T09-10Z/traffic/axis_csv/sensor=ACCC1/monday.csv, or below `refused`.
@@ -26,17 +26,17 @@ from runtime.whole_file import keep_whole_in
 from tally.errors import DropUnusable, FileChanged
 
 DONE, REFUSED = "done", "refused"
-# Names under which copying programs write what is not whole yet.
+# Endings of names under which copying programs write files that are not complete yet.
 UNDER_WAY = (".part", ".filepart", ".tmp", ".crdownload")
 _STAMP = "%Y-%m-%dT%H-%MZ"
-# A file system takes 255 bytes, and the answer beside has a longer name.
+# A file system takes names of 255 bytes, and the answer filed beside the file has a longer name.
 _MOST_NAME_BYTES, _MOST_SUFFIX_BYTES = 200, 20
-# Of a file's state what a move leaves as it was: all but the time of change.
+# How many fields of a file's state a move leaves unchanged: all but the time of change.
 _UNMOVED = 4
 
 
 class FileState(NamedTuple):
-    """By which a file is known again: other numbers mean that somebody has written to it."""
+    """Identifies a file's content: other numbers mean that the file was written to since."""
 
     device: int
     inode: int
@@ -47,7 +47,7 @@ class FileState(NamedTuple):
 
 @dataclass(frozen=True)
 class DroppedFile:
-    """A file as it was when the folder was looked at."""
+    """A file as it was at the last look at the folder."""
 
     root: Path
     relative: Path
@@ -55,59 +55,60 @@ class DroppedFile:
 
     @property
     def path(self) -> Path:
-        """Where it lay."""
+        """The path at which the file lay."""
         return self.root / self.relative
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return self.state.size
 
     @property
     def modified_at(self) -> datetime:
-        """When somebody wrote to it last (UTC), by whoever copied it with its time."""
+        """The last modification (UTC); copying programs may keep the time of the original."""
         return datetime.fromtimestamp(self.state.modified_ns // 1_000_000_000, UTC)
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Its content. Raises FileChanged when it is another one now, and OSError."""
+        """Open the file's content. Raises FileChanged when it is another file now, and OSError."""
         with opened_folder(self.root, self.relative.parent) as folder:
-            # No link that has taken its place, and no pipe that lets us wait.
+            # This follows no link that has taken the file's place, and waits for no pipe.
             opened = open_file(folder, self.relative.name)
         with open(opened, "rb") as file:
             self._compare(os.fstat(file.fileno()))
             yield file
 
     def check(self) -> None:
-        """Compares it with the one that was looked at. Raises FileChanged, OSError."""
+        """Compare the file with its state at the last look. Raises FileChanged, OSError."""
         with opened_folder(self.root, self.relative.parent) as folder:
             self._compare(state_in(folder, self.relative.name))
 
     def move(self, filed: int, name: str) -> None:
-        """Moves it to a folder, by its descriptor, under a name. Raises FileChanged, OSError."""
+        """Move the file into a folder, given by its descriptor. Raises FileChanged, OSError."""
         own = self.relative.name
         with opened_folder(self.root, self.relative.parent) as folder:
             self._compare(state_in(folder, own))
             os.rename(own, name, src_dir_fd=folder, dst_dir_fd=filed)
-            # In its own folder another one may have taken its name since.
+            # Another file may have taken this one's name between the check and the move.
             moved = _state(state_in(filed, name))
             if moved[:_UNMOVED] != self.state[:_UNMOVED]:
                 move_back(filed, name, folder, own)
-                raise self._changed()
+                raise self._change_error()
 
-    def _compare(self, found: os.stat_result) -> None:
-        if _state(found) != self.state or found.st_nlink != 1:
-            raise self._changed()
+    def _compare(self, status: os.stat_result) -> None:
+        if _state(status) != self.state or status.st_nlink != 1:
+            raise self._change_error()
 
-    def _changed(self) -> FileChanged:
+    def _change_error(self) -> FileChanged:
         return FileChanged(f"{self.relative}: somebody still writes to it; it is sent when not")
 
 
 @dataclass
 class Look:
-    """What lies in the folder: files that are whole, the oldest first, and all else.
+    """The files in the folder: `settled` ones are complete, the oldest first.
 
-    `unsettled` may still be written; `passed` is none to send, with the reason.
+    `unsettled` files may still be written to; `passed` has files that are not sent, with the
+    reason.
     """
 
     settled: list[DroppedFile] = field(default_factory=list)
@@ -117,13 +118,13 @@ class Look:
 
 @dataclass(frozen=True)
 class DropFolder:
-    """One folder, and for how long nobody must have written to a file before it is taken."""
+    """A drop folder; a file is complete after `settled_seconds` seconds without a write."""
 
     root: Path
     settled_seconds: float
 
     def prepare(self) -> None:
-        """Makes `done` and `refused`, its owner's alone. Raises DropUnusable with the fix."""
+        """Create `done` and `refused`, private to the owner. Raises DropUnusable with the fix."""
         for name in (DONE, REFUSED):
             place = self.root / name
             try:
@@ -138,50 +139,53 @@ class DropFolder:
                 ) from error
 
     def look(self, now: float) -> Look:
-        """All that lies there now (seconds since 1970)."""
-        found = Look()
+        """Return what is in the folder at `now` (seconds since 1970)."""
+        look = Look()
 
         def failed(error: OSError) -> None:
-            found.passed[self._below(error.filename)] = f"cannot be read: {error.strerror}"
+            look.passed[self._below(error.filename)] = f"cannot be read: {error.strerror}"
 
         for where, folders, files in os.walk(self.root, onerror=failed):
             place = Path(where)
             for name in [*folders, *files]:
-                self._note(place / name, now, found)
+                self._note(place / name, now, look)
             folders[:] = [name for name in folders if self._is_for_files(place / name)]
-        found.settled.sort(key=lambda one: (one.state.modified_ns, one.path))
-        return found
+        look.settled.sort(key=lambda file: (file.state.modified_ns, file.path))
+        return look
 
     def file(
         self, dropped: DroppedFile, where: str, told: Mapping[str, Any] | None, now: float
     ) -> Path:
-        """Moves a file below `done` or `refused`, what was told of it beside; where it is now.
+        """Move a file below `done` or `refused`, its answer beside it; returns its new path.
 
-        Raises FileChanged when it is not the one any more that was sent, and OSError.
+        Raises FileChanged when it is no longer the file that was sent, and OSError.
         """
         stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP)
         below = Path(where, stamp, dropped.relative)
         with opened_folder(self.root, below.parent, is_made=True) as folder:
-            name = _free(folder, below, where)
-            beside = _beside(name, where)
+            filed_name = _free(folder, below, where)
+            beside = _beside(filed_name, where)
             if told is not None:
-                # Written first: a file whose reason is lost would be no use.
+                # The answer is written first: a refused file without its reason is of no use.
                 keep_whole_in(folder, beside, json.dumps(told, indent=1))
             try:
-                dropped.move(folder, name)
+                dropped.move(folder, filed_name)
             except (FileChanged, OSError):
                 with suppress(FileNotFoundError):
                     os.unlink(beside, dir_fd=folder)
                 raise
-            # Another user's file cannot be changed, and nobody else gets into the folder.
-            with suppress(PermissionError), open(open_file(folder, name), "rb") as filed:
+            # The mode of another user's file cannot be changed; the folder is private anyway.
+            with suppress(PermissionError), open(open_file(folder, filed_name), "rb") as filed:
                 os.fchmod(filed.fileno(), 0o600)
-        return self.root / below.with_name(name)
+        return self.root / below.with_name(filed_name)
 
     def clear(self, kept_seconds: float, now: float) -> tuple[int, list[str]]:
-        """Deletes what was filed so long ago; how many files, and what could not be deleted."""
-        # By the folder's name: a backup that touches a file must not prolong its time.
-        gone, kept = 0, list[str]()
+        """Delete files that were filed at least `kept_seconds` seconds before `now`.
+
+        Returns how many were deleted, and a line about each folder that could not be.
+        """
+        # The age is read from the folder's name: a backup that touches a file must not extend it.
+        gone, problems = 0, list[str]()
         for where in (DONE, REFUSED):
             with opened_folder(self.root, Path(where)) as place:
                 for name in sorted(os.listdir(place)):
@@ -190,35 +194,35 @@ class DropFolder:
                         continue
                     try:
                         walked = os.fwalk(name, dir_fd=place)
-                        files = sum(len(found) for _, _, found, _ in walked)
+                        files = sum(len(file_names) for _, _, file_names, _ in walked)
                         shutil.rmtree(name, dir_fd=place)
                         gone += files
                     except OSError as error:
                         folder = self.root / where / name
-                        kept.append(f"{folder}: its time is over, delete it: {error}")
-        return gone, kept
+                        problems.append(f"{folder}: its time is over, delete it: {error}")
+        return gone, problems
 
-    def _note(self, path: Path, now: float, found: Look) -> None:
+    def _note(self, path: Path, now: float, look: Look) -> None:
         if not self._is_for_files(path):
             return
         try:
-            told = os.lstat(path)
+            status = os.lstat(path)
         except OSError as error:
-            found.passed[self._below(path)] = f"cannot be read: {error.strerror}"
+            look.passed[self._below(path)] = f"cannot be read: {error.strerror}"
             return
-        if stat.S_ISDIR(told.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return
-        if reason := _not_to_send(path, told):
-            found.passed[self._below(path)] = reason
-        # Of the time of change, which no copying program sets; it may lie ahead of a clock that was
-        # put back.
-        elif abs(now - told.st_ctime) < self.settled_seconds:
-            found.unsettled.append(self._below(path))
+        if reason := _not_to_send(path, status):
+            look.passed[self._below(path)] = reason
+        # This compares the time of change, which no copying program sets; it may lie in the future
+        # after the clock was set back.
+        elif abs(now - status.st_ctime) < self.settled_seconds:
+            look.unsettled.append(self._below(path))
         else:
-            found.settled.append(DroppedFile(self.root, self._below(path), _state(told)))
+            look.settled.append(DroppedFile(self.root, self._below(path), _state(status)))
 
     def _is_for_files(self, path: Path) -> bool:
-        # What is hidden is of file managers and network drives.
+        # Hidden files belong to file managers and network drives.
         own = self.root / DONE, self.root / REFUSED
         return path not in own and not path.name.startswith(".")
 
@@ -236,7 +240,7 @@ def _beside(name: str, where: str) -> str:
 
 
 def _free(folder: int, wanted: Path, where: str) -> str:
-    # Tomorrow's export may have the same name.
+    # A later export may have the same name.
     stem = os.fsdecode(os.fsencode(wanted.stem)[:_MOST_NAME_BYTES])
     suffix = os.fsdecode(os.fsencode(wanted.suffix)[:_MOST_SUFFIX_BYTES])
     free, number = stem + suffix, 1
@@ -246,20 +250,22 @@ def _free(folder: int, wanted: Path, where: str) -> str:
     return free
 
 
-def _not_to_send(path: Path, told: os.stat_result) -> str | None:
-    if stat.S_ISLNK(told.st_mode):
+def _not_to_send(path: Path, status: os.stat_result) -> str | None:
+    if stat.S_ISLNK(status.st_mode):
         return "a link is not followed; put the file itself here"
-    if not stat.S_ISREG(told.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is no regular file"
-    if told.st_nlink != 1:
+    if status.st_nlink != 1:
         return "it has another name elsewhere (a hard link); put a copy of the file here"
     if path.suffix.lower() in UNDER_WAY:
         return f"a name that ends in {path.suffix} is that of a file which is still copied"
     return None
 
 
-def _state(told: os.stat_result) -> FileState:
-    return FileState(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+def _state(status: os.stat_result) -> FileState:
+    return FileState(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
 
 
 def _filed_at(name: str) -> float | None:

@@ -1,8 +1,8 @@
-"""Folders by descriptor: what is done in one is done there, whatever takes its name meanwhile.
+"""Folders by descriptor, so that an operation reaches the folder that was opened.
 
-Whoever may drop files may also exchange a folder for a link between any two steps. A path is
-looked up anew at each step, and would lead elsewhere; a descriptor is of the folder that was
-opened.
+A user who may drop files may also replace a folder with a link between any two steps. A path is
+looked up again at each step, and would then lead elsewhere; a descriptor stays with the folder that
+was opened.
 """
 
 import os
@@ -18,12 +18,12 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 @contextmanager
 def opened_folder(root: Path, below: Path, *, is_made: bool = False) -> Iterator[int]:
-    """Descriptor of a folder below the root, reached through no link.
+    """Open a folder below the root, through no link, and yield its descriptor.
 
-    `is_made`: folders that are not there are made, their owner's alone; the first of them is to be
-    ours. Raises OSError, of a link in its place too, and DropUnusable for a folder of others.
+    With `is_made` missing folders are created, private to the owner; the first folder must belong
+    to this user. Raises OSError, also for a link, and DropUnusable for another user's folder.
     """
-    # The root itself is named by who runs the command.
+    # Only the root may be a link: the user who runs the command names it.
     at = os.open(root, _FOLDER)
     try:
         for depth, name in enumerate(below.parts):
@@ -41,17 +41,17 @@ def opened_folder(root: Path, below: Path, *, is_made: bool = False) -> Iterator
 
 
 def open_file(folder: int, name: str) -> int:
-    """Descriptor of a file to read: no link is followed, and no pipe waited for. Raises OSError."""
+    """Open a file for reading; follows no link and waits for no pipe. Raises OSError."""
     return os.open(name, _FILE, dir_fd=folder)
 
 
 def state_in(folder: int, name: str) -> os.stat_result:
-    """What has the name there, a link itself. Raises OSError."""
+    """The status of the file or link with this name. Raises OSError."""
     return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
 def is_free(folder: int, name: str) -> bool:
-    """Whether nothing has the name there."""
+    """Whether the folder has no file with this name."""
     try:
         state_in(folder, name)
     except FileNotFoundError:
@@ -60,6 +60,6 @@ def is_free(folder: int, name: str) -> bool:
 
 
 def move_back(filed: int, name: str, folder: int, old: str) -> None:
-    """A file that was moved by mistake gets its name again, if nothing has it by now."""
+    """Give a file that was moved by mistake its old name again, unless that is taken by now."""
     os.link(name, old, src_dir_fd=filed, dst_dir_fd=folder, follow_symlinks=False)
     os.unlink(name, dir_fd=filed)

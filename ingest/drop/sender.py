@@ -1,5 +1,7 @@
-"""Bodies to the gateway, each until it is taken or refused; not for ever, and not when it asks to
-wait for longer."""
+"""Sends bodies to the gateway, each until it is taken or refused.
+
+It gives up after some time, or when the gateway asks it to wait for longer.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -35,14 +37,14 @@ _MOST_KEPT = 100_000
 
 
 class LineAnswer(msgspec.Struct):
-    """What is wrong with a line of a body; in a vendor's body, with its so many-th event."""
+    """What is wrong with a line of a body, or with an event of a vendor's body, by number."""
 
     line: int
     errors: list[Any]
 
 
 class LinesAnswer(msgspec.Struct):
-    """What the gateway says of the lines of a body; of what else it may say nothing is needed."""
+    """The fields that are needed of the gateway's answer about the lines of a body."""
 
     accepted: int
     rejected: list[LineAnswer]
@@ -52,24 +54,24 @@ class LinesAnswer(msgspec.Struct):
 
 @dataclass
 class FileOutcome:
-    """What the gateway said of the lines of a file."""
+    """The gateway's answers about the lines of a file, added up."""
 
     accepted: int = 0
     rejected: list[dict[str, Any]] = field(default_factory=list)
     rejected_count: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    # Of a body of which nothing was looked at: why.
+    # The reason why a whole body was refused unread.
     refusal: dict[str, Any] | None = None
 
     @property
     def is_refused(self) -> bool:
-        """Whether nothing of it was taken."""
+        """Whether nothing of the file was taken."""
         wrong = self.refusal is not None or self.rejected_count > 0 or bool(self.skipped)
         return wrong and not self.accepted
 
     @property
     def told(self) -> dict[str, Any] | None:
-        """What is kept beside the file; None where all of it was taken."""
+        """The answer that is kept beside the file; None if all of it was taken."""
         if self.accepted and not (self.refusal or self.rejected_count or self.skipped):
             return None
         return {
@@ -81,18 +83,18 @@ class FileOutcome:
         }
 
     def add(self, answer: LinesAnswer, lines_before: int) -> None:
-        """One body's answer; its lines are counted from the begin of the file."""
+        """Add one body's answer; lines are numbered from the beginning of the file."""
         self.accepted += answer.accepted
         self.rejected_count += answer.rejected_count or len(answer.rejected)
         self.skipped.update(answer.skipped)
-        # The file itself lies beside: of millions the first are enough.
+        # The file itself is kept as well, so the first of millions of errors are enough.
         for line in answer.rejected[: _MOST_KEPT - len(self.rejected)]:
             self.rejected.append({"line": line.line + lines_before, "errors": line.errors})
 
 
 @dataclass(frozen=True)
 class Sender:
-    """One gateway, asked until `stopped`; a body for so long, then its file stays."""
+    """Sends to one gateway until `stopped`; tries each body for `patience_seconds` seconds."""
 
     client: httpx.Client
     stopped: Event
@@ -101,13 +103,13 @@ class Sender:
     def post(self, mailing: Mailing, content: bytes, say: TellWaiting) -> httpx.Response:
         """The gateway's answer, taken or refused. Raises NotTaken, httpx.InvalidURL.
 
-        `say` is told why somebody has to wait.
+        `say` is called with the reason for each wait.
         """
 
         def announce(state: RetryCallState) -> None:
-            say(f"{_not_taken(state)}; it is asked again for {self.patience_seconds:g} s")
+            say(f"{_not_taken_error(state)}; it is asked again for {self.patience_seconds:g} s")
 
-        # Sent again it counts once: an event is the same one in whichever body it comes.
+        # Sending again is safe: an event counts once, in any number of bodies.
         asking = Retrying(
             retry=retry_if_exception_type(httpx.TransportError) | retry_if_result(_is_later),
             stop=stop_before_delay(self.patience_seconds) | stop_when_event_set(self.stopped),
@@ -124,13 +126,13 @@ class Sender:
 
 
 def client_of(address: str) -> httpx.Client:
-    """A client of the gateway at host:port, whatever proxies the environment names."""
-    # Nobody between is to read what a shop sold.
+    """A client of the gateway at host:port; it ignores the environment's proxies."""
+    # A proxy must not read what a shop sold.
     return httpx.Client(base_url=f"http://{address}", timeout=_ANSWER_SECONDS, trust_env=False)
 
 
 def read_answer(answer: httpx.Response) -> LinesAnswer | None:
-    """What it says of each line; None where nothing was looked at, or somebody else answers."""
+    """The answer about lines; None if no line was read, or another program answers."""
     if not (answer.is_success or answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY):
         return None
     try:
@@ -140,23 +142,23 @@ def read_answer(answer: httpx.Response) -> LinesAnswer | None:
 
 
 def refusal_of(answer: httpx.Response) -> dict[str, Any]:
-    """The answer of who took nothing, for people: a problem document, or what there is."""
-    told = _json(answer) or {"detail": answer.text[:_MOST_TEXT]}
+    """An answer that refuses the body, for people: a problem document, or its text."""
+    refusal = _json(answer) or {"detail": answer.text[:_MOST_TEXT]}
     if answer.status_code == httpx.codes.NOT_FOUND:
-        told["detail"] = (
+        refusal["detail"] = (
             "the gateway knows no such source or format; its folders must be named as its paths"
             " are: docs/generated/sources.md"
         )
-    return {"status": answer.status_code, **told}
+    return {"status": answer.status_code, **refusal}
 
 
 def retry_after(answer: httpx.Response) -> float:
-    """Seconds that it wants to be left alone, written as seconds or as a date; else 0."""
-    said = answer.headers.get("retry-after", "").strip()
-    if said.isdecimal():
-        return float(said[:9])
+    """The seconds of its Retry-After header, given as seconds or as a date; 0 without one."""
+    header = answer.headers.get("retry-after", "").strip()
+    if header.isdecimal():
+        return float(header[:9])
     try:
-        at = parsedate_to_datetime(said)
+        at = parsedate_to_datetime(header)
     except ValueError:
         return 0.0
     # A date that ends in -0000 is read without a zone: it is UTC.
@@ -166,11 +168,11 @@ def retry_after(answer: httpx.Response) -> float:
 
 def _json(answer: httpx.Response) -> dict[str, Any] | None:
     try:
-        told = answer.json()
+        content = answer.json()
     except ValueError:
-        # Somebody between may answer in a way of its own.
+        # A proxy may answer in its own format.
         return None
-    return told if isinstance(told, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _is_later(answer: httpx.Response) -> bool:
@@ -179,18 +181,18 @@ def _is_later(answer: httpx.Response) -> bool:
 
 def _pause(state: RetryCallState) -> float:
     outcome = state.outcome
-    asked = 0.0 if outcome is None or outcome.failed else retry_after(outcome.result())
-    return max(_PAUSE(state), asked)
+    requested_seconds = 0.0 if outcome is None or outcome.failed else retry_after(outcome.result())
+    return max(_PAUSE(state), requested_seconds)
 
 
 def _give_up(state: RetryCallState) -> NoReturn:
-    raise _not_taken(state)
+    raise _not_taken_error(state)
 
 
-def _not_taken(state: RetryCallState) -> NotTaken:
+def _not_taken_error(state: RetryCallState) -> NotTaken:
     assert state.outcome is not None
     if error := state.outcome.exception():
-        # A time-out says nothing.
+        # The error of a time-out has no text.
         why = str(error) or type(error).__name__
         return NotTaken(
             f"the gateway does not answer ({why}): see `tally status`, and `tally up gateway` if"

@@ -18,15 +18,15 @@ from tally.settings import Settings
 
 _ROOM = Room(messages=50_000, bytes=64 * 1024 * 1024)
 _DELIVERY_SECONDS = 15
-# A thread that checks a large body gives the event loop its turn after this time, not after
-# Python's five milliseconds.
+# A thread that checks a large body yields to the event loop after this time, not after Python's
+# default of five milliseconds.
 _SWITCH_SECONDS = 0.001
 
 
 def main() -> int:
     """Exit code of the gateway.
 
-    0 when told to stop, 1 on an error that a new start may heal, 78 when the settings are wrong.
+    0 when it was stopped, 1 on an error that a restart may fix, 78 when the settings are wrong.
     """
     return run_job("gateway", lambda: run(Settings.load()))
 
@@ -34,15 +34,15 @@ def main() -> int:
 def run(settings: Settings) -> None:
     """Serve until stopped.
 
-    Raises StackError when the producer cannot go on, or something is left without acknowledgement.
+    Raises StackError when the producer cannot go on, or a message is left without acknowledgement.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # Read before anything is opened: a wrong source ends the process with nothing begun.
-    taken = endpoints()
+    # Sources are read before anything is opened, so a bad source ends the process cleanly.
+    routes = endpoints()
     async_producer = AsyncProducer(
         lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM
     )
-    backlog = Backlog(settings, tuple(dict.fromkeys(endpoint.topic for endpoint in taken)))
+    backlog = Backlog(settings, tuple(dict.fromkeys(endpoint.topic for endpoint in routes)))
     bounds = BacklogBounds.of(settings)
     watch = BacklogWatch(
         backlog.look, lambda waiting: bounds.refusal(waiting, async_producer.ordinary_bytes())
@@ -51,13 +51,13 @@ def run(settings: Settings) -> None:
     reach = [async_producer.reaches_brokers, lambda: watch.kafka()[0]]
     cut_off = CutOff(reach, lambda: brokers_answer(settings))
     ended = Event()
-    # A daemon: it may wait for brokers that are away, and the end of the process must not.
-    looking = Thread(target=cut_off.go_on, args=(ended,), name="cut-off", daemon=True)
-    looking.start()
+    # A daemon thread: it may wait for absent brokers, and the process must not wait for it to end.
+    cut_off_thread = Thread(target=cut_off.go_on, args=(ended,), name="cut-off", daemon=True)
+    cut_off_thread.start()
     checks = Checks()
     checks.watch()
     try:
-        app = build_app(async_producer, Rules.of(settings), watch, taken, checks)
+        app = build_app(async_producer, Rules.of(settings), watch, routes, checks)
         serve(
             app,
             Place(settings.gateway, settings.allowed_hosts),
@@ -65,11 +65,11 @@ def run(settings: Settings) -> None:
         )
     finally:
         ended.set()
-        left = async_producer.close(_DELIVERY_SECONDS)
+        unacknowledged = async_producer.close(_DELIVERY_SECONDS)
         if watch.end():
             backlog.close()
     lost = "no broker answers this process, though they answer others" if cut_off.is_sure else None
-    unsent = f"{left} messages without acknowledgement" if left else None
+    unsent = f"{unacknowledged} messages without acknowledgement" if unacknowledged else None
     if reason := async_producer.fatal or lost or unsent:
         raise StackError(f"{reason}; start the gateway again")
 
@@ -78,7 +78,7 @@ def _delivery(settings: Settings) -> dict[str, int]:
     return {
         "message.timeout.ms": _DELIVERY_SECONDS * 1000,
         "message.max.bytes": settings.max_message_bytes + 100_000,
-        # As much as the producer lets in, so librdkafka's own queue is never the one that is full.
+        # More than the producer lets in, so that librdkafka's own queue never fills up first.
         "queue.buffering.max.kbytes": 2 * _ROOM.bytes // 1024,
     }
 

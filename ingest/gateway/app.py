@@ -26,7 +26,7 @@ from tally.errors import Busy, Forbidden, KeysUnreachable, NotStored, RejectedEv
 
 _JSON, _NDJSON = "application/json", "application/x-ndjson"
 _RETRY_AFTER = {"Retry-After": "1"}
-# What waits to be read does not get less within a second.
+# The backlog of unread messages does not shrink within a second.
 _RETRY_LATER = {"Retry-After": "30"}
 
 
@@ -36,7 +36,7 @@ class HttpRefusal(HTTPException):
 
 @dataclass(frozen=True)
 class Gateway:
-    """What the routes work with."""
+    """The dependencies that all routes share."""
 
     async_producer: AsyncProducer
     rules: Rules
@@ -45,7 +45,7 @@ class Gateway:
     checks: Checks
 
     async def checked(self, request: Request, endpoint: Endpoint) -> CheckedLines:
-        """The request's lines, each with the normaliser's own check. Raises HttpRefusal."""
+        """Return the request's lines, checked as the normaliser does it. Raises HttpRefusal."""
         is_ndjson = _is_ndjson(request) if endpoint.messages is None else _is_plain(request)
         if reason := self.watch.refusal():
             raise HttpRefusal(
@@ -55,7 +55,7 @@ class Gateway:
             )
         body = await _body(request)
         try:
-            found = await self.checks.check(
+            result = await self.checks.check(
                 VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params)),
                 endpoint,
                 is_ndjson,
@@ -69,11 +69,12 @@ class Gateway:
                 503, f"{error}; nothing was stored, send again later", _RETRY_LATER
             ) from error
         except RejectedEvent as error:
-            # A vendor's body as a whole: what is wrong with one event is told by its number.
+            # Only a vendor's body as a whole is refused here; the error of one event is reported
+            # by the event's number.
             raise HttpRefusal(400, error.message) from error
         if not is_ndjson:
-            _refuse_unreadable(found)
-        return found
+            _refuse_unreadable(result)
+        return result
 
 
 def build_app(
@@ -83,10 +84,10 @@ def build_app(
     taken: Iterable[Endpoint] | None = None,
     checks: Checks | None = None,
 ) -> FastAPI:
-    """The application over an async producer.
+    """Build the application on top of an async producer.
 
-    `watch` tells whether Kafka answers, and how much waits to be read; `taken` are its paths, by
-    default those of all sources; `checks` is where bodies are checked. Raises BadSource.
+    `watch` reports whether Kafka answers, and how much waits to be read; `taken` are the endpoints
+    to serve, by default those of all sources; `checks` checks the bodies. Raises BadSource.
     """
     gateway = Gateway(async_producer, rules, watch, LoopLag(), checks or Checks())
     app = DescribedApp(
@@ -110,7 +111,7 @@ def build_app(
         if endpoint.greeting is not None:
             _add_greeting(app, endpoint.path, endpoint.greeting, gateway)
     app.add_exception_handler(HTTPException, _problem)
-    app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(Exception, _internal_error)
     _add_state(app, gateway)
     return app
 
@@ -121,10 +122,10 @@ def _add_greeting(app: FastAPI, path: str, greeting: Greeting, gateway: Gateway)
 
         Raises HttpRefusal when nobody has set it.
         """
-        told = greeting(gateway.rules)
-        if told is None:
+        validator = greeting(gateway.rules)
+        if validator is None:
             raise HttpRefusal(404, "nobody has set what is answered here: TALLY_VENDOR_SECRETS")
-        return PlainTextResponse(told)
+        return PlainTextResponse(validator)
 
     greet.__name__ = f"greet_{path.rpartition('/')[2]}"
     app.get(
@@ -138,10 +139,10 @@ def _add_greeting(app: FastAPI, path: str, greeting: Greeting, gateway: Gateway)
 def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def alive(_app: FastAPI) -> AsyncIterator[None]:
-        both = gateway.lag.measure(), destroy_keys(gateway.rules.devices.keys)
-        beside = [asyncio.create_task(one) for one in both]
+        coroutines = gateway.lag.measure(), destroy_keys(gateway.rules.devices.keys)
+        tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
         yield
-        for task in beside:
+        for task in tasks:
             task.cancel()
         gateway.checks.close()
 
@@ -151,7 +152,7 @@ def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
 def _responses(endpoint: Endpoint) -> Responses:
     if endpoint.messages is None:
         return described.RECEIVED
-    # Who is greeted is asked for a secret too.
+    # A vendor that reads a greeting first must also name a secret in its bodies.
     greeted = endpoint.greeting is not None
     return described.RECEIVED_OF_KNOWN if greeted else described.RECEIVED_OF_DEVICES
 
@@ -159,10 +160,10 @@ def _responses(endpoint: Endpoint) -> Responses:
 def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
     async def receive(request: Request) -> Response:
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
-        found = await gateway.checked(request, endpoint)
-        if messages := [*found.good, *found.letters]:
-            await _stored(gateway.async_producer, endpoint.topic, messages)
-        return _answer(request, found)
+        result = await gateway.checked(request, endpoint)
+        if messages := [*result.good, *result.letters]:
+            await _store(gateway.async_producer, endpoint.topic, messages)
+        return _answer(request, result)
 
     tail = endpoint.path.removeprefix("/v1/events/")
     receive.__name__ = f"receive_{tail.replace('/', '_').replace('-', '_')}"
@@ -182,14 +183,14 @@ def _is_ndjson(request: Request) -> bool:
 
 
 def _is_plain(request: Request) -> bool:
-    """True. Raises HttpRefusal for a body that is compressed."""
+    """Return True. Raises HttpRefusal for a compressed body."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise HttpRefusal(415, "send the body without Content-Encoding")
     return True
 
 
 async def _body(request: Request) -> bytes:
-    """The body, read no further than the limit."""
+    """Return the body, read no further than the limit."""
     too_large = HttpRefusal(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > MOST_BYTES:
@@ -204,19 +205,19 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _refuse_unreadable(found: CheckedLines) -> None:
-    for _, error in found.rejected:
+def _refuse_unreadable(result: CheckedLines) -> None:
+    for _, error in result.rejected:
         if error.reason in ("not_json", "not_utf8"):
             raise HttpRefusal(400, error.message)
         if error.reason == "too_large":
             raise HttpRefusal(413, error.message)
 
 
-async def _stored(
+async def _store(
     async_producer: AsyncProducer, topic: str, messages: list[tuple[str, bytes]]
 ) -> None:
     try:
-        # A client that hangs up must not undo the count of what is under way.
+        # A client that hangs up must not cancel this: the producer counts the messages in flight.
         await asyncio.shield(async_producer.store(topic, messages))
     except Busy as error:
         raise HttpRefusal(429, f"{error}; send again later", _RETRY_AFTER) from error
@@ -228,14 +229,14 @@ async def _stored(
         ) from error
 
 
-def _answer(request: Request, found: CheckedLines) -> Response:
-    if found.good or found.letters:
-        return JSONResponse(found.outcome(), 202)
-    if not found.rejected:
-        # A device that tries its connection, or had nothing to tell.
-        return JSONResponse(found.outcome(), 200)
+def _answer(request: Request, result: CheckedLines) -> Response:
+    if result.good or result.letters:
+        return JSONResponse(result.outcome(), 202)
+    if not result.rejected:
+        # The device tests its connection, or had nothing to report.
+        return JSONResponse(result.outcome(), 200)
     detail = "no line follows the contract; nothing was stored"
-    return problem(request.url.path, 422, detail, **found.outcome())
+    return problem(request.url.path, 422, detail, **result.outcome())
 
 
 async def _problem(request: Request, error: Exception) -> Response:
@@ -243,8 +244,9 @@ async def _problem(request: Request, error: Exception) -> Response:
     return problem(request.url.path, error.status_code, error.detail, headers=error.headers)
 
 
-async def _failed(request: Request, _error: Exception) -> Response:
-    # The server logs it afterwards, and not the values that a traceback of ours would show.
+async def _internal_error(request: Request, _error: Exception) -> Response:
+    # The server logs the exception afterwards, without the values that our own traceback would
+    # show.
     return problem(
         request.url.path, 500, "the request was not handled; the gateway's log has the reason"
     )

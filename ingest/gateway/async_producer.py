@@ -1,4 +1,4 @@
-"""Messages to Kafka with an awaitable acknowledgement, without a wait in the event loop."""
+"""Sends messages to Kafka with an awaitable acknowledgement, without blocking the event loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,17 +12,17 @@ from tally.errors import Busy, NotStored
 
 _POLL_SECONDS = 0.1
 _ASK_SECONDS = 3.0
-# Messages handed over before the event loop has its turn: a few milliseconds.
+# Messages produced before the event loop gets its turn; they take a few milliseconds.
 _AT_ONCE = 500
-# Before anything was sent, a message counts as large as an ordinary receipt.
+# The assumed size of a message until the first one is sent: that of an ordinary receipt.
 _ORDINARY_BYTES = 1000
 
 
 @dataclass(frozen=True)
 class Room:
-    """Most messages and bytes that wait for their acknowledgement at a time.
+    """The most messages and bytes that may wait for their acknowledgement at a time.
 
-    One request alone always fits.
+    A request always fits while no other is in flight.
     """
 
     messages: int
@@ -30,7 +30,7 @@ class Room:
 
 
 class AsyncProducer:
-    """One idempotent producer for all requests; acknowledgements come from a thread of its own.
+    """One idempotent producer for all requests; its own thread polls for acknowledgements.
 
     `make_producer` takes the callback for errors that belong to no message.
     """
@@ -76,26 +76,26 @@ class AsyncProducer:
                     topic,
                     value,
                     key,
-                    on_delivery=lambda error, _message: self._acknowledged(request, error),
+                    on_delivery=lambda error, _message: self._count_acknowledgement(request, error),
                 )
             except (BufferError, KafkaException) as error:
-                # The messages before it are on their way: the request ends with them, and fails.
-                request.fail(self._not_taken(error))
+                # Earlier messages are already in flight: the request ends with them, and fails.
+                request.fail(self._failure_reason(error))
                 for _ in messages[number:]:
-                    self._acknowledged(request, None)
+                    self._count_acknowledgement(request, None)
                 break
 
     def note(self, error: KafkaError) -> None:
-        """Keep an error after which this producer sends nothing any more.
+        """Remember an error after which this producer can send nothing any more.
 
-        Others heal by themselves.
+        The client recovers from all other errors by itself.
         """
-        # A delivery report is made from the code alone: fatal() is then False.
+        # The error of a delivery report is made from the code alone, so its fatal() is False.
         if error.fatal() or error.code() == KafkaError._FATAL:
             self.fatal = error.str()
 
     def reaches_brokers(self) -> bool:
-        """Whether any broker answers the producer within seconds; for a thread that can wait."""
+        """Whether any broker answers the producer within seconds; blocks the calling thread."""
         try:
             self._producer.list_topics(timeout=_ASK_SECONDS)
         except KafkaException:
@@ -107,7 +107,7 @@ class AsyncProducer:
         return self._sent_bytes / self._sent_messages
 
     def close(self, seconds: float) -> int:
-        """Wait for what is under way; the number of messages left without an answer."""
+        """Wait at most `seconds` for messages in flight; returns how many stay unacknowledged."""
         left = int(self._producer.flush(seconds))
         self._closed.set()
         self._poller.join()
@@ -125,13 +125,13 @@ class AsyncProducer:
             self._sent_messages += messages
             self._sent_bytes += size
 
-    def _not_taken(self, error: BufferError | KafkaException) -> str:
+    def _failure_reason(self, error: BufferError | KafkaException) -> str:
         if isinstance(error, BufferError):
             return str(error)
         self.note(error.args[0])
         return str(error.args[0].str())
 
-    def _acknowledged(self, request: "_Request", error: KafkaError | None) -> None:
+    def _count_acknowledgement(self, request: "_Request", error: KafkaError | None) -> None:
         with self._lock:
             self._messages -= 1
         if error is not None:
@@ -161,7 +161,7 @@ class _Request:
         self.failure = reason
 
     def one_done(self) -> None:
-        """Count one acknowledged or failed message; the last one wakes who waits."""
+        """Count one acknowledged or failed message; the last one wakes the waiting request."""
         with self._lock:
             self._left -= 1
             if self._left:

@@ -1,9 +1,9 @@
-"""How much of the raw topics the normaliser has not read yet, and how old it is.
+"""How many raw messages the normaliser has not read yet, and how old they are.
 
-Beyond a limit the gateway takes no more.
+Beyond a limit the gateway takes no more messages.
 
-Raw records are deleted behind the normaliser only, so what waits is safe; what may not happen is
-that the disk fills up with it.
+Raw records are deleted only after the normaliser has read them, so unread messages are safe; but
+they must not fill up the disk.
 """
 
 import shutil
@@ -22,14 +22,14 @@ from tally.settings import Settings
 _ASK_SECONDS = 3.0
 _FETCH_SECONDS = 2.0
 _SYSLOG_ERROR = 3
-# One message is wanted of each partition, and not what comes after it.
+# Only one message of each partition is needed, and none after it.
 _SMALL_FETCHES = {
     "fetch.message.max.bytes": 1000,
     "queued.max.messages.kbytes": 1024,
     "log_level": _SYSLOG_ERROR,
 }
 _EVERY_SECONDS = 1.0
-# How long a look that failed leaves the last one valid.
+# How long the last successful look stays valid while later ones fail.
 _PATIENCE_SECONDS = 30.0
 _END_SECONDS = 5.0
 
@@ -38,7 +38,8 @@ _END_SECONDS = 5.0
 class WaitingMessages:
     """Raw messages that the normaliser has not read.
 
-    How many, and the arrival of the first as a Unix time (None without any).
+    `messages` is their number, `oldest_at` the arrival of the first as a Unix time (None if there
+    is none).
     """
 
     messages: int
@@ -46,31 +47,34 @@ class WaitingMessages:
 
 
 class Backlog:
-    """Looks at the raw topics with a consumer that never joins its group. For one thread."""
+    """Reads the offsets of raw topics with a consumer that never joins its group.
+
+    It is meant for one thread only.
+    """
 
     def __init__(self, settings: Settings, topics: tuple[str, ...]) -> None:
         self._topics = topics
         self._consumer: Consumer = kafka_consumer(settings, NORMALISER_GROUP, _SMALL_FETCHES)
         self._patience_seconds = settings.raw_backlog_seconds / 2
-        # Offset, and a time before which nothing at or after it has arrived.
+        # By partition: an offset, and a time before which no message from it on has arrived.
         self._not_before: dict[Lane, tuple[int, float]] = {}
 
     def look(self) -> WaitingMessages:
-        """What waits now. Raises KafkaException."""
-        unread = {place: (first, end) for place, first, end in self._unread()}
+        """Return what waits now. Raises KafkaException."""
+        unread = {lane: (first, end) for lane, first, end in self._unread()}
         self._note_arrivals(unread)
-        # Without an entry the broker did not tell in time: asked for again with the next look.
+        # Where an entry is missing the broker did not answer in time; the next look asks again.
         oldest = [
-            self._not_before[place][1]
-            for place, (first, end) in unread.items()
-            if first < end and place in self._not_before
+            self._not_before[lane][1]
+            for lane, (first, end) in unread.items()
+            if first < end and lane in self._not_before
         ]
         return WaitingMessages(
             sum(end - first for first, end in unread.values()), min(oldest, default=None)
         )
 
     def close(self) -> None:
-        """Ends the consumer."""
+        """Close the consumer."""
         self._consumer.close()
 
     def _unread(self) -> Iterator[tuple[Lane, int, int]]:
@@ -87,22 +91,22 @@ class Backlog:
     def _note_arrivals(self, unread: dict[Lane, tuple[int, int]]) -> None:
         now = time.time()
         wanted = {
-            place: first
-            for place, (first, end) in unread.items()
-            if first < end and self._must_be_read(place, first, now)
+            lane: first
+            for lane, (first, end) in unread.items()
+            if first < end and self._must_be_read(lane, first, now)
         }
-        for place, (first, end) in unread.items():
+        for lane, (first, end) in unread.items():
             if first == end:
-                self._not_before[place] = (first, now)
+                self._not_before[lane] = (first, now)
         if wanted:
             self._read_arrivals(wanted)
 
-    def _must_be_read(self, place: Lane, first: int, now: float) -> bool:
-        """Whether the known bound is too old to tell.
+    def _must_be_read(self, lane: Lane, first: int, now: float) -> bool:
+        """Whether the known bound of the arrival time is too old to be useful.
 
-        What comes later in a partition arrived later.
+        A bound holds for later offsets too, because they arrived later.
         """
-        offset, at = self._not_before.get(place, (-1, 0.0))
+        offset, at = self._not_before.get(lane, (-1, 0.0))
         return offset != first and now - at > self._patience_seconds
 
     def _read_arrivals(self, wanted: dict[Lane, int]) -> None:
@@ -114,18 +118,19 @@ class Backlog:
             message = self._consumer.poll(_FETCH_SECONDS / 10)
             if message is None or message.error() is not None or message.offset() is None:
                 continue
-            place = (str(message.topic()), int(message.partition() or 0))
-            if place in missing:
-                missing.discard(place)
-                self._not_before[place] = (wanted[place], message.timestamp()[1] / 1000)
+            lane = (str(message.topic()), int(message.partition() or 0))
+            if lane in missing:
+                missing.discard(lane)
+                self._not_before[lane] = (wanted[lane], message.timestamp()[1] / 1000)
         self._consumer.unassign()
 
 
 @dataclass(frozen=True)
 class BacklogBounds:
-    """When too much waits.
+    """The limits beyond which too much waits to be read.
 
-    Age in seconds, bytes, and bytes that the disk under `folder` must have left.
+    `seconds` limits the age of the oldest message and `bytes` the size of all; the disk of
+    `folder` must have some bytes free.
     """
 
     seconds: float
@@ -138,11 +143,11 @@ class BacklogBounds:
         return cls(settings.raw_backlog_seconds, settings.raw_backlog_bytes, settings.home)
 
     def refusal(self, waiting: WaitingMessages, ordinary_bytes: float) -> str | None:
-        """Why nothing more is taken, None while there is room."""
+        """Return why no more messages are taken; None while there is room."""
         age = max(0.0, time.time() - waiting.oldest_at) if waiting.oldest_at is not None else 0.0
         size = waiting.messages * ordinary_bytes
-        # The answer holds until the next look has ended: by then the limit must not have been
-        # passed either.
+        # The answer stays in use until the next look has ended; by then the limit must not have
+        # been passed either.
         if age > self.seconds - min(2 * _EVERY_SECONDS, self.seconds / 4):
             return (
                 f"messages wait to be read for {age:,.0f} s,"
@@ -159,9 +164,9 @@ class BacklogBounds:
 
 
 class BacklogWatch:
-    """The last look at the backlog, made once a second by a thread of its own.
+    """Keeps the result of the last look at the backlog; its own thread looks once a second.
 
-    So nobody who asks waits for Kafka.
+    So a request never waits for Kafka to learn it.
     """
 
     def __init__(
@@ -176,11 +181,11 @@ class BacklogWatch:
         self.waiting = WaitingMessages(0, None)
 
     def begin(self) -> None:
-        """Looks from now on."""
+        """Start the thread that looks."""
         self._thread.start()
 
     def end(self) -> bool:
-        """Whether the last look has ended, within seconds."""
+        """Stop looking; returns whether the last look has ended within seconds."""
         self._ended.set()
         self._thread.join(_END_SECONDS)
         return not self._thread.is_alive()
@@ -191,20 +196,20 @@ class BacklogWatch:
             self.look()
 
     def look(self) -> None:
-        """One look; a failed one leaves what is known as it was, for `_PATIENCE_SECONDS`."""
+        """Look once; after a failure the last result stays valid for `_PATIENCE_SECONDS`."""
         try:
             self.waiting = self._look()
         except KafkaException as error:
-            # What the code means; the text of the error itself names addresses.
+            # Only the meaning of the code is kept: the error's own text names addresses.
             self._unreachable = KafkaError(error.args[0].code()).str()
             return
         self._refused = self._refusal(self.waiting)
         self._unreachable, self._seen_at = None, time.monotonic()
 
     def refusal(self) -> str | None:
-        """Why nothing more is taken now, None while there is room.
+        """Return why no more messages are taken now; None while there is room.
 
-        What is not known for long counts as too much.
+        A backlog that has been unknown for too long counts as too large.
         """
         if time.monotonic() - self._seen_at > _PATIENCE_SECONDS:
             return "it is not known how much waits to be read; Kafka does not answer"
@@ -224,12 +229,12 @@ def _disk_is_full(folder: Path) -> bool:
     Less than a tenth and less than a gibibyte of it is free.
     """
     existing = next(
-        place
-        for place in (
+        ancestor
+        for ancestor in (
             folder.absolute(),
             *folder.absolute().parents,
         )
-        if place.exists()
+        if ancestor.exists()
     )
     usage = shutil.disk_usage(existing)
     return usage.free < min(usage.total / 10, 2**30)

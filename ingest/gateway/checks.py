@@ -1,4 +1,4 @@
-"""Bodies are checked beside the event loop, one after the other, and somebody looks at how long."""
+"""Checks bodies beside the event loop, one after the other, and watches how long each takes."""
 
 import asyncio
 import time
@@ -9,16 +9,19 @@ from ingest.contract.vendor import VendorBody
 from ingest.gateway.submission import CheckedLines, Endpoint, checked
 from runtime.job import end_now
 
-# A till's receipt; whatever is larger would keep the event loop from its other senders.
+# The size of a till's receipt; a larger body would block the event loop for the other senders.
 _SMALL_BYTES = 16 * 1024
-# No body takes two seconds: behind ten this process answers nobody with a larger one.
+# No body takes two seconds: after ten, no sender of a larger body gets an answer from this process.
 _READY_SECONDS = 10.0
 MOST_SECONDS = 60
 _LOOK_SECONDS = 1.0
 
 
 class Checks:
-    """One thread: a second one would only take the interpreter from the event loop once more."""
+    """Checks bodies in one thread.
+
+    A second thread would only take the interpreter away from the event loop once more.
+    """
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "checks")
@@ -26,17 +29,19 @@ class Checks:
         self._begun_at: float | None = None
 
     async def check(self, body: VendorBody, endpoint: Endpoint, is_ndjson: bool) -> CheckedLines:
-        """Each line checked; raises as checked()."""
-        # What a vendor's form costs is told by its parts, and not by its size.
+        """Check each line of a body; raises as checked() does."""
+        # The cost of a vendor's body depends on its parts and not on its size.
         is_small = len(body.content) <= _SMALL_BYTES and not is_ndjson
         if is_small and endpoint.messages is None:
             return checked(body, endpoint)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._timed, body, endpoint, is_ndjson)
+        return await loop.run_in_executor(
+            self._executor, self._run_check, body, endpoint, is_ndjson
+        )
 
     @property
     def age_seconds(self) -> float:
-        """For how long the check under way has run; 0 while there is none."""
+        """Seconds for which the current check has run; 0 while there is none."""
         begun_at = self._begun_at
         return 0.0 if begun_at is None else time.monotonic() - begun_at
 
@@ -54,17 +59,19 @@ class Checks:
         return f"# TYPE {name} gauge\n{name} {self.age_seconds:.3f}\n"
 
     def watch(self, most_looks: int = MOST_SECONDS, look_seconds: float = _LOOK_SECONDS) -> None:
-        """End the process from now on when so many looks in a row have seen one and the same
-        check."""
+        """Start a thread that ends the process when one check hangs.
+
+        A check hangs when `most_looks` looks in a row, one every `look_seconds` seconds, see it.
+        """
         Thread(
             target=self._watch, args=(most_looks, look_seconds), name="check-watch", daemon=True
         ).start()
 
     def close(self) -> None:
-        """Begin no further check."""
+        """Start no further check."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _timed(self, body: VendorBody, endpoint: Endpoint, is_ndjson: bool) -> CheckedLines:
+    def _run_check(self, body: VendorBody, endpoint: Endpoint, is_ndjson: bool) -> CheckedLines:
         self._count += 1
         self._begun_at = time.monotonic()
         try:
@@ -73,13 +80,13 @@ class Checks:
             self._begun_at = None
 
     def _watch(self, most_looks: int, look_seconds: float) -> None:
-        # Looks are counted, not seconds: a process that was frozen as a whole has its turn first.
+        # Looks are counted, not seconds: after a freeze of the whole process the check runs first.
         count, looks = 0, 0
         while looks < most_looks:
             time.sleep(look_seconds)
             is_same = self._begun_at is not None and count == self._count
             looks, count = looks + 1 if is_same else 0, self._count
-        # At once: the thread that hangs cannot be asked to close anything.
+        # The process ends at once: the thread that hangs cannot be asked to close anything.
         end_now(
             "gateway",
             f"one body is checked for {most_looks * look_seconds:.0f} s; start the gateway again",

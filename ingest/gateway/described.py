@@ -54,7 +54,7 @@ class Refusal(Problem):
 
 SHAPES: tuple[type[Shape], ...] = (Health, Outcome, Problem, Readiness, Refusal)
 
-# Of the application alone: a connection that is refused ahead of it gets a line of plain text.
+# The application's own answers: a connection refused before it gets a line of plain text.
 RECEIVED: Responses = {
     202: answer("every good message is stored, and may be sent again at any time", Outcome),
     400: problem("the body is empty, or not JSON in UTF-8"),
@@ -68,9 +68,9 @@ RECEIVED: Responses = {
         "nothing is taken now, or not all was stored: send it all again after `Retry-After`"
     ),
 }
-# A device reads none of it, and one that is refused sends the same for ever.
+# A device does not read the answer, and after a refusal it would send the same body for ever.
 RECEIVED_OF_DEVICES: Responses = {
-    **{status: told for status, told in RECEIVED.items() if status != 422},
+    **{status: response for status, response in RECEIVED.items() if status != 422},
     200: answer("there is no event in the body, as when a device tries its connection", Outcome),
     202: answer("what is right is stored, and what is wrong becomes a dead letter", Outcome),
 }
@@ -100,7 +100,7 @@ def request_of(
     *,
     is_ours: bool,
 ) -> dict[str, Any]:
-    """What a path takes, as OpenAPI has it: messages of the schema, or a vendor's own body."""
+    """A path's request body in OpenAPI terms: messages of the schema, or a vendor's own body."""
     lines = {"schema": {"type": "string"}}
     ours = {"application/json": {"schema": schema}, "application/x-ndjson": lines}
     content: dict[str, Any] = ours if is_ours else {"*/*": {"schema": {}}}

@@ -1,4 +1,4 @@
-"""The keys of devices destroyed when their time is over, for as long as a gateway runs."""
+"""Destroys the keys of devices that have expired, for as long as a gateway runs."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,13 +17,13 @@ async def destroy_keys(
     every_seconds: float = _EVERY_SECONDS,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Destroy for ever what is over, at once and then again and again; the caller cancels it.
+    """Destroy expired keys for good, now and then every `every_seconds` seconds until cancelled.
 
     A key that cannot be destroyed is logged, and tried again.
     """
     while True:
         try:
-            # A disk may be slow, and the loop has to answer.
+            # A slow disk must not block the event loop.
             destroyed = await asyncio.to_thread(keys.destroy, now())
         except OSError as error:
             _log.error("keys not destroyed", reason=str(error), next_try_seconds=every_seconds)

@@ -10,8 +10,8 @@ from tally.settings import Settings
 
 
 def document() -> dict[str, Any]:
-    """What the application says of itself at /openapi.json, with the default settings."""
-    # A description stores nothing and looks at no backlog.
+    """The document that the application publishes at /openapi.json, with the default settings."""
+    # The description needs neither a producer nor a watch on the backlog.
     nothing: Any = None
     return build_app(nothing, Rules.of(Settings()), nothing).openapi()
 

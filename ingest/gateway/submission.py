@@ -1,4 +1,4 @@
-"""The body of a request: its lines, checked one by one against the contract of their topic."""
+"""Splits the body of a request into lines and checks each against the contract of its topic."""
 
 import io
 from collections import Counter
@@ -23,15 +23,15 @@ from schemas import loader
 from schemas.source import Source, json_of
 from tally.errors import FailedReading, RejectedEvent, TooMuch
 
-# Line number, or place from 1, and what is there.
+# The number of a line, or place of an event, from 1, and its message.
 Numbered: TypeAlias = tuple[int, bytes | Skipped]
 MOST_LINES = 10_000
 MOST_BYTES = 5 * 1024 * 1024
-# Each store and day is work of its own further on (rows, files, rebuilds): a request may not make
-# thousands of it.
+# Each store and day causes separate work downstream (rows, files, rebuilds): one request must not
+# contain thousands of them.
 MOST_STORES = MOST_DAYS = 64
-# Rejected lines that an answer shows, and the longest text of one of their fields: at most 64 KiB
-# for any body.
+# Rejected lines that an answer shows, and the longest text of one of their fields: the answer has
+# at most 64 KiB for any body.
 MOST_SHOWN = 100
 _OTHERS = "parts of other kinds"
 _MOST_TEXT = 250
@@ -39,7 +39,7 @@ _MOST_TEXT = 250
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One path: what is taken there, the raw topic, and the check that the normaliser makes too.
+    """One path of the gateway: its raw topic, and the check that the normaliser makes too.
 
     `messages` cuts a vendor's body into messages; None where the body is messages already.
     `greeting` is what a vendor's cloud reads there first; `parts` cuts a file that is too large for
@@ -60,7 +60,7 @@ class Endpoint:
         return frozenset(_number_fields(self.schema))
 
     def lines(self, body: VendorBody, is_ndjson: bool) -> Iterator[Numbered]:
-        """The message of each event of a body.
+        """Yield the number and message of each event of a body.
 
         Raises TooMuch, RejectedEvent.
         """
@@ -72,7 +72,9 @@ class Endpoint:
 @cache
 def endpoints() -> tuple[Endpoint, ...]:
     """The path of each source, and below it one for each vendor's format. Raises BadSource."""
-    return tuple(one for source in loader.sources().values() for one in endpoints_of(source))
+    return tuple(
+        endpoint for source in loader.sources().values() for endpoint in endpoints_of(source)
+    )
 
 
 def endpoints_of(source: Source) -> Iterator[Endpoint]:
@@ -84,30 +86,31 @@ def endpoints_of(source: Source) -> Iterator[Endpoint]:
         yield replace(plain, path=f"{source.path}/{name}", **form._asdict())
 
 
-def _kinds(told: Mapping[str, Any]) -> Sequence[str]:
-    kind = told.get("type", ())
+def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
+    kind = schema.get("type", ())
     return (kind,) if isinstance(kind, str) else kind
 
 
 def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:
     """Names of the fields that take nothing but numbers, or decimals written as texts."""
-    for name, told in schema.get("properties", {}).items():
-        either = told, *told.get("anyOf", ())
-        kinds = {kind for one in either for kind in _kinds(one)}
-        # A whole number beside a text is an identifier; null is what is not told.
+    for name, field_schema in schema.get("properties", {}).items():
+        alternatives = field_schema, *field_schema.get("anyOf", ())
+        kinds = {kind for alternative in alternatives for kind in _kinds(alternative)}
+        # A field of whole numbers or texts is an identifier; null stands for a missing value.
         if "number" in kinds or kinds - {"null"} == {"integer"}:
             yield name
-        yield from _number_fields(told)
-        yield from _number_fields(told.get("items", {}))
+        yield from _number_fields(field_schema)
+        yield from _number_fields(field_schema.get("items", {}))
 
 
 @dataclass
 class CheckedLines:
-    """The good messages of a body, and what was wrong with the others.
+    """The good messages of a body, and the errors of the others.
 
-    Good ones as (store id, original bytes); of the others their number and what was wrong with the
-    first, by line from 1. `letters` are those of them that are stored all the same, `skipped` how
-    many parts of a vendor's body are no events, by reason.
+    `good` has (store id, original bytes); `rejected` has the line, from 1, and the error of the
+    first bad messages, and `rejected_count` the number of all. `letters` are the bad messages that
+    are stored all the same; `skipped` counts the parts of a vendor's body that are no events, by
+    reason.
     """
 
     good: list[tuple[str, bytes]] = field(default_factory=list)
@@ -118,12 +121,12 @@ class CheckedLines:
     numbers: frozenset[str] = frozenset()
 
     def skip(self, reason: str) -> None:
-        """Counts one more part that is no event; an answer names the first reasons alone."""
+        """Count one more part that is no event; an answer names only the first reasons."""
         is_named = reason in self.skipped or len(self.skipped) < MOST_SHOWN
         self.skipped[reason if is_named else _OTHERS] += 1
 
     def reject(self, number: int, error: RejectedEvent) -> None:
-        """Counts one more, and keeps it among the first."""
+        """Count one more rejected line; the errors of the first ones are kept."""
         self.rejected_count += 1
         if self.rejected_count <= MOST_SHOWN:
             # Tracebacks would hold the decoded message in memory.
@@ -131,9 +134,9 @@ class CheckedLines:
             self.rejected.append((number, error.with_traceback(None)))
 
     def outcome(self) -> dict[str, Any]:
-        """`accepted`, `rejected` by line; `rejected_count` where not every one is shown, `skipped`.
+        """The answer's fields: `accepted`, `rejected` by line, `rejected_count` and `skipped`.
 
-        The last two only where there is something to say.
+        `rejected_count` is absent when all rejected lines are shown, `skipped` when it is empty.
         """
         shown = [
             {"line": line, "errors": [shown_error(error, self.numbers)]}
@@ -145,35 +148,35 @@ class CheckedLines:
 
 
 def messages_of(body: VendorBody, messages: Messages) -> Iterator[Numbered]:
-    """Place, from 1, and message of each event of a vendor's body.
+    """Yield the place, from 1, and the message of each event of a vendor's body.
 
-    Where the form itself fails the last is one that no contract takes. Raises TooMuch,
-    RejectedEvent.
+    When reading the form itself fails, the last message is one that every contract refuses. Raises
+    TooMuch, RejectedEvent.
     """
-    for number, message in enumerate(_guarded(body, messages), start=1):
-        # Counted as they come: a vendor's body of a few bytes may be made into any number.
+    for number, message in enumerate(_read_messages(body, messages), start=1):
+        # Events are counted as they come: a vendor's body of a few bytes may yield any number.
         body.budget.count_event(0 if isinstance(message, Skipped) else len(message))
         yield number, message
 
 
-def _guarded(body: VendorBody, messages: Messages) -> Iterator[bytes | Skipped]:
+def _read_messages(body: VendorBody, messages: Messages) -> Iterator[bytes | Skipped]:
     try:
-        found = iter(read_safely(lambda: messages(body)))
-        while (message := read_safely(lambda: next(found, None))) is not None:
+        iterator = iter(read_safely(lambda: messages(body)))
+        while (message := read_safely(lambda: next(iterator, None))) is not None:
             yield message
     except FailedReading as error:
         yield unread("this event and those behind it", error).instead
 
 
 def lines_of(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
-    """Line number and message of each line with something on it.
+    """Yield the number and message of each line that is not blank.
 
-    A body that is no NDJSON is one line. Raises TooMuch.
+    A body that is not NDJSON is one line. Raises TooMuch.
     """
     content = body.content
     if not is_ndjson:
         return iter([(1, content)])
-    # Counted before anything is made of a line: five million empty ones are 250 MB of objects.
+    # Lines are counted before they are split: five million empty ones are 250 MB of objects.
     if (lines := content.count(b"\n") + (not content.endswith(b"\n"))) > MOST_LINES:
         raise TooMuch(
             f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once,"
@@ -185,7 +188,7 @@ def lines_of(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
 
 
 def checked(body: VendorBody, endpoint: Endpoint, is_ndjson: bool = False) -> CheckedLines:
-    """Each line checked as the normaliser will check it on arrival.
+    """Check each line as the normaliser will check it on arrival.
 
     Raises TooMuch; RejectedEvent for a vendor's body that cannot be read.
     """
@@ -214,8 +217,10 @@ def checked(body: VendorBody, endpoint: Endpoint, is_ndjson: bool = False) -> Ch
 
 
 def _keep_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: CheckedLines) -> None:
-    """A device reads no answer, and sends nothing twice: its event becomes a dead letter, which
-    somebody can mend and replay."""
+    """Keep a device's refused event as a dead letter, which can be corrected and replayed.
+
+    A device reads no answer, and sends nothing twice.
+    """
     letter: bytes | Skipped = line
     if isinstance(error, FailedReading):
         # The normaliser would fail on it as well.
@@ -240,7 +245,7 @@ def _refuse_spread(stores: set[str], days: set[str]) -> None:
 
 
 def shown_error(error: RejectedEvent, numbers: Collection[str]) -> dict[str, str]:
-    """Field, code and message of what was wrong."""
+    """The field, code and message of an error, as an answer shows them."""
     is_number = error.reason == "wrong_type" and error.field.rpartition("/")[2] in numbers
     code = "not_a_number" if is_number else error.reason
     return {"field": _cut(error.field), "code": code, "message": _cut(error.message)}

@@ -1,8 +1,8 @@
-"""How long the event loop is kept from its work: whatever blocks it, blocks every sender."""
+"""Measures how long the event loop is blocked, because that delays every sender."""
 
 import asyncio
 
-# Well below what a sender would feel.
+# Well below a delay that a sender would notice.
 _EVERY_SECONDS = 0.02
 _BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 
@@ -16,7 +16,7 @@ class LoopLag:
         self._seconds = 0.0
 
     async def measure(self) -> None:
-        """Measures until it is cancelled."""
+        """Measure until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             wanted = loop.time() + _EVERY_SECONDS
@@ -24,7 +24,7 @@ class LoopLag:
             self.add(max(0.0, loop.time() - wanted))
 
     def add(self, seconds: float) -> None:
-        """One more measurement."""
+        """Add one measurement, in seconds."""
         self._total += 1
         self._seconds += seconds
         for number, bound in enumerate(_BOUNDS):

@@ -22,7 +22,7 @@ from tally.settings import Settings
 def main(moments: Moments = Moments()) -> int:
     """Exit code of the normaliser.
 
-    0 when told to stop, 1 on an error that a new start may heal, 78 when it was refused.
+    0 when it was stopped, 1 on an error that a restart may fix, 78 when it was refused.
     """
 
     def work(stopped: Event) -> None:
@@ -47,7 +47,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
         anchor=NORMALISER_ANCHOR,
     )
     processor = build_processor(settings, job, moments)
-    # A daemon: a sweep may wait half a minute for the brokers, and the end of the process must not.
+    # A daemon thread: a sweep may wait half a minute for the brokers, and must not delay the exit.
     Thread(
         target=Janitor(settings, job.group, job.topics).run,
         args=(stopped,),
@@ -59,7 +59,7 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
     try:
         with closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
-    # In the same words brokers end a transaction that took too long: no reason to stay away.
+    # Brokers use the same error for a transaction that took too long; that is no reason to stop.
     except Fenced as error:
         raise fenced_or_late(settings, job, error) from error
 

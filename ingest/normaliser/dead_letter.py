@@ -1,4 +1,4 @@
-"""What becomes of a message that breaks its contract: a dead letter that knows its attempt."""
+"""Makes the dead letter of a message that breaks its contract; it records the attempt."""
 
 from runtime.dead_letter import TOPIC, Cause, UncountedRecord, written_letter
 from runtime.processor.record import Input, Output
@@ -7,14 +7,14 @@ from tally.instants import from_millis, instant_text, parse_instant
 
 
 def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Output:
-    """The dead letter of the message, which the error tells about."""
+    """The dead letter of the message, with the error's reason."""
     before = dict(record.headers)
     attempts = before.get("attempts", b"")
     cause = Cause(
         error.reason,
         error.message,
         field=error.field,
-        # A replay of a dead letter says which attempt it is, and when the first was.
+        # The headers of a replayed dead letter say which attempt it is, and when the first was.
         attempts=int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1,
         first_seen=_first_seen(before.get("first_seen"), record),
     )
@@ -26,7 +26,7 @@ def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Outpu
 
 def _first_seen(before: bytes | None, record: Input) -> str:
     try:
-        # Of anybody's header an instant is taken and nothing else.
+        # Any program may set this header, so only a valid instant is taken from it.
         return instant_text(
             parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
         )

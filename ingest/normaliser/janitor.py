@@ -1,6 +1,6 @@
-"""Deletes raw messages that are read and older than their retention.
+"""Deletes raw messages that the normaliser has read and that are older than their retention.
 
-What is not read is never deleted, however old it is.
+A message that is not read yet is never deleted, however old it is.
 """
 
 import time
@@ -18,7 +18,7 @@ from tally.settings import Settings
 SYSLOG_ERROR = 3
 _TIMEOUT_SECONDS = 30.0
 _LEAST_SECONDS, _MOST_SECONDS = 1.0, 60.0
-# The last message that was read stays: by it the log is known again at the next start.
+# The last message that was read stays: the next start recognises the log by it.
 _KEPT = 1
 
 log = structlog.get_logger()
@@ -42,9 +42,9 @@ class Janitor:
     def run(self, stopped: Event) -> None:
         """Sweep at intervals until stopped.
 
-        A sweep that fails is logged and made again: it never ends the process.
+        A sweep that fails is logged and repeated; it never ends the process.
         """
-        # By a tenth of the retention, about: so much longer a message may lie there.
+        # About a tenth of the retention: a message may stay so much longer than its retention.
         interval = max(
             _LEAST_SECONDS, min(_MOST_SECONDS, self._settings.raw_retention_seconds / 10)
         )
@@ -55,16 +55,16 @@ class Janitor:
                 log.warning("raw messages past their retention not deleted yet", reason=str(error))
 
     def sweep(self) -> None:
-        """Delete what is both read and past its retention.
+        """Delete the messages that are both read and past their retention.
 
         Raises KafkaException or TimeoutError when the brokers do not do it.
         """
-        # Anew each time: after a change of leaders an old one goes on asking with the epoch that it
-        # knows, and is refused.
+        # A new client each time: after a change of leaders an old client goes on with the epoch
+        # that it knows, and is refused.
         admin: Any = kafka_admin(self._settings)
         read = {
             place: offset - _KEPT
-            for place, offset in self._committed(admin).items()
+            for place, offset in self._committed_offsets(admin).items()
             if offset > _KEPT
         }
         old = self._first_younger(admin, read) if read else {}
@@ -77,30 +77,30 @@ class Janitor:
         for outcome in deleted.values():
             outcome.result(_TIMEOUT_SECONDS)
 
-    def _committed(self, admin: Any) -> dict[tuple[str, int], int]:
-        asked = [ConsumerGroupTopicPartitions(self._group)]
+    def _committed_offsets(self, admin: Any) -> dict[tuple[str, int], int]:
+        groups = [ConsumerGroupTopicPartitions(self._group)]
         answers = admin.list_consumer_group_offsets(
-            asked, require_stable=True, request_timeout=_TIMEOUT_SECONDS
+            groups, require_stable=True, request_timeout=_TIMEOUT_SECONDS
         )
-        kept = answers[self._group].result(_TIMEOUT_SECONDS).topic_partitions
-        ours = [at for at in kept if at.topic in self._topics]
-        return {(at.topic, at.partition): at.offset for at in ours}
+        committed = answers[self._group].result(_TIMEOUT_SECONDS).topic_partitions
+        ours = [position for position in committed if position.topic in self._topics]
+        return {(position.topic, position.partition): position.offset for position in ours}
 
     def _first_younger(
         self, admin: Any, read: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int]:
-        """By partition the first offset that arrived within the retention.
+        """The first offset that arrived within the retention, by partition.
 
-        Where nothing has, the whole of what is read is old.
+        If there is none, it is the end of what is read: all of that is old.
         """
         oldest_ms = int((self._now() - self._settings.raw_retention_seconds) * 1000)
-        asked = {TopicPartition(*place): OffsetSpec.for_timestamp(oldest_ms) for place in read}
+        specs = {TopicPartition(*place): OffsetSpec.for_timestamp(oldest_ms) for place in read}
         answers = {
-            at: found.result(_TIMEOUT_SECONDS) for at, found in admin.list_offsets(asked).items()
+            at: result.result(_TIMEOUT_SECONDS) for at, result in admin.list_offsets(specs).items()
         }
         return {
-            (at.topic, at.partition): found.offset
-            if found.offset >= 0
+            (at.topic, at.partition): result.offset
+            if result.offset >= 0
             else read[at.topic, at.partition]
-            for at, found in answers.items()
+            for at, result in answers.items()
         }

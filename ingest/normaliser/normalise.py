@@ -1,6 +1,6 @@
-"""Raw record to canonical record or dead letter.
+"""Turns a raw record into canonical records or a dead letter.
 
-The step that the normaliser gives to the processor loop.
+The normaliser gives this step to the processor loop.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from tally.errors import BadInstant, RejectedEvent
 from tally.instants import from_millis, parse_instant
 from tally.partitions import partition_of
 
-# Numbers of unknown fields are written as they were read.
+# Decimals of unknown fields are written as numbers, with the digits that were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -31,7 +31,11 @@ _STAMP = msgspec.json.Decoder(_Stamp)
 
 @dataclass(frozen=True)
 class Normaliser(Step):
-    """The normaliser's rules, the canonical topics' partition count, each raw topic's source."""
+    """Normalises records by the rules.
+
+    `partitions` is the partition count of the canonical topics, `topics` has each raw topic's
+    source.
+    """
 
     rules: Rules
     partitions: int
@@ -41,7 +45,7 @@ class Normaliser(Step):
     splits: Mapping[str, Divider] = field(default_factory=splits)
 
     def process(self, record: Input) -> Sequence[Output]:
-        """The canonical records, keyed by the store and in its partition, or the dead letter.
+        """The canonical records, keyed by store and in the store's partition, or the dead letter.
 
         One record, or one for each window that the event touches.
         """
@@ -51,35 +55,37 @@ class Normaliser(Step):
             event = self.conversions[family](record.value, arrival, self.rules)
         except RejectedEvent as error:
             return (dead_letter(record, error, self.rules.digest_key),)
-        # Marked and not dropped: each raw record has its canonical one, or no ledger would add up.
+        # A repeat is marked and not dropped: each raw record needs a canonical one, or the ledger
+        # would not add up.
         if self.repeats.seen(event.fingerprint):
             event = msgspec.structs.replace(event, repeat=True)
         split = self.splits.get(family)
         key = event.store_id.encode()
         partition = partition_of(event.store_id, self.partitions)
         return [
-            Output(family, key, _ENCODER.encode(one), partition)
-            for one in (split(event) if split else (event,))
+            Output(family, key, _ENCODER.encode(part), partition)
+            for part in (split(event) if split else (event,))
         ]
 
     def restore(self, _state: Iterable[Input]) -> None:
-        """No record counts as written: the processor begins again at the committed positions.
+        """Forget all fingerprints: the processor restarts from the committed offsets.
 
-        What was remembered only spares readers work, and is kept nowhere.
+        They only save work for readers, so they are not stored.
         """
         self.repeats.forget()
 
     def event_time(self, record: Input) -> float | None:
         """happened_at in seconds since 1970.
 
-        None if it cannot be read or lies in the future, for that record becomes a dead letter.
+        None if it cannot be read or lies in the future: such a record becomes a dead letter.
         """
         try:
             stamp = _STAMP.decode(record.value or b"")
             instant = parse_instant(stamp.happened_at, "/happened_at")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadInstant):
             return None
-        # By its own arrival, never by the clock of now: a replay must order alike.
+        # Compared with the record's own arrival, never with the current time: a replay must order
+        # records alike.
         if instant - from_millis(record.timestamp_ms) > self.rules.future_tolerance:
             return None
         return instant.timestamp()

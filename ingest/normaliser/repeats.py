@@ -1,4 +1,4 @@
-"""Which messages are exact copies of one that this process has already written."""
+"""Detects messages that are exact copies of one that this process has already written."""
 
 MOST_REMEMBERED = 100_000
 
@@ -6,8 +6,8 @@ MOST_REMEMBERED = 100_000
 class Repeats:
     """The fingerprints of the latest records, at most `most`.
 
-    What is remembered lies in the same or in an earlier transaction of this process; whoever gives
-    up a transaction must forget.
+    Each belongs to a record in the current or an earlier transaction of this process; call forget()
+    when a transaction is aborted.
     """
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
@@ -15,13 +15,13 @@ class Repeats:
         self._latest: dict[str, None] = {}
 
     def seen(self, fingerprint: str) -> bool:
-        """Whether the fingerprint is among the latest; from now on it is the very latest.
+        """Whether the fingerprint is among the latest; it becomes the latest one.
 
-        It covers the identity too.
+        A fingerprint also covers the identity.
         """
         known = fingerprint in self._latest
         if known:
-            # Sent again and again it stays, however many others come between.
+            # A message that is sent repeatedly stays known, however many others come between.
             del self._latest[fingerprint]
         elif len(self._latest) >= self._most:
             del self._latest[next(iter(self._latest))]
@@ -29,5 +29,5 @@ class Repeats:
         return known
 
     def forget(self) -> None:
-        """Nothing is remembered: what was written may never be committed."""
+        """Forget all fingerprints, because their records may never be committed."""
         self._latest.clear()

@@ -1,6 +1,6 @@
 """`python -m ingest.replay`, the process behind `tally replay`.
 
-Real receipts, seeded disturbances, to Kafka or the gateway.
+It sends real receipts with seeded disturbances to Kafka or the gateway.
 """
 
 import json
@@ -29,12 +29,12 @@ from tally.errors import StackError, TallyError
 from tally.instants import instant_text
 from tally.settings import Settings
 
-# The source whose messages the real receipts are.
+# The source to which the real receipts belong.
 FAMILY = "sales"
 _SETTLE_EVERY = 5_000
 _SETTLE_SECONDS = 5.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-# How far ahead of its time a message may go out: spares a system call for each one.
+# How early a message may be sent: this saves a system call for each message.
 _EARLY_SECONDS = 0.005
 
 
@@ -53,7 +53,7 @@ class Via(StrEnum):
 
 @dataclass(frozen=True)
 class Replay:
-    """One replay: what, how disturbed, and at how many times real time (0: as fast as it goes)."""
+    """One replay: its receipts, disturbances, and speed in multiples of real time (0: no limit)."""
 
     scope: ReplayScope
     extent: Extent
@@ -81,12 +81,12 @@ class Replay:
 
 
 def _receipts(counts: Mapping[str, int]) -> int:
-    """Receipts of the real data among the messages; what disturbs is none."""
+    """The number of messages that are real receipts; disturbances do not count."""
     return counts["original"] + counts["late"]
 
 
 class _Paced:
-    """Sends each message at its time, and records now and then what is acknowledged."""
+    """Sends each message at its time, and at intervals records what is acknowledged."""
 
     def __init__(self, channel: Channel, record: ProgressRecord, speed: float) -> None:
         self._channel, self._record = channel, record
@@ -94,7 +94,7 @@ class _Paced:
         self._settled_at = time.monotonic()
 
     def send(self, number: int, message: SentMessage) -> bool:
-        """Send, and tell whether everything up to this number is acknowledged now."""
+        """Send a message; returns whether everything up to this number is acknowledged now."""
         self._wait(message.send_at)
         self._channel.send(message.key, message.value)
         due = number % _SETTLE_EVERY == 0 or time.monotonic() - self._settled_at > _SETTLE_SECONDS
@@ -105,7 +105,8 @@ class _Paced:
     def settle(self, number: int) -> None:
         """Wait for the acknowledgements of everything up to this number, and record it."""
         self._channel.settle()
-        # Behind it: after a crash between the two some are sent twice, and none never.
+        # The record is saved last: after a crash in between some messages are sent twice, but none
+        # is lost.
         self._record.save(number)
         self._settled_at = time.monotonic()
 
@@ -114,7 +115,7 @@ def _pace(speed: float) -> Callable[[float], None]:
     """A function that returns when the event time is due."""
     if speed == 0:
         return lambda _send_at: None
-    # By the beginning and not by the message before: what one is late the next ones make up for.
+    # Times count from the beginning and not from the last message, so delays do not add up.
     begun, first = time.monotonic(), None
 
     def wait(send_at: float) -> None:
@@ -212,7 +213,7 @@ def replay(  # noqa: PLR0913  # the options of the command line
         _date(end, date.max),
         tuple(store for store in stores.split(",") if store),
     )
-    there = extent(scope)
+    found_extent = extent(scope)
     plan = Perturbation(
         seed,
         duplicates,
@@ -221,17 +222,18 @@ def replay(  # noqa: PLR0913  # the options of the command line
         _seconds(late_by),
         conflicts,
         bad,
-        there.receipts,
+        found_extent.receipts,
     )
-    # By its options: a run of others would go on at a number that means another message.
+    # Each set of options has its own record: in a run with other options a number means another
+    # message.
     record = ProgressRecord.of(settings.home, repr((source, scope, plan, via)))
     channel = _channel(settings, via)
     begun = datetime.now(UTC)
-    result = Replay(scope, there, plan, speed).run(
+    result = Replay(scope, found_extent, plan, speed).run(
         channel, record, record.acknowledged() if resume else 0
     )
-    if backfill and there.first and there.last:
-        _declare(settings, (there.first.date(), there.last.date()), source)
+    if backfill and found_extent.first and found_extent.last:
+        _declare(settings, (found_extent.first.date(), found_extent.last.date()), source)
     _print(result, as_json, (datetime.now(UTC) - begun).total_seconds())
 
 

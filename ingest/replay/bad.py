@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 _DEEP = 100
 
-# Reason of the dead letter to how the message is spoilt. The good message begins with happened_at
-# and ends in `]}`.
+# The reason of the dead letter, and how to corrupt a message to get it. The good message begins
+# with happened_at and ends in `]}`.
 CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
     "not_json": lambda message: message[:-2],
     "missing_field": lambda message: message.replace(b'"operation_id"', b'"shop"', 1),

@@ -1,4 +1,4 @@
-"""Ways for a replay to hand its messages over: straight to the raw topic, or by the gateway."""
+"""The ways in which a replay sends its messages: directly to the raw topic, or by the gateway."""
 
 import time
 from http.client import HTTPConnection
@@ -13,25 +13,25 @@ from tally.settings import Settings
 
 _FLUSH_SECONDS = 120.0
 _RETRY_SECONDS = 60.0
-# The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: with no more lines
-# than that they fit, whatever they hold.
+# The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: 64 lines always
+# fit.
 _MOST_LINES, _MOST_BYTES = 64, 2_000_000
 _TRY_LATER = (429, 503)
 _TAKEN = (202, 422)
 
 
 class Channel(Protocol):
-    """Takes messages in order; after settle() all of them are stored or were refused for good."""
+    """Takes messages in order; after settle() each is stored or was refused for good."""
 
     def send(self, key: str, value: bytes) -> None:
-        """Hand one message over; it may still be under way afterwards."""
+        """Hand over one message; it may still be in flight afterwards."""
 
     def settle(self) -> None:
-        """Return when everything handed over is acknowledged. Raises TallyError if it cannot be."""
+        """Wait until every message is acknowledged. Raises TallyError if one cannot be."""
 
 
 class KafkaChannel:
-    """Raw topic, keyed by store so that a store's messages keep their order."""
+    """Sends to the raw topic, keyed by store so that a store's messages keep their order."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         self._topic = topic
@@ -52,7 +52,7 @@ class KafkaChannel:
 
 
 class GatewayChannel:
-    """The gateway, as NDJSON requests of many lines; what it refuses for good is not sent again."""
+    """Sends to the gateway, as NDJSON requests of many lines; refused lines are not sent again."""
 
     def __init__(self, settings: Settings, path: str) -> None:
         self._path = path
@@ -76,7 +76,7 @@ class GatewayChannel:
             self._post(b"\n".join(self._lines))
             self._lines, self._bytes = [], 0
 
-    # Sending again is always allowed: what was stored already is a duplicate.
+    # Sending again is always safe: a message that was stored already is a duplicate.
     @retry(
         retry=retry_if_exception_type(OSError),
         stop=stop_after_delay(_RETRY_SECONDS),

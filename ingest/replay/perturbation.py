@@ -1,4 +1,4 @@
-"""What a replay sends, and when: a pure function of the receipts and a seeded plan."""
+"""Computes what a replay sends and when, as a pure function of the receipts and a seeded plan."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from ingest.replay.bad import bad_message
 MessageKind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
 _DAY_SECONDS = 86_400.0
-# A soon duplicate or conflict comes within this time, while the speed layer keeps the window open.
+# An early duplicate or conflict comes within this time, while the speed layer still has the window
+# open.
 _SOON_SECONDS = 300.0
-# A conflict in another window lies 15 to 45 minutes back: surely another window, and one that is
+# A conflict in another window lies 15 to 45 minutes earlier: certainly in another window, which is
 # still open.
 _SHIFT_SECONDS = (900, 2700)
 _CONFLICTING_LINE = b',{"item":"conflicting line","price":1,"amount":1}]}'
@@ -47,7 +48,7 @@ class SentMessage(NamedTuple):
 class Perturbation:
     """How the receipts are disturbed.
 
-    Shares are of receipts; times in seconds of event time; `receipts` is how many come.
+    Shares are those of receipts; times are in seconds of event time; `receipts` is their number.
     """
 
     seed: int = 1
@@ -70,7 +71,7 @@ def sent_messages(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[S
     waiting: list[tuple[float, int, SentMessage]] = []
     number = 0
     for position, receipt in enumerate(receipts):
-        # Nothing is sent before it happened, so what is due by now cannot be overtaken any more.
+        # No message is sent before it happened, so no later receipt can precede what is due now.
         while waiting and waiting[0][0] < receipt.happened_at:
             yield heappop(waiting)[2]
         for message in chooser.messages_of(position, receipt):
@@ -101,7 +102,7 @@ class _Chooser:
         """The first message of a receipt, then its duplicate and its conflict if it draws any."""
         plan, draw = self._plan, self._random.random
         is_late = draw() < plan.late and position not in self._conflicts
-        # 1 - draw() is above 0: a late receipt is late.
+        # 1 - draw() is above 0, so that a late receipt is always late.
         delay = (1.0 - draw()) * plan.late_by if is_late else draw() * plan.disorder
         first = receipt.happened_at + delay
         yield SentMessage(
@@ -119,7 +120,7 @@ class _Chooser:
             )
 
     def _conflicting(self, receipt: Receipt, in_another_window: bool) -> bytes:
-        """The same identity with one line more, every second one also in another window."""
+        """The receipt with one more line and the same identity, optionally in another window."""
         message = receipt.message.removesuffix(b"]}") + _CONFLICTING_LINE
         if not in_another_window:
             return message

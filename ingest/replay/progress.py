@@ -1,4 +1,4 @@
-"""How far a replay has come, for --resume: a file."""
+"""Stores how far a replay has come in a file, for --resume."""
 
 import json
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Every source's conversion and vendors' formats: Python files of its folder, found by name.
+"""Finds every source's conversion and vendors' formats: Python files in its folder, by name.
 
-A source of the product is a package below ingest/sources; one of a folder of TALLY_SOURCES is
+A source of the product is a package below ingest/sources; a source in a folder of TALLY_SOURCES is
 loaded from its path, and may import `ingest.contract` and `tally`.
 """
 
@@ -27,7 +27,7 @@ _OWN = Path(__file__).parent
 
 @cache
 def conversions() -> dict[str, Conversion]:
-    """By source, which is also the view family: its message to its canonical event.
+    """The conversion from message to canonical event, by source, which is also the view family.
 
     Raises BadSource.
     """
@@ -35,14 +35,18 @@ def conversions() -> dict[str, Conversion]:
 
 
 def raw_topics() -> dict[str, str]:
-    """Raw topic to the source, which is also its canonical topic. Raises BadSource."""
+    """The source, which is also its canonical topic, by raw topic. Raises BadSource."""
     return {source.raw_topic: name for name, source in loader.sources().items()}
 
 
 def conversion_of(source: Source) -> Conversion:
-    """`normalised` of the source's contract.py, for all but what stands for a part of a body that
-    could not be read, which is refused for that. Raises BadSource."""
-    normalised = cast(Conversion, _named(source, source.folder / "contract.py", "normalised"))
+    """The function `normalised` of the source's contract.py. Raises BadSource.
+
+    A message that stands for an unread part of a body is refused before, with the part's reason.
+    """
+    normalised = cast(
+        Conversion, _find_function(source, source.folder / "contract.py", "normalised")
+    )
 
     def converted(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalEvent:
         refuse_unread(message, rules.max_bytes)
@@ -52,13 +56,12 @@ def conversion_of(source: Source) -> Conversion:
 
 
 def splits() -> dict[str, Divider]:
-    """By source how one of its events is cut into records that lie in one window each, where its
-    contract.py has a function `shares`.
+    """By source, the function that cuts an event into records which lie in one window each.
 
-    Raises BadSource.
+    Only sources whose contract.py has a function `shares` are present. Raises BadSource.
     """
     modules = {
-        name: _loaded(source, source.folder / "contract.py")
+        name: _load(source, source.folder / "contract.py")
         for name, source in loader.sources().items()
     }
     return {
@@ -69,37 +72,37 @@ def splits() -> dict[str, Divider]:
 
 
 def vendors_of(source: Source) -> dict[str, VendorForm]:
-    """By format, the name of its file in `vendors/`: its `messages`, `greeting` and `parts`.
+    """The vendors' formats of a source, by the name of their file in `vendors/`.
 
-    Raises BadSource.
+    Each has its `messages`, `greeting` and `parts`. Raises BadSource.
     """
     return {name: _form(source, file) for name, file in source.formats.items()}
 
 
 def _form(source: Source, file: Path) -> VendorForm:
-    messages = cast(Messages, _named(source, file, "messages"))
-    loaded = _loaded(source, file)
+    messages = cast(Messages, _find_function(source, file, "messages"))
+    loaded = _load(source, file)
     greeting, parts = (getattr(loaded, name, None) for name in ("greeting", "parts"))
     return VendorForm(messages, cast(Greeting | None, greeting), cast(Cutter | None, parts))
 
 
-def _named(source: Source, file: Path, name: str) -> Callable[..., object]:
-    found = getattr(_loaded(source, file), name, None)
-    if not callable(found):
+def _find_function(source: Source, file: Path, name: str) -> Callable[..., object]:
+    function = getattr(_load(source, file), name, None)
+    if not callable(function):
         raise BadSource(f"{file}: no function `{name}`")
-    return cast(Callable[..., object], found)
+    return cast(Callable[..., object], function)
 
 
-def _loaded(source: Source, file: Path) -> ModuleType:
+def _load(source: Source, file: Path) -> ModuleType:
     try:
         return _module(source, file)
-    # Whatever somebody's file does when it is run: one line must name it.
+    # Running a foreign file may fail in any way; a one-line error must name the file.
     except Exception as error:
         raise BadSource(f"{file}: cannot be loaded: {error}") from error
 
 
 def _module(source: Source, file: Path) -> ModuleType:
-    # By its package, so that there is one module of it: its types would else be there twice.
+    # Imported by its package name, because a second module would define its types a second time.
     if file.is_relative_to(_OWN):
         return import_module(".".join(("ingest.sources", *_below(file, _OWN))))
     name = ".".join(("tally_source", source.name, *_below(file, source.folder)))
@@ -109,12 +112,12 @@ def _module(source: Source, file: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("is no Python file")
     module = module_from_spec(spec)
-    # Named before it is run: the types of its annotations are looked up there.
+    # Registered before it is run, because the types of its annotations are looked up there.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        # Half a module must not be what the next one to ask is given.
+        # The next caller must not get a half-initialised module.
         del sys.modules[name]
         raise
     return module

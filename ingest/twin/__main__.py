@@ -24,7 +24,7 @@ from tally.settings import Settings
 
 
 def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[TwinStore]:
-    """`twin-1` and so on, each by its entry in the stores file where it has one.
+    """The twin stores `twin-1` and so on, each with the clock of its entry in the stores file.
 
     Raises BadSettings.
     """
@@ -44,7 +44,7 @@ def heard_since(store_id: str, settings: Settings, now: float) -> float:
 
     Raises BadSettings.
     """
-    # Not by --tz: what the gateway takes hangs on what it knows of the store.
+    # Not by --tz: the gateway decides by the clock that it knows for the store.
     entry = store_entries(settings.stores_file).get(store_id, StoreEntry())
     zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
     clock = entry.clock(settings.default_timezone)
@@ -92,13 +92,13 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     settings, now = Settings.load(), time.time()
     chosen = twin_stores(stores, passers, tz, settings)
     until = now + 60 * live_minutes
-    names = (one.store_id for one in chosen)
+    names = (store.store_id for store in chosen)
     since = {name: heard_since(name, settings, now) for name in names}
     dates = _days(days, chosen[0].zone, now, until)
     twin = TwinDays(chosen, dates, seed, Transport(), since)
     folder = truth or settings.home / "twin"
-    found = twin.write_truth(folder)
-    # One list: at the seam nothing is left out and nothing comes twice.
+    totals = twin.write_truth(folder)
+    # Both parts come from one list, so that no message is left out or sent twice in between.
     is_past = catch_up or not live_minutes
     past, coming = twin.around(now, 0.0 if is_past else now, until)
     channels = _channels(settings)
@@ -109,7 +109,7 @@ def simulate(  # noqa: PLR0913  # the options of the command line
         sys.stdout.flush()
     pause = end_with_the_starter if with_starter else time.sleep
     sent += send(coming, channels, as_it_happens=True, pause=pause)
-    _print({"sent": sent, "truth": str(folder), **found}, as_json)
+    _print({"sent": sent, "truth": str(folder), **totals}, as_json)
 
 
 def _days(
@@ -118,7 +118,7 @@ def _days(
     now: float,
     until: float,
 ) -> list[date]:
-    """So many local days up to today, and those after it that begin before `until`."""
+    """The last `count` local days up to today, and later ones that begin before `until`."""
     today = datetime.fromtimestamp(now, zone).date()
     last = datetime.fromtimestamp(until, zone).date()
     ordinals = range(today.toordinal() + 1 - count, last.toordinal() + 1)
@@ -126,7 +126,7 @@ def _days(
 
 
 def _channels(settings: Settings) -> dict[str, Channel]:
-    # A source is called as its path ends, whatever its family's name is.
+    # The twin names a source by the end of its path, not by its family's name.
     paths = [source.path for source in loader.own_sources().values()]
     return {path.rpartition("/")[2]: GatewayChannel(settings, path) for path in paths}
 

@@ -1,4 +1,4 @@
-"""Who comes by a store on one day, and what they do: the truth, which no sensor sees whole."""
+"""Draws the people who come by a store on one day, and what they do: the ground truth."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -25,9 +25,10 @@ class Phone(NamedTuple):
 
 
 class Person(NamedTuple):
-    """One who came by, seconds since 1970 (UTC); `left` of a visitor is when they went out again.
+    """A person who came by; `came` and `left` are seconds since 1970 (UTC).
 
-    `group` is the number of those who came together; one of them pays, if the group buys.
+    A visitor's `left` is when the person went out again. `group` is the number of the group that
+    came together; one of its members pays if the group buys.
     """
 
     group: int
@@ -40,7 +41,7 @@ class Person(NamedTuple):
 
 
 def people_of(store: TwinStore, day: date, seed: int) -> list[Person]:
-    """Everybody of the store's local day, by when they came."""
+    """All persons of the store's local day, ordered by when they came."""
     chance = chance_of(seed, store.store_id, day.isoformat(), "people")
     found: list[Person] = []
     for number, at in enumerate(_arrivals(store, day, chance)):
@@ -49,11 +50,14 @@ def people_of(store: TwinStore, day: date, seed: int) -> list[Person]:
 
 
 def _arrivals(store: TwinStore, day: date, chance: Random) -> Iterator[float]:
-    """When groups come by: a Poisson process by thinning, over the hours in which people walk."""
+    """Draw the times at which groups come by, as a Poisson process by thinning.
+
+    It covers the hours in which people walk.
+    """
     size = sum(n * share for n, share in enumerate(store.behaviour.group_sizes, start=1))
-    # A day is better or worse than another.
+    # Some days are better than others.
     factor = chance.lognormvariate(0.0, 0.1)
-    opens, closes = (one.astimezone(UTC) for one in store.hours(day))
+    opens, closes = (instant.astimezone(UTC) for instant in store.hours(day))
     begin = (opens - timedelta(hours=1)).timestamp()
     end = (closes + timedelta(hours=1)).timestamp()
     quarters = range(int(begin), int(end), 900)
@@ -61,7 +65,7 @@ def _arrivals(store: TwinStore, day: date, chance: Random) -> Iterator[float]:
     if not any(weights):
         return
     most = max(weights)
-    # So that the whole day has `passers` persons in the mean.
+    # The rate is scaled so that the whole day has `passers` persons in the mean.
     peak = factor * store.passers / size / sum(900 * weight / most for weight in weights)
     at = begin
     while (at := at + chance.expovariate(peak)) < end:
@@ -79,16 +83,16 @@ def _group(
 ) -> Iterator[Person]:
     behaviour = store.behaviour
     count = 1 + drawn(chance, behaviour.group_sizes)
-    opens, closes = (one.timestamp() for one in store.hours(day))
+    opens, closes = (instant.timestamp() for instant in store.hours(day))
     enters = opens <= at < closes and chance.random() < behaviour.capture
     buys = enters and chance.random() < behaviour.conversion
-    # Its mean and not its median.
+    # `stay_mean` is the mean of the distribution, and not its median.
     middle = log(60 * behaviour.stay_mean) - behaviour.stay_sigma**2 / 2
     stay = chance.lognormvariate(middle, behaviour.stay_sigma)
     seconds = min(stay, closes + 600 - at) if enters else chance.uniform(*behaviour.pass_seconds)
     door = chance.randrange(store.doors)
     for place in range(count):
-        # They go through the door one after the other.
+        # The members of a group go through the door one after the other.
         came = at + 0.8 * place
         yield Person(
             number, came, came + seconds, enters, door, buys and place == 0, _phone(store, chance)
@@ -100,16 +104,16 @@ def _phone(store: TwinStore, chance: Random) -> Phone | None:
     if chance.random() >= phones.carried * phones.wifi_on:
         return None
     mac_class = _CLASSES[drawn(chance, phones.classes)]
-    every = (
+    every_seconds = (
         chance.uniform(*phones.probe_seconds)
         if mac_class == "random_probe"
         else phones.steady_seconds
     )
-    return Phone(mac_class, address(chance, is_local=mac_class != "fixed"), every)
+    return Phone(mac_class, address(chance, is_local=mac_class != "fixed"), every_seconds)
 
 
 def address(chance: Random, *, is_local: bool) -> bytes:
-    """An address of a device: of its maker, or made up."""
+    """The address of a device: given by its maker, or made up (`is_local`)."""
     first, *rest = chance.randbytes(ADDRESS_BYTES)
     first = first & ~_GROUP_BIT | _LOCAL_BIT if is_local else first & ~(_GROUP_BIT | _LOCAL_BIT)
     return bytes((first, *rest))

@@ -1,4 +1,4 @@
-"""What a twin store is like: when it is open, how many come, how good its sensors are."""
+"""Describes a twin store: its opening hours, its number of people, and its sensors' errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,8 @@ from datetime import date, datetime, time, timedelta
 from random import Random
 from zoneinfo import ZoneInfo
 
-# By local hour how many come, relative to each other; pooled from opening hours of shops.
+# How many people come in each local hour, relative to each other; pooled from opening hours of
+# shops.
 _WEEKDAY = (
     *(0, 0, 0, 0, 0, 0),
     *(1, 2, 4, 6, 8, 9),
@@ -24,11 +25,11 @@ _EVENING = timedelta(hours=6)
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What people do; shares of 1, times in minutes."""
+    """How people behave; shares of 1, times in minutes."""
 
-    # Of all who come by, how many come in.
+    # The share of all people coming by who come in.
     capture: float = 0.13
-    # Of the groups that come in, how many buy.
+    # The share of the groups coming in that buy.
     conversion: float = 0.3
     group_sizes: Sequence[float] = (0.55, 0.30, 0.10, 0.05)
     stay_mean: float = 20.0
@@ -38,13 +39,13 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class Phones:
-    """What people carry; shares of 1, seconds between two sightings of one phone."""
+    """The phones that people carry; shares of 1, seconds between two sightings of a phone."""
 
     carried: float = 0.85
     wifi_on: float = 0.8
     # fixed, random_associated, random_probe.
     classes: Sequence[float] = (0.1, 0.3, 0.6)
-    # Once a minute, as an access point reports who is on its network; the first two classes.
+    # The first two classes: an access point reports the clients of its network once a minute.
     steady_seconds: float = 60.0
     lost: float = 0.05
     probe_seconds: tuple[float, float] = (60.0, 300.0)
@@ -52,7 +53,7 @@ class Phones:
 
 @dataclass(frozen=True)
 class Doors:
-    """How a door's counter errs; shares of the crossings."""
+    """The errors of a door's counter, as shares of the crossings."""
 
     missed: float = 0.03
     doubled: float = 0.01
@@ -61,10 +62,10 @@ class Doors:
 
 @dataclass(frozen=True)
 class DoorCounter:
-    """How a door's counter reports: how long its intervals are, and how many seconds behind a whole
-    one they begin.
+    """How a door's counter reports: the length and the offset of its intervals, in seconds.
 
-    From `dies` until `recovers`, by the store's clock, nothing is counted.
+    An interval begins `offset_seconds` after a multiple of its length. From `dies` until
+    `recovers`, by the store's clock, nothing is counted.
     """
 
     interval_seconds: int = 60
@@ -75,9 +76,9 @@ class DoorCounter:
 
 @dataclass(frozen=True)
 class TillHabits:
-    """How often receipts are corrected and voided, shares of them.
+    """How often receipts are corrected and voided, as shares of all receipts.
 
-    `restarts`: their numbers begin again with each day of the store.
+    With `restarts` the receipt numbers begin again with each day of the store.
     """
 
     corrected: float = 0.0
@@ -87,7 +88,7 @@ class TillHabits:
 
 @dataclass(frozen=True)
 class TwinStore:
-    """One store; `visitors` come by on a day, most of them pass."""
+    """One store; `passers` persons come by on a day, and most of them do not come in."""
 
     store_id: str
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
@@ -101,35 +102,37 @@ class TwinStore:
     phones: Phones = field(default_factory=Phones)
     door_errors: Doors = field(default_factory=Doors)
     till_habits: TillHabits = field(default_factory=TillHabits)
-    # By door, those behind the last one are as by default.
+    # By door; further doors have a default counter.
     counters: Sequence[DoorCounter] = ()
 
     def counter(self, door: int) -> DoorCounter:
-        """That of a door, from 0."""
+        """The counter of a door, numbered from 0."""
         return self.counters[door] if door < len(self.counters) else DoorCounter()
 
     def hours(self, day: date) -> tuple[datetime, datetime]:
-        """Opening and closing of a local day; a store that closes after midnight closes the day
-        after."""
+        """The opening and the closing time of a local day.
+
+        A store that closes after midnight closes on the day after.
+        """
         opens = datetime.combine(day, self.opens, self.zone)
         last = day + timedelta(days=1) if self.closes <= self.opens else day
         return opens, datetime.combine(last, self.closes, self.zone)
 
     def rate(self, at: datetime) -> float:
-        """How many come by then, relative to the busiest hour of the week."""
-        # Who is open after midnight has its busy hours in the evening.
+        """How many people come by at that time, relative to the busiest hour of the week."""
+        # A store that is open after midnight has its busy hours in the evening.
         later = _EVENING if self.closes <= self.opens else timedelta(0)
         local = at.astimezone(self.zone).replace(tzinfo=None) - later
         profile = _WEEKEND if local.weekday() >= 5 else _WEEKDAY
         return profile[local.hour] / max(*_WEEKDAY, *_WEEKEND)
 
 
-def chance_of(seed: int, *of: object) -> Random:
-    """The chance of one part of the twin alone, so that any store and day can be made by itself."""
-    # A text and not a hash(): that is another one in each process.
-    return Random("/".join(map(str, (seed, *of))))
+def chance_of(seed: int, *names: object) -> Random:
+    """A random generator for one part of the twin, so that any store and day can be made alone."""
+    # The seed is a text and not a hash(), which differs between processes.
+    return Random("/".join(map(str, (seed, *names))))
 
 
 def drawn(chance: Random, shares: Sequence[float]) -> int:
-    """The number of a share, drawn by how large each is."""
+    """Draw the index of a share, with the shares as weights."""
     return chance.choices(range(len(shares)), shares)[0]

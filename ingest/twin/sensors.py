@@ -1,7 +1,7 @@
-"""What a twin store sends of its people, door counts, sightings, receipts, and of its goods.
+"""Makes the messages of a twin store: door counts, sightings, receipts and stock documents.
 
-Each message as its path of the gateway takes it. What a sensor errs in is in it; what the way to
-Kafka does to it is not (transport.py).
+Each message has the form that its path of the gateway takes. It has the errors of its sensor, but
+not those of the way to Kafka (transport.py).
 """
 
 import json
@@ -21,19 +21,20 @@ DOOR_SECONDS = 60
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
 _WALL_DBM = 18
 _LEAST_DBM = -95
-# Seconds, and units: of the busiest day some articles run out.
+# Times are in seconds, amounts in units: on the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
 
 
-# When somebody went through a door, seconds since 1970 (UTC), and which way, as a counter tells it.
+# When a person went through a door, in seconds since 1970 (UTC), and which way, as a counter
+# reports it.
 _Crossing: TypeAlias = tuple[float, str]
 
 
 class SensorMessage(NamedTuple):
-    """A message of a source, the instant of what it tells, seconds since 1970 (UTC).
+    """A message of a source; `at` is when its event happened, seconds since 1970 (UTC).
 
-    `identity` is what makes two messages the same event; it is there to be sent at `ready_at`.
+    Two messages with the same `identity` are the same event; a message can be sent at `ready_at`.
     """
 
     source: str
@@ -46,33 +47,39 @@ class SensorMessage(NamedTuple):
 def messages_of(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> list[SensorMessage]:
-    """Everything that the store's sensors tell of its day, by time."""
+    """All messages of the store's sensors for a day, ordered by time."""
     found = [
         *_door_counts(store, day, seed, people),
         *_sightings(store, day, seed, people),
         *_receipts(store, day, seed, people),
         *_documents(store, day, seed),
     ]
-    return sorted(found, key=lambda one: (one.at, one.source, one.identity))
+    return sorted(found, key=lambda message: (message.at, message.source, message.identity))
 
 
 def still_known(messages: Sequence[SensorMessage], since: float) -> list[SensorMessage]:
-    """The messages without sightings of before the instant (seconds since 1970): their devices' key
-    is destroyed, and the gateway would refuse each of them."""
-    return [one for one in messages if one.source != "wifi" or one.at >= since]
+    """The messages without the sightings from before `since` (seconds since 1970).
+
+    The key of their devices is destroyed, and the gateway would refuse each of them.
+    """
+    return [message for message in messages if message.source != "wifi" or message.at >= since]
 
 
 def _door_counts(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
-    """Each interval of each door: in, out, passers-by; those of no one too, while the store is
-    open."""
+    """The counts of each interval of each door: in, out, passers-by.
+
+    While the store is open this includes intervals without persons.
+    """
     chance = chance_of(seed, store.store_id, day.isoformat(), "doors")
     crossed = defaultdict[int, list[_Crossing]](list)
     for person in people:
         crossings = (("in", person.came), ("out", person.left))
         for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
-            crossed[person.door] += [(at, told) for told in _seen(store, way, chance)]
+            crossed[person.door] += [
+                (at, reported_way) for reported_way in _reported_ways(store, way, chance)
+            ]
     for door in range(store.doors):
         yield from _intervals(store, day, door, crossed[door])
 
@@ -83,9 +90,9 @@ def _intervals(
     counter = store.counter(door)
     length, offset = counter.interval_seconds, counter.offset_seconds
     counts = Counter(((int(at) - offset) // length, way) for at, way in crossed)
-    opens, closes = (int(one.timestamp()) - offset for one in store.hours(day))
-    open_ones = range(opens // length, -(-closes // length))
-    for number in sorted({*open_ones, *(number for number, _ in counts)}):
+    opens, closes = (int(instant.timestamp()) - offset for instant in store.hours(day))
+    open_numbers = range(opens // length, -(-closes // length))
+    for number in sorted({*open_numbers, *(number for number, _ in counts)}):
         begins = number * length + offset
         if _is_dead(store, day, counter, begins):
             continue
@@ -102,19 +109,18 @@ def _intervals(
 
 
 def _is_dead(store: TwinStore, day: date, counter: DoorCounter, begins: int) -> bool:
-    """Whether a counter is dead in some second of an interval, which begins so many seconds since
-    1970."""
+    """Whether a counter is dead in some second of an interval; `begins` is seconds since 1970."""
     if counter.dies is None or counter.recovers is None:
         return False
     dies, recovers = (
-        datetime.combine(day, one, store.zone).timestamp()
-        for one in (counter.dies, counter.recovers)
+        datetime.combine(day, local_time, store.zone).timestamp()
+        for local_time in (counter.dies, counter.recovers)
     )
     return begins < recovers and dies < begins + counter.interval_seconds
 
 
-def _seen(store: TwinStore, way: str, chance: Random) -> list[str]:
-    """How the counter tells of one crossing: once, not at all, twice, or the wrong way."""
+def _reported_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
+    """The ways that the counter reports for a crossing: one, none, two, or the wrong one."""
     errors, drawn = store.door_errors, chance.random()
     if drawn < errors.missed:
         return []
@@ -129,7 +135,7 @@ def _sightings(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
     chance = chance_of(seed, store.store_id, day.isoformat(), "wifi")
-    ears = _Ears(store, day, seed, chance)
+    access_points = _AccessPoints(store, day, seed, chance)
     for person in people:
         if person.phone is None:
             continue
@@ -138,10 +144,10 @@ def _sightings(
         stayed = person.left - person.came
         at = person.came + chance.uniform(0, min(phone.every_seconds, stayed))
         while at < person.left:
-            # Made up anew for each burst of a phone that only looks for networks.
+            # A phone that only looks for networks makes up a new address for each burst.
             own = phone.address if is_steady else address(chance, is_local=True)
             if chance.random() >= store.phones.lost:
-                yield ears.hear(own, phone.mac_class, at, is_inside=person.is_visitor)
+                yield access_points.hear(own, phone.mac_class, at, is_inside=person.is_visitor)
             at += (
                 phone.every_seconds * chance.uniform(0.9, 1.1)
                 if is_steady
@@ -149,7 +155,7 @@ def _sightings(
             )
 
 
-class _Ears(NamedTuple):
+class _AccessPoints(NamedTuple):
     """The access points of a store on one day."""
 
     store: TwinStore
@@ -165,7 +171,7 @@ class _Ears(NamedTuple):
         *,
         is_inside: bool,
     ) -> SensorMessage:
-        """One of them hears the address, from inside or through the wall."""
+        """One of the access points hears the address, from inside or through the wall."""
         metres = self.chance.uniform(*(_NEAR if is_inside else _FAR))
         wall = 0 if is_inside else _WALL_DBM
         noise = self.chance.gauss(0, _NOISE_DBM)
@@ -186,9 +192,9 @@ class _Ears(NamedTuple):
 
 
 def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
-    """The device of an address in one store and on one day, as a gateway's key would make it."""
-    named = f"twin/{seed}/{store_id}/{day.isoformat()}"
-    key = blake2b(named.encode()).digest()
+    """The hash of a device's address in one store on one day, as a gateway's key would make it."""
+    key_name = f"twin/{seed}/{store_id}/{day.isoformat()}"
+    key = blake2b(key_name.encode()).digest()
     return blake2b(own, key=key, digest_size=16).hexdigest()
 
 
@@ -201,7 +207,7 @@ def _receipts(
 
 
 def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage]:
-    """Every article counted before the doors open, and delivered once they are."""
+    """Stock documents: each article is counted before the doors open, and delivered after."""
     chance = chance_of(seed, store.store_id, day.isoformat(), "documents")
     opens = int(store.hours(day)[0].timestamp())
     for kind, at, amounts in (
@@ -225,7 +231,7 @@ def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage
 
 def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMessage:
     store = fields.get("store_id", fields.get("operation_id"))
-    # An interval is told once it is over.
+    # An interval is sent once it is over.
     ready_at = at + fields.get("interval_seconds", 0)
-    named = f"{source}/{store}/{identity}"
-    return SensorMessage(source, at, named, json.dumps(fields).encode(), ready_at)
+    full_identity = f"{source}/{store}/{identity}"
+    return SensorMessage(source, at, full_identity, json.dumps(fields).encode(), ready_at)

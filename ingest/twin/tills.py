@@ -1,6 +1,6 @@
-"""Receipts of a twin store's tills, sold, corrected and voided, and what the tills send of them.
+"""Draws the receipts of a twin store's tills, sold, corrected and voided, and makes the messages.
 
-The life of a receipt is the truth: its last version counts, unless it was voided.
+The life of a receipt is the ground truth: its last version counts, unless it was voided.
 """
 
 from collections import Counter
@@ -24,17 +24,17 @@ GOODS = (
     ("soap", 189),
     ("wine", 899),
 )
-# How a till tells of a void: with the receipt's lines and time, without lines, twice, or by
+# How a till sends a void: with the receipt's lines and time, without lines, twice, or by
 # sending the number again with the status `voided`.
 _VOID_FORMS = ("whole", "bare", "twice", "cancelled")
 # Seconds until a receipt is corrected, and until it is voided after that.
 _CORRECTED_AFTER, _VOIDED_AFTER = (30.0, 1200.0), (60.0, 1200.0)
-# How often the receipts that are corrected are.
+# How often a corrected receipt is corrected: shares of once, twice and three times.
 _TIMES_CORRECTED = (0.7, 0.2, 0.1)
 
 TillFields: TypeAlias = dict[str, Any]
 SoldGoods: TypeAlias = list[TillFields]
-# When it happened (seconds since 1970), what makes it the same event, and the message's fields.
+# When it happened (seconds since 1970), the identity of the event, and the message's fields.
 TillMessage: TypeAlias = tuple[float, str, TillFields]
 
 
@@ -42,7 +42,7 @@ TillMessage: TypeAlias = tuple[float, str, TillFields]
 class ReceiptLife:
     """A receipt with all its versions, each with when it was closed (seconds since 1970).
 
-    `voided_at`: when it was taken back, in which form `void_form` says; None: it stands.
+    `voided_at` is when it was voided, None if it was not; `void_form` is the form of the void.
     """
 
     till: int
@@ -55,25 +55,25 @@ class ReceiptLife:
 def receipt_lives(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[ReceiptLife]:
-    """The receipts of a day, by when their payers went out."""
+    """The receipts of a day, ordered by when their payers went out."""
     chance = chance_of(seed, store.store_id, day.isoformat(), "tills")
-    # Of its own: what is sold is the same, however often it is corrected.
+    # A generator of its own: the sales are the same, however often receipts are corrected.
     later = chance_of(seed, store.store_id, day.isoformat(), "corrections")
-    payers = sorted((person for person in people if person.pays), key=lambda one: one.left)
+    payers = sorted((person for person in people if person.pays), key=lambda payer: payer.left)
     counted: Counter[int] = Counter()
     for person in payers:
         till = 1 + chance.randrange(store.tills)
         counted[till] += 1
         # A till counts on from day to day, unless its numbers begin again.
         before = 0 if store.till_habits.restarts else day.toordinal() * 100_000
-        # Somebody pays a moment before going out.
+        # A person pays a moment before going out.
         at = max(person.came, person.left - chance.uniform(20, 90))
-        yield _lived(store, later, till, before + counted[till], (at, _lines(chance)))
+        yield _draw_life(store, later, till, before + counted[till], (at, _lines(chance)))
 
 
 def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
-    """What the till sends of a receipt."""
-    named = {"operation_id": store_id, "vendor_fiscal_module": life.till}
+    """The messages that the till sends for a receipt."""
+    till_fields = {"operation_id": store_id, "vendor_fiscal_module": life.till}
     for revision, (at, lines) in enumerate(life.versions):
         version = {"revision": revision} if revision else {}
         yield (
@@ -81,14 +81,14 @@ def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
             f"{life.till}/{life.number}" + (f"/{revision}" if revision else ""),
             {
                 "happened_at": shown(at),
-                **named,
+                **till_fields,
                 "transaction_id": life.number,
                 **version,
                 "transactions": lines,
             },
         )
     if life.voided_at is not None:
-        yield from _voids(named, life, life.voided_at)
+        yield from _voids(till_fields, life, life.voided_at)
 
 
 def shown(seconds: float) -> str:
@@ -96,7 +96,7 @@ def shown(seconds: float) -> str:
     return instant_text(datetime.fromtimestamp(int(seconds), UTC))
 
 
-def _lived(
+def _draw_life(
     store: TwinStore, chance: Random, till: int, number: int, sold: tuple[float, SoldGoods]
 ) -> ReceiptLife:
     habits = store.till_habits
@@ -111,9 +111,9 @@ def _lived(
     return ReceiptLife(till, number, versions, voided_at, _VOID_FORMS[form])
 
 
-def _voids(named: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMessage]:
+def _voids(till_fields: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMessage]:
     closed_at, lines = life.versions[-1]
-    own = {"happened_at": shown(at), **named}
+    own = {"happened_at": shown(at), **till_fields}
     if life.void_form == "cancelled":
         fields = {"transaction_id": life.number, "transaction_status": "voided", "transactions": []}
         yield at, f"{life.till}/{life.number}/cancelled", {**own, **fields}
@@ -124,7 +124,7 @@ def _voids(named: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMess
         "happened_at": shown(closed_at),
     }
     for copy in range(2 if life.void_form == "twice" else 1):
-        # Numbers of receipts are smaller.
+        # No receipt has such a number.
         number = f"V{life.number}-{copy}"
         fields = {
             "transaction_id": number,

@@ -1,4 +1,4 @@
-"""What the way from a sensor to Kafka does: delays, disorder, duplicates, outages, wrong clocks."""
+"""Simulates the way to Kafka: delays, disorder, duplicates, outages, wrong clocks."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from tally.instants import instant_text, parse_instant
 
 
 class Outage(NamedTuple):
-    """Nothing of the store gets through between the instants; then all of it comes at once.
+    """No message of the store gets through between the instants; then all come at once.
 
     Seconds since 1970 (UTC).
     """
@@ -45,15 +45,19 @@ class OnItsWay(NamedTuple):
 def arrivals(
     messages: Iterable[SensorMessage], transport: Transport, seed: int, store_id: str
 ) -> list[OnItsWay]:
-    """Everything of a store as it arrives, by when it does.
+    """All messages of a store as they arrive, ordered by time.
 
-    What becomes of a message hangs on the seed and on the message alone, whatever others there are.
+    What happens to a message depends only on the seed and the message, not on other messages.
     """
-    found = [one for message in messages for one in _sent(message, transport, seed, store_id)]
-    return sorted(found, key=lambda one: (one.send_at, one.message.identity))
+    found = [
+        arrival
+        for message in messages
+        for arrival in _deliveries(message, transport, seed, store_id)
+    ]
+    return sorted(found, key=lambda arrival: (arrival.send_at, arrival.message.identity))
 
 
-def _sent(
+def _deliveries(
     message: SensorMessage, transport: Transport, seed: int, store_id: str
 ) -> Iterator[OnItsWay]:
     chance = chance_of(seed, store_id, message.identity, "transport")
@@ -61,26 +65,26 @@ def _sent(
     at = message.ready_at + chance.expovariate(1 / transport.delay) + late
     is_twice = chance.random() < transport.duplicates
     again = at + chance.uniform(0, transport.disorder)
-    outages = [one for one in transport.outages if one.store_id == store_id]
-    sent_at = _through(outages, at, chance)
+    outages = [outage for outage in transport.outages if outage.store_id == store_id]
+    sent_at = _delivery_time(outages, at, chance)
     yield OnItsWay(sent_at, message, is_repeat=False)
-    # What waited is pushed once more: nobody has told the device how much of it has arrived.
+    # A message that waited is sent once more: the device does not know how much has arrived.
     if sent_at != at or is_twice:
-        later = _through(outages, max(again, sent_at + chance.uniform(0, 60)), chance)
+        later = _delivery_time(outages, max(again, sent_at + chance.uniform(0, 60)), chance)
         yield OnItsWay(later, message, is_repeat=True)
 
 
-def _through(outages: Sequence[Outage], at: float, chance: Random) -> float:
-    """When it gets through: at the end of the outage, which may lie in another one."""
-    for outage in sorted(outages, key=lambda one: one.begin):
+def _delivery_time(outages: Sequence[Outage], at: float, chance: Random) -> float:
+    """When a message gets through: after an outage, whose end may lie in another one."""
+    for outage in sorted(outages, key=lambda item: item.begin):
         if outage.begin <= at < outage.end:
             at = outage.end + chance.uniform(0, 60)
     return at
 
 
 def with_clock(message: SensorMessage, fast: timedelta) -> SensorMessage:
-    """The message of a device whose clock is so much fast; slow: less than nothing."""
-    told = json.loads(message.body)
-    shown = parse_instant(told["happened_at"], "/happened_at") + fast
-    told["happened_at"] = instant_text(shown)
-    return message._replace(identity=f"{message.identity}/{fast}", body=json.dumps(told).encode())
+    """The message of a device whose clock is ahead by `fast`; a negative value is behind."""
+    fields = json.loads(message.body)
+    shown = parse_instant(fields["happened_at"], "/happened_at") + fast
+    fields["happened_at"] = instant_text(shown)
+    return message._replace(identity=f"{message.identity}/{fast}", body=json.dumps(fields).encode())

@@ -1,6 +1,6 @@
-"""The truth ledger: what happened in a twin store, beside what its sensors tell of it.
+"""The truth ledger: what happened in a twin store, for comparison with what its sensors report.
 
-It is a file for each store and day, and nothing reads it but who compares.
+It is a file for each store and day; only comparisons read it.
 """
 
 import json
@@ -16,7 +16,7 @@ from ingest.twin.plan import TwinStore
 class DayTruth(NamedTuple):
     """One store's day: persons, groups that paid, mean stay of visitors in seconds.
 
-    `heard` are visitors with a phone that keeps its address, the most that WiFi can tell of.
+    `heard` are visitors with a phone that keeps its address, the most that WiFi can detect.
     """
 
     visitors: int
@@ -50,17 +50,17 @@ def is_heard(person: Person) -> bool:
 
 def write_truth(folder: Path, store: TwinStore, day: date, people: Sequence[Person]) -> DayTruth:
     """Write the day's file, `<store>-<day>.json`, and return what it says."""
-    found = day_truth(people)
-    told = {
+    truth = day_truth(people)
+    ledger = {
         "store": store.store_id,
         "day": day.isoformat(),
         "tz": store.zone.key,
-        **found._asdict(),
+        **truth._asdict(),
         "people": [_person(person) for person in people],
     }
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{store.store_id}-{day}.json").write_text(json.dumps(told), "utf-8")
-    return found
+    (folder / f"{store.store_id}-{day}.json").write_text(json.dumps(ledger), "utf-8")
+    return truth
 
 
 def _mean_stay(people: Sequence[Person]) -> float | None:
@@ -70,7 +70,7 @@ def _mean_stay(people: Sequence[Person]) -> float | None:
 
 
 def _person(person: Person) -> dict[str, Any]:
-    # Whose phone it was is nobody's to know, of people who do not exist either.
+    # The phone's address is left out as personal data, even though these people do not exist.
     return {
         "group": person.group,
         "came": round(person.came, 3),

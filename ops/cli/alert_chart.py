@@ -1,4 +1,4 @@
-"""A simulated rule for people: a line of time for each store, and one line for each episode."""
+"""Prints a simulated rule: a timeline for each store, and a line for each episode."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ RAISED, UNKNOWN, CALM = "█", "░", "·"
 _COLUMNS = ("store", "subject", "start", "end", "value", "threshold", "")
 _WHOLE_STORE = "none"
 _LABEL, _LONG_LABEL = 12, 28
-# Of articles there may be hundreds, and the table has each of their episodes.
+# There may be hundreds of articles, and the table has each of their episodes anyway.
 _MOST_LINES = 50
 _NOTHING = "–"
 TimeSpan = tuple[datetime, datetime]
@@ -22,21 +22,21 @@ StoreSubject = tuple[str, str]
 
 
 def print_simulation(answer: Mapping[str, Any]) -> None:
-    """The answer of /v1/rules/{id}/simulate, on stdout."""
+    """Print the answer of /v1/rules/{id}/simulate to stdout."""
     console = Console()
     episodes, stores = answer["episodes"], answer["stores"]
     begin, end = answer["from"][:16], answer["to"][:16]
     console.print(Text(f"{answer['rule_id']}, {begin}Z to {end}Z, {len(stores):,} stores"))
     _print_lines(console, answer)
-    # Every one, however many: this is the answer, and the lines above are a look at it.
+    # The table has all episodes: it is the answer, and the lines above are only an overview.
     console.print(_table(episodes))
     if answer["against"] is not None:
         _print_against(console, answer["against"])
 
 
 def _print_lines(console: Console, answer: Mapping[str, Any]) -> None:
-    """One for each store, or thing in it, that has an episode."""
-    # Of hundreds of stores most are calm, and their lines would all be the same.
+    """Print a line for each store, or subject in it, that has an episode."""
+    # Most of hundreds of stores are calm, and their lines would all be the same.
     places = [*dict.fromkeys(map(_place, answer["episodes"]))]
     is_whole = all(subject == _WHOLE_STORE for _, subject in places)
     label, most = (_LABEL, None) if is_whole else (_LONG_LABEL, _MOST_LINES)
@@ -54,19 +54,19 @@ def _print_lines(console: Console, answer: Mapping[str, Any]) -> None:
 def time_line(
     answer: Mapping[str, Any], store: str, width: int, subject: str = _WHOLE_STORE
 ) -> str:
-    """So many signs from `from` to `to`: raised before not known before calm.
+    """`width` signs from `from` to `to`: raised wins over unknown, and unknown over calm.
 
-    A sign is a stretch of time; whatever is anywhere in it is shown.
+    A sign covers a span of time, and shows what happens anywhere in it.
     """
     start, end = _instant(answer["from"]), _instant(answer["to"])
-    each = (end - start) / width
+    step = (end - start) / width
     signs = [CALM] * width
-    # What is drawn later lies above: that it was raised is never hidden.
+    # Later drawing covers earlier drawing, so that raised is never hidden.
 
     def draw(sign: str, spans: Iterable[tuple[datetime, datetime]]) -> None:
         for since, until in spans:
-            first = max(0, int((since - start) / each))
-            last = min(width - 1, -int(-(until - start) // each) - 1)
+            first = max(0, int((since - start) / step))
+            last = min(width - 1, -int(-(until - start) // step) - 1)
             for place in range(first, max(first, last) + 1):
                 signs[place] = sign
 
@@ -80,49 +80,49 @@ def _spans(
     name: str,
     place: StoreSubject,
 ) -> Iterator[TimeSpan]:
-    """Begin and end of each entry of a list that is of the place."""
-    for one in answer[name]:
-        if _place(one) == place:
-            # What is open goes on to the end.
-            yield _instant(one["start"]), _instant(one["end"] or answer["to"])
+    """Begin and end of each entry of the list `name` that belongs to the place."""
+    for entry in answer[name]:
+        if _place(entry) == place:
+            # An open episode goes on to the end.
+            yield _instant(entry["start"]), _instant(entry["end"] or answer["to"])
 
 
-def _place(one: Mapping[str, Any]) -> StoreSubject:
-    # What is not served complete is so of all that is in the store.
-    return one["store_id"], one.get("subject", _WHOLE_STORE)
+def _place(entry: Mapping[str, Any]) -> StoreSubject:
+    # An incomplete window has no subject: it concerns everything in the store.
+    return entry["store_id"], entry.get("subject", _WHOLE_STORE)
 
 
 def _table(episodes: Iterable[Mapping[str, Any]]) -> Table:
-    found = [*episodes]
-    is_whole = all(one["subject"] == _WHOLE_STORE for one in found)
+    listed = [*episodes]
+    is_whole = all(episode["subject"] == _WHOLE_STORE for episode in listed)
     names = [name for name in _COLUMNS if not (is_whole and name == "subject")]
     # A subject is a word that may be longer than the screen is wide.
     fixed = "start", "end"
     columns = [Column(name, no_wrap=name in fixed, overflow="fold") for name in names]
-    title = f"{len(found):,} episodes"
+    title = f"{len(listed):,} episodes"
     table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD)
-    for one in found:
+    for episode in listed:
         # Minutes are enough for people.
-        end = f"{one['end'][:16]}Z" if one["end"] else "open"
-        # Text and not markup: a store's id is a stranger's.
-        numbers = _number(one["value"]), _number(one["threshold"])
-        sure = "" if one["complete"] else "not complete"
-        place = (one["store_id"],) if is_whole else (one["store_id"], one["subject"])
-        shown = (*place, f"{one['start'][:16]}Z", end, *numbers, sure)
+        end = f"{episode['end'][:16]}Z" if episode["end"] else "open"
+        # Text, not markup: a store's id comes from an unknown sender.
+        numbers = _number(episode["value"]), _number(episode["threshold"])
+        sure = "" if episode["complete"] else "not complete"
+        place = (episode["store_id"],) if is_whole else (episode["store_id"], episode["subject"])
+        shown = (*place, f"{episode['start'][:16]}Z", end, *numbers, sure)
         table.add_row(*map(Text, shown))
     return table
 
 
-def _print_against(console: Console, told: Mapping[str, Any]) -> None:
-    differences = told["differences"]
-    count = f"{told['compared']:,} compared with what was told, {len(differences):,} differ"
-    console.print(Text(f"{count}; {told['left_out']:,} left out, not settled"))
-    for one in differences:
-        kind = one["kind"].replace("_", " ")
-        own = f" ({one['alert_id'][:12]})" if one["alert_id"] else ""
-        of = "" if one["subject"] == _WHOLE_STORE else f" {one['subject']}"
-        when = f"{one['window']} {one['edge']}"
-        console.print(Text(f"store {one['store_id']}{of} {when}: {kind}{own}"))
+def _print_against(console: Console, comparison: Mapping[str, Any]) -> None:
+    differences = comparison["differences"]
+    count = f"{comparison['compared']:,} compared with what was told, {len(differences):,} differ"
+    console.print(Text(f"{count}; {comparison['left_out']:,} left out, not settled"))
+    for difference in differences:
+        kind = difference["kind"].replace("_", " ")
+        own = f" ({difference['alert_id'][:12]})" if difference["alert_id"] else ""
+        subject = "" if difference["subject"] == _WHOLE_STORE else f" {difference['subject']}"
+        when = f"{difference['window']} {difference['edge']}"
+        console.print(Text(f"store {difference['store_id']}{subject} {when}: {kind}{own}"))
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`tally alerts snooze | ack | resolve | decisions | redeliver`: what is done about alerts."""
+"""`tally alerts snooze | ack | resolve | decisions | redeliver`: handles alerts."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,7 +30,7 @@ def snooze(
     from tally.alerts.delivery.controls import Snooze
     from tally.settings import Settings
 
-    store_id = _store_of(alert_id)
+    store_id = _alert_store(alert_id)
     until = _now() + minutes * 60_000
     settled = Snooze(alert_id=alert_id, store_id=store_id, until=until, by=by)
     settle(Settings.load(), settled)
@@ -46,7 +46,7 @@ def ack(
     from tally.alerts.delivery.controls import Acknowledgement
     from tally.settings import Settings
 
-    store_id = _store_of(alert_id)
+    store_id = _alert_store(alert_id)
     noted = Acknowledgement(alert_id=alert_id, store_id=store_id, at=_now(), by=by)
     settle(Settings.load(), noted)
     print(f"{alert_id}: taken on by {by!a}")
@@ -68,9 +68,9 @@ def resolve(
     from tally.alerts.resolution import AlertResolution, refuse_closed
     from tally.settings import Settings
 
-    found = _alert(alert_id)
-    refuse_closed(alert_id, found["open"])
-    alert = msgspec.convert(found, Alert)
+    fields = _alert(alert_id)
+    refuse_closed(alert_id, fields["open"])
+    alert = msgspec.convert(fields, Alert)
     write_resolution(Settings.load(), AlertResolution.of(alert, _now(), by, because))
     print(f"{alert_id}: resolved; the evaluator ends it within seconds")
 
@@ -83,14 +83,14 @@ def decisions(alert_id: _ID, json: _JSON = False) -> None:
     from tally.settings import Settings
 
     settings = Settings.load()
-    told, noted = told_of(settings, alert_id), handled(settings, alert_id)
+    states, controls = told_of(settings, alert_id), handled(settings, alert_id)
     if json:
-        each = [{"decision": one.decision, "message": one.message} for one in told]
-        print_json(to_builtins({"decisions": each, "handled": noted}))
+        entries = [{"decision": state.decision, "message": state.message} for state in states]
+        print_json(to_builtins({"decisions": entries, "handled": controls}))
         return
-    for one in told:
-        print(_line(one))
-    for control in noted:
+    for state in states:
+        print(_line(state))
+    for control in controls:
         print(ascii(f"{control.key.partition('|')[0]} by {control.by}")[1:-1])
 
 
@@ -110,23 +110,26 @@ def redeliver(
         raise typer.BadParameter(
             "say --dead for all that were given up; one message: `tally channels redeliver`"
         )
-    found = redeliver_dead(Settings.load(), channel)
+    messages = redeliver_dead(Settings.load(), channel)
     if json:
-        print_json({"redelivered": [[one.channel, one.message_id] for one in found]})
+        print_json({"redelivered": [[message.channel, message.message_id] for message in messages]})
     else:
-        print(f"{len(found):,} messages will be called for again")
+        print(f"{len(messages):,} messages will be called for again")
 
 
-def _line(told: "ToldState") -> str:
-    one, message = told
-    because = f" ({one.why})" if one.why else ""
-    # A stranger's server has said why.
+def _line(state: "ToldState") -> str:
+    decision, message = state
+    because = f" ({decision.why})" if decision.why else ""
+    # The cause comes from a foreign server, so it is escaped here.
     came = f": {message.outcome} {ascii(message.cause)[1:-1]}".rstrip() if message else ""
-    return f"{one.channel}  {one.alert.edge} {one.alert.state}  {one.verdict}{because}{came}"
+    return (
+        f"{decision.channel}  {decision.alert.edge} {decision.alert.state}"
+        f"  {decision.verdict}{because}{came}"
+    )
 
 
-def _store_of(alert_id: str) -> str:
-    """The alert's store, as the API has it: to its partition alone the note goes."""
+def _alert_store(alert_id: str) -> str:
+    """The alert's store, as the API has it; the record goes to the partition of that store."""
     return str(_alert(alert_id)["store_id"])
 
 

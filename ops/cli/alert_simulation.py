@@ -1,4 +1,4 @@
-"""`tally alerts simulate`: what a rule would have told over days that have been."""
+"""`tally alerts simulate`: the alerts that a rule would have sent over past days."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import httpx
 
 _VERB = "alerts"
-# Lists of which each page has its own stores' part, and what of them is one text for people.
+# Lists of which each page has the part of its own stores, and the counts that are added up.
 _LISTED = ("stores", "episodes", "incomplete", "begun_before")
 _COUNTED = ("articles",)
 _COMPARED = ("compared", "left_out")
 _FILES = (".yaml", ".yml")
-# One of the API's answers by field.
+# A page of the API's answer, by field.
 SimulationPage = dict[str, Any]
 
 
@@ -47,7 +47,7 @@ def simulate(
     Raises BadParameter for a file that is no rule, TallyError with the API's own words, Exit with 1
     where what was told differs.
     """
-    rule_id, draft = _asked_rule(rule)
+    rule_id, draft = _read_rule(rule)
     body = {
         "from": from_,
         "to": to,
@@ -56,38 +56,40 @@ def simulate(
         "against": against,
     }
     with closing(api_client()) as client:
-        whole = _joined(_pages(client, rule_id, body))
+        whole = _join_pages(_pages(client, rule_id, body))
     if json:
         print_json(whole)
     else:
         from ops.cli.alert_chart import print_simulation
 
         print_simulation(whole)
-    # On stderr, also with --json: who reads the numbers alone has `complete`.
+    # On stderr, also with --json: a program that reads only the numbers has `complete`.
     for line in _caveats(whole):
         note(line)
-    told = whole["against"]
-    if told is not None and told["differences"]:
+    comparison = whole["against"]
+    if comparison is not None and comparison["differences"]:
         raise typer.Exit(1)
 
 
-def _asked_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
-    """The rule's id, and what the file says where one was named. Raises BadParameter."""
+def _read_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
+    """The rule's id, and the rule of the file if one was named. Raises BadParameter."""
     from runtime.rules.files import parse_rule
     from tally.alerts.rule import told_rule
     from tally.errors import BadRule
 
     file = Path(rule)
-    # No id has a dot or a slash: what looks like a file and is none is a slip.
+    # No id has a dot or a slash, so a text that looks like a file must be one.
     if not (file.suffix in _FILES or "/" in rule):
         return rule, None
     try:
-        found = parse_rule(file.read_bytes())
+        parsed_rule = parse_rule(file.read_bytes())
     except OSError as error:
         raise typer.BadParameter(f"{rule}: cannot be read: {error.strerror}") from error
     except BadRule as error:
-        raise typer.BadParameter("; ".join(f"{rule}: {one}" for one in error.problems)) from error
-    return found.rule_id, told_rule(found)
+        raise typer.BadParameter(
+            "; ".join(f"{rule}: {problem}" for problem in error.problems)
+        ) from error
+    return parsed_rule.rule_id, told_rule(parsed_rule)
 
 
 def _pages(
@@ -95,7 +97,7 @@ def _pages(
     rule_id: str,
     body: dict[str, Any],
 ) -> Iterator[SimulationPage]:
-    """Every page: some stores each. Raises TallyError with the API's own words."""
+    """Yield every page, each with some stores. Raises TallyError with the API's own words."""
     from urllib.parse import quote
 
     address: str | None = f"/v1/rules/{quote(rule_id, safe='')}/simulate"
@@ -108,13 +110,13 @@ def _pages(
         yield page
         address, done = page["next"], done + len(page["stores"])
         if address:
-            # How many there are is known to the last page alone.
+            # Only the last page shows how many stores there are.
             note(f"alerts: {done:,} stores simulated")
 
 
-def _joined(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """The answer of all stores."""
-    # There is always a first one, if only to say that no store is asked for.
+def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Join the pages to the answer for all stores."""
+    # There is always a first page, if only to say that no store is asked for.
     whole = next(pages)
     for page in pages:
         for name in (*_LISTED, *_COUNTED):
@@ -134,14 +136,14 @@ def _join_against(whole: dict[str, Any], page: dict[str, Any]) -> None:
 
 
 def _caveats(whole: dict[str, Any]) -> Iterator[str]:
-    """What keeps the answer from being the whole truth, a line each."""
+    """Yield the reasons why the answer may not be the whole truth, one line each."""
     if not whole["stores"]:
         yield "alerts: no store that was asked for is the rule's, and has sent all that it reads"
     days: dict[tuple[str, ...], list[str]] = {}
-    for store in sorted({one["store_id"] for one in whole["incomplete"]}):
-        own = [one for one in whole["incomplete"] if one["store_id"] == store]
-        days.setdefault(tuple(_day_text(one) for one in own), []).append(store)
-    # Most often all stores miss the same days: one line for these.
+    for store in sorted({entry["store_id"] for entry in whole["incomplete"]}):
+        own = [entry for entry in whole["incomplete"] if entry["store_id"] == store]
+        days.setdefault(tuple(_day_text(entry) for entry in own), []).append(store)
+    # Usually all stores miss the same days, so stores with the same days share a line.
     for texts, stores in days.items():
         shown = f"{', '.join(texts[:4])}{_more(texts[4:], 'days')}"
         yield f"alerts: not served complete: {shown}, of {_stores(stores)}"
@@ -156,9 +158,13 @@ def _caveats(whole: dict[str, Any]) -> Iterator[str]:
         yield f"alerts: not judged yet by the generation that serves: {shown}; ask again later"
 
 
-def _day_text(one: dict[str, Any]) -> str:
-    whole = one["windows"] == one["of"]
-    return str(one["day"]) if whole else f"{one['day']} ({one['windows']} of {one['of']} quarters)"
+def _day_text(entry: dict[str, Any]) -> str:
+    whole = entry["windows"] == entry["of"]
+    return (
+        str(entry["day"])
+        if whole
+        else f"{entry['day']} ({entry['windows']} of {entry['of']} quarters)"
+    )
 
 
 def _stores(stores: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""`tally alerts`: what was told, one alert's life, and what is told from now on."""
+"""`tally alerts`: past alerts, one alert's life, and new alerts as they are sent."""
 
 import json as json_text
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,9 @@ _STORE = typer.Option("--store", help="store id, comma between several, or `all`
 _RULE = typer.Option("--rule", help="only of these rules, comma between")
 _SEVERITY = typer.Option("--severity", help="only of these: info, warning, critical, comma between")
 _JSON = typer.Option("--json", help="print one JSON object")
-# What is shown of one on a line, in this order.
+# The fields of an alert that are shown on a line, in this order.
 _SHOWN = ("raised_at", "store_id", "rule_id", "edge", "state", "severity", "subject", "value")
-# What a table of the usual width has room for.
+# The fields for which a table of the usual width has room.
 _COLUMNS = ("raised_at", "store_id", "rule_id", "edge", "state", "value")
 
 
@@ -60,18 +60,18 @@ def list_alerts(
     json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Alerts, newest first; without --from and --to those that are open."""
-    asked = {"store": store, "rule": rule, "severity": severity, "state": state, "edge": edge}
+    filters = {"store": store, "rule": rule, "severity": severity, "state": state, "edge": edge}
     span = {"from": from_, "to": to} if from_ or to else {"open": "true"}
     named = {} if late is None else {"late": str(late).lower()}
     with api_client() as client:
-        # One more says whether there are others.
-        every = _listed(client, _given({**asked, **span, **named}))
-        found = [*islice(every, most + 1)]
+        # One more than wanted shows whether there are others.
+        every = _list_pages(client, _drop_empty({**filters, **span, **named}))
+        alerts = [*islice(every, most + 1)]
     if json:
-        print_json({"alerts": found[:most], "more": len(found) > most})
+        print_json({"alerts": alerts[:most], "more": len(alerts) > most})
         return
-    _print_table(found[:most])
-    if len(found) > most:
+    _print_table(alerts[:most])
+    if len(alerts) > most:
         note(f"there are more than {most:,}: --most shows them, or ask for less time")
 
 
@@ -83,19 +83,22 @@ def show(
     from urllib.parse import quote
 
     with api_client() as client:
-        found = _answer(client, f"/v1/alerts/{quote(alert_id, safe='')}")
+        answer = _answer(client, f"/v1/alerts/{quote(alert_id, safe='')}")
     if json:
-        print_json(found)
+        print_json(answer)
         return
-    alert, episode = found["alert"], found["episode"]
+    alert, episode = answer["alert"], answer["episode"]
     ended = episode["ended"] or ("open" if alert["open"] else "–")
-    told = {**alert, "episode": f"{episode['start']} to {ended}"}
+    fields = {**alert, "episode": f"{episode['start']} to {ended}"}
     more = ("rule_version", "metric", "threshold", "late", "overdue", "episode")
     for name in ("alert_id", *_SHOWN, *more):
-        print(f"{name:12} {_text(told[name])}")
-    for one in (*found["states"], *found["ends"]):
-        print(f"\n{one['edge']} {one['state']}{_because(one)}, judged by tick {_tick(one)}")
-        for read in one["evidence"]["read"]:
+        print(f"{name:12} {_text(fields[name])}")
+    for message in (*answer["states"], *answer["ends"]):
+        print(
+            f"\n{message['edge']} {message['state']}{_because(message)},"
+            f" judged by tick {_tick(message)}"
+        )
+        for read in message["evidence"]["read"]:
             print("  " + ", ".join(f"{name} {_text(value)}" for name, value in read.items()))
 
 
@@ -106,24 +109,24 @@ def tail(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object a line")] = False,
 ) -> None:
     """Alerts as they are told, until Ctrl-C; after a break those that came meanwhile."""
-    asked = _given({"store": store, "rule": rule, "severity": severity})
+    filters = _drop_empty({"store": store, "rule": rule, "severity": severity})
     with api_client() as client:
         try:
-            for event in EventSource(_VERB, client, "/v1/alerts/stream").events(asked):
+            for event in EventSource(_VERB, client, "/v1/alerts/stream").events(filters):
                 _print_event(event, json)
         except KeyboardInterrupt:
             return
 
 
-def _given(parameters: Mapping[str, str]) -> dict[str, str]:
+def _drop_empty(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 
-def _listed(
+def _list_pages(
     client: "httpx.Client",
     parameters: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
-    """The alerts of every page."""
+    """Yield the alerts of every page."""
     import httpx
 
     address: Any = httpx.URL("/v1/alerts", params={**parameters})
@@ -142,13 +145,13 @@ def _answer(client: "httpx.Client", address: Any) -> dict[str, Any]:
 
 def _print_event(event: StreamEvent, as_json: bool) -> None:
     content = json_text.loads(event.content)
-    # Beside the alerts, and not among them: a script reads these.
+    # Notes go to stderr and not among the alerts, because a script reads those.
     if event.name == "gap":
         note("alerts were told that are not there any more; what is open now follows")
         return
-    for one in content["open"] if event.name == "snapshot" else [content]:
-        shown = (_text(one[name]) for name in _SHOWN)
-        print(json_text.dumps(one) if as_json else "  ".join(shown), flush=True)
+    for alert in content["open"] if event.name == "snapshot" else [content]:
+        shown = (_text(alert[name]) for name in _SHOWN)
+        print(json_text.dumps(alert) if as_json else "  ".join(shown), flush=True)
 
 
 def _print_table(alerts: list[dict[str, Any]]) -> None:
@@ -161,15 +164,15 @@ def _print_table(alerts: list[dict[str, Any]]) -> None:
     columns = [Column(name, no_wrap=name in ("raised", "rule")) for name in heads]
     title = f"{len(alerts):,} alerts"
     table = Table(*columns, "open", title=title, title_justify="left", box=SIMPLE_HEAD)
-    # Eighty columns hold a line.
+    # So a line fits into eighty columns.
     table.pad_edge, table.collapse_padding = False, True
-    for one in alerts:
-        # Minutes are enough for people; text and not markup, for a stranger may have sent it.
-        told = {**one, "raised_at": f"{one['raised_at'][:16]}Z"}
-        # There is no room for a column: what is overdue is provisional.
-        told["state"] = "overdue" if one["overdue"] else one["state"]
-        shown = [Text(_text(told[name])) for name in _COLUMNS]
-        table.add_row(*shown, Text("open" if one["open"] else "–"))
+    for alert in alerts:
+        # Minutes are enough for people. Text, not markup: the values come from unknown senders.
+        fields = {**alert, "raised_at": f"{alert['raised_at'][:16]}Z"}
+        # There is no room for another column, and an overdue alert is always provisional.
+        fields["state"] = "overdue" if alert["overdue"] else alert["state"]
+        shown = [Text(_text(fields[name])) for name in _COLUMNS]
+        table.add_row(*shown, Text("open" if alert["open"] else "–"))
     Console().print(table)
 
 
@@ -182,7 +185,7 @@ def _tick(message: Mapping[str, Any]) -> int:
 
 
 def _text(value: Any) -> str:
-    """One line without control characters: what a stranger sent is not to steer a terminal."""
+    """The value on one line without control characters, which could steer a terminal."""
     if value is None:
         return "–"
     text = f"{value:g}" if isinstance(value, float) else str(value)

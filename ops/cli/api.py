@@ -1,4 +1,4 @@
-"""What the verbs ask the API, and what it says when there is no answer."""
+"""Sends the verbs' requests to the API, and turns its failures into errors."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 120.0  # what the API may take for one answer
 
 def api_client() -> "httpx.Client":
     """A client of the API of the settings, which the caller closes."""
-    # Late, as all that a verb needs: --help waits for none of it.
+    # Imported late, like everything that a verb needs, so that --help is quick.
     import httpx
 
     from tally.settings import Settings
@@ -23,7 +23,7 @@ def api_client() -> "httpx.Client":
 
 
 def get(verb: str, client: "httpx.Client", address: Any) -> "httpx.Response":
-    """The API's answer, whatever it is. Raises TallyError when there is none."""
+    """The API's answer, with any status. Raises TallyError when there is none."""
     import httpx
 
     try:
@@ -33,7 +33,7 @@ def get(verb: str, client: "httpx.Client", address: Any) -> "httpx.Response":
 
 
 def post(verb: str, client: "httpx.Client", address: Any, body: Any) -> "httpx.Response":
-    """As get(), for what is asked with a JSON body. Raises TallyError."""
+    """The API's answer to a request with a JSON body, as get() has it. Raises TallyError."""
     import httpx
 
     try:
@@ -43,13 +43,13 @@ def post(verb: str, client: "httpx.Client", address: Any, body: Any) -> "httpx.R
 
 
 def refused(verb: str, answer: "httpx.Response") -> TallyError:
-    """The API's own words of why it does not answer; the body is read."""
+    """The error with the API's own reason for a refusal; the answer's body was read before."""
     problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
-    said = problem.get("detail") or answer.text[:200]
-    return TallyError(f"{verb}: {answer.status_code} {said}")
+    detail = problem.get("detail") or answer.text[:200]
+    return TallyError(f"{verb}: {answer.status_code} {detail}")
 
 
 def unanswered(verb: str, client: "httpx.Client", error: Exception) -> TallyError:
-    """Nobody is there."""
+    """The error for an API that does not answer at all."""
     where = f"no answer from the API at {client.base_url} ({error})"
     return TallyError(f"{verb}: {where}; start it with `tally up api`")

@@ -51,6 +51,6 @@ def build_app() -> typer.Typer:
 
 def main() -> int:
     """Exit code: 0 done, 1 failed or differs, 2 wrong use."""
-    # Receipts pass through what the verbs write and start: their owner's alone.
+    # The verbs write and start things that hold receipts, which only their owner may read.
     os.umask(0o077)
     return run_verb("tally", lambda: build_app()())

@@ -57,13 +57,13 @@ def audit(
         oracle=is_compared,
         against_master=is_compared and against == "master",
     )
-    found = run_audit(Settings.load(), wanted, note)
+    report = run_audit(Settings.load(), wanted, note)
     if json:
-        print_json(as_json(found))
+        print_json(as_json(report))
     else:
-        # Without a terminal there is no width to fit into: a cut number is no number.
-        show(found, Console() if sys.stdout.isatty() else Console(width=WIDE))
-    raise typer.Exit(0 if found.ok else 1)
+        # Without a terminal there is no width to fit into, and a truncated number is useless.
+        show(report, Console() if sys.stdout.isatty() else Console(width=WIDE))
+    raise typer.Exit(0 if report.ok else 1)
 
 
 def _scope(store: str, days: str) -> "Scope":

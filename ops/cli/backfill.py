@@ -1,4 +1,4 @@
-"""`tally backfill`: which past days somebody has sent whole.
+"""`tally backfill`: the past days that were sent completely.
 
 Their empty windows are true zeros.
 """
@@ -47,7 +47,7 @@ def declare(
         span = parse_days(days)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    # Taken at somebody's word: what a past day lacks cannot be told from what never happened.
+    # The user is trusted: a past day's missing events look like events that never happened.
     with cassandra_session(Settings.load()) as session:
         declared = declare_backfill(session, family, span, source)
     if json:
@@ -68,11 +68,11 @@ def listed(
     from tally.settings import Settings
 
     with cassandra_session(Settings.load()) as session:
-        found = [
+        backfills = [
             declared for family in FAMILIES for declared in declared_backfills(session, family)
         ]
     if json:
-        print_json({"backfills": [asdict(declared) for declared in found]})
+        print_json({"backfills": [asdict(declared) for declared in backfills]})
         return
-    for declared in found:
+    for declared in backfills:
         print(f"{declared.family}  {declared.first}..{declared.last}  {declared.source}")

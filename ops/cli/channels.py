@@ -54,14 +54,14 @@ def list_channels(json: JsonWanted = False) -> None:
     from ops.channels import channels
     from tally.settings import Settings
 
-    found = channels(Settings.load())
+    known = channels(Settings.load())
     if json:
-        print_json({"channels": [to_builtins(one) for one in found.values()]})
+        print_json({"channels": [to_builtins(channel) for channel in known.values()]})
         return
-    for one in found.values():
-        state = "" if one.enabled else "  (off)"
-        # Whoever has set it may have written anything.
-        print(f"{one.channel_id}  {one.url!a}{state}")
+    for channel in known.values():
+        state = "" if channel.enabled else "  (off)"
+        # The URL is escaped: a user may have written anything.
+        print(f"{channel.channel_id}  {channel.url!a}{state}")
 
 
 def list_deliveries(
@@ -75,10 +75,12 @@ def list_deliveries(
     from ops.channels import deliveries
     from tally.settings import Settings
 
-    found = deliveries(Settings.load(), channel)
-    wanted = [one for one in found if not dead or one.outcome in ("dead", "unknown")]
+    messages = deliveries(Settings.load(), channel)
+    wanted = [
+        delivery for delivery in messages if not dead or delivery.outcome in ("dead", "unknown")
+    ]
     if json:
-        print_json({"deliveries": [to_builtins(one) for one in wanted]})
+        print_json({"deliveries": [to_builtins(delivery) for delivery in wanted]})
     else:
         _print_table(wanted)
 
@@ -92,11 +94,11 @@ def redeliver_one(
     from ops.channels import redeliver
     from tally.settings import Settings
 
-    found = redeliver(Settings.load(), channel, message)
+    redelivered = redeliver(Settings.load(), channel, message)
     if json:
-        print_json({"channel": channel, "redelivered": found.message_id})
+        print_json({"channel": channel, "redelivered": redelivered.message_id})
     else:
-        print(f"{found.message_id} will be called for again")
+        print(f"{redelivered.message_id} will be called for again")
 
 
 def silence_some(
@@ -121,19 +123,19 @@ def silence_some(
     from tally.settings import Settings
 
     now = int(datetime.now(UTC).timestamp() * 1_000)
-    told = {
+    fields = {
         "is": "silence",
         "silence_id": name,
         "starts": now,
         "ends": now + minutes * 60_000,
-        "rules": _chosen(rule),
-        "stores": _chosen(store),
+        "rules": _split_names(rule),
+        "stores": _split_names(store),
         "kind": "maintenance" if maintenance else "silence",
         "by": by,
         "comment": comment,
     }
     try:
-        settled = msgspec.convert(told, Silence)
+        settled = msgspec.convert(fields, Silence)
     except msgspec.ValidationError as error:
         raise typer.BadParameter(str(error)) from error
     settle(Settings.load(), settled)
@@ -151,19 +153,19 @@ def list_silences(json: JsonWanted = False) -> None:
     from tally.settings import Settings
 
     now = int(datetime.now(UTC).timestamp() * 1_000)
-    found = [one for one in silences(Settings.load()) if now < one.ends]
+    found = [silence for silence in silences(Settings.load()) if now < silence.ends]
     if json:
-        print_json({"silences": [to_builtins(one) for one in found]})
+        print_json({"silences": [to_builtins(silence) for silence in found]})
         return
-    for one in found:
-        ends = instant_text(from_millis(one.ends))
-        # Whoever has set it may have written anything.
-        said = ascii(f"{one.by} {one.comment}".strip())[1:-1]
-        print(f"{one.silence_id}  {one.kind}  until {ends}  {said}".rstrip())
+    for silence in found:
+        ends = instant_text(from_millis(silence.ends))
+        # The texts are escaped: a user may have written anything.
+        remark = ascii(f"{silence.by} {silence.comment}".strip())[1:-1]
+        print(f"{silence.silence_id}  {silence.kind}  until {ends}  {remark}".rstrip())
 
 
-def _chosen(text: str) -> str | list[str]:
-    return [one.strip() for one in text.split(",")] if text else "all"
+def _split_names(text: str) -> str | list[str]:
+    return [name.strip() for name in text.split(",")] if text else "all"
 
 
 def _print_table(messages: Sequence["WebhookMessage"]) -> None:
@@ -178,11 +180,13 @@ def _print_table(messages: Sequence["WebhookMessage"]) -> None:
         *("kind", "outcome", "attempts", "due", "status", "cause"),
         title=f"{len(messages):,} messages",
     )
-    for one in messages:
-        # What a stranger's server has answered: no markup, and on one line.
-        cause = Text(ascii(one.cause[:_SHOWN_CAUSE])[1:-1])
-        due = instant_text(from_millis(one.due_at))
-        status = "" if one.status is None else str(one.status)
-        attempts = str(one.attempts)
-        table.add_row(one.message_id, one.kind, one.outcome, attempts, due, status, cause)
+    for message in messages:
+        # The cause comes from a foreign server: it is shown without markup, on one line.
+        cause = Text(ascii(message.cause[:_SHOWN_CAUSE])[1:-1])
+        due = instant_text(from_millis(message.due_at))
+        status = "" if message.status is None else str(message.status)
+        attempts = str(message.attempts)
+        table.add_row(
+            message.message_id, message.kind, message.outcome, attempts, due, status, cause
+        )
     Console().print(table)

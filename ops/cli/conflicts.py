@@ -41,9 +41,9 @@ def list_conflicts(
 
     with cassandra_session(Settings.load()) as session:
         found = [
-            one
-            for one in till_conflicts(session)
-            if store in ("", one.store_id) and (every or one.is_open)
+            conflict
+            for conflict in till_conflicts(session)
+            if store in ("", conflict.store_id) and (every or conflict.is_open)
         ]
     _print(found, json)
     if found and not json:
@@ -68,11 +68,11 @@ def accept_conflicts(
 
     with cassandra_session(Settings.load()) as session:
         wanted = [
-            one
-            for one in till_conflicts(session)
-            if one.is_open
-            and (one.store_id, one.day) == (store, str(day.date()))
-            and till in ("", one.till_id)
+            conflict
+            for conflict in till_conflicts(session)
+            if conflict.is_open
+            and (conflict.store_id, conflict.day) == (store, str(day.date()))
+            and till in ("", conflict.till_id)
         ]
         if not wanted:
             raise TallyError(_none_open(store, day.date(), till))
@@ -85,9 +85,9 @@ def _none_open(store: str, day: date, till: str) -> str:
     return f"{where}: no conflict is open; `tally conflicts list` names those there are"
 
 
-def _print(found: "Sequence[TillConflicts]", is_json: bool) -> None:
+def _print(conflicts: "Sequence[TillConflicts]", is_json: bool) -> None:
     if is_json:
-        shown = [{**asdict(one), "is_open": one.is_open} for one in found]
+        shown = [{**asdict(conflict), "is_open": conflict.is_open} for conflict in conflicts]
         print_json({"conflicts": shown})
         return
     table = Table(
@@ -98,20 +98,20 @@ def _print(found: "Sequence[TillConflicts]", is_json: bool) -> None:
         "of records",
         "accepted",
         "what to do",
-        title=f"{len(found):,} tills and days with conflicts",
+        title=f"{len(conflicts):,} tills and days with conflicts",
     )
-    for one in found:
-        counts = (f"{one.conflicts:,}", f"{one.records:,}", f"{one.accepted:,}")
-        # Text, not markup: tills and people have typed it.
-        names = (Text(one.store_id), Text(one.till_id), one.day)
-        table.add_row(*names, *counts, Text(_advice(one)))
+    for conflict in conflicts:
+        counts = (f"{conflict.conflicts:,}", f"{conflict.records:,}", f"{conflict.accepted:,}")
+        # Text, not markup: the names come from tills and people.
+        names = (Text(conflict.store_id), Text(conflict.till_id), conflict.day)
+        table.add_row(*names, *counts, Text(_advice(conflict)))
     Console().print(table)
 
 
-def _advice(one: "TillConflicts") -> str:
-    if not one.is_open:
-        return one.reason
-    if numbers_begin_again(one.records, one.conflicts):
+def _advice(conflict: "TillConflicts") -> str:
+    if not conflict.is_open:
+        return conflict.reason
+    if numbers_begin_again(conflict.records, conflict.conflicts):
         return "`numbering: daily` or `yearly` in the stores file, then `tally rebuild`"
-    accepting = f"`tally conflicts accept {one.store_id} {one.day} --reason …`"
+    accepting = f"`tally conflicts accept {conflict.store_id} {conflict.day} --reason …`"
     return f"send what is missing under another number, then {accepting}"

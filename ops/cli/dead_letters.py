@@ -44,7 +44,7 @@ def list_letters(
 
     Raises BadParameter for a reason that there is not.
     """
-    letters = _wanted(Settings.load(), reason, topic, since)
+    letters = _matching_letters(Settings.load(), reason, topic, since)
     if json:
         print_json({"dead_letters": [asdict(letter) for letter in letters]})
     else:
@@ -60,7 +60,7 @@ def show(
     if json:
         print_json(letter)
         return
-    # What a stranger sent: none of its control characters is to reach the terminal.
+    # The values come from an unknown sender: no control character may reach the terminal.
     for name, value in letter.items():
         print(
             f"{name:10} {ascii(value) if value is None or not str(value).isprintable() else value}"
@@ -96,9 +96,9 @@ def replay(
         raise typer.BadParameter("--fix corrects one message: give one ID")
     settings = Settings.load()
     if is_wanted:
-        letters = _wanted(settings, reason, topic, since)
+        letters = _matching_letters(settings, reason, topic, since)
     else:
-        # All looked up before the first is sent: a misspelt id sends none.
+        # All letters are looked up before the first is sent, so that a misspelt id sends none.
         letters = [dead_letter(settings, letter_id) for letter_id in letter_ids or ()]
     fixed = None if fix is None else fix.read_bytes()
     sent = [
@@ -107,11 +107,11 @@ def replay(
     if json:
         print_json({"replayed": sent})
         return
-    for one in sent:
-        print(f"{one['id']} sent again as {one['sent_as']}")
+    for replayed in sent:
+        print(f"{replayed['id']} sent again as {replayed['sent_as']}")
 
 
-def _wanted(settings: Settings, reason: str, topic: str, since: str) -> list[DeadLetter]:
+def _matching_letters(settings: Settings, reason: str, topic: str, since: str) -> list[DeadLetter]:
     if reason and reason not in loader.dead_letter_reasons():
         raise typer.BadParameter(
             f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
@@ -121,7 +121,7 @@ def _wanted(settings: Settings, reason: str, topic: str, since: str) -> list[Dea
 
 
 def instant_option(text: str) -> datetime | None:
-    """The instant of an option, UTC where it names no offset; None for none.
+    """The instant of an option, in UTC if it names no offset; None for an empty one.
 
     Raises BadParameter.
     """
@@ -144,7 +144,7 @@ def _print_table(letters: Sequence[DeadLetter]) -> None:
         title=f"{len(letters):,} dead letters",
     )
     for letter in letters:
-        # Text, not markup, and on one line: the message holds what a stranger sent.
+        # Text, not markup, and on one line: the message comes from an unknown sender.
         message = Text(letter.message[:_SHOWN_MESSAGE].replace("\n", " "))
         table.add_row(letter.id, letter.reason, str(letter.attempts), letter.first_seen, message)
     Console().print(table)

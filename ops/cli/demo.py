@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ops.local.demo.run import Demo
 
 HOME = Path(".tally") / "demo"
-# A year in two minutes: in small micro-batches it can be watched, and the master is asked soon
-# after the last receipt.
+# The year takes two minutes: small micro-batches let it be watched, and let the master be asked
+# soon after the last receipt.
 A_YEAR_IN_MINUTES = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
-# Nobody says where the stores of the real receipts are; their opening hours are those of the
-# eastern United States, and by any other clock people would shop at three in the morning.
+# The data set does not say where its stores are; their opening hours are those of the eastern
+# United States, and by any other clock people would shop at three in the morning.
 WHERE_THEY_ARE = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
-# After an interrupt the stack has so long to stop in order; then what is left is ended.
+# How long the stack may take to stop in order after an interrupt; then the rest is ended.
 STOP_SECONDS = 6.0
 
 
@@ -66,8 +66,7 @@ def demo(
         raise typer.Exit(ended)
     once = once or os.environ.get("DEMO") == "once" or not sys.stdout.isatty()
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
-    # The demo shows the speed layer's answers first: no full hour that passes may rebuild before it
-    # does.
+    # The demo shows the speed layer's answers first, so no hourly rebuild may run before that.
     short = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA}
     defaults = short | A_YEAR_IN_MINUTES | WHERE_THEY_ARE
     environment = {**defaults, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
@@ -76,7 +75,7 @@ def demo(
         note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")
         running.stop()
         shutil.rmtree(home)
-    # Who names a stores file of his own has it read, and the twin store is as that one says.
+    # A user's own stores file is used as it is, for the twin store too.
     if not os.environ.get("TALLY_STORES_FILE"):
         write_stores(home / STORES_FILE)
     code = 1
@@ -85,9 +84,9 @@ def demo(
         show_result(result, note)
         code = result.audit_code
         if not once:
-            _tell(home, result.twin_page)
+            _print_addresses(home, result.twin_page)
         if alerts or not once:
-            # Last: it waits for a quarter hour to end.
+            # This comes last, because it waits for a quarter hour to end.
             shown = _alerts_code(running)
             code = code or shown
         else:
@@ -103,7 +102,7 @@ def demo(
 
 
 def _alerts_code(running: "Demo") -> int:
-    """0 once both alerts are told and settled; else 1, and what runs goes on to be looked at."""
+    """0 once both alerts are sent and settled; else 1, and the stack runs on for inspection."""
     import httpx
 
     from tally.errors import TallyError
@@ -116,8 +115,8 @@ def _alerts_code(running: "Demo") -> int:
     return 0
 
 
-def _tell(home: Path, twin_page: str) -> None:
-    """What there is to look at until Ctrl-C."""
+def _print_addresses(home: Path, twin_page: str) -> None:
+    """Print what there is to look at until Ctrl-C."""
     from tally.settings import Settings
 
     api = Settings.load({"TALLY_HOME": str(home)}).api

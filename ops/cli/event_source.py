@@ -1,4 +1,4 @@
-"""The API's event stream as events, over as many connections as it takes."""
+"""Reads the API's event stream as events, over as many connections as it takes."""
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -9,9 +9,9 @@ from ops.cli.api import refused, unanswered
 if TYPE_CHECKING:
     import httpx
 
-# Until the server says how long.
+# Used until the server sends its own value.
 _RETRY_SECONDS = 3.0
-# It sends its place every half minute: who hears nothing for longer has no connection any more.
+# The server sends its position every half minute; after a longer silence the connection is lost.
 _SILENCE_SECONDS = 90.0
 
 
@@ -23,9 +23,9 @@ class StreamEvent(NamedTuple):
 
 
 class EventSource:
-    """A subscriber that goes on behind the last event that it has, whatever breaks.
+    """A subscriber that resumes after its last event when a connection breaks.
 
-    `begin`: the id of an event to begin behind; without one it begins now.
+    `begin` is the id of the event after which it begins; without one it begins now.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class EventSource:
         self._last_id, self._retry_seconds = begin, _RETRY_SECONDS
 
     def events(self, parameters: Mapping[str, str]) -> Generator[StreamEvent]:
-        """Every event from now on, without an end.
+        """Yield every event from now on, without an end.
 
         Raises TallyError when the first connection is refused, or a later one for good.
         """
@@ -47,13 +47,13 @@ class EventSource:
 
         while True:
             try:
-                yield from self._connected(parameters)
+                yield from self._read_connection(parameters)
             except httpx.TransportError as error:
                 if not self._last_id:
                     raise unanswered(self._verb, self._client, error) from error
             time.sleep(self._retry_seconds)
 
-    def _connected(self, parameters: Mapping[str, str]) -> Iterator[StreamEvent]:
+    def _read_connection(self, parameters: Mapping[str, str]) -> Iterator[StreamEvent]:
         import httpx
 
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
@@ -63,7 +63,7 @@ class EventSource:
         with stream as answer:
             if answer.status_code == httpx.codes.OK:
                 yield from self._read(answer.iter_lines())
-            # What is away now comes back; what is wrong stays wrong.
+            # An unavailable service comes back; any other refusal is permanent.
             elif not self._last_id or answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 answer.read()
                 raise refused(self._verb, answer)
@@ -75,7 +75,7 @@ class EventSource:
                 field, _, value = line.partition(":")
                 block.setdefault(field, []).append(value.removeprefix(" "))
                 continue
-            # At the end of a block alone: half of one that breaks off counts for nothing.
+            # Only at the end of a block: one that breaks off halfway does not count.
             self._last_id = block.get("id", [self._last_id])[-1]
             if "retry" in block:
                 self._retry_seconds = int(block["retry"][-1]) / 1000

@@ -44,15 +44,15 @@ def list_gaps(
         print_json(
             {
                 "gaps": [_as_json(gap) for gap in gaps],
-                "open": [_hole_as_json(found) for found in holes],
+                "open": [_hole_as_json(hole) for hole in holes],
             }
         )
         return
     _print_gaps(gaps)
-    for found in holes:
+    for hole in holes:
         print(
-            f"open: {found.topic} {found.partition}: {found.loss};"
-            f" `tally gaps accept {found.topic} {found.partition}`"
+            f"open: {hole.topic} {hole.partition}: {hole.loss};"
+            f" `tally gaps accept {hole.topic} {hole.partition}`"
         )
 
 
@@ -93,7 +93,7 @@ def accept_gap(
 def _next_step(settings: Settings, topic: str) -> str:
     if topic not in FAMILIES:
         return "`tally up normaliser` goes on behind the gap."
-    # The speed layer has no way past a hole: what lies before its floor batch answers.
+    # The speed layer has no way past a hole: the batch layer answers for the time before its floor.
     checkpoint = settings.checkpoint(topic)
     return (
         "`tally up master` goes on behind the gap."
@@ -103,26 +103,27 @@ def _next_step(settings: Settings, topic: str) -> str:
 
 def _as_json(gap: "AcceptedGap") -> dict[str, Any]:
     named = {**asdict(gap), "from": gap.from_offset, "until": gap.until_offset}
-    kept = {
+    renamed = {
         name: value for name, value in named.items() if name not in ("from_offset", "until_offset")
     }
     return {
-        name: _text(value) if isinstance(value, datetime) else value for name, value in kept.items()
+        name: _text(value) if isinstance(value, datetime) else value
+        for name, value in renamed.items()
     }
 
 
-def _hole_as_json(found: "Hole") -> dict[str, Any]:
-    place = {"topic": found.topic, "partition": found.partition, "position": found.position}
+def _hole_as_json(hole: "Hole") -> dict[str, Any]:
+    place = {"topic": hole.topic, "partition": hole.partition, "position": hole.position}
     return {
         **place,
-        "earliest": found.log.earliest,
-        "end": found.log.end,
-        "loss": found.loss,
+        "earliest": hole.log.earliest,
+        "end": hole.log.end,
+        "loss": hole.loss,
     }
 
 
 def _text(instant: datetime) -> str:
-    # The driver gives instants without a zone, a gap just noted has one: UTC both.
+    # The driver returns instants without a zone, and a new gap has one; both are UTC.
     return instant.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
@@ -140,7 +141,7 @@ def _print_gaps(gaps: "list[AcceptedGap]") -> None:
     for gap in gaps:
         offsets = (str(gap.partition), str(gap.from_offset), str(gap.until_offset))
         table.add_row(
-            # Text, not markup: somebody has typed the reason.
+            # Text, not markup: a person has typed the reason.
             gap.topic,
             *offsets,
             _text(gap.first_arrival),

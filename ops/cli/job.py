@@ -11,7 +11,7 @@ import typer
 
 from runtime.repository import python_path
 
-# Everything that is typed goes on to the job, --help too.
+# All arguments are passed on to the job, --help too.
 PASSED_ON: dict[str, Any] = {
     "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True},
     "add_help_option": False,
@@ -19,8 +19,8 @@ PASSED_ON: dict[str, Any] = {
 
 
 def become(module: str, context: typer.Context) -> NoReturn:
-    """This process replaced by `python -m module` with the arguments of the verb."""
-    # Replaced, not started: a signal or a kill meant for the job reaches it.
+    """Replace this process by `python -m module`, with the arguments of the verb."""
+    # The process is replaced so that a signal or a kill meant for the job reaches it.
     os.execve(
         sys.executable,
         [sys.executable, "-m", module, *context.args],

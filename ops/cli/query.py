@@ -1,6 +1,6 @@
-"""`tally query METRIC`: the API's answer, as a table or as it came for a machine.
+"""`tally query METRIC`: the API's answer, as a table or unchanged for a program.
 
-Where there is no terminal the table is plain text.
+Without a terminal the table is plain text.
 """
 
 import os
@@ -18,9 +18,9 @@ from tally.tills import conflicts_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Times that a question of several pages is asked when rebuilds publish in between.
+# How often a question of several pages is asked when rebuilds publish in between.
 TRIES = 5
-# What every page of one answer says alike, and the lists that each page has its own part of.
+# The fields that are equal on every page of an answer, and the lists of which each page has a part.
 ALIKE = ("metric", "unit", "currency", "store", "from", "to", "grain", "tz", "by", "as_of")
 LISTED = ("gaps", "numbering")
 MISSING = "–"
@@ -38,7 +38,7 @@ class Question:
 
 
 def register(app: typer.Typer) -> None:
-    """Adds query."""
+    """Add the verb to the command line."""
     app.command()(query)
 
 
@@ -69,7 +69,7 @@ def query(
     ] = False,
 ) -> None:
     """Ask the API for a metric; every page of the answer."""
-    asked = {
+    parameters = {
         "store": store,
         "from": from_,
         "to": to,
@@ -80,7 +80,7 @@ def query(
     }
     answer = ask(
         _api(),
-        Question(metric, {name: value for name, value in asked.items() if value}),
+        Question(metric, {name: value for name, value in parameters.items() if value}),
     )
     if as_json:
         print_json(answer)
@@ -89,12 +89,12 @@ def query(
 
 
 def ask(api: str, question: Question) -> dict[str, Any]:
-    """The API's answer by field, with the rows of all pages joined, weakest state of them all.
+    """The API's answer by field, with the rows of all pages joined, and their weakest state.
 
     Raises TallyError with the API's own words.
 
-    Pages of two generations are no answer: when a rebuild publishes in between, the question is
-    asked anew.
+    Pages of two generations do not fit together: when a rebuild publishes in between, the question
+    is asked again.
     """
     import httpx
 
@@ -102,12 +102,12 @@ def ask(api: str, question: Question) -> dict[str, Any]:
 
     with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
         start = httpx.URL(
-            # The most that a page holds: of fewer pages fewer are parted by a rebuild.
+            # The largest page: the fewer pages, the less likely a rebuild comes in between.
             f"/v1/metrics/{question.metric}",
             params={"limit": "10000", **question.parameters},
         )
         for _ in range(TRIES):
-            whole = _whole(client, start)
+            whole = _read_pages(client, start)
             if whole is not None:
                 return whole
     raise TallyError(
@@ -115,8 +115,8 @@ def ask(api: str, question: Question) -> dict[str, Any]:
     )
 
 
-def _whole(client: Any, start: Any) -> dict[str, Any] | None:
-    """Every page joined; None when the generation moved between two of them."""
+def _read_pages(client: Any, start: Any) -> dict[str, Any] | None:
+    """All pages joined; None when the generation changed between two of them."""
     whole = _get(client, start)
     while whole is not None and (address := whole["next"]):
         page = _get(client, address)
@@ -127,11 +127,11 @@ def _whole(client: Any, start: Any) -> dict[str, Any] | None:
 
 
 def _get(client: Any, address: Any) -> dict[str, Any] | None:
-    """One page; None when it says that it does not belong to the pages before it."""
+    """One page; None when it does not belong to the pages before it."""
     import httpx
 
     answer = get("query", client, address)
-    # Neither the rest of this answer nor an error: the question is to be asked anew.
+    # This is neither a page nor an error: the question has to be asked again.
     if answer.status_code == httpx.codes.CONFLICT:
         return None
     if answer.status_code != httpx.codes.OK:
@@ -140,7 +140,7 @@ def _get(client: Any, address: Any) -> dict[str, Any] | None:
 
 
 def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
-    """A page added to those before it; what the whole says of itself holds for every page."""
+    """Add a page to those before it, so that the fields of the whole hold for every page."""
     _check_alike(whole, page)
     if "rows" in whole:
         whole["rows"] += page["rows"]
@@ -153,21 +153,21 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
             else:
                 whole["series"].append(series)
     whole["complete"] = whole["complete"] and page["complete"]
-    # A share of one page is none of the whole.
+    # The coverage of one page is not that of the whole.
     whole.pop("coverage", None)
     whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
     statuses = whole["status"], page["status"]
     whole["status"] = next(
-        (one for one in ("provisional", "restated") if one in statuses),
+        (status for status in ("provisional", "restated") if status in statuses),
         "final",
     )
-    # Texts of one form, in one zone: the smaller is the earlier.
+    # The texts have one form and one zone, so the smaller is the earlier.
     whole["through"] = (
         min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
     )
     for name in LISTED:
-        whole[name] += [one for one in page[name] if one not in whole[name]]
-    behind = [one["master_behind_since"] for one in (whole, page) if one["master_behind_since"]]
+        whole[name] += [entry for entry in page[name] if entry not in whole[name]]
+    behind = [part["master_behind_since"] for part in (whole, page) if part["master_behind_since"]]
     whole["master_behind_since"] = min(behind) if behind else None
     whole["next"] = page["next"]
 
@@ -208,7 +208,7 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _caveats(answer: dict[str, Any]) -> list[str]:
-    """What keeps the answer from being final, a line each."""
+    """The reasons why the answer is not final, one line each."""
     behind = answer["master_behind_since"]
     lines = (
         [f"the master has not said since {behind} that it holds everything: nothing is final"]
@@ -226,7 +226,7 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
             f" {conflicts_text(till['records'], till['conflicts'])}"
         )
     series = answer.get("series", [answer])
-    rows = list(chain(*(one.get("rows", ()) for one in series)))
+    rows = list(chain(*(part.get("rows", ()) for part in series)))
     hidden = sum(row.get("suppressed", False) for row in rows)
     if hidden:
         lines.append(f"{hidden} values are withheld: of too few devices, or of days not settled")
@@ -244,8 +244,8 @@ def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    # What a narrow terminal can do without: where one row ends the next begins, and a ratio is its
-    # value.
+    # A narrow terminal can do without some columns: a row ends where the next begins, and a ratio
+    # is its value.
     names = [name for name in _columns(rows) if name not in ("end", "numerator", "denominator")]
     for name in names:
         table.add_column(

@@ -39,7 +39,7 @@ def refused(
     with cassandra_session(settings) as session:
         found = refused_events(settings, session, wanted, store)
     if json:
-        print_json({"refused": [one._asdict() for one in found]})
+        print_json({"refused": [group._asdict() for group in found]})
         return
     table = Table(
         Column("store", no_wrap=True),
@@ -48,11 +48,11 @@ def refused(
         "last",
         "message",
         "what to do",
-        title=f"{sum(one.events for one in found):,} events do not count",
+        title=f"{sum(group.events for group in found):,} events do not count",
     )
-    for one in found:
-        # Text, not markup, and on one line: the message holds what a stranger sent.
-        message = Text(one.message[:_SHOWN_MESSAGE].replace("\n", " "))
-        names = (Text(one.store or "not known"), one.reason, f"{one.events:,}")
-        table.add_row(*names, one.last[:16], message, one.fix)
+    for group in found:
+        # Text, not markup, and on one line: the message comes from an unknown sender.
+        message = Text(group.message[:_SHOWN_MESSAGE].replace("\n", " "))
+        names = (Text(group.store or "not known"), group.reason, f"{group.events:,}")
+        table.add_row(*names, group.last[:16], message, group.fix)
     Console().print(table)

@@ -76,11 +76,11 @@ def diff(files: RulePaths, json: JsonAsked = False) -> None:
     _end_on_problems(found)
     plan = _plan(found, chains)
     if json:
-        print_json({"rules": [_as_json(one) for one in plan]})
+        print_json({"rules": [_as_json(planned) for planned in plan]})
     else:
         _print_plan(plan)
-    # As `diff` of files does it, for scripts.
-    if any(one.stored for one in plan):
+    # The exit code is that of `diff` for files, for scripts.
+    if any(planned.stored for planned in plan):
         raise typer.Exit(1)
 
 
@@ -97,23 +97,23 @@ def apply_rules(files: RulePaths, json: JsonAsked = False) -> None:
 
     found, chains = _read_both(files)
     later = ((rule_id, not_judged(rule)) for rule_id, rule in found.rules.items())
-    # All of them are looked at first: a command writes all its rules or none.
+    # All rules are checked first: a command writes all its rules or none.
     places = found.files
     refused = [f"{places[rule_id]}: {reason}" for rule_id, reason in later if reason]
     _end_on_problems(found, refused)
     plan = _plan(found, chains)
-    written = write_rules(_settings(), [one.stored for one in plan if one.stored])
-    now = {one.rule.rule_id: (one,) for one in written}
+    written = write_rules(_settings(), [planned.stored for planned in plan if planned.stored])
+    now = {rule_version.rule.rule_id: (rule_version,) for rule_version in written}
     held = {**chains.chains, **now}
-    versions = [held[one.rule_id][-1] for one in plan]
+    versions = [held[planned.rule_id][-1] for planned in plan]
     if json:
-        told = [_version_json(one) for one in versions]
-        for version, one in zip(told, plan, strict=True):
-            version["change"] = one.change
-        print_json({"rules": told})
+        shown = [_version_json(rule_version) for rule_version in versions]
+        for version, planned in zip(shown, plan, strict=True):
+            version["change"] = planned.change
+        print_json({"rules": shown})
         return
-    for one, held_now in zip(plan, versions, strict=True):
-        print(f"{_told(held_now)}: {_WORDS[one.change]}")
+    for planned, held_now in zip(plan, versions, strict=True):
+        print(f"{_version_text(held_now)}: {_WORDS[planned.change]}")
 
 
 def retire(
@@ -131,7 +131,7 @@ def retire(
     if json:
         print_json(_version_json(version))
     else:
-        print(_told(version))
+        print(_version_text(version))
 
 
 def list_rules(json: JsonAsked = False) -> None:
@@ -139,21 +139,26 @@ def list_rules(json: JsonAsked = False) -> None:
     from runtime.rules.topic import RuleReader
 
     chains = RuleReader(_settings()).read()
-    # Retired ones stay listed: their alerts are still shown.
+    # Retired rules stay listed, because their alerts are still shown.
     newest = [chain[-1] for _, chain in sorted(chains.chains.items())]
     for problem in chains.unread:
         note(f"a record of alert-rules says nothing: {problem}")
     if json:
-        print_json({"rules": [_version_json(one) for one in newest], "unread": chains.unread})
+        print_json(
+            {
+                "rules": [_version_json(rule_version) for rule_version in newest],
+                "unread": chains.unread,
+            }
+        )
         return
     names = ("rule", "version", "in force from", "kind", "metric or source", "title")
     rows = []
-    for one in newest:
-        rule = one.rule
-        kind = "retired" if one.retired else rule.kind
-        of = rule.metric or rule.family or NOTHING
-        version = _number(one), _from(one)
-        rows.append((rule.rule_id, *version, kind, of, rule.title))
+    for rule_version in newest:
+        rule = rule_version.rule
+        kind = "retired" if rule_version.retired else rule.kind
+        source = rule.metric or rule.family or NOTHING
+        version = _number(rule_version), _from(rule_version)
+        rows.append((rule.rule_id, *version, kind, source, rule.title))
     print_table(names, rows)
 
 
@@ -186,11 +191,11 @@ def _read(paths: Iterable[Path]) -> "RuleFiles":
 
 
 def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleChains]":
-    """The files' rules, checked against those in force, and these."""
+    """The files' rules, checked against the rules in force, and the versions of all rules."""
     from runtime.rules.topic import RuleReader
 
     found = _read(paths)
-    # Kafka may be away: what is wrong in the files alone is told without it.
+    # Problems in the files alone are reported first, because Kafka may be away.
     _end_on_problems(found)
     chains = RuleReader(_settings()).read()
     return found.with_known(chains.living()), chains
@@ -210,50 +215,52 @@ def _end_on_problems(found: "RuleFiles", more: Sequence[str] = ()) -> None:
         raise typer.Exit(1)
 
 
-def _as_json(one: "PlannedRule") -> dict[str, Any]:
-    stored = one.stored
+def _as_json(planned: "PlannedRule") -> dict[str, Any]:
+    stored = planned.stored
     return {
-        "rule_id": one.rule_id,
-        "change": one.change,
+        "rule_id": planned.rule_id,
+        "change": planned.change,
         "version": stored.version if stored else None,
-        "fields": [field._asdict() for field in one.fields],
+        "fields": [field._asdict() for field in planned.fields],
     }
 
 
-def _version_json(one: "RuleVersion") -> dict[str, Any]:
+def _version_json(version: "RuleVersion") -> dict[str, Any]:
     from tally.alerts.rule import told_rule
 
     return {
-        "rule_id": one.rule.rule_id,
-        "version": one.version,
-        "revision": one.revision,
-        "effective_from": _from(one),
-        "retired": one.retired,
-        "rule": told_rule(one.rule),
+        "rule_id": version.rule.rule_id,
+        "version": version.version,
+        "revision": version.revision,
+        "effective_from": _from(version),
+        "retired": version.retired,
+        "rule": told_rule(version.rule),
     }
 
 
-def _told(one: "RuleVersion") -> str:
-    ended = "retired" if one.retired else "in force"
-    return f"{one.rule.rule_id} version {_number(one)}, {ended} from {_from(one)}"
+def _version_text(version: "RuleVersion") -> str:
+    ended = "retired" if version.retired else "in force"
+    return f"{version.rule.rule_id} version {_number(version)}, {ended} from {_from(version)}"
 
 
-def _number(one: "RuleVersion") -> str:
-    return f"{one.version}" if one.revision == 1 else f"{one.version}.{one.revision}"
+def _number(version: "RuleVersion") -> str:
+    return (
+        f"{version.version}" if version.revision == 1 else f"{version.version}.{version.revision}"
+    )
 
 
-def _from(one: "RuleVersion") -> str:
+def _from(version: "RuleVersion") -> str:
     from tally.instants import from_millis, instant_text
 
-    return instant_text(from_millis(one.effective_from))
+    return instant_text(from_millis(version.effective_from))
 
 
 def _print_plan(plan: "Sequence[PlannedRule]") -> None:
     rows = []
-    for one in plan:
-        # Of a new rule all is new; a line says it as well.
-        fields = one.fields if one.change in ("version", "revision") else ()
-        head = (one.rule_id, _WORDS[one.change])
+    for planned in plan:
+        # All fields of a new rule are new, so one line is enough.
+        fields = planned.fields if planned.change in ("version", "revision") else ()
+        head = (planned.rule_id, _WORDS[planned.change])
         for field in fields:
             values = _text(field.before), _text(field.after)
             rows.append((*head, field.field, *values))
@@ -264,9 +271,9 @@ def _print_plan(plan: "Sequence[PlannedRule]") -> None:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        # The other one of `change` and `sigmas` says nothing.
-        said = {name: one for name, one in value.items() if one is not None}
-        return ", ".join(f"{name} {_text(one)}" for name, one in said.items())
+        # Only one of `change` and `sigmas` is set.
+        set_values = {name: inner for name, inner in value.items() if inner is not None}
+        return ", ".join(f"{name} {_text(inner)}" for name, inner in set_values.items())
     if isinstance(value, list):
         return ", ".join(map(_text, value)) or NOTHING
     return NOTHING if value in (None, "") else str(value)

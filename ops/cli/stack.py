@@ -18,7 +18,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standar
 
 
 def register(app: typer.Typer) -> None:
-    """Adds up, down, status and doctor."""
+    """Add the verbs up, down, status and doctor to the command line."""
     app.command()(up)
     app.command()(down)
     app.command()(status)
@@ -35,7 +35,7 @@ def up(names: Names = None) -> None:
     try:
         control.up(site, chosen, note)
     finally:
-        # Also when something did not come up: the watcher tries it again.
+        # This runs even if a service did not start: the watcher tries it again.
         control.watch(site)
 
 
@@ -107,7 +107,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _trouble(name: str, state: "ServiceStatus") -> str:
-    """A second line for what does no work: why, since when, and what comes next."""
+    """A second line for a service that does not work: why, since when, and what comes next."""
     if not state.reason:
         return ""
     since = f"since {state.since}: " if state.since else ""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from runtime.stores import StoreEntry
 
 NOTHING = "–"
-# Who reads the registry, and only when it starts: two answers of one process are of one registry.
+# The services that read the registry, only at their start: all answers of a process use one
+# registry.
 READERS = "gateway normaliser speed api"
 
 
@@ -56,17 +57,17 @@ def import_stores(
     after = entries_of(content, file, "stores")
     if not after:
         raise BadSettings(f"stores: {file} names no store, and every one there would be removed")
-    before, today = _present(registry), datetime.now(UTC).date()
+    before, today = _current_stores(registry), datetime.now(UTC).date()
     refuse_unrevised(before, after, today)
     change, moved = registry_change(before, after, today), moved_spans(before, after, today)
     warnings = change.warnings
     if not dry_run:
-        # One that is there is left as it is: on a server others may share it.
+        # An existing home folder is left as it is: on a server others may share it.
         if registry.parent == settings.home and not settings.home.exists():
             make_private(settings.home)
         replace_registry(registry, content)
     if json:
-        changed = [_as_json(asdict(one)) for one in change.changed]
+        changed = [_as_json(asdict(changed_field)) for changed_field in change.changed]
         print_json(
             {
                 "file": file,
@@ -76,7 +77,7 @@ def import_stores(
                 "added": change.added,
                 "removed": change.removed,
                 "changed": changed,
-                "moved": [asdict(one) for one in moved],
+                "moved": [asdict(moved_span) for moved_span in moved],
                 "warnings": warnings,
             }
         )
@@ -112,26 +113,26 @@ def show(
             f"{registry} has no store {store!r}; it has {', '.join(sorted(entries)) or 'none'}"
         )
     day = _day(on)
-    told = {
-        one: (entry if day is None else entry.on(day)).told()
-        for one, entry in sorted(entries.items())
-        if not store or one == store
+    shown = {
+        store_id: (entry if day is None else entry.on(day)).told()
+        for store_id, entry in sorted(entries.items())
+        if not store or store_id == store
     }
     if json:
-        print_json({"registry": registry, "on": day, "stores": told})
+        print_json({"registry": registry, "on": day, "stores": shown})
     else:
         print_table(
             ("store", "field", "value"),
             (
-                (one, field, _text(value))
-                for one, fields in told.items()
+                (store_id, field, _text(value))
+                for store_id, fields in shown.items()
                 for field, value in (fields or {NOTHING: None}).items()
             ),
         )
 
 
-def _present(registry: Path) -> "dict[str, StoreEntry]":
-    """The stores of the registry as it is; none where there is none yet, or none that fits."""
+def _current_stores(registry: Path) -> "dict[str, StoreEntry]":
+    """The stores of the current registry; none if it does not exist or cannot be read."""
     from runtime.stores import store_entries
     from tally.errors import BadSettings
 
@@ -140,7 +141,7 @@ def _present(registry: Path) -> "dict[str, StoreEntry]":
     try:
         return store_entries(registry)
     except BadSettings as error:
-        # Refused, the way out of a registry that is wrong would be closed by it.
+        # An error here would make it impossible to replace a broken registry.
         note(f"the registry as it is cannot be read, every store counts as added: {error}")
         return {}
 
@@ -157,10 +158,10 @@ def _next_step(registry: Path, dry_run: bool) -> str:
 
 def _moved_text(span: "MovedSpan") -> str:
     begins = f"from {span.first}" if span.first else "from the first day on"
-    anew = "; they are rebuilt by the next rebuild" if span.field == "visits" else ""
+    rebuild_hint = "; they are rebuilt by the next rebuild" if span.field == "visits" else ""
     return (
         f"store {span.store}: {span.field}: answers of closed days change,"
-        f" {begins} until {span.last}{anew}"
+        f" {begins} until {span.last}{rebuild_hint}"
     )
 
 
@@ -172,7 +173,7 @@ def _day(text: str) -> date | None:
 
 
 def _as_json(change: dict[str, Any]) -> dict[str, Any]:
-    # In their order, with the name that a change has in tables.
+    # The fields keep their order; `from_day` gets the name that it has in tables.
     return {"from" if name == "from_day" else name: value for name, value in change.items()}
 
 
@@ -183,16 +184,16 @@ def _print_change(change: "RegistryChange", stores: int) -> None:
         return
     whole = dict.fromkeys(change.added, "added") | dict.fromkeys(change.removed, "removed")
     rows = [(store, what, NOTHING, NOTHING, NOTHING) for store, what in whole.items()]
-    for one in change.changed:
-        values = (_text(one.before), _text(one.after))
-        rows.append((one.store, one.field, one.from_day or NOTHING, *values))
+    for changed in change.changed:
+        values = (_text(changed.before), _text(changed.after))
+        rows.append((changed.store, changed.field, changed.from_day or NOTHING, *values))
     print_table(("store", "field", "from", "before", "after"), rows)
 
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        named = (f"{name} {_text(one)}" for name, one in value.items())
-        # A sensor of which nothing is said but its serial.
-        return ", ".join(one.rstrip() for one in named)
+        named = (f"{name} {_text(inner)}" for name, inner in value.items())
+        # A sensor with nothing but its serial has an empty value.
+        return ", ".join(inner.rstrip() for inner in named)
     listed = value if isinstance(value, list) else [NOTHING if value is None else value]
     return ", ".join(map(str, listed))

@@ -1,7 +1,7 @@
-"""Line of a stock document to canonical count or movement (docs/inventory.md).
+"""Normalises a line of a stock document as a count or movement (docs/inventory.md).
 
-A line and not a document is the event: one article each, so that a row of a view is a function of
-its own events, and a document of any length needs no message of that length.
+The event is a line and not a document: it has one article, so that a row of a view is a function
+of its own events, and a long document needs no long message.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,10 @@ from tally.redact import redacted_value
 DocumentKind: TypeAlias = Literal["delivery", "count", "transfer_in", "transfer_out"]
 KINDS: tuple[DocumentKind, ...] = get_args(DocumentKind)
 COUNT: DocumentKind = "count"
-# A level takes half of what a part may be (tally/algebra/level.py), and thousandths: far below it.
+# A level takes half of the range of a part (tally/algebra/level.py), in thousandths; this is far
+# below it.
 MOST_MILLI = 100_000_000 * 1000
-# By kind what it does to the stock; a count says what there is.
+# The sign of each kind of movement; a count sets the stock instead.
 SIGNS: Mapping[str, int] = {"delivery": 1, "transfer_in": 1, "transfer_out": -1}
 _FIELDS = frozenset(
     (
@@ -54,14 +55,14 @@ class CanonicalStockLine(CanonicalEvent, frozen=True, omit_defaults=True, kw_onl
     delivered_milli: int
     transferred_in_milli: int
     transferred_out_milli: int
-    # What the level takes: tally.algebra.level.Level.count and moved.
+    # The value for the level: made by tally.algebra.level.Level.count or moved.
     stock_milli: int
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalStockLine:
-    """The line that the message is.
+    """Normalise a message as a line of a stock document.
 
-    Raises RejectedEvent and nothing else, whatever the bytes.
+    Raises RejectedEvent and nothing else, for any bytes.
     """
     tree = parsed(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
@@ -80,7 +81,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        # Not how the article is called: it may be written otherwise on the next copy.
+        # Without the article's name, which may be spelled differently in the next copy.
         fingerprint=fingerprint([identity, instant, kind, item_id, amount]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
@@ -100,24 +101,24 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 
 
 def _article(tree: JsonObject) -> tuple[str, str | None]:
-    """Id and name of the article: without an id the name is it, as on a receipt."""
+    """Id and name of the article; without an id the name serves as the id, as on a receipt."""
     item = read.text(tree["item"], "/item", shortest=1) if "item" in tree else None
-    named = None if item is None else _impersonal("item", item)
+    name = None if item is None else _redact("item", item)
     if "item_id" in tree:
-        return _impersonal("item_id", read.label(tree["item_id"], "/item_id")), named
+        return _redact("item_id", read.label(tree["item_id"], "/item_id")), name
     if item is None:
         raise RejectedEvent("missing_field", "/item_id", "/item_id: the field is missing")
-    return _impersonal("item", item), named
+    return _redact("item", item), name
 
 
-def _impersonal(name: str, text: str) -> str:
-    # Word for word as a receipt's: what it makes of an id is what the sold ones are found by.
+def _redact(name: str, text: str) -> str:
+    # The same redaction as for receipts: sold articles are found by the redacted id.
     return redacted_value(name, text)[: read.MAX_TEXT]
 
 
 def _amount_milli(tree: JsonObject, kind: DocumentKind) -> int:
     amount = numbers.quantity_milli(read.required(tree, "amount"), "/amount")
-    # A shelf may be counted empty. What moves nothing is somebody's mistake.
+    # A count may find an empty shelf, but a movement of nothing is a mistake.
     least = 0 if kind == COUNT else 1
     if not least <= amount <= MOST_MILLI:
         raise RejectedEvent(

@@ -1,4 +1,4 @@
-"""POS message to canonical receipt (contracts: Messages, Values)."""
+"""Normalises a POS message as a canonical receipt (contracts: Messages, Values)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -79,9 +79,9 @@ PARTS = tuple(ReceiptParts.__annotations__)
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
-    """The receipt that the message is, with the parts that it adds to its window.
+    """Normalise a message as a receipt, with the parts that it adds to its window.
 
-    Raises RejectedEvent and nothing else, whatever the bytes.
+    Raises RejectedEvent and nothing else, for any bytes.
     """
     tree = parsed(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
@@ -92,22 +92,22 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     epoch = _epoch(tree, rules.epoch_of(store_id, happened_at))
     kind = read.one_of(tree.get("kind", "sale"), "/kind", KINDS)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
-    said = voided(tree, store_id, happened_at, rules)
-    voids = said and said.receipt
+    voided_receipt = voided(tree, store_id, happened_at, rules)
+    voids = voided_receipt and voided_receipt.receipt
     taken = voids if kind == "void" else None
     standing = standing_of(tree)
     version = read_version(tree, standing)
-    # What names the receipt that it takes back need not repeat it: then the next rebuild does.
+    # A void that names its receipt need not repeat the lines: the next rebuild supplies them.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
-    closed_at = said.counts_at if said and taken else happened_at
+    closed_at = voided_receipt.counts_at if voided_receipt and taken else happened_at
     money = _money(rules, store_id, closed_at, own_currency)
     lines = counted_lines(tree, source, money, standing, kind)
     instant = instant_text(closed_at)
-    # Before enrichment: neither arrival nor the store's currency nor the rotating loyalty key
-    # changes the fingerprint.
-    ids, told = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
-    said_fields = [*ids, instant, *told, source, *_standing_fields(standing)]
-    content = [standing.status, instant, *told, *content_of(source, lines)]
+    # These are the fields before enrichment: neither arrival nor the store's currency nor the
+    # rotating loyalty key may change the fingerprint.
+    ids, kind_fields = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
+    sent_fields = [*ids, instant, *kind_fields, source, *_standing_fields(standing)]
+    content = [standing.status, instant, *kind_fields, *content_of(source, lines)]
     own_id = version_event_id(receipt_id(*ids), version, content)
     identity = void_id(store_id, taken) if taken and not version.rule else own_id
     return CanonicalReceipt(
@@ -116,7 +116,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         store_id=store_id,
         happened_at=instant,
         received_at=arrival.received_text,
-        fingerprint=content_fingerprint([identity, *said_fields], [identity, *content]),
+        fingerprint=content_fingerprint([identity, *sent_fields], [identity, *content]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
         till_id=till_id,
@@ -136,7 +136,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
 
 
 def _money(rules: Rules, store_id: str, closed_at: datetime, own: str | None) -> Money:
-    """Of a receipt that was closed then; `own`: the currency that it names."""
+    """Currency and rounding of a receipt closed at `closed_at`; `own` is the currency it names."""
     currency = own or rules.money.currency(store_id, closed_at)
     return Money(currency, rules.money.rounding(store_id, closed_at))
 
@@ -146,7 +146,7 @@ def _epoch(tree: JsonObject, usual: str) -> str:
 
 
 def _standing_fields(standing: Standing) -> list[Any]:
-    # Only where it is said: what was sent before there were such fields stays equal.
+    # Only if they are set: the fingerprints from before these fields existed must not change.
     if standing == PLAIN:
         return []
     return [standing.status, standing.training, list(standing.lines.items())]
@@ -156,19 +156,19 @@ def _loyalty_hash(tree: JsonObject, key: bytes) -> str | None:
     if "loyalty_id" not in tree:
         return None
     if type(tree["loyalty_id"]) is not str:
-        # What was sent is nobody's to read, not in an error either.
+        # The value is personal, so not even an error may show it.
         raise RejectedEvent("wrong_type", "/loyalty_id", "/loyalty_id: text is wanted")
     loyalty_id = read.text(tree["loyalty_id"], "/loyalty_id", shortest=1)
     if not key:
-        # Without a key a hash could be guessed, so then nothing of the id is kept.
+        # A hash without a key could be guessed, so nothing of the id is kept.
         return None
-    # The key's own digest before it tells a new key from a new customer.
+    # The prefix is the key's own digest: it distinguishes a new key from a new customer.
     hashed = blake2b(loyalty_id.encode(), key=key, digest_size=16).hexdigest()
     return f"{blake2b(key, digest_size=4).hexdigest()}:{hashed}"
 
 
 def _parts(kind: ReceiptKind, lines: Sequence[Line], takes_back: bool) -> ReceiptParts:
-    """What these lines of a receipt add. Raises RejectedEvent out_of_range."""
+    """The parts that these lines of a receipt add. Raises RejectedEvent out_of_range."""
     facts = [
         LineFacts(line.line_type, line.cancelled, line.amount_milli, line.total_minor)
         for line in lines
@@ -195,9 +195,9 @@ def _parts(kind: ReceiptKind, lines: Sequence[Line], takes_back: bool) -> Receip
 
 
 def _extra(tree: JsonObject) -> dict[str, Any] | None:
-    """Unknown fields of the receipt and of its lines; None if there are none.
+    """The unknown fields of the receipt and of its lines; None if there are none.
 
-    Those of the lines are under `transactions`, by position.
+    The fields of lines are under `transactions`, by position.
     """
     extra = unknown_fields(tree, _RECEIPT_FIELDS)
     if any(line.keys() - LINE_FIELDS for line in tree["transactions"]):

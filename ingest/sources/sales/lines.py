@@ -1,4 +1,4 @@
-"""The lines of a receipt as a till sends them, and what its record keeps of them."""
+"""Reads the lines of a receipt as a till sends them, and makes the lines of its record."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -26,12 +26,12 @@ FIELDS = frozenset(
 )
 
 
-# What is no part of a receipt's total.
+# The line types that are no part of a receipt's total.
 PAYMENTS = frozenset(("tender", "change", "rounding", "gift_card_redeemed", "tax", TOTAL_ROUNDING))
 
 
 class SourceLine(msgspec.Struct, frozen=True, array_like=True):
-    """One line as it was sent: what the fingerprint is taken over."""
+    """One line as it was sent; the fingerprint covers it."""
 
     item: str
     item_id: str
@@ -42,9 +42,10 @@ class SourceLine(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Standing(NamedTuple):
-    """What the rules ask of a receipt beside its kind and its lines' numbers.
+    """The facts of a receipt that the rules need besides its kind and its lines' numbers.
 
-    `lines` has by place the type of those that are no article, and whether they were cancelled.
+    `lines` has by place the type of the lines that are not plain articles, and whether they were
+    cancelled.
     """
 
     status: ReceiptStatus
@@ -53,12 +54,12 @@ class Standing(NamedTuple):
 
 
 _ARTICLE: tuple[LineType, bool] = ("item", False)
-# What a till says that knows nothing of the rules.
+# The standing of a receipt from a till that sends none of these fields.
 PLAIN = Standing("finished", False, {})
 
 
 def source_lines(tree: JsonObject, least: int) -> list[SourceLine]:
-    """The lines of a message, so many at least. Raises RejectedEvent."""
+    """The lines of a message, at least `least` of them. Raises RejectedEvent."""
     lines = read_lines(tree)
     if len(lines) < least:
         raise _wrong_count(lines, least)
@@ -66,7 +67,7 @@ def source_lines(tree: JsonObject, least: int) -> list[SourceLine]:
 
 
 def standing_of(tree: JsonObject) -> Standing:
-    """How the receipt of a message stands. Raises RejectedEvent."""
+    """The standing of a message's receipt. Raises RejectedEvent."""
     lines = {
         place: _standing_of_line(line, f"/transactions/{place}")
         for place, line in enumerate(read_lines(tree))
@@ -81,7 +82,7 @@ def standing_of(tree: JsonObject) -> Standing:
 
 
 def read_lines(tree: JsonObject) -> list[Any]:
-    """The lines of a message as they were sent, not too many of them. Raises RejectedEvent."""
+    """The lines of a message as they were sent. Raises RejectedEvent, also for too many lines."""
     lines = read.required(tree, "transactions")
     if type(lines) is not list:
         raise RejectedEvent(
@@ -97,21 +98,21 @@ def kept_lines(
     money: Money,
     standing: Standing,
 ) -> tuple[Line, ...]:
-    """The lines as the record has them, without what is personal. Raises RejectedEvent."""
-    told = standing.lines
-    kept = tuple(
+    """The lines for the record, without personal data. Raises RejectedEvent."""
+    standings = standing.lines
+    record_lines = tuple(
         [
-            _line(line, money, told.get(place, _ARTICLE) if told else _ARTICLE)
+            _line(line, money, standings.get(place, _ARTICLE) if standings else _ARTICLE)
             for place, line in enumerate(lines)
         ]
     )
-    for place, line in enumerate(kept):
+    for place, line in enumerate(record_lines):
         if abs(line.total_minor) > MOST_PART:
             at = f"/transactions/{place}"
             raise RejectedEvent(
                 "out_of_range", at, f"{at}: a line is of {MOST_PART:,} minor units at most"
             )
-    return kept
+    return record_lines
 
 
 def counted_lines(
@@ -121,26 +122,32 @@ def counted_lines(
     standing: Standing,
     kind: ReceiptKind,
 ) -> tuple[Line, ...]:
-    """The lines as the record has them, and one of how the till's total was rounded.
+    """The lines for the record, with a line for the rounding of the till's total if there is any.
 
     Raises RejectedEvent.
     """
     lines = kept_lines(source, money, standing)
-    both = zip(source, lines, strict=True)
+    pairs = zip(source, lines, strict=True)
     sold = SoldLines(
-        [sent.total for sent, line in both if is_sold(line)],
+        [sent.total for sent, line in pairs if is_sold(line)],
         sum(line.total_minor for line in lines if is_sold(line)),
-        sum(one.total_minor for one in lines if one.line_type == "rounding" and not one.cancelled),
+        sum(
+            rounding.total_minor
+            for rounding in lines
+            if rounding.line_type == "rounding" and not rounding.cancelled
+        ),
     )
-    told = numbers.decimal_number(tree["net_total"], "/net_total") if "net_total" in tree else None
-    rounded = rounding_of(sold, money, told, kind) if lines else 0
+    net_total = (
+        numbers.decimal_number(tree["net_total"], "/net_total") if "net_total" in tree else None
+    )
+    rounded = rounding_of(sold, money, net_total, kind) if lines else 0
     if rounded:
         lines = (*lines, rounding_line(rounded, money.currency))
     return with_signs_of_a_return(lines) if kind == "return" else lines
 
 
 def content_of(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]:
-    """What of the lines changes a stored number: not their texts, nor how it was paid."""
+    """The facts of the lines that change a stored number: no texts and no payments."""
     sold = [
         (sent.item_id, sent.category, sent.amount_milli, sent.total, line.line_type)
         for sent, line in zip(source, lines, strict=False)
@@ -153,8 +160,8 @@ def content_of(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]
 def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines of a return with the signs of goods that come back: negative amounts and totals.
 
-    Some tills write them so, others as the lines of a sale; the receipt as a whole tells which, so
-    that a discount that is given back keeps its own sign in both.
+    Some tills write them so, others like the lines of a sale. The sum of the receipt decides which,
+    so that a discount that is given back keeps its own sign in both cases.
     """
     sold = [line for line in lines if is_sold(line)]
     total = sum(line.total_minor for line in sold) or sum(line.amount_milli for line in sold)
@@ -184,7 +191,7 @@ def _source_line(line: Any, at: str) -> SourceLine:
         raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
     item = read.text(read.required(line, "item", at), f"{at}/item", shortest=1)
     price = numbers.decimal_number(read.required(line, "price", at), f"{at}/price")
-    # Where the till says the line's money, further decimals of the amount do not change it.
+    # If the till sends the line's total, further decimals of the amount do not change the money.
     amount_milli = numbers.quantity_milli(
         read.required(line, "amount", at), f"{at}/amount", is_rounded="total" in line
     )
@@ -206,19 +213,19 @@ def _standing_of_line(line: JsonObject, at: str) -> tuple[LineType, bool]:
     )
 
 
-def _line(line: SourceLine, money: Money, told: tuple[LineType, bool]) -> Line:
+def _line(line: SourceLine, money: Money, standing: tuple[LineType, bool]) -> Line:
     item, item_id, category = line.item, line.item_id, line.category
     if (
         is_sensitive(item)
         or (item_id is not item and is_sensitive(item_id))
         or (category and is_sensitive(category))
     ):
-        # What was typed in as a name is none of the numbers of articles.
+        # A name that was typed in is personal and no article number.
         item, item_id = (
-            _impersonal("item", item),
-            _impersonal("item" if item_id is item else "item_id", item_id),
+            _redact("item", item),
+            _redact("item" if item_id is item else "item_id", item_id),
         )
-        category = category and _impersonal("category", category)
+        category = category and _redact("category", category)
     return Line(
         item=item,
         item_id=item_id,
@@ -226,12 +233,12 @@ def _line(line: SourceLine, money: Money, told: tuple[LineType, bool]) -> Line:
         amount_milli=line.amount_milli,
         total_minor=minor_units(line.total, money.currency, money.rounding.mode),
         category=category,
-        line_type=told[0],
-        cancelled=told[1],
+        line_type=standing[0],
+        cancelled=standing[1],
     )
 
 
 @lru_cache(16_384)
-def _impersonal(name: str, text: str) -> str:
-    # The same articles come again; without the cache a fifth of the time of a receipt.
+def _redact(name: str, text: str) -> str:
+    # The same articles recur; without the cache this takes a fifth of the time of a receipt.
     return redacted_value(name, text)[: read.MAX_TEXT]

@@ -27,9 +27,9 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class VoidedReceipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The receipt that a void takes back.
 
-    Without till and epoch it is the only one of the store with this number or reference.
-    `revision`: versions up to it are taken back; None: all. `voided_at` is when that was, where
-    `happened_at` of the void is that of the receipt.
+    Without till and epoch it is the store's only receipt with this number or reference. Versions
+    up to `revision` are taken back, all if it is None. `voided_at` is the time of the void if the
+    void's `happened_at` is that of the receipt.
     """
 
     till_id: str | None = None
@@ -42,9 +42,9 @@ class VoidedReceipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
     """One receipt, normalised: instants as UTC text, money in minor units, units in thousandths.
 
-    `rule` is the one by which it adds nothing, None for a receipt that counts. `reference` is
-    another name of the receipt. Of the versions of a receipt the one of the highest `revision`
-    counts, and of those without a number the one that was closed last.
+    `rule` is the rule by which it adds nothing, None for a receipt that counts. `reference` is
+    another name of the receipt. The version with the highest `revision` counts; of versions
+    without a number the one that was closed last.
     """
 
     till_id: str

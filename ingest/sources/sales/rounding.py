@@ -1,4 +1,4 @@
-"""How a till rounds, and by how much its total therefore is not the sum of its lines."""
+"""How a till rounds, and the resulting difference between its total and the sum of its lines."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -20,8 +20,11 @@ class Money(NamedTuple):
 
 
 class SoldLines(NamedTuple):
-    """The exact totals of the lines that are part of the receipt's total, and their sum when each
-    is rounded, in minor units; beside it what lines of rounding say, as to five cents."""
+    """The lines that are part of the receipt's total.
+
+    `totals` are exact; `minor` is the sum of the rounded totals, in minor units. `said_rounding` is
+    the sum of the till's own rounding lines, for example to five cents.
+    """
 
     totals: Sequence[Decimal]
     minor: int
@@ -31,25 +34,26 @@ class SoldLines(NamedTuple):
 def rounding_of(
     lines: SoldLines, money: Money, net_total: Decimal | None, kind: ReceiptKind
 ) -> int:
-    """By how many minor units the till's total is more than the sum of its rounded lines.
+    """By how many minor units the till's total exceeds the sum of its rounded lines.
 
-    Tills round each line or the receipt, half up or half to even: all of these lie within half a
-    minor unit a line of what the lines come to exactly. A total may have been rounded further, as
-    to five cents, where lines of rounding say by how much. Of a return or a void `net_total` may
-    have either sign: the kind says the direction. None: the store's rule says what the till's total
-    is. Raises RejectedEvent total_mismatch for a total that is farther away.
+    Tills round each line or the receipt, half up or half to even: all of these differ from the
+    exact sum of the lines by at most half a minor unit per line. A total may have been rounded
+    further, for example to five cents, if rounding lines say by how much. The `net_total` of a
+    return or a void may have either sign, because the kind gives the direction. Without `net_total`
+    the store's rule determines the till's total. Raises RejectedEvent total_mismatch for a total
+    that is farther away.
     """
     exact = sum(lines.totals, Decimal(0))
     if net_total is None:
         if not money.rounding.is_of_receipt:
             return 0
         return minor_units(exact, money.currency, money.rounding.mode) - lines.minor
-    said = minor_units(net_total, money.currency)
-    totals = (said,) if kind == "sale" else (said, -said)
+    total_minor = minor_units(net_total, money.currency)
+    totals = (total_minor,) if kind == "sale" else (total_minor, -total_minor)
     if lines.minor in totals:
         return 0
     exact_minor = exact.scaleb(minor_digits(money.currency))
-    # Of a total with the other sign the rounding has it too.
+    # If the total has the opposite sign, so has its rounding.
     signs = (1,) if kind == "sale" else (1, -1)
     explained = (0, *(sign * lines.said_rounding for sign in signs))
     for total, rounded in product(totals, explained):
@@ -58,13 +62,13 @@ def rounding_of(
     raise RejectedEvent(
         "total_mismatch",
         "/net_total",
-        f"/net_total: is {said} minor units, and the lines come to {lines.minor}; rounding explains"
-        " at most half a unit a line, and what lines of rounding say",
+        f"/net_total: is {total_minor} minor units, and the lines come to {lines.minor};"
+        " rounding explains at most half a unit a line, and what lines of rounding say",
     )
 
 
 def rounding_line(minor: int, currency: str) -> Line:
-    """The line of the record that has the difference, in minor units."""
+    """The line of the record that holds the difference, in minor units."""
     price = Decimal(minor).scaleb(-minor_digits(currency))
     return Line(
         item="rounding",

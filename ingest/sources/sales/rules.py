@@ -1,7 +1,7 @@
 """The rules of rules.yaml: what a receipt, line by line, adds to its window.
 
-Where a message becomes a canonical receipt they are read here: both layers add up what the receipt
-says, so that they cannot read a rule in two ways.
+They are applied only here, where a message becomes a canonical receipt. Both layers add up the
+receipt's parts, so that they cannot interpret a rule in two ways.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from tally.receipt_rules import (
 )
 
 FILE = Path(__file__).with_name("rules.yaml")
-# Whether anybody has paid, or will still change it.
+# Whether the receipt was paid, or may still change.
 ReceiptStatus: TypeAlias = Literal[
     "finished",
     "suspended",
@@ -36,33 +36,33 @@ ReceiptStatus: TypeAlias = Literal[
     "resumed",
 ]
 STATUSES = get_args(ReceiptStatus)
-# With these a receipt that counted does not count any more.
+# A receipt that counted no longer counts with one of these.
 ENDINGS: tuple[ReceiptStatus, ...] = ("cancelled", "voided")
 
 
 class LeftOutWhen(Read, frozen=True):
-    """Of which receipts a rule of `left_out` speaks."""
+    """The condition of a `left_out` rule: the receipts to which it applies."""
 
     training: bool | None = None
     status: tuple[ReceiptStatus, ...] | None = None
 
 
 class LeftOutRule(Read, frozen=True):
-    """These receipts add nothing."""
+    """A rule by which receipts add nothing."""
 
     id: ReceiptRuleId
     when: LeftOutWhen
 
 
 class PostVoid(Read, frozen=True):
-    """A void that names its receipt takes back what its lines would add as one of this kind."""
+    """A void that names its receipt takes back what a receipt of this kind with its lines adds."""
 
     id: ReceiptRuleId
     takes_back_as: ReceiptKind
 
 
 class RuleTable(Read, frozen=True):
-    """The file: three lists, of each the first rule that matches decides, and the one of voids."""
+    """The file: three lists, in each of which the first matching rule decides, and a void rule."""
 
     left_out: tuple[LeftOutRule, ...]
     lines: tuple[LineRule, ...]
@@ -89,15 +89,15 @@ def left_out_by(training: bool, status: ReceiptStatus) -> str | None:
 
 
 def added(kind: ReceiptKind, lines: Iterable[LineFacts]) -> Counter[str]:
-    """What a receipt of these lines adds, by part, as AddingRules.added."""
+    """What a receipt of these lines adds, by part, as AddingRules.added has it."""
     return _adding().added(kind, lines)
 
 
 def taken_back(lines: Iterable[LineFacts]) -> Counter[str]:
-    """What a void of these lines that names its receipt adds, by part, as `added`.
+    """What a void of these lines that names its receipt adds, by part, as `added` does.
 
-    Of the receipt of `added` with the sign turned: `gross_minor` -500, `discounts_minor` -100,
-    `units_milli` -1000, `receipts` -1.
+    It is the negative of what the receipt adds. For the example of AddingRules.added: `gross_minor`
+    -500, `discounts_minor` -100, `units_milli` -1000, `receipts` -1.
     """
     sums = added(rules().post_void.takes_back_as, lines)
     return Counter({part: -value for part, value in sums.items()})

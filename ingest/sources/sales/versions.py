@@ -1,4 +1,4 @@
-"""Who a receipt is, and which version of it a message brings (docs/adr/026-revisions.md)."""
+"""The identity of a receipt, and the version that a message has (docs/adr/026-revisions.md)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,11 +20,11 @@ from tally.identity import (
 
 
 class ReceiptVersion(NamedTuple):
-    """Which version of its receipt a message brings.
+    """The version of its receipt that a message has.
 
-    `revision` is its number, None without; `replaces`: it takes the place of what was closed before
-    it; `rule`: the one by which it adds nothing; `is_ending`: nor does what came before it;
-    `reference`: another name of the receipt.
+    `revision` is its number, or None. With `replaces` it replaces the versions that were closed
+    before it. `rule` is the rule by which it adds nothing; with `is_ending` earlier versions add
+    nothing either. `reference` is another name of the receipt.
     """
 
     revision: int | None
@@ -35,7 +35,7 @@ class ReceiptVersion(NamedTuple):
 
 
 def read_version(tree: JsonObject, standing: Standing) -> ReceiptVersion:
-    """The version that a message brings. Raises RejectedEvent."""
+    """The version that a message has. Raises RejectedEvent."""
     is_ending = not standing.training and standing.status in ENDINGS
     return ReceiptVersion(
         read.whole_number(tree["revision"], "/revision", 0, MOST_REVISION)
@@ -58,9 +58,9 @@ def receipt_id(store_id: str, till_id: str, numbering_epoch: str, transaction_id
 
 
 def version_event_id(receipt: str, version: ReceiptVersion, content: Sequence[object]) -> str:
-    """event_id of a version of the receipt; `content` tells those without a number apart."""
+    """event_id of a version of the receipt; `content` distinguishes versions without a number."""
     if version.rule and not version.is_ending:
-        # A table is put aside, taken up and put aside again; none of that is the finished receipt.
+        # A suspended receipt may be resumed and suspended again; none of that is the finished one.
         return f"{receipt}:{version.rule}:{fingerprint(content)}"
     if version.is_ending:
         ended = version.revision
@@ -75,9 +75,9 @@ def version_event_id(receipt: str, version: ReceiptVersion, content: Sequence[ob
 
 
 def void_id(store_id: str, taken: VoidedReceipt) -> str:
-    """event_id of what takes a receipt back, whatever its own number.
+    """event_id of the void of a receipt, independent of the void's own number.
 
-    So that of two voids of one receipt the second takes nothing more.
+    So the second of two voids of one receipt takes nothing more back.
     """
     if taken.till_id is None or taken.numbering_epoch is None:
         return reversal_id(event_id(REFERENCE, store_id, taken.transaction_id), taken.revision)

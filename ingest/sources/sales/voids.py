@@ -1,4 +1,4 @@
-"""Which receipt a void takes back, and when that was closed."""
+"""Reads which receipt a void takes back, and when that receipt was closed."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -15,12 +15,12 @@ _CLOSED_AT = f"{_AT}/happened_at"
 
 
 class Voided(NamedTuple):
-    """The receipt, and the instant (UTC) in whose window what takes it back adds.
+    """The voided receipt, and the instant (UTC) in whose window the void counts.
 
-    `receipt` has no till where the receipt is named by its number or reference alone.
+    `receipt` has no till if the receipt is named by its number or reference alone.
 
-    That of the receipt where the till says it, else that of the void: then only a rebuild, which
-    has all receipts before it, can take both back where they are.
+    `counts_at` is the time of the receipt if the till sends it, else that of the void: then only a
+    rebuild, which has all earlier receipts, can take back each part in its own window.
     """
 
     receipt: VoidedReceipt
@@ -28,10 +28,10 @@ class Voided(NamedTuple):
 
 
 def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules) -> Voided | None:
-    """What the message's `voids` names; None without it. Raises RejectedEvent.
+    """The receipt that the message's `voids` names; None without it. Raises RejectedEvent.
 
-    A receipt of another kind may name one too, and takes nothing back. Where the store's numbers
-    begin again a number alone names none.
+    A receipt of another kind may name one too, and takes nothing back. If the store's numbers begin
+    again, a number alone does not identify a receipt.
     """
     if "voids" not in tree:
         return None
@@ -48,10 +48,10 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
     voided_at = None if closed_at is None else instant_text(happened_at)
     counts_at = closed_at or happened_at
     if "vendor_fiscal_module" not in voids:
-        named = VoidedReceipt(transaction_id=number, revision=until, voided_at=voided_at)
-        return Voided(named, counts_at)
+        by_number = VoidedReceipt(transaction_id=number, revision=until, voided_at=voided_at)
+        return Voided(by_number, counts_at)
     if store_id in rules.numberings and closed_at is None and "numbering_epoch" not in voids:
-        # By the void's own day it might name another receipt, of another day.
+        # With the void's own day the number might name a receipt of another day.
         raise RejectedEvent(
             "missing_field",
             _CLOSED_AT,

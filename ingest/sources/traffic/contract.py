@@ -1,4 +1,4 @@
-"""People counter message to canonical interval (contracts: Messages, TRAFFIC)."""
+"""Normalises a people counter message as a canonical interval (contracts: Messages, TRAFFIC)."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -39,18 +39,20 @@ _FIELDS = frozenset(
 _OPTIONAL = frozenset(("schema_version", "heartbeat", "revision", "passers_by", "groups_in"))
 
 
-# By the role of another door where its persons count.
+# By the role of a door that is no entrance, the part to which its persons are added.
 _ENTRIES: Mapping[str, str] = {
     "inner_door": "inner_entries",
     "zone": "inner_entries",
     "shared_door": "shared_entries",
     "staff_door": "staff_entries",
 }
-_NOBODY = dict.fromkeys(("entries", "exits", "passers_by", "entries_with_passers", "groups_in"), 0)
+_ZERO_COUNTS = dict.fromkeys(
+    ("entries", "exits", "passers_by", "entries_with_passers", "groups_in"), 0
+)
 
 
 class _Persons(NamedTuple):
-    """What was counted; None: not counted."""
+    """The persons that were counted; None where the device does not count them."""
 
     entries: int
     exits: int
@@ -59,7 +61,7 @@ class _Persons(NamedTuple):
 
 
 class _Door(NamedTuple):
-    """Whose counter it is, and when: seconds from an instant on."""
+    """The counter's store and role, and its interval: `seconds` seconds from `begins` on."""
 
     store_id: str
     role: str
@@ -68,18 +70,18 @@ class _Door(NamedTuple):
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalInterval:
-    """The interval that the message is.
+    """Normalise a message as an interval.
 
-    Raises RejectedEvent and nothing else, whatever the bytes.
+    Raises RejectedEvent and nothing else, for any bytes.
     """
-    said = _without_nulls(parsed(message, rules.max_bytes))
-    tree = plain(said, rules)
+    sent_tree = _without_nulls(parsed(message, rules.max_bytes))
+    tree = plain(sent_tree, rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.happened(tree, arrival, rules)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
     device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
-    # A device that says its serial is that one; others are known by their name and their day.
-    own = () if tree is said else (rules.sensor(said["sensor"]).entry,)
+    # A device that sends its serial is identified by it; others by their name and the day.
+    own = () if tree is sent_tree else (rules.sensor(sent_tree["sensor"]).entry,)
     listed = own or rules.listed(store_id, device_id, happened_at)
     happened_at -= timedelta(seconds=listed[-1].clock_ahead_seconds)
     seconds = _seconds(tree)
@@ -87,11 +89,11 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     if is_heartbeat := read.is_heartbeat(tree, (*_COUNTS, "revision")):
         persons = _Persons(0, 0, None, None)
     else:
-        _refuse_other_length(seconds, {one.interval_seconds for one in listed})
+        _refuse_other_length(seconds, {entry.interval_seconds for entry in listed})
         persons = _persons(tree)
     instant = instant_text(happened_at)
     door = _Door(store_id, listed[-1].role, happened_at, seconds)
-    # A device may say that it is there, and tell of the same minutes: two events.
+    # A device may send a heartbeat and counts for the same minutes: these are two events.
     source = "traffic-heartbeat" if is_heartbeat else "traffic"
     event_id = version_id(interval_id(source, store_id, device_id, instant), _revision(tree))
     key = sensor_key(int(digest_text(device_id), 16))
@@ -107,24 +109,24 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         device_id=device_id,
         interval_seconds=seconds,
         **_counts(persons, door, rules),
-        # Of the one share that lies within a window; others are told for each.
+        # This holds for an interval within one window; shares() sets it for each share otherwise.
         observed_seconds=KeyedSum.brings(key, min(seconds, WINDOW_SECONDS)),
         extra=kept_extra(unknown_fields(tree, _FIELDS)),
     )
 
 
 def _without_nulls(tree: JsonObject) -> JsonObject:
-    """The same without optional fields of null: a counter that has no such count says so too."""
+    """The fields without optional ones that are null: a counter without such a count sends null."""
     return {
         name: value for name, value in tree.items() if value is not None or name not in _OPTIONAL
     }
 
 
 def _counts(persons: _Persons, door: _Door, rules: Rules) -> dict[str, Any]:
-    """The counts of a record. Who comes while the store is closed is there, and is no visitor."""
+    """The counts of a record; persons who enter while the store is closed are no visitors."""
     comes, groups = persons.entries, persons.groups_in
     if door.role != "entrance":
-        return {**_NOBODY, _ENTRIES[door.role]: comes}
+        return {**_ZERO_COUNTS, _ENTRIES[door.role]: comes}
     is_closed = comes > 0 and rules.is_closed(door.store_id, door.begins, door.seconds)
     visitors = 0 if is_closed else comes
     return {
@@ -138,7 +140,7 @@ def _counts(persons: _Persons, door: _Door, rules: Rules) -> dict[str, Any]:
 
 
 def _revision(tree: JsonObject) -> int:
-    """Which version of its interval a message brings: of several the highest counts."""
+    """The version of its interval that a message has; the highest of several versions counts."""
     return read.whole_number(tree.get("revision", 0), "/revision", 0, MOST_REVISION)
 
 
@@ -151,15 +153,16 @@ def _persons(tree: JsonObject) -> _Persons:
 
 
 def _seconds(tree: JsonObject) -> int:
-    # Of a file the columns are named: it has no such field.
+    # A message from a CSV file has no such field; the error names the file's columns instead.
     if isinstance(why := tree.get("why"), str) and "columns" in tree:
         raise RejectedEvent("out_of_range", "/columns", f"/columns: {why}")
-    told = read.required(tree, "interval_seconds")
-    return read.whole_number(told, "/interval_seconds", 1, MAX_SECONDS)
+    value = read.required(tree, "interval_seconds")
+    return read.whole_number(value, "/interval_seconds", 1, MAX_SECONDS)
 
 
 def _refuse_unfinished(ends: datetime, arrival: Arrival, rules: Rules) -> None:
-    # Sent again when it is over it would have other counts: a conflict, of which the first stays.
+    # If it were sent again after its end it would have other counts: a conflict, in which the first
+    # message wins.
     if ends - arrival.received_at > rules.future_tolerance:
         raise RejectedEvent(
             "future_time",
@@ -170,7 +173,7 @@ def _refuse_unfinished(ends: datetime, arrival: Arrival, rules: Rules) -> None:
 
 
 def _refuse_other_length(seconds: int, taken: Collection[int | None]) -> None:
-    # A day that is sent in minutes, and again in quarter hours, is two sets of other events.
+    # A day that is sent in minutes and again in quarter hours would be counted twice.
     if not {None, seconds} & {*taken}:
         wanted = " or ".join(sorted(map(str, taken)))
         raise RejectedEvent(

@@ -1,4 +1,4 @@
-"""An interval of any length and begin as its shares, each in one quarter hour."""
+"""Cuts an interval of any length and begin into shares, each within one quarter hour."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -17,18 +17,19 @@ _COUNTS = (
     *("entries", "exits", "passers_by", "entries_with_passers", "groups_in"),
     *("closed_entries", "inner_entries", "shared_entries", "staff_entries"),
 )
-# An hour that begins within a quarter of an hour ends in the fourth one after it.
+# An interval of one hour that begins within a quarter hour ends in the fourth one after it.
 MOST_SHARES = 5
-# A whole second, and the half up to which one is rounded down.
+# A whole second and half of one, in milliseconds; seconds are rounded half up.
 _SECOND, _HALF_SECOND = 1000, 500
 
 
 def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
-    """One record for each quarter hour that the interval touches, in their order; itself where it
-    lies within one. A later version has one for each that any version may touch.
+    """One record for each quarter hour that the interval touches, in order.
 
-    Persons are whole: up to each border lies what is nearest to an even flow, and the shares add up
-    to the interval. 12 persons from 10:14:53 on for a quarter of an hour:
+    An interval within one quarter hour is returned as it is. A later version has a record for each
+    quarter hour that any version may touch. Persons are whole numbers: their number up to each
+    border is the nearest to an even flow, and the shares add up to the interval. For example, 12
+    persons from 10:14:53 on for a quarter of an hour:
 
         share | from     | seconds | up to its end | persons
         0     | 10:14:53 | 7       | 0.09          | 0
@@ -47,9 +48,9 @@ def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterva
     if len(ends) == 1:
         return (whole,)
     counts: dict[str, int] = {name: getattr(whole, name) for name in _COUNTS}
-    is_somebody = any(counts.values())
+    has_persons = any(counts.values())
     key = whole.observed_seconds >> KeyedSum.AMOUNT_BITS
-    found = []
+    cut_shares = []
     for number, (first, end) in enumerate(pairwise((0, *ends))):
         seconds = (end + _HALF_SECOND) // _SECOND - (first + _HALF_SECOND) // _SECOND
         persons = {
@@ -58,23 +59,24 @@ def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterva
         }
         share = replace(
             whole,
-            # The first has the interval's own: whatever else begins then is a copy, or a conflict.
+            # The first share has the interval's own id: another record with it is a copy, or a
+            # conflict.
             event_id=share_id(whole.event_id, number),
             happened_at=instant_text(start + first * _MILLISECOND),
             interval_seconds=seconds,
             observed_seconds=KeyedSum.brings(key, seconds),
-            continued=int(is_somebody and first > 0),
-            continues=int(is_somebody and end < length),
+            continued=int(has_persons and first > 0),
+            continues=int(has_persons and end < length),
             **persons,
         )
-        found.append(share)
-    return found
+        cut_shares.append(share)
+    return cut_shares
 
 
 def _nothing_beyond(
     whole: CanonicalInterval, start: datetime, first: int
 ) -> Iterator[CanonicalInterval]:
-    """Of a version the shares in which it has nothing: the one before it may have been longer."""
+    """The empty shares after the end of a version: the version before may have been longer."""
     key = whole.observed_seconds >> KeyedSum.AMOUNT_BITS
     for number in range(first, MOST_SHARES):
         yield replace(
@@ -88,12 +90,14 @@ def _nothing_beyond(
 
 
 def _borders(start: datetime, length: int) -> list[int]:
-    """Milliseconds from the start to the end of each quarter hour that is touched, the last one to
-    that of the interval."""
+    """Milliseconds from the start to the end of each share.
+
+    A share ends with its quarter hour, the last one with the interval.
+    """
     to_next = (window_start(start) + WINDOW - start) // _MILLISECOND
     return [*range(to_next, length, WINDOW // _MILLISECOND), length]
 
 
 def _up_to(end: int, count: int, length: int) -> int:
-    """The whole persons nearest to an even flow up to a border; a half is one."""
+    """The whole number of persons nearest to an even flow up to a border; a half rounds up."""
     return (2 * count * end + length) // (2 * length)

@@ -1,4 +1,7 @@
-"""Addresses of devices: read, told apart by what may be made up, and hashed. None leaves here."""
+"""Reads the addresses of devices, and classifies them by whether they may be made up.
+
+No address leaves the gateway.
+"""
 
 import re
 from typing import Any
@@ -7,7 +10,7 @@ from tally.errors import RejectedEvent
 from tally.visit_parts import MacClass
 
 _PLAIN = re.compile(r"[0-9a-f]{12}", re.ASCII)
-# Of the first octet: the address is a group's, or not the maker's but given by whoever uses it.
+# Bits of the first octet: the address is a group's; or it is local, not given by the maker.
 _GROUP, _LOCAL = 0x01, 0x02
 
 
@@ -28,7 +31,7 @@ def address_of(value: Any, at: str) -> bytes:
 
 
 def mac_class_of(address: bytes, is_associated: bool) -> MacClass:
-    """What the address says of its device.
+    """The class of a device by its address.
 
     >>> mac_class_of(bytes.fromhex("3c0000000001"), False)
     'fixed'

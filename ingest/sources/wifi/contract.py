@@ -1,7 +1,7 @@
-"""Sighting of a device by an access point to its canonical record. No address comes so far.
+"""Normalises the sighting of a device by an access point. No address gets this far.
 
-The gateway's adapters hash addresses (vendors/), so a message knows its device as 32 hex digits
-alone: of one store, and of one key period.
+The gateway's adapters hash addresses (vendors/), so a message has its device only as 32 hex digits,
+which are valid for one store and one key period.
 """
 
 import re
@@ -22,21 +22,21 @@ from tally.visits import MINUTE_SECONDS
 LEAST_DBM = -120
 # How long after its end a key period's late sightings are still taken; then its key is destroyed.
 KEPT = timedelta(hours=6)
-# In the place of what a network has heard of which no store is known.
+# Replaces what was heard by a network or access point that belongs to no known store.
 MESSAGE_OF_NOBODY = "kept nowhere: without a store there is no key to hash addresses with"
 _LISTED_UNDER = {"network": "networks", "access_point": "access_points"}
 _OF_A_DEVICE = ("device_hash", "mac_class", "rssi_dbm")
 _DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
-# Beyond this no key is left, however long the periods are.
+# No key lives longer than this, even with the longest periods.
 _LONGEST = timedelta(days=MOST_DAYS + 2) + KEPT
 
 
 class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
     """One device heard by one access point in one second.
 
-    `key_period` is the first local day of the period whose key has hashed the device; begin and end
-    of it, in minutes since 1970, are beside it, and when the store is open in it, so that no reader
-    has to know the store's clock.
+    `key_period` is the first local day of the period whose key has hashed the device. Its begin and
+    end, in minutes since 1970, and the store's opening hours in it are fields too, so that no
+    reader has to know the store's clock.
     """
 
     device_hash: str
@@ -50,17 +50,17 @@ class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
 
 
 def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalSighting:
-    """The sighting that the message is.
+    """Normalise a message as a sighting.
 
-    Fields that the contract does not know are left out: of what else a sender knows of a device
-    nothing is kept. Raises RejectedEvent and nothing else, whatever the bytes.
+    Fields that the contract does not know are left out, so that nothing else that a sender knows
+    about a device is kept. Raises RejectedEvent and nothing else, for any bytes.
     """
     tree = parsed(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    _refuse_nobodys(tree)
+    _refuse_unlisted(tree)
     happened_at = read.happened(tree, arrival, rules).replace(microsecond=0)
     store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
-    # As the stores file's: else it would be expected for ever, in vain.
+    # Spelled as in the stores file: otherwise the listed access point would seem silent for ever.
     ap_id = one_spelling(read.identifier(read.required(tree, "ap_id"), "/ap_id"))
     period = living_period(rules, store_id, happened_at, arrival.received_at)
     if period is None:
@@ -69,7 +69,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
             "/happened_at",
             "/happened_at: the key of its period is destroyed; nothing can be told of the device",
         )
-    device, mac_class, dbm = _heard(tree, ap_id)
+    device, mac_class, dbm = _read_device(tree, ap_id)
     instant = instant_text(happened_at)
     identity = f"{event_id('wifi', store_id, ap_id, device)}:{instant}"
     return CanonicalSighting(
@@ -92,9 +92,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     )
 
 
-def _refuse_nobodys(tree: JsonObject) -> None:
-    """Raise RejectedEvent unknown_sensor for what stands in the place of what was heard without a
-    store."""
+def _refuse_unlisted(tree: JsonObject) -> None:
+    """Raise RejectedEvent unknown_sensor for a message that replaces sightings without a store."""
     for name, listed_under in _LISTED_UNDER.items():
         if name in tree and "store_id" not in tree:
             raise RejectedEvent(
@@ -106,9 +105,12 @@ def _refuse_nobodys(tree: JsonObject) -> None:
             )
 
 
-def _heard(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
-    """The device, its class and the power: those of the access point itself where it says that it
-    is there. No key is in its hash: it is nobody's, and the same one in every key period."""
+def _read_device(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
+    """The device, its class and the power; in a heartbeat those of the access point itself.
+
+    The hash of an access point has no key: it belongs to no person, and is the same in every key
+    period.
+    """
     if read.is_heartbeat(tree, _OF_A_DEVICE):
         return digest_text(ap_id), "access_point", 0
     return (
@@ -121,9 +123,11 @@ def _heard(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
 def living_period(
     rules: Rules, store_id: str, instant: datetime, arrived_at: datetime
 ) -> DatedPeriod | None:
-    """The key period of the instant in a store; None when its key was destroyed before a sighting
-    of it arrived."""
-    # Of long ago none is asked for: a store's clock may show no such day.
+    """The key period of the instant in a store; None if its key was destroyed before the arrival.
+
+    `arrived_at` is when the sighting arrived.
+    """
+    # Instants of long ago are not looked up: a store's clock may show no such day.
     if arrived_at - instant > _LONGEST:
         return None
     period = rules.key_period(store_id, instant)

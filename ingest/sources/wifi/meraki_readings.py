@@ -1,7 +1,7 @@
-"""What a body of Meraki's Scanning API tells of devices: who was heard, where, when and how loud.
+"""Reads a body of Meraki's Scanning API: which device was heard where, when, at which power.
 
-One bad part never loses the good ones beside it: it is skipped, and told with its reason. What it
-is instead is nobody's to read: it may be an address in a wrong place.
+A bad part never affects the good ones: it is skipped, and counted with its reason. Its value is not
+shown, because it may be an address in a wrong place.
 """
 
 import re
@@ -21,7 +21,7 @@ from tally.instants import parse_instant
 _V2_ZERO_DBM = -95
 _ACCESS_POINT = re.compile(r"[0-9A-Za-z_]{1,64}", re.ASCII)
 _POWER = re.compile(r"-?[0-9]{1,3}", re.ASCII)
-# What has more digits is no power, and may be an address.
+# A number with more digits is no power, and may be an address.
 _MOST_POWER = 999
 _NO_POWER = "no power"
 # Device, access point and second.
@@ -29,9 +29,9 @@ _HeardSecond: TypeAlias = tuple[bytes, str | None, datetime | None]
 
 
 class ClientReading(NamedTuple):
-    """A device by one access point at one instant; None is what the body says wrongly.
+    """A device heard by one access point at one instant; None for a value that is wrong.
 
-    `told_dbm` is the power as a message has it: one that can be none as it was sent.
+    `told_dbm` is the power for the message: an impossible power as it was sent.
     """
 
     address: bytes
@@ -42,8 +42,8 @@ class ClientReading(NamedTuple):
     told_dbm: int | str
 
 
-class _SaidReading(NamedTuple):
-    """A reading as the body has it, whatever it is; `zero_dbm`: where the scale of power begins."""
+class _RawReading(NamedTuple):
+    """A reading with the body's values, of any type; `zero_dbm` is where the power scale begins."""
 
     access_point: Any
     time: Any
@@ -52,32 +52,32 @@ class _SaidReading(NamedTuple):
 
 
 def readings(data: JsonObject, is_v2: bool) -> tuple[list[ClientReading], list[Skipped]]:
-    """One reading for each device, access point and second, the strongest; and what is none."""
+    """The strongest reading for each device, access point and second; and the skipped parts."""
     skipped: list[Skipped] = []
     strongest: dict[_HeardSecond, ClientReading] = {}
-    for one in _readings(data, is_v2, skipped):
-        # One body names a second twice.
-        key = one.address, one.access_point, one.at
+    for reading in _readings(data, is_v2, skipped):
+        # A body may have the same second twice.
+        key = reading.address, reading.access_point, reading.at
         known = strongest.get(key)
-        if known is not None and None in (known.dbm, one.dbm):
+        if known is not None and None in (known.dbm, reading.dbm):
             skipped.append(Skipped("readings of an impossible power"))
-        strongest[key] = _stronger(known, one)
+        strongest[key] = _stronger(known, reading)
     return list(strongest.values()), skipped
 
 
 def access_point_of(said: Any) -> str | None:
-    """An access point's name in records: an address in small letters, without what parts it."""
+    """An access point's name in records: its address in lower case, without separators."""
     bare = re.sub("[:.-]", "", said).casefold() if isinstance(said, str) else ""
     return bare if _ACCESS_POINT.fullmatch(bare) else None
 
 
 def instant_of(said: Any) -> datetime | None:
-    """The instant to the second, UTC; None where it is none."""
+    """The instant to the second, UTC; None for a value that is none."""
     try:
-        found = parse_instant(said, "") if isinstance(said, str) else None
+        instant = parse_instant(said, "") if isinstance(said, str) else None
     except BadInstant:
         return None
-    return found and found.replace(microsecond=0)
+    return instant and instant.replace(microsecond=0)
 
 
 def _readings(data: JsonObject, is_v2: bool, skipped: list[Skipped]) -> Iterator[ClientReading]:
@@ -88,40 +88,41 @@ def _readings(data: JsonObject, is_v2: bool, skipped: list[Skipped]) -> Iterator
         except RejectedEvent as error:
             skipped.append(_unreadable("clients", error.reason))
             continue
-        told = [_told_by_v2(client, data)] if is_v2 else _told_by_v3(client, skipped)
-        if not told and len(skipped) == before:
+        raw_readings = [_read_v2(client, data)] if is_v2 else _read_v3(client, skipped)
+        if not raw_readings and len(skipped) == before:
             skipped.append(Skipped("clients that no access point has heard"))
-        for one in told:
-            if lacks := _lacks(one):
-                skipped.append(Skipped(f"readings without {lacks}"))
+        for raw in raw_readings:
+            if missing := _missing_field(raw):
+                skipped.append(Skipped(f"readings without {missing}"))
             else:
-                # Its network's name says where else its owner goes; that it is on one is kept.
-                yield _reading(address, bool(client.get("ssid")), one)
+                # The network's name may reveal where else the owner goes, so only the fact that
+                # the device is on a network is kept.
+                yield _reading(address, bool(client.get("ssid")), raw)
 
 
-def _told_by_v2(client: JsonObject, data: JsonObject) -> _SaidReading:
+def _read_v2(client: JsonObject, data: JsonObject) -> _RawReading:
     at, power = client.get("seenTime"), client.get("rssi")
-    return _SaidReading(data.get("apMac"), at, power, _V2_ZERO_DBM)
+    return _RawReading(data.get("apMac"), at, power, _V2_ZERO_DBM)
 
 
-def _told_by_v3(client: JsonObject, skipped: list[Skipped]) -> list[_SaidReading]:
-    told: list[_SaidReading] = []
+def _read_v3(client: JsonObject, skipped: list[Skipped]) -> list[_RawReading]:
+    raw_readings: list[_RawReading] = []
     for place in _objects(client.get("locations") or [], "locations", skipped):
         at = place.get("time")
-        for one in _objects(place.get("rssiRecords") or [], "readings", skipped):
-            told.append(_SaidReading(one.get("apMac"), at, one.get("rssi")))
+        for record in _objects(place.get("rssiRecords") or [], "readings", skipped):
+            raw_readings.append(_RawReading(record.get("apMac"), at, record.get("rssi")))
     latest = client.get("latestRecord")
-    for one in _objects([] if latest is None else [latest], "readings", skipped):
-        at, power = one.get("time"), one.get("nearestApRssi")
-        told.append(_SaidReading(one.get("nearestApMac"), at, power))
-    return told
+    for record in _objects([] if latest is None else [latest], "readings", skipped):
+        at, power = record.get("time"), record.get("nearestApRssi")
+        raw_readings.append(_RawReading(record.get("nearestApMac"), at, power))
+    return raw_readings
 
 
 def _objects(value: Any, what: str, skipped: list[Skipped]) -> Iterator[JsonObject]:
     """The objects of a list; anything else in it, or in its place, is skipped."""
-    for one in value if isinstance(value, list) else [None]:
-        if isinstance(one, dict):
-            yield one
+    for item in value if isinstance(value, list) else [None]:
+        if isinstance(item, dict):
+            yield item
         else:
             skipped.append(_unreadable(what, "wrong_type"))
 
@@ -130,44 +131,46 @@ def _unreadable(what: str, reason: str) -> Skipped:
     return Skipped(f"{what} that cannot be read ({reason})")
 
 
-def _lacks(told: _SaidReading) -> str | None:
-    """What the body leaves empty; that is not what it says wrongly."""
+def _missing_field(raw: _RawReading) -> str | None:
+    """The field that the body leaves empty; a wrong value is not empty."""
     needed = {
-        "an access point": told.access_point,
-        "an instant": told.time,
-        "a power": told.power,
+        "an access point": raw.access_point,
+        "an instant": raw.time,
+        "a power": raw.power,
     }
     return next((name for name, said in needed.items() if said is None), None)
 
 
-def _reading(address: bytes, is_associated: bool, told: _SaidReading) -> ClientReading:
-    named = access_point_of(told.access_point)
-    # Whoever is heard does not hear: it is the device's address in the wrong place.
-    access_point = None if named == address.hex() else named
-    power = _power(told.power)
-    dbm = None if power is None else told.zero_dbm + power
+def _reading(address: bytes, is_associated: bool, raw: _RawReading) -> ClientReading:
+    name = access_point_of(raw.access_point)
+    # A device cannot hear itself: this is the device's address in the wrong place.
+    access_point = None if name == address.hex() else name
+    power = _power(raw.power)
+    dbm = None if power is None else raw.zero_dbm + power
     if dbm is not None and LEAST_DBM <= dbm <= 0:
-        return ClientReading(address, is_associated, access_point, instant_of(told.time), dbm, dbm)
+        return ClientReading(address, is_associated, access_point, instant_of(raw.time), dbm, dbm)
     sent: int | str = _NO_POWER if power is None else power
-    if power is not None and told.zero_dbm:
-        # A number alone would be read as one of dBm, and taken.
-        sent = f"{power} above {told.zero_dbm} dBm"
-    return ClientReading(address, is_associated, access_point, instant_of(told.time), None, sent)
+    if power is not None and raw.zero_dbm:
+        # A plain number would be read as dBm, and taken.
+        sent = f"{power} above {raw.zero_dbm} dBm"
+    return ClientReading(address, is_associated, access_point, instant_of(raw.time), None, sent)
 
 
-def _stronger(one: ClientReading | None, other: ClientReading) -> ClientReading:
-    """Of two of the same second that of the greater power, if it can be one; associated where one
-    of them is."""
-    if one is None:
-        return other
+def _stronger(first: ClientReading | None, second: ClientReading) -> ClientReading:
+    """The reading of the greater possible power, of two of the same second.
+
+    It is associated if one of the two is.
+    """
+    if first is None:
+        return second
     impossible = LEAST_DBM - 1
-    powers = [impossible if read.dbm is None else read.dbm for read in (one, other)]
-    best = one if powers[0] >= powers[1] else other
-    return best._replace(is_associated=one.is_associated or other.is_associated)
+    powers = [impossible if reading.dbm is None else reading.dbm for reading in (first, second)]
+    best = first if powers[0] >= powers[1] else second
+    return best._replace(is_associated=first.is_associated or second.is_associated)
 
 
 def _power(said: Any) -> int | None:
-    """A whole number of at most three digits, also as text."""
+    """A whole number of at most three digits, also given as text; None for any other value."""
     if isinstance(said, str) and _POWER.fullmatch(said):
         return int(said)
     if isinstance(said, bool) or not isinstance(said, int | Decimal):

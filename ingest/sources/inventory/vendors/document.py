@@ -1,4 +1,4 @@
-"""A stock document as one body: its head once, and a line for each article.
+"""Reads a stock document in one body: its head once, and a line for each article.
 
 `{"store_id", "document_id", "happened_at", "kind", "lines": [{"item_id", "amount"}]}`.
 """
@@ -21,17 +21,17 @@ from ingest.contract.wire import JsonObject
 from tally.errors import RejectedEvent
 
 _LINES = "lines"
-# What names the document, in the message of each line.
+# The fields that name the document; they are repeated in the message of each line.
 _HEAD_NAMES = ("store_id", "document_id", "happened_at", "kind")
-# What a line is known by: the first of them that it has.
+# A line is identified by the first of these fields that it has.
 _NAMES = ("line", "item_id", "item")
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each line, with all of the document's other fields.
+    """Yield a message for each line, with all of the document's other fields.
 
     Raises RejectedEvent for a body without lines, for names that no contract takes, and for lines
-    that nothing tells apart; TooMuch.
+    that cannot be distinguished; TooMuch.
     """
     return read_parts(_parts(body), body.budget)
 
@@ -42,7 +42,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     if not lines:
         raise RejectedEvent("out_of_range", f"/{_LINES}", f"/{_LINES}: at least one is wanted")
     for name in _HEAD_NAMES:
-        # Of another type each line is refused for it.
+        # A name of another type is refused by the contract, line by line.
         if isinstance(tree.get(name), str):
             bounded_name(tree[name], f"/{name}")
     _refuse_alike(lines)
@@ -56,9 +56,9 @@ def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
 
 
 def _refuse_alike(lines: Sequence[JsonObject]) -> None:
-    # Of two pallets of one article the second would be a copy of the first, and not counted.
-    found = Counter(name for line in lines for name in _name(line))
-    alike = next((name for name, count in found.items() if count > 1), None)
+    # The second of two pallets of one article would count as a copy of the first, and be ignored.
+    counts = Counter(name for line in lines for name in _name(line))
+    alike = next((name for name, count in counts.items() if count > 1), None)
     if alike is not None:
         raise RejectedEvent(
             "duplicate_field",
@@ -68,7 +68,7 @@ def _refuse_alike(lines: Sequence[JsonObject]) -> None:
 
 
 def _name(line: JsonObject) -> list[str]:
-    """What tells the line from others, if anything does: else the contract refuses it."""
-    # As text, for 7 and "7" are one article.
+    """The identifying name of a line, in a list; empty for a line that the contract refuses."""
+    # As text, because 7 and "7" are the same article.
     names = [name for name in _NAMES if name in line]
     return [str(line[name]) for name in names[:1]]

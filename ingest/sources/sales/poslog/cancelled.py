@@ -1,4 +1,4 @@
-"""Lines that a later line of a receipt cancels, or an attribute of their own."""
+"""Cancels lines of a receipt, by a later line or by an attribute of their own."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -10,7 +10,7 @@ from ingest.sources.sales.poslog.line import NumberRead, ReadLine, read_number, 
 
 
 def cancel_line(line: ReadLine, line_item: Element, before: Sequence[ReadLine]) -> None:
-    """Cancel the line, or what it reverses, as flags and action of its LineItem say."""
+    """Cancel the line, or the line it reverses, by the flags and the action of its LineItem."""
     action = line_item.get("Action") or "Add"
     meaning = load_facts().line_actions.get(action)
     if meaning is None:
@@ -22,13 +22,15 @@ def cancel_line(line: ReadLine, line_item: Element, before: Sequence[ReadLine]) 
 
 
 def _void(line: ReadLine, before: Sequence[ReadLine]) -> None:
-    """A void flag stands on the line that is cancelled, or on a second one that reverses it."""
-    reversed_line = next((one for one in reversed(before) if _is_reversed(one, line)), None)
-    # Amounts have no sign in the standard: one below nothing is what a reversal has.
+    """Apply a void flag, which is set on the cancelled line or on a second, reversing line."""
+    reversed_line = next(
+        (earlier for earlier in reversed(before) if _is_reversed(earlier, line)), None
+    )
+    # Amounts have no sign in the standard, so a negative amount marks a reversal.
     is_reversing = isinstance(line.total, Decimal) and line.total < 0 and line.role == "goods"
     if reversed_line is not None:
         _lessen(reversed_line, line.total, line.amount)
-    # A reversing line whose first line nobody sent takes off what it says.
+    # A reversing line whose original was not sent subtracts its own amount.
     line.is_cancelled = reversed_line is not None or not is_reversing
 
 
@@ -50,7 +52,7 @@ def _is_reversed(line: ReadLine, by: ReadLine) -> bool:
 
 
 def _lessen(line: ReadLine, total: NumberRead | None, amount: NumberRead) -> None:
-    """Take off a line what another one says with the other sign."""
+    """Reduce a line by the total and amount of another line, which have the opposite sign."""
     numbers = (line.total, total, line.amount, amount)
     if not all(isinstance(number, Decimal) for number in numbers):
         return
@@ -58,24 +60,27 @@ def _lessen(line: ReadLine, total: NumberRead | None, amount: NumberRead) -> Non
     if left_total or left_amount:
         line.total, line.amount = left_total, left_amount
     else:
-        # A cancelled line keeps what it said.
+        # A cancelled line keeps its own numbers.
         line.is_cancelled = True
 
 
-def _sum(one: NumberRead | None, other: NumberRead | None) -> Decimal:
-    return Decimal(one or 0) + Decimal(other or 0)
+def _sum(first: NumberRead | None, second: NumberRead | None) -> Decimal:
+    return Decimal(first or 0) + Decimal(second or 0)
 
 
 def cancel_linked(
     void: Element, sequence: str | None, lines: Sequence[ReadLine]
 ) -> Iterator[ReadLine]:
-    """Cancel the line that a Voids element names, or so much of it; refused where it names none."""
-    link, said = xml.text(void, "ItemLink"), xml.text(void, "Quantity")
-    line = next((one for one in lines if link and one.sequence == link), None)
-    quantity = read_number(said)
-    if line is None or (said and quantity is None):
+    """Cancel the line that a Voids element names, or a part of it; yields a refused line if none.
+
+    A refused line is one that the contract refuses.
+    """
+    link, quantity_text = xml.text(void, "ItemLink"), xml.text(void, "Quantity")
+    line = next((candidate for candidate in lines if link and candidate.sequence == link), None)
+    quantity = read_number(quantity_text)
+    if line is None or (quantity_text and quantity is None):
         yield refused_line("Voids", sequence)
-    # Without a quantity all of the line is meant.
+    # Without a quantity the whole line is cancelled.
     elif (
         quantity is None
         or not isinstance(line.amount, Decimal)

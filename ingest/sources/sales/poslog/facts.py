@@ -1,4 +1,4 @@
-"""The table of POSLog's words, facts.yaml."""
+"""Reads facts.yaml, the table of POSLog's words."""
 
 from functools import cache
 from pathlib import Path
@@ -18,9 +18,9 @@ StatusRole: TypeAlias = ReceiptStatus | Literal["void", "correction", "skipped",
 
 
 class LineItemFact(Read, frozen=True):
-    """What an element of a LineItem counts as, and the paths of its money, the first that is there.
+    """What an element of a LineItem counts as, and the paths of its money; the first path counts.
 
-    `refund_as` is the type of one with Refund="true".
+    `refund_as` is the type of an element with Refund="true".
     """
 
     role: LineRole = msgspec.field(name="as")
@@ -29,7 +29,7 @@ class LineItemFact(Read, frozen=True):
 
 
 class PoslogFacts(Read, frozen=True):
-    """Each list of the file, by word of the schema."""
+    """The lists of the file, each by the schema's words."""
 
     line_items: dict[str, LineItemFact]
     item_types: dict[str, LineType]

@@ -1,10 +1,10 @@
-"""A line of a POSLog receipt while it is read, and the numbers of which it is made."""
+"""A line of a POSLog receipt while it is read, and the readers of its numbers."""
 
 from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 from typing import TypeAlias
 
-# A number as it was read; the text where it is none, which the contract refuses by its field.
+# A number as it was read, or its text if it is none: the contract refuses that and names the field.
 NumberRead: TypeAlias = Decimal | str
 ZERO, ONE = Decimal(0), Decimal(1)
 _LONGEST_NUMBER = 40
@@ -13,9 +13,9 @@ GOODS = ("goods", "goods_back")
 
 @dataclass
 class ReadLine:
-    """A line while its receipt is read: a later one may still cancel or lessen it.
+    """A line while its receipt is read: a later line may still cancel or reduce it.
 
-    `total` and `amount` have the signs of the body; `price` is of one unit where no total is given.
+    `total` and `amount` have the signs of the body; `price` is the unit price if there is no total.
     """
 
     element: str
@@ -38,7 +38,7 @@ class ReadLine:
 
 
 def read_number(text: str | None) -> Decimal | None:
-    """The number of a text; None without one, and for what no sum should be made of."""
+    """The number of a text; None without one, and for a number that is unfit for sums."""
     if text is None or len(text) > _LONGEST_NUMBER:
         return None
     try:
@@ -49,23 +49,23 @@ def read_number(text: str | None) -> Decimal | None:
 
 
 def to_number(text: str | None) -> NumberRead | None:
-    """The number of a text, or the text; None without one."""
+    """The number of a text, or the text if it is no number; None without a text."""
     number = read_number(text)
     return text if number is None else number
 
 
 def without_sign(number: NumberRead | None, is_negative: bool = False) -> NumberRead | None:
-    """The number, positive or negative; a text as it is."""
+    """The number with a positive sign, or a negative one; a text as it is."""
     if not isinstance(number, Decimal):
         return number
     return -abs(number) if is_negative else abs(number)
 
 
 def as_text(number: NumberRead | None) -> str | None:
-    """The number as a message has it."""
+    """The number as the text that a message has."""
     return format(number, "f") if isinstance(number, Decimal) else number
 
 
 def refused_line(name: str, sequence: str | None) -> ReadLine:
-    """A line of a type that the contract refuses, and names."""
+    """A line whose type the contract refuses, and names."""
     return ReadLine(name, "refused", sequence, name, ZERO, line_type=name)

@@ -1,6 +1,6 @@
-"""The LineItems of a RetailTransaction as lines of a message.
+"""Reads the LineItems of a RetailTransaction as lines of a message.
 
-Amounts carry no sign in the standard: the element says whether goods were sold or came back. Tills
+Amounts have no sign in the standard: the element says whether goods were sold or came back. Tills
 that write signs all the same are read too. Source: POSLogV6.0.0.xsd.
 """
 
@@ -29,28 +29,28 @@ from ingest.sources.sales.poslog.line import (
 
 LineFields: TypeAlias = dict[str, Any]
 _CENT_OF_A_CENT = Decimal("0.000001")
-# Lines that are compared in the time in which one element is read.
+# How many lines can be compared in the time in which one element is read.
 _LOOKS_A_STEP = 16
-# How the names of elements end that are money.
+# The endings of the names of elements that hold money.
 _MONEY = ("Amount", "Price")
 
 
 def read_lines(
     retail: Element, item_types: Mapping[str, str], budget: WorkBudget
 ) -> list[ReadLine]:
-    """The lines that carry money or goods, signed as they count, with what was cancelled.
+    """The lines that carry money or goods, with the signs that count, including cancelled lines.
 
-    `item_types` maps a vendor's own kinds of article (`x:Word`) to types of line; the others count
-    as articles, and say so in `item_type`. Raises TooMuch.
+    `item_types` maps a vendor's own kinds of article (`x:Word`) to types of line; unknown kinds
+    count as articles, and are kept in `item_type`. Raises TooMuch.
     """
     lines: list[ReadLine] = []
-    # They may stand before the line that they cancel.
+    # A Voids element may precede the line that it cancels.
     voids: list[tuple[str | None, Element]] = []
     for line_item in xml.children(retail, "LineItem"):
         sequence = xml.text(line_item, "SequenceNumber")
         is_void = xml.is_set(line_item, "VoidFlag")
         for element in line_item:
-            # The contract refuses so many.
+            # The contract refuses so many lines anyway.
             if max(len(lines), len(voids)) > MAX_LINES:
                 return [*lines, refused_line("Voids", None)]
             if xml.name(element) == "Voids":
@@ -58,7 +58,7 @@ def read_lines(
             else:
                 for line in _read_element(element, sequence, item_types):
                     if is_void:
-                        # Each may look through all before it.
+                        # Each such line may be compared with all lines before it.
                         budget.count_steps(len(lines) // _LOOKS_A_STEP)
                     cancel_line(line, line_item, lines)
                     lines.append(line)
@@ -75,14 +75,14 @@ def is_return(lines: Sequence[ReadLine]) -> bool:
 
 
 def sum_lines(lines: Sequence[ReadLine]) -> Decimal | None:
-    """What the lines come to that are not cancelled; None where one is no number."""
+    """The sum of the lines that are not cancelled; None if one of them is no number."""
     totals = [line.total for line in lines if not line.is_cancelled]
     numbers = [total for total in totals if isinstance(total, Decimal)]
     return sum(numbers, ZERO) if len(numbers) == len(totals) else None
 
 
 def to_fields(line: ReadLine) -> LineFields:
-    """The line of a message."""
+    """The fields of the line in a message."""
     fields = {
         "item": line.item,
         "item_id": line.item_id,
@@ -100,11 +100,11 @@ def to_fields(line: ReadLine) -> LineFields:
 def _read_element(
     element: Element, sequence: str | None, item_types: Mapping[str, str]
 ) -> Iterator[ReadLine]:
-    """The line of an element, and those of the roundings in it."""
+    """The line of an element, and the lines of the roundings in it."""
     line = _read_line(element, sequence, item_types)
     if line is not None:
         yield line
-    # A tender in coins says by how much the total was rounded for it.
+    # A tender in cash says by how much the total was rounded for it.
     for rounding in xml.children(element, "Rounding"):
         if line := _read_rounding(rounding, sequence):
             yield line
@@ -116,7 +116,7 @@ def _read_line(
     name = xml.name(element)
     fact = load_facts().line_items.get(name)
     if fact is None or fact.role == "refused":
-        # The contract refuses the type, and names it.
+        # The contract refuses this line type, and names it.
         return refused_line(name, sequence) if _carries_money(element) else None
     if fact.role == "nothing":
         return None
@@ -134,10 +134,10 @@ def _read_goods(
     code = xml.text(element, "POSIdentity", "POSItemID") or xml.text(element, "ItemID")
     code = code or xml.text(element, "SpecialOrderNumber")
     category = xml.text(element, "MerchandiseHierarchy")
-    said = element.get("ItemType")
-    line_type = facts.item_types.get(said or "Stock") or item_types.get(said or "")
-    # The schema lets vendors add words, and most of theirs are articles.
-    is_unmapped = line_type is None and ":" in (said or "")
+    item_type = element.get("ItemType")
+    line_type = facts.item_types.get(item_type or "Stock") or item_types.get(item_type or "")
+    # The schema lets vendors add words, and most of them are kinds of articles.
+    is_unmapped = line_type is None and ":" in (item_type or "")
     if xml.name(element) == "FuelSale" and element.get("TypeCode"):
         fuel_type = str(element.get("TypeCode"))
         line_type = facts.fuel_types.get(fuel_type, fuel_type)
@@ -147,11 +147,11 @@ def _read_goods(
         line_type = f"ExtendedAmount {action}"
     elif isinstance(total, Decimal) and facts.amount_actions[action] == "subtract":
         total = -abs(total)
-    is_refund = said in facts.refunds or line_type == "deposit_refund"
+    is_refund = item_type in facts.refunds or line_type == "deposit_refund"
     if isinstance(total, Decimal) and is_refund and role == "goods":
         total = -abs(total)
     price = None
-    # Tills that leave the amount out tell the price of one.
+    # Tills that leave out the total send the price of one unit.
     if total is None:
         price = xml.text(element, "ActualSalesUnitPrice") or xml.text(
             element, "RegularSalesUnitPrice"
@@ -166,24 +166,24 @@ def _read_goods(
         item_id=code,
         category=category,
         price=price,
-        line_type="item" if is_unmapped else line_type or said,
-        item_type=said if is_unmapped else None,
+        line_type="item" if is_unmapped else line_type or item_type,
+        item_type=item_type if is_unmapped else None,
     )
 
 
 def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> ReadLine | None:
-    """A discount, or money that is no goods; None where there is none."""
+    """A discount, or money that is not for goods; None if the element has no money."""
     name = xml.name(element)
     if _is_no_money(element):
         return None
     places = {path: path.split("/") for path in fact.amount}
-    told = {path: xml.text(element, *steps) for path, steps in places.items()}
-    # Of several places of the money the first that is filled holds all of it.
-    path = next(filter(told.get, fact.amount), "")
-    said = told.get(path)
-    if said is None:
+    amounts = {path: xml.text(element, *steps) for path, steps in places.items()}
+    # If the money can be in several places, the first that is filled holds all of it.
+    path = next(filter(amounts.get, fact.amount), "")
+    amount = amounts.get(path)
+    if amount is None:
         return refused_line(name, sequence) if _carries_money(element) else None
-    total = to_number(said)
+    total = to_number(amount)
     line_type: str | None = None if fact.role == "discount" else fact.role
     if xml.is_set(element, "Refund") and fact.refund_as:
         line_type, total = fact.refund_as, without_sign(total, is_negative=True)
@@ -194,7 +194,7 @@ def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> R
 
 
 def _read_rounding(element: Element, sequence: str | None) -> ReadLine | None:
-    # The schema has the amount in the element itself.
+    # The schema puts the amount into the element itself.
     total = to_number(xml.text(element) or xml.text(element, "Amount"))
     direction = element.get("RoundingDirection")
     if direction in ("Up", "Down"):
@@ -206,19 +206,21 @@ def _read_rounding(element: Element, sequence: str | None) -> ReadLine | None:
 
 
 def _is_no_money(element: Element) -> bool:
-    """Whether a reward or coupon takes nothing off.
+    """Whether a reward or coupon takes nothing off the price.
 
-    Offers of messages or points; a coupon that was not used; and, in the form of NCR ACS, the share
-    of single articles in a reward that stands in a line of its own (detailed, not summarized).
+    These are offers of messages or points; a coupon that was not used; and, in the form of NCR ACS,
+    the share of single articles in a reward that has its own line (detailed, not summarized).
     """
-    told = {key.rpartition("}")[2]: value for key, value in element.items()}
+    attributes = {key.rpartition("}")[2]: value for key, value in element.items()}
     category = xml.text(element, "RewardCategory")
-    is_share = told.get("detailedData") == "true" and told.get("summarizedActivity") != "true"
+    is_share = (
+        attributes.get("detailedData") == "true" and attributes.get("summarizedActivity") != "true"
+    )
     return is_share or category not in (None, "Monetary") or xml.is_set(element, "UnusedFlag")
 
 
 def _carries_money(element: Element) -> bool:
-    """Whether an amount of more or less than nothing stands anywhere in it."""
+    """Whether the element contains an amount other than zero."""
     amounts = (part for part in element.iter() if xml.name(part).endswith(_MONEY))
     texts = [(part.text or "").strip() for part in amounts]
     return any(read_number(text) != ZERO for text in texts if text)
@@ -227,7 +229,7 @@ def _carries_money(element: Element) -> bool:
 def _set_signs(lines: Sequence[ReadLine]) -> None:
     """Give goods that came back, and discounts, the signs with which they count.
 
-    Tills write the amounts of returns without a sign, or with a minus: their sum tells which.
+    Tills write the amounts of returns without a sign, or with a minus: the sum shows which.
     """
     back = [line for line in lines if line.role == "goods_back" and not line.is_cancelled]
     are_positive, is_back = _sum_amounts(back) > 0, is_return(lines)
@@ -237,7 +239,7 @@ def _set_signs(lines: Sequence[ReadLine]) -> None:
                 line.total = -line.total
             line.amount = without_sign(line.amount, is_negative=True) or ZERO
         if line.role == "discount":
-            # Of what is given back it is one less: then its money comes back too.
+            # The discount of a returned article is taken back, so its sign is reversed.
             line.total = without_sign(line.total, is_negative=not is_back)
             line.amount = -ONE if is_back else ONE
 
@@ -250,7 +252,7 @@ def _sum_amounts(lines: Sequence[ReadLine]) -> Decimal:
 
 
 def _unit_price(line: ReadLine) -> str | None:
-    """Of one unit, to a hundredth of a cent's hundredth: the total is what counts."""
+    """The price of one unit, to a ten-thousandth of a cent; only the total counts."""
     if not isinstance(line.total, Decimal) or not isinstance(line.amount, Decimal):
         return as_text(line.total)
     try:
@@ -261,5 +263,5 @@ def _unit_price(line: ReadLine) -> str | None:
 
 
 def is_part_of_total(line: ReadLine) -> bool:
-    """Whether the line is part of what the receipt comes to."""
+    """Whether the line is part of the receipt's total."""
     return line.line_type not in PAYMENTS and not line.is_cancelled

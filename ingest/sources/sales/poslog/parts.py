@@ -1,4 +1,4 @@
-"""A POSLog of any size, cut into bodies as a gateway takes them."""
+"""Cuts a POSLog of any size into bodies that the gateway takes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from xml.etree.ElementTree import Element, tostring
 from ingest.contract.vendor import BodyPart
 from ingest.sources.sales.poslog import xml
 
-# Below what the gateway takes of a body: its bytes, stores and days.
+# Below the gateway's limits for a body: its bytes, stores and days.
 _MOST_BYTES, _MOST_NAMES = 2_000_000, 60
-# Of a time: its date.
+# The first characters of a time: its date.
 _DATE_CHARACTERS = 10
 
 
 def cut_into_parts(content: BinaryIO) -> Iterator[BodyPart]:
-    """The bodies of a file, each with some of its transactions, in their order.
+    """Yield the bodies of a file, each with some of its transactions, in their order.
 
     Raises RejectedEvent for a file that is no POSLog.
     """
@@ -36,7 +36,7 @@ def cut_into_parts(content: BinaryIO) -> Iterator[BodyPart]:
 
 @dataclass
 class _OpenBody:
-    """What is in one body by now."""
+    """The transactions that are in the current body so far."""
 
     texts: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -44,14 +44,14 @@ class _OpenBody:
     days: set[str] = field(default_factory=set)
 
     def note(self, transaction: Element, size: int) -> None:
-        """One more transaction of so many bytes."""
+        """Note one more transaction of `size` bytes."""
         self.size += size
         self.stores.add(xml.text(transaction, "BusinessUnit", "UnitID"))
         self.days.add((xml.closing_time(transaction) or "")[:_DATE_CHARACTERS])
 
     @property
     def is_too_much(self) -> bool:
-        """Whether the last one has to go into another body."""
+        """Whether the last transaction has to go into another body."""
         names = max(len(self.stores), len(self.days))
         return bool(self.texts) and (self.size > _MOST_BYTES or names > _MOST_NAMES)
 

@@ -1,4 +1,4 @@
-"""What a till itself says that a receipt comes to, to be checked against the lines."""
+"""Reads a till's own totals of a receipt, to be checked against the lines."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -11,13 +11,13 @@ from ingest.sources.sales.poslog.lines import is_part_of_total, is_return, sum_l
 
 
 def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | None) -> str | None:
-    """The till's total that is to be checked, with tax or without, as the lines are.
+    """The till's total to check, with tax or without, as the lines are.
 
-    Net and grand totals are both read, and of each the reading that is nearest to the lines, for
-    neither says whether tax is part of it. The one that is farther away is returned, so that the
-    contract refuses the receipt if one of the two does not fit. None where no total is given.
+    Net and grand totals are both read. Neither says whether it includes tax, so the reading that is
+    nearest to the lines is taken for each. The total that is farther away is returned, so that the
+    contract refuses the receipt if one of the two does not fit. None if no total is given.
     """
-    told = [
+    totals = [
         (role, amount)
         for total in xml.children(retail, "Total")
         if (role := load_facts().totals.get(total.get("TotalType") or ""))
@@ -25,13 +25,13 @@ def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | N
         and total.get("Type") != "Estimated"
         and (amount := _read_amount(total)) is not None
     ]
-    # With tax and without: the schema leaves it to the till which of them the lines hold.
-    nets = [amount for role, amount in told if role == "net"]
+    # The schema leaves it to the till whether the lines include tax.
+    nets = [amount for role, amount in totals if role == "net"]
     added = sum_lines([line for line in lines if is_part_of_total(line)])
     if not nets or added is None:
         return format(nets[0], "f") if nets else None
-    tax = next((amount for role, amount in told if role == "tax"), ZERO)
-    tip = next((amount for role, amount in told if role == "tip"), ZERO)
+    tax = next((amount for role, amount in totals if role == "tax"), ZERO)
+    tip = next((amount for role, amount in totals if role == "tip"), ZERO)
     is_back = is_return(lines)
 
     def distance(reading: Decimal) -> Decimal:
@@ -42,7 +42,7 @@ def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | N
 
 
 def read_tip(retail: Element) -> ReadLine | None:
-    """The tip: the total of tips where there is one, else what the tenders say."""
+    """The line of the tip: the total of tips if there is one, else the sum of the tenders' tips."""
     totals = [
         amount
         for total in xml.children(retail, "Total")
@@ -65,7 +65,7 @@ def _readings(net: Decimal, tax: Decimal, tip: Decimal, is_back: bool) -> Iterat
 
 
 def _read_amount(total: Element) -> Decimal | None:
-    """The amount; what flows back to the customer is negative, where TypeCode says so."""
+    """The amount; negative for money returned to the customer, according to TypeCode."""
     amount = read_number((total.text or "").strip())
-    # Amounts have no sign in the standard, but some tills write one as well.
+    # Amounts have no sign in the standard, but some tills write one all the same.
     return -abs(amount) if amount is not None and total.get("TypeCode") == "Return" else amount

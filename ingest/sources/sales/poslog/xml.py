@@ -1,4 +1,4 @@
-"""What is read of an XML body of tills: elements by their names, of any name space."""
+"""Reads the XML bodies of tills: elements by their names, in any namespace."""
 
 import re
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from defusedxml.ElementTree import iterparse
 
 from tally.errors import RejectedEvent
 
-# When a receipt was closed: the first of these that the till writes.
+# The time at which a receipt was closed is the first of these that the till writes.
 _TIMES = ("EndDateTime", "POSLogDateTime", "ReceiptDateTime", "BeginDateTime")
-# Elements within elements: POSLog has a dozen, and a parser keeps each that is open.
+# Nested elements: POSLog has a dozen levels, and a parser keeps each open element.
 _MOST_DEPTH = 10_000
-# A parser copies the address of a name space into the name of each element and attribute.
+# A parser copies the address of a namespace into the name of each element and attribute.
 _MOST_NAME_SPACE = 256
-# Its declaration with so long an address, or one in which that begins too far behind to be seen.
+# A namespace declaration whose address is too long, or begins too far behind to be seen.
 _LONG_NAME_SPACE = re.compile(
     rb"xmlns(?:[^\s=]{99}|[^\s=]{0,98}(?:\s{99}|\s{0,98}=(?:\s{99}|\s{0,98}(?:\"[^\"]{257}|'[^']{257}))))"
 )
@@ -25,32 +25,35 @@ _MOST_DECLARATION = 1024
 
 
 def transactions(content: BinaryIO) -> Iterator[Element]:
-    """The transactions of a POSLog, or the one that the body is.
+    """Yield the transactions of a POSLog, or the one transaction that the body is.
 
-    One at a time: a body of any size takes the memory of its largest transaction. Raises
-    RejectedEvent not_xml for anything else, and for a DTD: of one a parser could be made to read
-    files, or to fill the memory.
+    They come one at a time, so that a body of any size takes the memory of its largest transaction.
+    Raises RejectedEvent not_xml for anything else, and for a DTD, because it could make a parser
+    read files or fill the memory.
     """
-    found = 0
+    count = 0
     for element in _outermost_transactions(content):
-        found += 1
+        count += 1
         yield element
-    if not found:
+    if not count:
         raise RejectedEvent("missing_field", "/Transaction", "the body has no Transaction")
 
 
 @dataclass(frozen=True)
 class _CheckedReads:
-    """A body that is read in pieces, each of which is looked at before it is parsed."""
+    """A body that is read in pieces; each piece is checked before it is parsed."""
 
     content: BinaryIO
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes. Raises RejectedEvent not_xml for the address of a name space of many
-        characters, and for an encoding in which none would be found."""
+        """Return the next bytes.
+
+        Raises RejectedEvent not_xml for a namespace address of too many characters, and for an
+        encoding in which such an address would not be found.
+        """
         before = self.content.tell()
         piece = self.content.read(size)
-        # It may begin in this piece and end in the next one.
+        # A declaration may begin in this piece and end in the next one.
         ahead = self.content.read(_MOST_DECLARATION)
         self.content.seek(before + len(piece))
         if b"\0" in piece:
@@ -63,8 +66,8 @@ class _CheckedReads:
 
 
 def read_root(content: BinaryIO) -> Element:
-    """The outermost element as it begins, with its attributes. Raises RejectedEvent."""
-    return next(_parsed(content))[1]
+    """The outermost element with its attributes, before its content. Raises RejectedEvent."""
+    return next(_parse_events(content))[1]
 
 
 def closing_time(transaction: Element) -> str | None:
@@ -74,11 +77,14 @@ def closing_time(transaction: Element) -> str | None:
 
 
 def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
-    """Wherever they stand: the body itself, below its root, in an envelope, or in batches."""
+    """Yield the outermost transactions: the body itself, below its root, or deeper.
+
+    Some tills put them into an envelope or into batches.
+    """
     opened: list[Element] = []
     within = 0
-    for event, element in _parsed(content):
-        # Asked of each element twice: most are told by the end of the name.
+    for event, element in _parse_events(content):
+        # This runs twice for each element, and the end of the tag rules out most of them.
         is_transaction = element.tag.endswith("Transaction") and name(element) == "Transaction"
         if event == "start":
             opened.append(element)
@@ -94,50 +100,50 @@ def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
         if is_transaction:
             yield element
         if opened:
-            # Else everything that was read would be kept.
+            # Without this the parser would keep everything that it has read.
             opened[-1].clear()
 
 
-def _parsed(content: BinaryIO) -> Iterator[tuple[str, Element]]:
+def _parse_events(content: BinaryIO) -> Iterator[tuple[str, Element]]:
     try:
         yield from iterparse(_CheckedReads(content), ("start", "end"), forbid_dtd=True)
     except DefusedXmlException as error:
         raise RejectedEvent("not_xml", "", "the body has a DTD; none is read") from error
-    # A name of an encoding that nobody knows is a LookupError.
+    # An unknown encoding raises LookupError.
     except (ParseError, ValueError, LookupError) as error:
         raise RejectedEvent("not_xml", "", f"the body is no XML: {error}") from error
 
 
 def name(element: Element) -> str:
-    """The element's name without its space."""
-    # Some tills write their own name space, some none.
+    """The element's name without its namespace."""
+    # Some tills write their own namespace, some none.
     return str(element.tag).rpartition("}")[2]
 
 
 def children(element: Element, wanted: str) -> list[Element]:
-    """Its children of this name."""
-    return [one for one in element if name(one) == wanted]
+    """The element's children with this name."""
+    return [inner for inner in element if name(inner) == wanted]
 
 
 def child(element: Element, wanted: str) -> Element | None:
-    """Its first child of this name; None where there is none."""
+    """The element's first child with this name; None if there is none."""
     return next(iter(children(element, wanted)), None)
 
 
 def text(element: Element, *path: str) -> str | None:
-    """The text at the end of the path; None where there is none."""
-    found: Element | None = element
+    """The text at the end of the path; None if there is none."""
+    current: Element | None = element
     for step in path:
-        found = None if found is None else child(found, step)
-    return None if found is None else (found.text or "").strip() or None
+        current = None if current is None else child(current, step)
+    return None if current is None else (current.text or "").strip() or None
 
 
-def attribute(element: Element, of: str, wanted: str) -> str | None:
-    """An attribute of its first child `of`."""
-    found = child(element, of)
-    return None if found is None else found.get(wanted)
+def attribute(element: Element, child_name: str, wanted: str) -> str | None:
+    """An attribute of the element's first child with the name `child_name`."""
+    inner = child(element, child_name)
+    return None if inner is None else inner.get(wanted)
 
 
 def is_set(element: Element, flag: str) -> bool:
-    """Whether an attribute says true; what is not written was not said."""
+    """Whether an attribute is true; a missing attribute is false."""
     return element.get(flag) in ("true", "1")

@@ -1,7 +1,7 @@
-"""POSLog 6 (ARTS, now OMG Retail): transactions of tills as XML.
+"""Reads POSLog 6 (ARTS, now OMG Retail): transactions of tills as XML.
 
-What each of its words counts as stands in ../poslog/facts.yaml. Times are those of the store's
-clock. Source: POSLogV6.0.0.xsd.
+The meaning of each of its words is in ../poslog/facts.yaml. Times are those of the store's clock.
+Source: POSLogV6.0.0.xsd.
 """
 
 from collections import defaultdict
@@ -30,15 +30,16 @@ from ingest.sources.sales.poslog.totals import read_net_total, read_tip
 from tally.instants import MOST_CHARACTERS
 
 _YEAR_CHARACTERS = 4
-# Of a text that names a receipt; it stands in several messages, and no contract takes a longer one.
+# The longest text that names a receipt; it is repeated in several messages, and no contract takes a
+# longer one.
 _MOST_NAME = 300
-# Of a word of the till's that an answer shows.
+# The longest word of the till's that an answer shows.
 _MOST_KIND = 60
 
 
 @dataclass
 class PoslogReceipt:
-    """A RetailTransaction, and its transaction's fields that name it."""
+    """A RetailTransaction, and the fields of its transaction that identify it."""
 
     transaction: Element
     retail: Element
@@ -49,7 +50,7 @@ class PoslogReceipt:
 
     @property
     def names(self) -> LineFields:
-        """What the receipt is known by."""
+        """The fields that identify the receipt."""
         return {
             "operation_id": self.store,
             "vendor_fiscal_module": self.till,
@@ -59,15 +60,16 @@ class PoslogReceipt:
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each retail transaction, in their order; two where one replaces another.
+    """Yield a message for each retail transaction, in order; two if one replaces another receipt.
 
     Raises RejectedEvent for a body that is no POSLog; TooMuch.
     """
     content = body.content
-    # Before an object is made of each, and each is read twice.
+    # Counted before any object is made; each part is read twice.
     elements, attributes = content.count(b"<") - content.count(b"</"), content.count(b"=")
     body.budget.count_steps(elements * 5 // 2 + attributes * 3)
-    # Twice: what a time means, the receipts behind it tell, and the tree of all would be large.
+    # The body is read twice: a time's meaning depends on later receipts, and a tree of everything
+    # would be large.
     times = _resolve_clocks(body)
     for transaction in xml.transactions(BytesIO(body.content)):
         receipts = _read_receipts(transaction, body.budget)
@@ -75,8 +77,8 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
             yield Skipped("transactions of another kind than RetailTransaction")
         for receipt in receipts:
             receipt.closed_at = next(times)
-            for one in read_event(_to_messages(receipt, body), receipt.names):
-                yield one.instead if isinstance(one, Unread) else one
+            for part in read_event(_to_messages(receipt, body), receipt.names):
+                yield part.instead if isinstance(part, Unread) else part
 
 
 def parts(content: BinaryIO) -> Iterator[BodyPart]:
@@ -85,9 +87,9 @@ def parts(content: BinaryIO) -> Iterator[BodyPart]:
 
 
 def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogReceipt]:
-    """The receipts of a transaction. Raises TooMuch for very many of a very large one."""
+    """The receipts of a transaction. Raises TooMuch for very many in a very large one."""
     retails = xml.children(transaction, "RetailTransaction")
-    # For each of them the transaction's own elements are looked at again.
+    # For each receipt the transaction's own elements are read again.
     budget.count_steps(max(0, len(retails) - 1) * len(transaction))
     store = _name(transaction, "BusinessUnit", "UnitID") or _name(transaction, "RetailStoreID")
     till = _name(transaction, "WorkstationID")
@@ -99,7 +101,7 @@ def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogRecei
             retail,
             store,
             till,
-            # Receipts of one transaction are told by their place.
+            # Receipts of one transaction are distinguished by their place.
             f"{number}/{place}" if number and place > 1 else number,
             closed_at and closed_at[:MOST_CHARACTERS],
         )
@@ -108,37 +110,37 @@ def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogRecei
 
 
 def _name(element: Element, *path: str) -> str | None:
-    """The text at the end of the path, cut to what shows that no contract takes it."""
-    found = xml.text(element, *path)
-    return found and found[:_MOST_NAME]
+    """The text at the end of the path, cut at a length that no contract takes."""
+    text = xml.text(element, *path)
+    return text and text[:_MOST_NAME]
 
 
 def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
     """When each receipt of the body was closed, in their order."""
-    found: list[str | None] = []
+    closing_times: list[str | None] = []
     # Each till has a clock of its own.
     by_till: dict[tuple[str | None, str | None], list[int]] = defaultdict(list)
     for transaction in xml.transactions(BytesIO(body.content)):
         for receipt in _read_receipts(transaction, body.budget):
             if receipt.closed_at:
-                by_till[receipt.store, receipt.till].append(len(found))
-            found.append(receipt.closed_at)
-        # Each becomes an event, or a part that is none.
-        body.budget.check_events(len(found))
+                by_till[receipt.store, receipt.till].append(len(closing_times))
+            closing_times.append(receipt.closed_at)
+        # Each receipt becomes an event, or a skipped part.
+        body.budget.check_events(len(closing_times))
     for (store, _), places in by_till.items():
-        times = [str(found[place]) for place in places]
+        times = [str(closing_times[place]) for place in places]
         resolved = resolve_times(times, store, body.rules, body.arrived_at)
         for place, closed_at in zip(places, resolved, strict=True):
-            found[place] = closed_at
-    return iter(found)
+            closing_times[place] = closed_at
+    return iter(closing_times)
 
 
 def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | Skipped]:
     retail, numbers = receipt.retail, _NumberRuns(receipt.store, body.rules)
     role = _read_role(receipt)
     if role == "skipped":
-        said = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
-        yield Skipped(f"RetailTransaction of the kind {said[:_MOST_KIND]}")
+        kind_text = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
+        yield Skipped(f"RetailTransaction of the kind {kind_text[:_MOST_KIND]}")
         return
     lines = read_lines(retail, body.rules.item_types, body.budget)
     lines += [tip] if (tip := read_tip(retail)) else []
@@ -155,7 +157,7 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     if not lines and not voids and role not in _ENDED and not float(net_total or 0):
         yield Skipped("RetailTransaction without a line that carries money")
         return
-    # It replaces another receipt, or is a later version of itself.
+    # A correction replaces another receipt, or is a later version of its own.
     if role == "correction":
         replaced = _read_replaced(receipt, numbers)
         if replaced:
@@ -172,16 +174,16 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     )
 
 
-# Roles of a receipt that counts, and of one that takes an earlier one back without lines.
+# Roles of a receipt that counts, and of one that takes back an earlier one without lines.
 _FINISHED = ("finished", "void", "correction")
 _ENDED = ("cancelled", "voided")
 
 
 def _read_role(receipt: PoslogReceipt) -> str:
-    """What the receipt is, by its flags, kind and status; of an unknown word the word itself."""
+    """The receipt's role by its flags, kind and status; an unknown word is its own role."""
     facts, retail = load_facts(), receipt.retail
     kind = retail.get("TypeCode") or "Transaction"
-    # Where the schema has a default, what is not written was not said.
+    # A missing status has the schema's default.
     status = retail.get("TransactionStatus") or "Finished"
     kind_role = facts.transaction_types.get(kind, kind)
     status_role = facts.statuses.get(status, status)
@@ -196,13 +198,13 @@ def _read_role(receipt: PoslogReceipt) -> str:
 
 
 def _read_reference(receipt: PoslogReceipt) -> str | None:
-    """Another name of the receipt, by which links may name it."""
-    told = _name(receipt.transaction, "TransactionID")
-    return None if told == receipt.number else told
+    """Another name of the receipt, which links may use."""
+    transaction_id = _name(receipt.transaction, "TransactionID")
+    return None if transaction_id == receipt.number else transaction_id
 
 
 def _read_void(receipt: PoslogReceipt, role: str, numbers: "_NumberRuns") -> LineFields | None:
-    """Which receipt this one takes back: that of its link, or of itself, sent once more."""
+    """The receipt that this one takes back: that of its link, or itself, sent again."""
     facts = load_facts()
     links = xml.children(receipt.retail, "TransactionLink")
     voiding = [
@@ -212,23 +214,23 @@ def _read_void(receipt: PoslogReceipt, role: str, numbers: "_NumberRuns") -> Lin
         return numbers.name(voiding[0])
     if role != "void":
         return None
-    # Sent again it has the time at which it was closed.
+    # A receipt that is sent again has the time at which it was closed.
     own = numbers.name(receipt.transaction)
     return own if receipt.closed_at is None else {**own, "happened_at": receipt.closed_at}
 
 
 def _read_replaced(receipt: PoslogReceipt, numbers: "_NumberRuns") -> LineFields | None:
-    """The other receipt that a correction replaces; None where it is a version of its own.
+    """The other receipt that a correction replaces; None if it is a version of its own receipt.
 
-    Links for another reason (the receipt of what came back, the order) name none.
+    Links for another reason (the receipt of returned goods, the order) do not count.
     """
     facts, own = load_facts(), numbers.name(receipt.transaction)
     for link in xml.children(receipt.retail, "TransactionLink"):
         reason = link.get("ReasonCode")
         if reason is None or facts.link_reasons.get(reason) == "void":
-            named = numbers.name(link)
-            if named and any(own.get(name) != value for name, value in named.items()):
-                return named
+            link_fields = numbers.name(link)
+            if link_fields and any(own.get(name) != value for name, value in link_fields.items()):
+                return link_fields
     return None
 
 
@@ -239,7 +241,7 @@ class _NumberRuns(NamedTuple):
     rules: Rules
 
     def epoch(self, transaction: Element) -> str | None:
-        """The business day, or its year, where the store's numbers begin again by it."""
+        """The business day, or its year, if the store's numbers begin again with it."""
         numbering = self.rules.numberings.get(self.store or "")
         day = _name(transaction, "BusinessDayDate")
         if numbering is None or day is None:
@@ -247,11 +249,11 @@ class _NumberRuns(NamedTuple):
         return day if numbering.rule == "daily" else day[:_YEAR_CHARACTERS]
 
     def name(self, link: Element) -> LineFields:
-        """The receipt that a link, or a transaction itself, is of."""
+        """The fields that identify the receipt of a link or of a transaction itself."""
         number = _name(link, "SequenceNumber")
-        told = {
+        fields = {
             "vendor_fiscal_module": _name(link, "WorkstationID") if number else None,
             "transaction_id": number or _name(link, "TransactionID"),
             "numbering_epoch": self.epoch(link) if number else None,
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}

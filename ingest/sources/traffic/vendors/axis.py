@@ -1,4 +1,4 @@
-"""Axis people counters: the push "Axis Retail Data" (P8815-2, application 10).
+"""Reads the push "Axis Retail Data" of Axis people counters (P8815-2, application 10).
 
 One body has the persons in and out of one camera, by interval. Source: Axis developer
 documentation, "P8815-2 3D people counter API".
@@ -33,12 +33,12 @@ from ingest.sources.traffic.device import (
 )
 from tally.errors import RejectedEvent
 
-# Fields of the camera's other answers: persons since midnight, by its own clock.
+# Fields of the camera's other answers, which count persons since midnight by its own clock.
 _CUMULATIVE = frozenset(("total_in", "total_out", "occupancy", "timestamp"))
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each interval of people counts that was over when it was sent.
+    """Yield a message for each interval of people counts that was over when it was sent.
 
     Raises RejectedEvent for a body that is no push of people counts, or names no camera; TooMuch.
     """
@@ -70,7 +70,7 @@ def _messages(measured: Any, at: str, head: PushHead) -> Iterator[bytes | Skippe
 
 def _message(measured: JsonObject, head: PushHead) -> bytes:
     items = measured.get("items")
-    # Beside the persons and never in their place: an adult more is a person that was counted.
+    # Adults are sent beside the persons and never instead: each adult was counted as a person too.
     adults = counts(items, "direction", "adults")
     return told(
         head.serial,

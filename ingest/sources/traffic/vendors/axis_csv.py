@@ -1,7 +1,7 @@
-"""Axis people counters: the export as CSV, `start,end,in,out` by minute.
+"""Reads the CSV export of Axis people counters, `start,end,in,out` by minute.
 
 Its times are the store's own, without a zone: in the night in which clocks are set back an hour
-comes twice, and only the order of the lines tells which is which. Source: Axis developer
+occurs twice, and only the order of the lines distinguishes the two. Source: Axis developer
 documentation, "P8815-2 3D people counter API".
 """
 
@@ -27,12 +27,12 @@ _USUAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}
 _NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
 _MIDNIGHT, _END_OF_DAY = " 00:00:00", " 24:00:00"
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
-# An export that ends "now" ends in a bin that is not over: sent again later it has other counts.
+# An export up to "now" ends in an unfinished bin, which has other counts if it is sent again later.
 _SETTLED = timedelta(seconds=60)
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each line that was over a minute before the file was exported.
+    """Yield a message for each line that was over a minute before the file was exported.
 
     The parameter `sensor` names the camera, `exported_at` the instant, by default that of arrival.
     Raises RejectedEvent for another file, camera or instant; TooMuch.
@@ -51,7 +51,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
             " ?sensor=accc00000001",
         )
     settled = _exported_at(body) - _SETTLED
-    # Lines without anything on them are none, and are looked at all the same.
+    # Empty lines yield nothing, but reading them is work as well.
     body.budget.count_steps(body.content.count(b"\n"))
     reached: datetime | None = None
     for line in _lines(body.content):
@@ -67,29 +67,29 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
 
 
 def _exported_at(body: VendorBody) -> datetime:
-    said = body.parameters.get("exported_at")
-    if said is None:
+    exported_text = body.parameters.get("exported_at")
+    if exported_text is None:
         return body.arrived_at
     try:
-        # By a clock that is fast it would be an export of what is not over.
-        return min(parse_instant(said, "/exported_at"), body.arrived_at)
+        # By a fast clock the export time would be too late, and unfinished intervals seem over.
+        return min(parse_instant(exported_text, "/exported_at"), body.arrived_at)
     except BadInstant as error:
         raise RejectedEvent(f"timestamp_{error.kind}", "/exported_at", str(error)) from error
 
 
 def _messages(line: _CsvLine, serial: str | None, span: _LineSpan) -> Iterator[bytes]:
-    # A time that nothing tells stays as it is: without a zone no contract takes it.
+    # A time that stays ambiguous is sent unchanged: without a zone the contract refuses it.
     begins, ends = span
-    said = (
+    times = (
         instant_text(begins) if begins else line["start"],
         instant_text(ends) if ends else line["end"],
     )
     counts = [(name, _number(line[name])) for name in ("in", "out")]
-    yield told(serial, said, counts, **_why_refused(line, span))
+    yield told(serial, times, counts, **_why_refused(line, span))
 
 
 def _why_refused(line: _CsvLine, span: _LineSpan) -> Mapping[str, Any]:
-    """What is to be corrected in a line that is of no time, and its columns; nothing of others."""
+    """For a line without a valid time, what to correct in it, and its columns; else nothing."""
     begins, ends = span
     if begins and ends:
         why = "column end: a time after the one of column start is wanted"
@@ -104,7 +104,7 @@ def _lines(content: bytes) -> Iterator[_CsvLine]:
         BytesIO(content).readline().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RejectedEvent("not_utf8", "", f"the file is not UTF-8: {error.reason}") from error
-    # Of the others one that is not UTF-8 is a bad line.
+    # After the first line, one that is not UTF-8 is only a bad line.
     lines = TextIOWrapper(BytesIO(content), "utf-8-sig", "backslashreplace")
     names = _cells(next(lines, ""))
     if missing := [name for name in _COLUMNS if name not in names]:
@@ -113,21 +113,23 @@ def _lines(content: bytes) -> Iterator[_CsvLine]:
         )
     for line in lines:
         if line.strip():
-            told_of = dict(zip(names, _cells(line), strict=False))
-            yield {name: told_of.get(name, "") for name in _COLUMNS}
+            cells_by_name = dict(zip(names, _cells(line), strict=False))
+            yield {name: cells_by_name.get(name, "") for name in _COLUMNS}
 
 
 def _cells(line: str) -> list[str]:
-    """Each line by itself: a quote that is not closed takes no other line with it."""
+    """The cells of one line alone, so that an unclosed quote does not affect other lines."""
     try:
-        found = next(csv.reader([line], skipinitialspace=True), [])
+        cells = next(csv.reader([line], skipinitialspace=True), [])
     except csv.Error:
-        found = [line]
-    return [cell.strip() for cell in found]
+        cells = [line]
+    return [cell.strip() for cell in cells]
 
 
 def _span(line: _CsvLine, zone: ZoneInfo, reached: datetime | None) -> _LineSpan:
-    """Begin and end (UTC) of a line; None what the line, and the end of the one before, leave open.
+    """Begin and end (UTC) of a line; None for one that stays ambiguous.
+
+    `reached` is the end of the line before, which resolves times that occur twice.
 
     Clocks are set back from 03:00 to 02:00, by quarter hours:
 
@@ -142,33 +144,35 @@ def _span(line: _CsvLine, zone: ZoneInfo, reached: datetime | None) -> _LineSpan
     01:45  02:00   00:45      00:45, 01:00
     """
     starts, ends = (_instants(line[name], zone) for name in ("start", "end"))
-    # Of two the one at which the line before has ended.
-    open_ones = starts if len(starts) == 1 else [one for one in starts if one == reached]
-    begins = next(iter(open_ones), None)
+    # Of two instants the one at which the line before has ended.
+    open_starts = starts if len(starts) == 1 else [start for start in starts if start == reached]
+    begins = next(iter(open_starts), None)
     if begins is None:
         return None, None
     behind = [end for end in ends if end > begins]
-    # One that is not behind it is passed on: the contract refuses its length.
+    # An end that is not after the begin is passed on: the contract refuses its length.
     return begins, next(iter(behind or ends[-1:]), None)
 
 
-# The end of a line is the begin of the next one.
+# Cached, because the end of a line is the begin of the next one.
 @lru_cache(maxsize=64)
 def _instants(local: str, zone: ZoneInfo) -> Sequence[datetime]:
     try:
         # The end of a day is the midnight of the next one.
         days = _DAY * local.endswith(_END_OF_DAY)
         shown = _local_time(local.replace(_END_OF_DAY, _MIDNIGHT)) + days
-        found = instants_showing(shown, zone)
-        # The first time that clocks leave out is the instant at which they are set forward.
-        return found or [one + _SECOND for one in instants_showing(shown - _SECOND, zone)]
+        instants = instants_showing(shown, zone)
+        # The first local time that clocks skip is the instant at which they are set forward.
+        return instants or [
+            instant + _SECOND for instant in instants_showing(shown - _SECOND, zone)
+        ]
     except (ValueError, OverflowError):
         return []
 
 
 def _local_time(text: str) -> datetime:
     """The time, without a zone. Raises ValueError."""
-    # The usual spelling in a tenth of the time.
+    # This reads the usual spelling in a tenth of the time.
     if _USUAL_TIME.fullmatch(text):
         return datetime.fromisoformat(text)
     return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")

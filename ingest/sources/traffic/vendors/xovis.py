@@ -1,7 +1,7 @@
-"""Xovis sensors, firmware 5: pushes of line and zone counts.
+"""Reads the pushes of line and zone counts of Xovis sensors, firmware 5.
 
-A body has the records of one sensor by logic, an object, a list of such, or, as a stream sends
-them, objects without anything between them. Source: Xovis "Sensor V5 API" 5.6.
+A body has the records of one sensor by logic: an object, a list of objects, or, as a stream sends
+them, objects without separators. Source: Xovis "Sensor V5 API" 5.6.
 """
 
 import re
@@ -36,7 +36,7 @@ from ingest.sources.traffic.device import (
 )
 from tally.errors import RejectedEvent
 
-# Up to the next brace, past the texts before it; one that does not end goes up to the end.
+# Matches up to the next brace, skipping the texts before it; an unclosed text reaches to the end.
 _UP_TO_BRACE = re.compile(rb'(?:[^{}"]++|"(?:[^"\\]++|\\.)*+"?+)*+([{}]|\Z)', re.DOTALL)
 _BETWEEN = b", \t\r\n"
 _LEVELS = ("balance", "occupancy")
@@ -45,7 +45,7 @@ _NO_EVENT = ("connection_test", "live_data")
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each record of each logic that was over when it was sent.
+    """Yield a message for each record of each logic that was over when it was sent.
 
     The same range pushed again, with other package ids, gives the same messages. Raises
     RejectedEvent for a body of another shape; TooMuch.
@@ -67,7 +67,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
 
 
 def _messages(package: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
-    """Raises RejectedEvent before the first of them."""
+    """Yield the messages of a package. Raises RejectedEvent only before the first of them."""
     if "logics_data" in package:
         yield from _logics(an_object(package["logics_data"], "/logics_data"), body)
     elif "status_data" in package:
@@ -89,21 +89,21 @@ def _logics(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Un
             yield unread(logic, not_a("object", place), serial)
             continue
         try:
-            named = f"{serial}:{_logic_name(logic, place)}"
+            logic_serial = f"{serial}:{_logic_name(logic, place)}"
         except RejectedEvent as error:
             yield unread(logic, error.with_traceback(None), serial)
             continue
-        clock = body.rules.sensor(named).entry.clock
-        yield from _records(logic, place, PushHead(named, clock, sent))
+        clock = body.rules.sensor(logic_serial).entry.clock
+        yield from _records(logic, place, PushHead(logic_serial, clock, sent))
 
 
 def _logic_name(logic: JsonObject, at: str) -> str:
-    said = logic.get("id")
-    return "None" if said is None else bounded_name(said, f"{at}/id")
+    logic_id = logic.get("id")
+    return "None" if logic_id is None else bounded_name(logic_id, f"{at}/id")
 
 
 def _records(logic: JsonObject, at: str, head: PushHead) -> Iterator[bytes | Skipped | Unread]:
-    # Where there are none, what else is there is all that can be shown.
+    # Without records the rest of the logic is all that the error can show.
     records = logic.get("records", logic)
     if not isinstance(records, list):
         yield unread(records, not_a("list", f"{at}/records"), head.serial)
@@ -116,48 +116,50 @@ def _records(logic: JsonObject, at: str, head: PushHead) -> Iterator[bytes | Ski
 
 
 def _record(record: JsonObject, head: PushHead) -> Iterator[bytes | Skipped]:
-    named = counts(record.get("counts"), "name", "value")
-    if _is_level(named):
+    named_counts = counts(record.get("counts"), "name", "value")
+    if _is_level(named_counts):
         yield Skipped("levels, as balance and occupancy")
     elif is_unfinished(record.get("to"), head.sent, head.clock):
         yield Skipped(UNFINISHED)
     else:
-        yield _message(record, named, head)
+        yield _message(record, named_counts, head)
 
 
 def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
-    """That each logic of the sensor was there, also where nothing was left to tell of it: records
-    without persons are only sent by a sensor that is set so (include_empty)."""
+    """Yield a heartbeat for each logic of the sensor, even if it has nothing else to send.
+
+    Only a sensor that is set so (include_empty) sends records without persons.
+    """
     device = an_object(data.get("sensor_info", {}), "/status_data/sensor_info")
-    said = bounded_time(device, "time")
+    time = bounded_time(device, "time")
     logics = body.rules.logics_of(device.get("serial_number"))
     if not logics:
         yield Skipped(_NOT_COUNTED)
     for logic in logics:
         entry = body.rules.sensor(logic).entry
-        yield heartbeat(logic, said, entry.clock, entry.status_seconds)
+        yield heartbeat(logic, time, entry.clock, entry.status_seconds)
 
 
-def _is_level(named: NamedCounts) -> bool:
-    # It may be set by hand, and be negative: no persons in or out.
-    return bool(named) and all(name in _LEVELS for name, _ in named)
+def _is_level(named_counts: NamedCounts) -> bool:
+    # A level may be set by hand, and be negative: it does not count persons in or out.
+    return bool(named_counts) and all(name in _LEVELS for name, _ in named_counts)
 
 
-def _message(record: JsonObject, named: NamedCounts, head: PushHead) -> bytes:
+def _message(record: JsonObject, named_counts: NamedCounts, head: PushHead) -> bytes:
     beside = {name: record.get(name) for name in ("samples", "samples_expected")}
     span = record.get("from"), record.get("to")
     sent = to_second(head.sent, head.clock)
-    return told(head.serial, span, named, head.clock, sent=sent, **beside)
+    return told(head.serial, span, named_counts, head.clock, sent=sent, **beside)
 
 
 def _packages(content: bytes) -> Iterator[Any]:
-    """What stands in a body, one after the other, Unread where it is no JSON."""
+    """Yield the packages of a body in order, Unread for what is no JSON."""
     if content.lstrip().startswith(b"["):
         wrapped = b'{"all":%s}' % content
         try:
             packages = parsed(wrapped, len(wrapped))["all"]
         except RejectedEvent:
-            # Read one by one: of them some may be whole.
+            # The list is then read item by item, because some may be valid.
             content = content.lstrip()[1:]
         else:
             yield from packages
@@ -166,13 +168,15 @@ def _packages(content: bytes) -> Iterator[Any]:
         try:
             yield parsed(piece, len(piece))
         except RejectedEvent as error:
-            # The contract finds the same.
+            # The contract will find the same error.
             yield Unread(error.with_traceback(None), piece)
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:
-    """What lies between the braces of the outermost level, and what is behind the last of them;
-    commas of a list are no part of it."""
+    """Yield the outermost objects of a body, and the rest behind the last one.
+
+    The commas of a list are not part of a piece.
+    """
     begin, depth = 0, 0
     for token in _UP_TO_BRACE.finditer(content):
         depth += {b"{": 1, b"}": -1}.get(token[1], 0)

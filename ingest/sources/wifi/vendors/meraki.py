@@ -1,9 +1,9 @@
-"""Cisco Meraki Scanning API, versions 3 and 2: what access points have heard in a minute.
+"""Reads Cisco's Meraki Scanning API, versions 3 and 2: what access points heard in a minute.
 
-Bodies hold addresses of people's devices, their users' names and the shared secret; nothing of
-these goes on: an address leaves here as a keyed hash, and what is no access point, instant or power
-as a fixed text, for it may be an address in a wrong place. Source: Meraki developer documentation,
-"Scanning API".
+Bodies hold addresses of people's devices, their users' names and the shared secret, and none of
+these is passed on: an address leaves here as a keyed hash. A value that is no access point, instant
+or power is replaced by a fixed text, because it may be an address in a wrong place. Source: Meraki
+developer documentation, "Scanning API".
 """
 
 import hmac
@@ -32,13 +32,13 @@ from tally.key_periods import DatedPeriod
 
 FORMAT = "meraki"
 _WIFI = ("WiFi", "DevicesSeen")
-# Up to the next word, past the strings before it; one that never ends goes up to the end.
+# Matches up to the next word, skipping the strings before it; an unclosed one reaches to the end.
 _UP_TO_WORD = re.compile(
     rb'(?:[^"NI-]++|"(?:[^"\\]++|\\.)*+"?+|(?!-?\b(?:NaN|Infinity)\b).)*+'
     rb"(-?\b(?:NaN|Infinity)\b|\Z)",
     re.DOTALL,
 )
-# Whole signs of two escapes and other escapes are passed over; what is left is half of a sign.
+# Complete surrogate pairs and other escapes are skipped; what remains is a lone surrogate.
 _HALF_SIGN = re.compile(
     rb"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
@@ -46,11 +46,11 @@ _HALF_SIGN = re.compile(
 )
 _NETWORK = re.compile(r"[A-Z]_[0-9]{1,32}", re.ASCII)
 _NO_NETWORK, _NO_ACCESS_POINT, _NO_INSTANT = "no network", "no access point", "no instant"
-# In the place of one that cannot be read: what it holds may be an address.
+# Replaces a reading that cannot be read, because it may hold an address.
 _A_READING = "a reading of a device"
-# A body is of one minute or two.
+# A body covers one minute or two.
 _MINUTE, _MOST_MINUTES = timedelta(minutes=1), 5
-# The store of what is heard at an instant; one that cannot be read is that of the arrival.
+# Returns the store of what is heard at an instant; None, an unreadable one, means the arrival.
 _StoreAt: TypeAlias = Callable[[datetime | None], str | None]
 
 
@@ -59,21 +59,20 @@ _BytesSpan: TypeAlias = tuple[int, int]
 
 
 class _SeenMinute(NamedTuple):
-    """An access point was there in a minute."""
+    """A minute in which an access point was there."""
 
     access_point: str
     at: datetime
 
 
 def greeting(rules: Rules) -> str | None:
-    """What Meraki's cloud wants to read at the address before it sends; None where nobody has set
-    it."""
-    told = rules.devices.vendors.get(FORMAT)
-    return told.validator or None if told else None
+    """The validator that Meraki's cloud reads at the address before it sends; None if not set."""
+    vendor = rules.devices.vendors.get(FORMAT)
+    return vendor.validator or None if vendor else None
 
 
 def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
-    """A message for each device, access point and second.
+    """Yield a message for each device, access point and second.
 
     Raises Forbidden for a body with another secret; RejectedEvent for one that is no JSON object
     or of an unknown version; KeysUnreachable, TooMuch.
@@ -92,52 +91,55 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     store_at = _stores(data, body)
     if tree.get("type") not in _WIFI:
         yield Skipped("bodies of something else than WiFi")
-        # Some clouds list their access points in these alone.
+        # Some clouds list their access points only in these bodies.
         yield from _heartbeats(_presences(data, (), body), store_at, body)
         return
     heard, skipped = readings(data, _major(tree) == "2")
     yield from skipped
-    there = _presences(data, heard, body)
-    instants = {one.at for one in heard} | {one.at for one in there}
+    presences = _presences(data, heard, body)
+    instants = {reading.at for reading in heard} | {minute.at for minute in presences}
     if any(store_at(at) is None for at in instants or {None}):
-        # Without a store there is no key: nothing of what was heard may go on.
-        yield _message_of_nobody(data)
-    for one in heard:
-        store_id = store_at(one.at)
+        # Without a store there is no key, so nothing that was heard may be passed on.
+        yield _message_without_store(data)
+    for reading in heard:
+        store_id = store_at(reading.at)
         if store_id is not None:
-            yield from read_event(_messages_of(one, store_id, body), _A_READING)
-    yield from _heartbeats(there, store_at, body)
+            yield from read_event(_reading_messages(reading, store_id, body), _A_READING)
+    yield from _heartbeats(presences, store_at, body)
 
 
 def _readable(body: VendorBody) -> bytes:
-    """The body without what is no JSON and of no use: its words for numbers that are not known, as
-    were seen of coordinates, and halves of signs where a text was cut. Raises TooMuch."""
+    """The body, with useless parts that are no JSON replaced. Raises TooMuch.
+
+    These are words for unknown numbers, as were seen in coordinates, and lone surrogates where a
+    text was cut.
+    """
     content = body.content
     count_values(content, body.budget)
     if b"NaN" in content or b"Infinity" in content:
-        words = (one.span(1) for one in _UP_TO_WORD.finditer(content) if one[1])
-        content = _replaced(content, words, b"null")
+        words = (match.span(1) for match in _UP_TO_WORD.finditer(content) if match[1])
+        content = _replace(content, words, b"null")
     if b"\\ud" in content or b"\\uD" in content:
-        halves = (one.span() for one in _HALF_SIGN.finditer(content) if one[1] is None)
-        content = _replaced(content, halves, rb"\ufffd")
+        halves = (match.span() for match in _HALF_SIGN.finditer(content) if match[1] is None)
+        content = _replace(content, halves, rb"\ufffd")
     return content
 
 
-def _replaced(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
-    """The content with other bytes from each begin to its end, which ascend."""
-    # One after the other: sub() keeps all of them until the end.
-    found, done = bytearray(), 0
+def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
+    """The content with the bytes `by` in each of the places, which ascend."""
+    # The places are replaced one after the other: sub() would keep all matches until the end.
+    result, done = bytearray(), 0
     for begin, end in places:
-        found += content[done:begin] + by
+        result += content[done:begin] + by
         done = end
-    return bytes(found + content[done:]) if found else content
+    return bytes(result + content[done:]) if result else content
 
 
 def _refuse_stranger(tree: JsonObject, rules: Rules) -> None:
-    told, said = rules.devices.vendors.get(FORMAT), tree.get("secret")
-    own = told.secret.encode() if told else b""
-    sent = said.encode() if isinstance(said, str) else b""
-    # In the same time for any other secret; where there is none nobody is known.
+    vendor, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
+    own = vendor.secret.encode() if vendor else b""
+    sent = secret.encode() if isinstance(secret, str) else b""
+    # The comparison takes the same time for any secret; without a set secret no sender is known.
     if not own or not hmac.compare_digest(sent, own):
         raise Forbidden("the body's secret is not the one of TALLY_VENDOR_SECRETS")
 
@@ -150,8 +152,11 @@ def _major(tree: JsonObject) -> str:
 
 
 def _stores(data: JsonObject, body: VendorBody) -> _StoreAt:
-    """The store of the body's network; where no store lists that (version 2 names none), the one
-    that lists its access point then."""
+    """A function for the store of the body: the one that lists its network.
+
+    If no store lists the network (version 2 names none), it is the one that lists the access point
+    at that instant.
+    """
     network, devices = data.get("networkId"), body.rules.devices
     of_network = devices.networks.get(network) if isinstance(network, str) else None
     if of_network is not None:
@@ -160,92 +165,98 @@ def _stores(data: JsonObject, body: VendorBody) -> _StoreAt:
     return lambda at: devices.store_listing(access_point, at or body.arrived_at, clocks)
 
 
-def _message_of_nobody(data: JsonObject) -> bytes:
-    """In the place of all that was heard without a store: who it was that heard it."""
+def _message_without_store(data: JsonObject) -> bytes:
+    """The message in place of sightings without a store: it names the network or access point."""
     network, ended_at = data.get("networkId"), instant_of(data.get("endTime"))
     is_named = isinstance(network, str) and _NETWORK.fullmatch(network)
     who: dict[str, Any] = {"network": network if is_named else _NO_NETWORK}
     if "apMac" in data:
-        named = _named([data], "apMac") - _devices(data)
-        who = {"access_point": next(iter(named), _NO_ACCESS_POINT)}
+        names = _access_point_names([data], "apMac") - _client_names(data)
+        who = {"access_point": next(iter(names), _NO_ACCESS_POINT)}
     happened_at = _NO_INSTANT if ended_at is None else instant_text(ended_at)
     return message(**who, happened_at=happened_at, heard=MESSAGE_OF_NOBODY)
 
 
-def _messages_of(heard: ClientReading, store_id: str, body: VendorBody) -> Iterator[bytes]:
+def _reading_messages(heard: ClientReading, store_id: str, body: VendorBody) -> Iterator[bytes]:
     yield _message(heard, store_id, body)
 
 
 def _message(heard: ClientReading, store_id: str, body: VendorBody) -> bytes:
-    # What cannot be read the contract refuses, and names the field.
+    # The contract refuses a value that cannot be read, and names the field.
     return message(
         store_id=store_id,
         happened_at=_NO_INSTANT if heard.at is None else instant_text(heard.at),
         ap_id=heard.access_point or _NO_ACCESS_POINT,
         rssi_dbm=heard.told_dbm,
         mac_class=mac_class_of(heard.address, heard.is_associated),
-        device_hash=_hashed(heard, store_id, body),
+        device_hash=_device_hash(heard, store_id, body),
     )
 
 
 def _heartbeats(
-    there: Iterable[_SeenMinute], store_at: _StoreAt, body: VendorBody
+    minutes: Iterable[_SeenMinute], store_at: _StoreAt, body: VendorBody
 ) -> Iterator[bytes]:
-    for name, at in there:
+    for access_point, at in minutes:
         store_id = store_at(at)
         if store_id is not None and _period(at, store_id, body) is not None:
-            said = {"store_id": store_id, "ap_id": name, "happened_at": instant_text(at)}
-            yield message(**said, heartbeat=True)
+            fields = {"store_id": store_id, "ap_id": access_point, "happened_at": instant_text(at)}
+            yield message(**fields, heartbeat=True)
 
 
 def _presences(
     data: JsonObject, heard: Iterable[ClientReading], body: VendorBody
 ) -> list[_SeenMinute]:
-    """Access points that were there, minute by minute: those that the body lists, which may have
-    heard nobody, over its time; of a body that lists none where and when somebody was heard."""
-    listed = _named(data.get("reportingAps"), "mac") | _named([data], "apMac")
-    there = {_SeenMinute(name, at) for name in listed for at in _minutes_of(data, body)}
+    """The minutes in which access points were there.
+
+    A listed access point was there for all of the body's time, even if it heard no device. In a
+    body that lists none, an access point was there in the minutes in which it heard a device.
+    """
+    listed = _access_point_names(data.get("reportingAps"), "mac") | _access_point_names(
+        [data], "apMac"
+    )
+    minutes = {_SeenMinute(name, at) for name in listed for at in _covered_minutes(data, body)}
     if not listed:
-        there = {
-            _SeenMinute(one.access_point, one.at.replace(second=0))
-            for one in heard
-            if one.at and one.access_point
+        minutes = {
+            _SeenMinute(reading.access_point, reading.at.replace(second=0))
+            for reading in heard
+            if reading.at and reading.access_point
         }
-    devices = _devices(data)
-    return sorted(one for one in there if one.access_point not in devices)
+    devices = _client_names(data)
+    return sorted(minute for minute in minutes if minute.access_point not in devices)
 
 
-def _devices(data: JsonObject) -> set[str]:
-    """The clients in the spelling of access points: one of them is none, but an address in the
-    wrong place."""
-    return _named(data.get("observations"), "clientMac")
+def _client_names(data: JsonObject) -> set[str]:
+    """The clients' addresses in the spelling of access points.
+
+    Such an access point is none, but a client's address in the wrong place.
+    """
+    return _access_point_names(data.get("observations"), "clientMac")
 
 
-def _named(listed: Any, field: str) -> set[str]:
-    """What the objects of a list name in the field, in the spelling of access points."""
+def _access_point_names(listed: Any, field: str) -> set[str]:
+    """The values of the field in a list's objects, in the spelling of access points."""
     objects_of = listed if isinstance(listed, list) else []
-    found = (access_point_of(one.get(field)) for one in objects_of if isinstance(one, dict))
-    return {name for name in found if name}
+    names = (access_point_of(item.get(field)) for item in objects_of if isinstance(item, dict))
+    return {name for name in names if name}
 
 
-def _minutes_of(data: JsonObject, body: VendorBody) -> list[datetime]:
-    """The minutes that a body is of; of one that does not say so the last that was over when it
-    came."""
+def _covered_minutes(data: JsonObject, body: VendorBody) -> list[datetime]:
+    """The minutes that a body covers; by default the last one that was over when it arrived."""
     begin, end = instant_of(data.get("startTime")), instant_of(data.get("endTime"))
     try:
         if end is None:
             end = begin + _MINUTE if begin else body.arrived_at.replace(second=0, microsecond=0)
         begin = begin or end - _MINUTE
     except OverflowError:
-        # Of a clock that shows either end of the calendar.
+        # The clock shows either end of the calendar.
         return []
     first = begin.replace(second=0, microsecond=0)
     count = min(_MOST_MINUTES, -((first - end) // _MINUTE))
     return [first + number * _MINUTE for number in range(count)]
 
 
-def _hashed(heard: ClientReading, store_id: str, body: VendorBody) -> str | None:
-    """The device in the key period of the instant; None where there is none, or no key any more."""
+def _device_hash(heard: ClientReading, store_id: str, body: VendorBody) -> str | None:
+    """The device's hash in the key period of its instant; None without an instant or a key."""
     period = _period(heard.at, store_id, body)
     if period is None:
         return None
