@@ -19,9 +19,9 @@ def numbered(kept: Mapping[str, Value]) -> dict[int, Value]:
     return {int(partition): value for partition, value in kept.items()}
 
 
-def offsets_by_topic(told: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
+def offsets_by_topic(raw: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
     """Offsets by topic and partition, from the JSON of Spark or of a job's notes."""
-    return {topic: numbered(places) for topic, places in told.items()}
+    return {topic: numbered(places) for topic, places in raw.items()}
 
 
 def text_of(offsets: TopicOffsets) -> str:
