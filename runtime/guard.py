@@ -57,7 +57,7 @@ class Guard:
         headers = Headers(scope=scope)
         names = headers.getlist("host")
         # Zero or several Host headers are 400 by RFC 9112: a proxy before us may use another one.
-        if len(names) != 1 or not self._is_served(_host_of(names[0])):
+        if len(names) != 1 or not self._is_served(_host_name(names[0])):
             return 400, "This name is not served here; TALLY_ALLOWED_HOSTS lists further names."
         if self._is_foreign(scope, headers):
             return 403, "Requests that another site's page makes are refused."
@@ -144,7 +144,7 @@ def known_hosts(address: str, allowed: str) -> frozenset[str]:
     return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
 
 
-def _host_of(value: str) -> str:
+def _host_name(value: str) -> str:
     """The host in a Host header without its port; "" for an invalid header."""
     if "@" in value or "/" in value:
         return ""

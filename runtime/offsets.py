@@ -10,13 +10,13 @@ TopicOffsets: TypeAlias = Mapping[str, Offsets]
 Value = TypeVar("Value")
 
 
-def numbered(kept: Mapping[str, Value]) -> dict[int, Value]:
+def numbered(by_partition: Mapping[str, Value]) -> dict[int, Value]:
     """Values that JSON has by partition, such as offsets, with the partition as a number.
 
     >>> numbered({"0": 5, "11": 7})
     {0: 5, 11: 7}
     """
-    return {int(partition): value for partition, value in kept.items()}
+    return {int(partition): value for partition, value in by_partition.items()}
 
 
 def offsets_by_topic(raw: Mapping[str, Mapping[str, int]]) -> TopicOffsets:

@@ -114,7 +114,7 @@ def _records(
         # The client library retries for ever in silence: with a dead broker an audit would not
         # end.
         elif time.monotonic() - last_heard > SILENCE_SECONDS:
-            raise _silence(settings, SILENCE_SECONDS, waiting)
+            raise _silence_error(settings, SILENCE_SECONDS, waiting)
 
 
 def first_records(
@@ -144,7 +144,7 @@ def _answers(
     deadline = time.monotonic() + seconds
     while waiting:
         if time.monotonic() > deadline:
-            raise _silence(settings, seconds, waiting)
+            raise _silence_error(settings, seconds, waiting)
         message = consumer.poll(_POLL_SECONDS)
         # The client itself retries after any other error.
         if message is None or not _is_an_answer(message.error()):
@@ -175,7 +175,7 @@ def _consumer(settings: Settings, overrides: Mapping[str, Any] | None) -> Consum
     return kafka_consumer(settings, f"reading-{uuid4()}", {**to_the_end, **(overrides or {})})
 
 
-def _silence(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:
+def _silence_error(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:
     named = [f"{topic}:{number}" for topic, number in sorted(waiting)]
     return StackError(
         f"kafka at {settings.kafka}: no answer about {', '.join(named[:3])} in {seconds:.0f} s;"

@@ -13,7 +13,7 @@ from tally.errors import Unanswered
 def read_many(
     session: Session,
     statement: PreparedStatement,
-    asked: Iterable[Sequence[object]],
+    queries: Iterable[Sequence[object]],
     seconds: float = RETRY_SECONDS,
 ) -> list[list[Any]]:
     """All rows of each query (the values of one statement), in the order of the queries.
@@ -24,4 +24,4 @@ def read_many(
     limit = RetryLimit(seconds, Unanswered, "questions were not answered")
     # `list` reads all pages: the driver fetches later pages during the iteration, and those may
     # time out too.
-    return until_answered(session, [(statement, values) for values in asked], list, limit)
+    return until_answered(session, [(statement, values) for values in queries], list, limit)

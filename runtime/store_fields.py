@@ -73,11 +73,11 @@ def changed_values(where: str, raw: Any) -> dict[date, dict[str, Any]]:
             f"{where}: changes: days with fields are wanted,"
             " e.g. `2026-05-01: {floor_area_m2: 400}`"
         )
-    found = {_day(where, day): _changed(f"{where}: changes: {day}", raw[day]) for day in raw}
+    found = {_day(where, day): _read_change(f"{where}: changes: {day}", raw[day]) for day in raw}
     return dict(sorted(found.items()))
 
 
-def _changed(where: str, fields: Any) -> dict[str, Any]:
+def _read_change(where: str, fields: Any) -> dict[str, Any]:
     if not isinstance(fields, Mapping) or not fields:
         raise BadSettings(f"{where}: fields are wanted, e.g. `{{floor_area_m2: 400}}`")
     for name in fields:
@@ -102,7 +102,7 @@ def _day(where: str, raw: object, name: str = "changes") -> date:
     raise BadSettings(f"{where}: {name}: {text!r} is no day, e.g. 2026-05-01")
 
 
-def _delisted(where: str, name: str, raw: object) -> dict[str, date]:
+def _delistings(where: str, name: str, raw: object) -> dict[str, date]:
     if not isinstance(raw, Mapping):
         raise BadSettings(
             f"{where}: {name}: item ids with days are wanted, e.g. `{{4006381333931: 2026-05-01}}`"
@@ -245,7 +245,7 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "rounding": _rounding,
     "visits": lambda where, name, raw: visit_entry(f"{where}: {name}", raw),
     "closed": lambda where, name, raw: _day(where, raw, name),
-    "delisted": _delisted,
+    "delisted": _delistings,
 }
 FIELDS = tuple(_READERS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)

@@ -39,12 +39,12 @@ def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
     file = checkpoint / FILE
     if not file.is_file():
         return None
-    kept = _current_format(json.loads(file.read_text("utf-8")), topics)
+    content = _current_format(json.loads(file.read_text("utf-8")), topics)
     floors = {
         family: datetime.fromisoformat(floor) if floor else None
-        for family, floor in kept["floors"].items()
+        for family, floor in content["floors"].items()
     }
-    return Handover(offsets_by_topic(kept["starting"]), floors)
+    return Handover(offsets_by_topic(content["starting"]), floors)
 
 
 def keep_handover(checkpoint: Path, handover: Handover) -> None:
@@ -72,16 +72,16 @@ def settle_handover(
     lost its record, TallyError when the master cannot determine a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
-    kept, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
+    stored, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
     # Only the stored record has the window from which on this query has seen everything; a floor
     # computed now is that of another beginning.
-    if begun and kept is None:
+    if begun and stored is None:
         raise Refused(
             f"checkpoint {checkpoint}: {FILE} is missing;"
             " restore the whole folder, or move it away to begin anew"
         )
     # A record without a micro-batch is not reused: Kafka and the master may have moved on since.
-    known = kept if begun and kept else Handover({}, {})
+    known = stored if begun and stored else Handover({}, {})
     added = {topic: first for topic, first in earliest.items() if topic not in known.starting}
     if not added:
         return known
@@ -104,15 +104,15 @@ def settle_handover(
 
 
 def _current_format(
-    kept: dict[str, Any],
+    content: dict[str, Any],
     topics: Sequence[str],
 ) -> dict[str, Any]:
     # An earlier version had one query per topic, and wrote "floor", and offsets without topic.
     return (
-        kept
-        if "floors" in kept
+        content
+        if "floors" in content
         else {
-            "starting": {topics[0]: kept["starting"]},
+            "starting": {topics[0]: content["starting"]},
             "floors": {},
         }
     )

@@ -44,21 +44,21 @@ def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered
     A topic that is new to the query is absent.
     """
     file = checkpoint / FILE
-    kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    content = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     # An earlier version had one query per topic.
-    by_topic = {topics[0]: kept} if "topic_id" in kept else kept
-    return {topic: _remembered(entry) for topic, entry in by_topic.items()}
+    by_topic = {topics[0]: content} if "topic_id" in content else content
+    return {topic: _parse_memory(entry) for topic, entry in by_topic.items()}
 
 
-def _remembered(kept: Mapping[str, Any]) -> Remembered:
-    topic_id, last = kept["topic_id"], numbered(kept["last"])
+def _parse_memory(content: Mapping[str, Any]) -> Remembered:
+    topic_id, last = content["topic_id"], numbered(content["last"])
     marks = {number: (offset, crc) for number, (offset, crc) in last.items()}
     return Remembered(topic_id, marks)
 
 
 def keep_memory(checkpoint: Path, memories: Memories) -> None:
     """Store the memories beside the checkpoint, atomically."""
-    kept = {
+    content = {
         topic: {
             "topic_id": remembered.topic_id,
             "last": {number: [*mark] for number, mark in remembered.last.items()},
@@ -66,7 +66,7 @@ def keep_memory(checkpoint: Path, memories: Memories) -> None:
         for topic, remembered in memories.items()
     }
     checkpoint.mkdir(parents=True, exist_ok=True)
-    keep_whole(checkpoint / FILE, json.dumps(kept), is_durable=True)
+    keep_whole(checkpoint / FILE, json.dumps(content), is_durable=True)
 
 
 class Memory:
@@ -94,9 +94,9 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
 
     Raises DataLoss when a topic is not the one that the query has read.
     """
-    ids, kept = topic_ids(settings, held), kept_memory(checkpoint, [*held])
+    ids, known = topic_ids(settings, held), kept_memory(checkpoint, [*held])
     memories = {
-        topic: kept.get(
+        topic: known.get(
             topic,
             Remembered(ids[topic], {}),
         )

@@ -114,8 +114,8 @@ class WindowOperator(StatefulProcessor):
 
     def _state(self, family: Family) -> PartitionState:
         value = self._kept.get()
-        kept = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
-        return state_of(family, self._lateness[family.topic], kept, self._pages)
+        stored = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
+        return state_of(family, self._lateness[family.topic], stored, self._pages)
 
     def _write(self, family: Family, rows: Iterator[WindowRow]) -> int:
         """Write the rows, or queue them to be written with others; return their number."""

@@ -76,19 +76,19 @@ class Devices(MutableMapping[int, HeardDevice]):
     own: PeriodPages
 
     def __getitem__(self, number: int) -> HeardDevice:
-        kept = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
-        if kept is None:
+        stored = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
+        if stored is None:
             raise KeyError(number)
-        days = _DevicePages(self.own, number, kept.days)
-        return HeardDevice(kept.mac_class, days, kept.standing, {*kept.visited})
+        days = _DevicePages(self.own, number, stored.days)
+        return HeardDevice(stored.mac_class, days, stored.standing, {*stored.visited})
 
     def __setitem__(self, number: int, device: HeardDevice) -> None:
         if not isinstance(device.days, _DevicePages):
             heard, device.days = device.days, _DevicePages(self.own, number, [])
             device.days.update(heard)
         days, visited = sorted(device.days), sorted(device.visited)
-        kept = KeptDevice(device.mac_class, device.standing, days, visited)
-        self._shelf(number).put(number.to_bytes(NUMBER_BYTES), kept)
+        stored = KeptDevice(device.mac_class, device.standing, days, visited)
+        self._shelf(number).put(number.to_bytes(NUMBER_BYTES), stored)
         # A hash is evenly distributed, and so are any of its bits.
         self.own.pages.change(self._place(number))
 

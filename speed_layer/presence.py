@@ -117,7 +117,7 @@ class Presences:
         # Outdated periods are recomputed before anything is taken: take() takes values back by the
         # current rules.
         both = ((known[span], own) for span, own in owns.items())
-        starts = [own.read_anew() for kept, own in both if self._is_outdated(kept, own)]
+        starts = [own.read_anew() for before, own in both if self._is_outdated(before, own)]
         starts += [own.take(taken[period], frontier) for period, own in owns.items()]
         for start in sorted(set().union(*starts)):
             yield from self._rows(store, start, list(owns.values()), position)

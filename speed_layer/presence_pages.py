@@ -139,7 +139,7 @@ class PresencePages:
     def store(self, store: str) -> KeptStore:
         """The state of the store."""
         # A store without any sighting yet has no entry.
-        place = _place_of(store)
+        place = _store_place(store)
         if place not in self._decoded:
             raw = self._page(place.key).get(store)
             self._decoded[place] = KeptStore() if raw is None else _STORE.decode(raw)
@@ -152,8 +152,8 @@ class PresencePages:
 
     def keep(self, store: str, kept: KeptStore) -> None:
         """Set the state of the store."""
-        self._decoded[_place_of(store)] = kept
-        self.change(_place_of(store))
+        self._decoded[_store_place(store)] = kept
+        self.change(_store_place(store))
 
     def shelf(self, place: StatePlace, read: ReadRaw[PageItems[Kept]]) -> PageItems[Kept]:
         """The items at the place."""
@@ -202,12 +202,12 @@ class PresencePages:
 
 def page_number(kind: int, store: str, part: int) -> int:
     """The number of a period's page by its kind, the store's group, and one of PARTS."""
-    return (kind * STORES + _group_of(store)) * PARTS + part
+    return (kind * STORES + _store_group(store)) * PARTS + part
 
 
-def _group_of(store: str) -> int:
+def _store_group(store: str) -> int:
     return crc32(store.encode()) % STORES
 
 
-def _place_of(store: str) -> StatePlace:
-    return StatePlace((OF_STORES, -1 - _group_of(store)), store)
+def _store_place(store: str) -> StatePlace:
+    return StatePlace((OF_STORES, -1 - _store_group(store)), store)

@@ -162,15 +162,15 @@ class ReceiptSink:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._insert = binder(_prepared(session))
+        self._insert = binder(_prepare_insert(session))
 
     def write(self, rows: pa.Table) -> Iterator[Ack]:
         """Write the rows that can be kept, then yield an ack for each partition."""
         # The others are counted below as unreadable and skipped: no record may stop a layer.
-        kept = rows.filter(rows["is_kept"]).select(COLUMNS)
+        countable = rows.filter(rows["is_kept"]).select(COLUMNS)
         # The sort puts rows of one Cassandra partition next to each other.
-        ordered = kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
-        write_groups(self._session, ([self._bound(row)] for row in rows_of(ordered)))
+        ordered = countable.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
+        write_groups(self._session, ([self._bind(row)] for row in rows_of(ordered)))
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
             count = pc.sum(own["is_kept"]).as_py()
@@ -182,13 +182,13 @@ class ReceiptSink:
                 unreadable=own.num_rows - count,
             )
 
-    def _bound(self, row: ReceiptRow) -> BoundStatement:
+    def _bind(self, row: ReceiptRow) -> BoundStatement:
         # The row is a min-register: the lower the offset, the higher the write timestamp.
         return self._insert((*row, -row[-1]))
 
 
 @cache
-def _prepared(session: Session) -> PreparedStatement:
+def _prepare_insert(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
     return prepared(
         session,

@@ -105,25 +105,25 @@ def start_ingest(
     create_table(spark, settings.master_path)
     held, ids = held_by(settings.master_path), topic_ids(settings, topics)
     # Marks are read before offsets: a record deleted between the two is then known to be gone.
-    marks, kept = read_marks(settings, held.last_places()), kept_offsets(settings, topics)
+    marks, retained = read_marks(settings, held.last_places()), kept_offsets(settings, topics)
     gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
     wanted = past_gaps(held.until, gaps)
     # The start follows from the table and never from the checkpoint's batch numbers: an older
     # checkpoint, restored with larger micro-batches, lost 20 of 65 records without an error (seen).
-    starting = starting_offsets(HeldOffsets(held.topic_ids, wanted), ids, kept)
-    refuse_other_log(held, kept, marks)
+    starting = starting_offsets(HeldOffsets(held.topic_ids, wanted), ids, retained)
+    refuse_other_log(held, retained, marks)
     if wanted != held.until:
         _move_aside_if_before(settings.checkpoint(QUERY), wanted)
     ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
-    ingest.seen.reached = _already_read(ingest, starting)
+    ingest.seen.reached = _read_positions(ingest, starting)
     return Running(
         _query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal
     )
 
 
-def _already_read(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
+def _read_positions(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
     """The offsets that an earlier run of the query has read up to.
 
     They lie beyond the table's end where only transaction markers follow it.
@@ -194,7 +194,7 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     _refuse_hole(ingest, past_gaps(held.until, ingest.gaps), start)
     # The frame is persisted: two actions read it, and each would read Kafka again.
     fresh = master_records(
-        batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))
+        batch.where(reduce(Column.__or__, list(_unheld_conditions(held.until, end))))
     ).persist()
     try:
         days = read_days(fresh)
@@ -213,7 +213,7 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
                 fresh,
                 ingest.settings.master_path,
                 snapshot,
-                HeldOffsets(ingest.ids, _furthest(held.until, end), marks),
+                HeldOffsets(ingest.ids, _furthest_offsets(held.until, end), marks),
             )
         # The position comes last: a reader of it finds all records below it in the table.
         note_position(ingest.session, end)
@@ -257,28 +257,28 @@ def _committed_between(
     return committed_records(ingest.spark, ingest.settings, first, end).count()
 
 
-def _held_until(until: TopicOffsets, topic: str, number: int) -> int:
+def _held_end(until: TopicOffsets, topic: str, number: int) -> int:
     return until.get(topic, {}).get(number, 0)
 
 
-def _at_or_above(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
+def _unheld_conditions(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
     """One condition for each partition: the record is not in the table yet."""
     # A query with a lost checkpoint reads records that the table has: without this condition the
     # table got 110 rows for 65 records (seen).
     return [
         (F.col("topic") == topic)
         & (F.col("partition") == number)
-        & (F.col("offset") >= _held_until(until, topic, number))
+        & (F.col("offset") >= _held_end(until, topic, number))
         for topic, offsets in end.items()
         for number in offsets
     ]
 
 
-def _furthest(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[int, int]]:
+def _furthest_offsets(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[int, int]]:
     return {
         topic: {
             # The higher offset: a micro-batch that the table already had ends before the table.
-            number: max(offset, _held_until(until, topic, number))
+            number: max(offset, _held_end(until, topic, number))
             for number, offset in offsets.items()
         }
         for topic, offsets in end.items()

@@ -100,15 +100,15 @@ def held_by(path: Path, version: int | None = None) -> HeldOffsets:
 
 def held_of(note: str) -> HeldOffsets:
     """The extent stated by a Delta commit's note (HeldOffsets.as_metadata())."""
-    kept = json.loads(note)
+    content = json.loads(note)
     marks = msgspec.convert(
-        kept.get("marks", {}),
+        content.get("marks", {}),
         dict[str, dict[int, Mark]],
         strict=False,
     )
     return HeldOffsets(
-        kept["topic_ids"],
-        offsets_by_topic(kept["until"]),
+        content["topic_ids"],
+        offsets_by_topic(content["until"]),
         marks,
     )
 
@@ -133,7 +133,7 @@ def stable_ends(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
 
 
 def starting_offsets(
-    held: HeldOffsets, ids: Mapping[str, str], kept: BoundsByTopic
+    held: HeldOffsets, ids: Mapping[str, str], retained: BoundsByTopic
 ) -> dict[str, dict[int, int]]:
     """The offset to append next, by topic and partition; 0 where nothing is held.
 
@@ -141,7 +141,7 @@ def starting_offsets(
     records came from.
     """
     starting: dict[str, dict[int, int]] = {}
-    for topic, partitions in kept.items():
+    for topic, partitions in retained.items():
         # A re-created topic begins at 0 again and may have grown beyond the old end: only its id
         # shows the difference.
         if held.topic_ids.get(topic, ids[topic]) != ids[topic]:
@@ -167,7 +167,7 @@ def starting_offsets(
 
 
 def refuse_other_log(
-    held: HeldOffsets, kept: BoundsByTopic, found: Mapping[RecordPlace, Mark | None]
+    held: HeldOffsets, retained: BoundsByTopic, found: Mapping[RecordPlace, Mark | None]
 ) -> None:
     """Raise DataLoss unless the last record held of each partition is the one in Kafka.
 
@@ -177,7 +177,7 @@ def refuse_other_log(
     # A single broker acknowledges before its disk has the record; the offsets of records lost in
     # a power failure are assigned again.
     for topic, number, mark in _all_marks(held):
-        earliest, _ = kept[topic][number]
+        earliest, _ = retained[topic][number]
         if mark.offset >= earliest and found[topic, number, mark.offset] != mark:
             raise DataLoss(
                 f"topic {topic} partition {number}: the record at offset {mark.offset} is not the"

@@ -53,9 +53,10 @@ def master_records(kafka: DataFrame) -> DataFrame:
     parsed = kafka.select(
         "*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event")
     )
-    happened_at = _if_readable(F.col("event.happened_at").try_cast("timestamp"))
+    happened_at = _null_unless_readable(F.col("event.happened_at").try_cast("timestamp"))
     identity = [
-        _if_readable(F.col(f"event.{name}")).alias(name) for name in ("store_id", "event_id")
+        _null_unless_readable(F.col(f"event.{name}")).alias(name)
+        for name in ("store_id", "event_id")
     ]
     return parsed.select(
         F.col("topic").alias("source"),
@@ -63,7 +64,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
         F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"),
         *identity,
         happened_at.alias("happened_at"),
-        _if_readable(F.col("event.fingerprint")).alias("fingerprint"),
+        _null_unless_readable(F.col("event.fingerprint")).alias("fingerprint"),
         "partition",
         "offset",
         F.col("timestamp").alias("committed_at"),
@@ -82,7 +83,7 @@ def _is_readable(text: Column) -> Column:
     return reduce(Column.__or__, of_its_family)
 
 
-def _if_readable(value: Column) -> Column:
+def _null_unless_readable(value: Column) -> Column:
     return F.when(F.col("is_readable"), value)
 
 

@@ -103,7 +103,7 @@ def verify(path: Path) -> Verification:
         )
         for source, number, count, distinct, lowest, highest in rows
     ]
-    return Verification(table.version(), lines, [*steps_back(_appends(table))])
+    return Verification(table.version(), lines, [*steps_back(_read_appends(table))])
 
 
 def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
@@ -122,7 +122,7 @@ def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
                     yield f"topic {topic} partition {number} goes back below offset {offset}"
 
 
-def _appends(table: DeltaTable) -> list[HeldOffsets]:
+def _read_appends(table: DeltaTable) -> list[HeldOffsets]:
     """The notes of all appends that left one, oldest first."""
     notes = [note for commit in table.history() if (note := commit.get("userMetadata"))]
     return [held_of(note) for note in reversed(notes)]

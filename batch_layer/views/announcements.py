@@ -76,7 +76,7 @@ class Announcements:
         for record in found:
             store_id = record["store_id"]
             letter = written_letter(
-                _uncounted(family, record), _cause_of_letter(record), self._digest_key
+                _uncounted_record(family, record), _cause_of_letter(record), self._digest_key
             )
             # An unreadable record has no store: its letter keeps the partition of the record.
             partition = (
@@ -107,7 +107,7 @@ class Announcements:
         self._sender.settle(f"topic {topic}", "look into the broker's log and rebuild again")
 
 
-def _uncounted(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
+def _uncounted_record(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
     columns = record["store_id"], record["value"]
     key, value = (column and str(column) for column in columns)
     return UncountedRecord(

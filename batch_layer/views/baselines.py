@@ -110,7 +110,7 @@ def snapshots(
     first = min(chain.from_iterable(served.values()), default=date.max)
     since = max(since or date.max, first)
     # Snapshots are added backwards, each before all existing ones: no day changes its snapshot.
-    while since < (oldest := _oldest(session)):
+    while since < (oldest := _read_oldest(session)):
         yield _store_snapshot(session, made_snapshot(oldest - _ONE_DAY, made_at, served))
 
 
@@ -132,7 +132,7 @@ def _store_snapshot(session: Session, snapshot: BaselineSnapshot) -> SnapshotRep
     return SnapshotReport(stored.number, first, made_at, days, stored.made_at == snapshot.made_at)
 
 
-def _oldest(session: Session) -> date:
+def _read_oldest(session: Session) -> date:
     rows = _rows(session, f"{_FIRST_DAYS} ORDER BY first_day ASC LIMIT 1")
     oldest: date = rows[0].first_day.date()
     return oldest

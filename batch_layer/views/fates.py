@@ -68,7 +68,7 @@ def record_fates(master: DataFrame) -> DataFrame:
         .dropDuplicates(["partition", "offset"])
         .withColumn("window_start", _window_start("happened_at"))
     )
-    beside = _beside_first_copies(records)
+    beside = _join_first_copies(records)
     verdicts = F.broadcast(chain_verdicts(master))
     judged = (
         beside.join(verdicts, on=["partition", "offset"], how="left")
@@ -115,7 +115,7 @@ def _has_same_content(left: str, right: str) -> Column:
     return whole | (have_content & content)
 
 
-def _beside_first_copies(records: DataFrame) -> DataFrame:
+def _join_first_copies(records: DataFrame) -> DataFrame:
     """Each record beside the values of the first copy of its identity.
 
     In:  _COLUMNS and window_start of all days: with the records of some days alone a copy on
@@ -172,11 +172,11 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
         how="left",
     ).fillna(False, subset=["excluded", WAITING])
     # A waiting event takes nothing off the speed layer's row: that may know the receipt by now.
-    parts = {name: _unless_waiting(name) for name in family.part_names}
+    parts = {name: _zero_if_waiting(name) for name in family.part_names}
     return members_per_window(marked.withColumns(parts), family)
 
 
-def _unless_waiting(part: str) -> Column:
+def _zero_if_waiting(part: str) -> Column:
     nothing = F.lit(0).cast("bigint")
     return F.when(F.col(WAITING), nothing).otherwise(F.col(part))
 

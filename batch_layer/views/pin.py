@@ -63,20 +63,20 @@ def pin_master(
     # to the next unseen: a record that had arrived until `now` waits before the normaliser, or in
     # an open transaction, or lies before the stable ends of the canonical topic.
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
-    kept, still_open = stable_offsets(settings, topic)
+    retained, still_open = stable_offsets(settings, topic)
     # Read after the ends of the topics: the master can only have advanced since.
     version = DeltaTable(str(path)).version()
     held = held_by(path, version).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
-    unheld = oldest_canonical(spark, settings, topic, held, kept) | dict.fromkeys(
+    unheld = oldest_canonical(spark, settings, topic, held, retained) | dict.fromkeys(
         still_open, UNKNOWN_PAST
     )
     # The oldest waiting record of all places decides.
-    through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
+    through = {number: min(now, waiting, unheld.get(number, now)) for number in retained}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
     return Pin(
         version,
-        {number: held.get(number, 0) for number in kept},
+        {number: held.get(number, 0) for number in retained},
         through,
     ), records

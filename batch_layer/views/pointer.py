@@ -71,7 +71,7 @@ class PointerTable:
             "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
         )
         # A token taken by an attempt of unknown outcome is skipped.
-        if not self._applied(update, [token, self.family, last]):
+        if not self._apply(update, [token, self.family, last]):
             raise FlipRaced(
                 f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
                 " run it again"
@@ -80,7 +80,7 @@ class PointerTable:
 
     def current(self) -> dict[date, Generation]:
         """The generation that serves each UTC day, read with SERIAL consistency."""
-        return {row.day.date(): _generation(row) for row in self._published()}
+        return {row.day.date(): _generation(row) for row in self._read_published()}
 
     @retry(
         retry=retry_if_exception_type(FlipRaced),
@@ -94,7 +94,7 @@ class PointerTable:
         Raises FlipRefused when a run with a later token has flipped, or a day would go back to
         earlier offsets or an earlier epoch.
         """
-        flipped, served = self._static("flip_token"), self._published(claims)
+        flipped, served = self._static("flip_token"), self._read_published(claims)
         # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
         # consistency, shows that it was applied.
         if flipped != generation.token:
@@ -114,7 +114,7 @@ class PointerTable:
 
         The next run thereby repairs a crash after a flip.
         """
-        self._insert_history(self._published())
+        self._insert_history(self._read_published())
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
         """Whether the generation, to which `day` belongs, was ever published.
@@ -133,7 +133,7 @@ class PointerTable:
         entry = self._session.execute(history, [self.family, day, generation]).one()
         return entry is not None
 
-    def _published(self, days: Collection[date] | None = None) -> list[Any]:
+    def _read_published(self, days: Collection[date] | None = None) -> list[Any]:
         """The rows of the served days; None for all of them."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
         return [
@@ -167,9 +167,9 @@ class PointerTable:
         insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_MARKS})")
         for day, claim in claims.items():
             batch.add(insert, _row_values(generation, day, claim))
-        return self._applied(batch)
+        return self._apply(batch)
 
-    def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
+    def _apply(self, statement: Statement, values: list[Any] | None = None) -> bool:
         return applied(self._session, statement, values)
 
     def _static(self, column: str) -> int | None:

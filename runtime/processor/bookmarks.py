@@ -76,7 +76,7 @@ class KafkaBookmarks:
         The first offset in Kafka is used only for hints and topics that may come again. Raises
         DataLoss when other records that were not read are gone.
         """
-        committed = self._committed(partitions)
+        committed = self._read_committed(partitions)
         self._topic_ids = (
             topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
         )
@@ -98,23 +98,25 @@ class KafkaBookmarks:
             lane = at.topic, at.partition
             bookmark = bookmarks[lane]
             mark_found = found[places[lane]] if lane in places else None
-            kept = Log(
+            current = Log(
                 self._topic_ids[at.topic],
                 *bounds_of(self._consumer, lane, POSITIONS_SECONDS),
                 mark_found,
             )
             start = max(0, at.offset)
             metadata = at.metadata
-            if at.topic in self.begun and at.offset < 0 and _is_same_log(bookmark, kept):
+            if at.topic in self.begun and at.offset < 0 and _is_same_log(bookmark, current):
                 # Records gone before the group's first start are no loss. The position is stored at
                 # once: records that go from now on are a loss, read or not.
-                start = kept.earliest
-                begun.append(_begin_position(lane, start, kept.topic_id))
-            elif loss := what_is_lost(start, bookmark, kept):
-                start = self._start_after_loss(TopicPartition(*lane, start), loss, bookmark, kept)
+                start = current.earliest
+                begun.append(_begin_position(lane, start, current.topic_id))
+            elif loss := what_is_lost(start, bookmark, current):
+                start = self._start_after_loss(
+                    TopicPartition(*lane, start), loss, bookmark, current
+                )
                 metadata = ""
             # A log that is read from its beginning has no last record that was read.
-            metadata = metadata or Bookmark(kept.topic_id).text
+            metadata = metadata or Bookmark(current.topic_id).text
             self._positions[lane] = TopicPartition(*lane, start, metadata=metadata)
             starts.append(TopicPartition(*lane, start))
         self._store_ids({**known, **self._topic_ids}, known, begun)
@@ -125,20 +127,24 @@ class KafkaBookmarks:
         at: TopicPartition,
         loss: str,
         bookmark: Bookmark | None,
-        kept: Log,
+        current: Log,
     ) -> int:
         """The position after the missing records. Raises DataLoss where skipping them is a loss."""
         if at.topic in self._again:
             # It is unknown which records of a cut log were replaced.
             log.warning("read again", topic=at.topic, partition=at.partition, reason=loss)
-            return kept.earliest
+            return current.earliest
         if at.topic not in self._hints:
             place = f"topic {at.topic} partition {at.partition}"
             raise DataLoss(f"{place}: {loss}; {way_out(at.topic, at.partition)}")
         log.info("hints are gone", topic=at.topic, partition=at.partition, reason=loss)
         # Compaction may delete even the record that was read last; the offsets stay valid.
-        is_same = bookmark is None or bookmark.topic_id == kept.topic_id
-        return at.offset if is_same and kept.earliest <= at.offset <= kept.end else kept.earliest
+        is_same = bookmark is None or bookmark.topic_id == current.topic_id
+        return (
+            at.offset
+            if is_same and current.earliest <= at.offset <= current.end
+            else current.earliest
+        )
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
         """The offset after each record, with a bookmark."""
@@ -164,7 +170,7 @@ class KafkaBookmarks:
         )
 
     def _known_ids(self) -> dict[str, str]:
-        anchor = self._committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
+        anchor = self._read_committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
         return TopicIds.read(anchor[0].metadata).topic_ids if anchor else {}
 
     def _store_ids(
@@ -176,21 +182,21 @@ class KafkaBookmarks:
         # Outside of any transaction, since it is no progress; each assignment checks again.
         if not self._anchor or (ids == known and not begun):
             return
-        kept = TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)
+        position = TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)
         try:
-            self._consumer.commit(offsets=[kept, *begun], asynchronous=False)
+            self._consumer.commit(offsets=[position, *begun], asynchronous=False)
         except KafkaException as error:
             log.warning(
                 "topic ids not kept, the next assignment tries again", reason=error.args[0].str()
             )
 
-    def _committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def _read_committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         lanes = [(at.topic, at.partition) for at in partitions]
         return committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
 
 
-def _is_same_log(bookmark: Bookmark | None, kept: Log) -> bool:
-    return bookmark is None or bookmark.topic_id == kept.topic_id
+def _is_same_log(bookmark: Bookmark | None, current: Log) -> bool:
+    return bookmark is None or bookmark.topic_id == current.topic_id
 
 
 def _begin_position(lane: Lane, start: int, topic_id: str) -> TopicPartition:

@@ -107,7 +107,9 @@ class RowSink:
         # One instant for all rows: rows of a window with different expiries would silently sum to
         # less, for as long as one of them is left.
         now = time.time()
-        write_groups(self._session, (self._bound(family, rows, now) for family, rows in windows))
+        write_groups(
+            self._session, (self._bind_rows(family, rows, now) for family, rows in windows)
+        )
         # Announced only now: a subscriber that gets an update must find its rows.
         for family, rows in windows:
             store_id, _, start, *_, epoch = first = rows[0]
@@ -131,7 +133,7 @@ class RowSink:
         """The write timestamp of a row, its register by epoch and events."""
         return family.kind.register(row[-1], row[self._table(family).events])
 
-    def _bound(
+    def _bind_rows(
         self,
         family: Family,
         rows: Sequence[SpeedRow],
