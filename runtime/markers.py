@@ -16,7 +16,7 @@ TIMEOUT_SECONDS = 10.0
 def over_markers(
     settings: Settings, topic: str, positions: Offsets, kept: Mapping[int, Bounds]
 ) -> dict[int, int]:
-    """By partition the first offset at or after the position that holds a committed record.
+    """The first offset at or after the position with a committed record, by partition.
 
     It is the stable end where none follows. `kept`: bounds of committed records, read after the
     positions. A position before the first offset kept stays: the records there are unknown. Raises

@@ -34,7 +34,7 @@ class Remembered:
     last: Mapping[int, LastMark]
 
 
-# What is remembered by topic.
+# The key is the topic.
 Memories = Mapping[str, Remembered]
 
 

@@ -4,7 +4,7 @@ They are a function of that prefix of the partition alone.
 
 A record is late when an earlier record of its partition has come so far that its window was over by
 more than the lateness. The counted records of a window are therefore a prefix of its records, and
-always the same one, however and by whichever process the partition was cut into micro-batches.
+always the same one, for every process and every cut of the partition into micro-batches.
 """
 
 from collections.abc import Iterator, MutableMapping
