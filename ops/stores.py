@@ -113,7 +113,7 @@ def replace_registry(registry: Path, content: bytes) -> None:
     try:
         before = file.stat() if file.exists() else None
         keep_whole(file, content, is_durable=True)
-        # The file keeps its mode and owner: services may run as another user, and must still read it.
+        # Services may run as another user: they can still read a file of the same mode and owner.
         if before is not None:
             file.chmod(S_IMODE(before.st_mode))
             owners = before.st_uid, before.st_gid
