@@ -88,9 +88,9 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
     options = {"auto.offset.reset": "error"}
     message = first_records(settings, [letter.place], _SECONDS, options)[letter.place]
     if message is None or not _is_original(settings, letter, message):
-        kept = f"kept {settings.raw_retention_seconds} s"
+        retention = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(
-            f"{letter.id}: the original is no longer in Kafka ({kept});"
+            f"{letter.id}: the original is no longer in Kafka ({retention});"
             " give its corrected content with --fix FILE"
         )
     return message

@@ -61,8 +61,8 @@ def topic_configuration(kind: str, settings: Settings) -> dict[str, str]:
 def _letters_retention(settings: Settings) -> dict[str, str]:
     """The size limits of the letters' partitions: together at most LETTERS_BYTES.
 
-    Kafka deletes only whole segments, and never the active one, so two segments are added to the
-    retained bytes. With very many partitions the smallest segments alone exceed the limit.
+    Kafka deletes only whole segments, and never the active one, so up to two segments exist beyond
+    the retained bytes. With very many partitions the smallest segments alone exceed the limit.
     """
     share = LETTERS_BYTES // settings.partitions
     segment = max(_LEAST_SEGMENT_BYTES, share // 16)

@@ -72,11 +72,11 @@ class LevelCheck:
 
     def compared(self, ask: Ask, key: WindowKey) -> WindowFindings:
         """Compare the levels at the ends of the window and of its day with the master."""
-        asked = [*self.questions(key)]
+        questions = [*self.questions(key)]
         # Records of days that were not read are in no sum here.
         whole = [
             question
-            for question in asked
+            for question in questions
             if all(self.days.scope.holds(key[0], start) for start in question.windows)
         ]
         answers = [[*_ask_level(ask, question)] for question in whole]
@@ -85,7 +85,7 @@ class LevelCheck:
             for question, rows in zip(whole, answers, strict=True)
             for difference in self._differences(key[0], question, rows)
         ]
-        return WindowFindings(sum(map(len, answers)), len(asked) - len(whole), wrong)
+        return WindowFindings(sum(map(len, answers)), len(questions) - len(whole), wrong)
 
     def questions(self, key: WindowKey) -> Iterator[LevelQuestion]:
         """The question for each level about the window, by the level's shortest grain."""

@@ -35,7 +35,7 @@ _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
-# A text search comes first: few records have the field, and JSON parsing of each is slow.
+# A text search comes first: few records have the field, and it saves parsing all others.
 _LEFT_OUT = f"""{COPIES}
     SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
         WHERE copy = 1 AND event_id IS NOT NULL AND contains(value, '"rule":'))
@@ -174,7 +174,7 @@ class Master:
         family: str,
         spans: Mapping[int, OffsetSpan],
     ) -> dict[int, int]:
-        """The number of rows by partition of the canonical topic, with repeated coordinates."""
+        """How many rows there are by canonical partition, with repeated coordinates."""
         return {row[0]: row[1] for row in self._query_spans(_ROWS, family, spans)}
 
     def canonical_of_raw(

@@ -123,12 +123,12 @@ class _Proof:
             return compared, None
         self._say_sample()
         days = OwnDays.load(self.settings, self.wanted.scope)
-        asked = [
+        sampled = [
             AskedFamily(family, expected[name], published_claims(self.session, family), days)
             for name, family in FAMILIES.items()
         ]
         with asking(self.settings.api) as ask:
-            return compared, compare_answers(ask, asked, self._sample)
+            return compared, compare_answers(ask, sampled, self._sample)
 
     @property
     def _sample(self) -> Sample:

@@ -27,7 +27,7 @@ def _rotate(file: Path) -> None:
     ):
         if newer.exists():
             newer.rename(older)
-    # A copy, not a rename, because the writer keeps the file open; it has the mode of the log.
+    # A copy, not a rename: it keeps the mode of the log, which only the owner may read.
     shutil.copy(file, past[0])
     with file.open("r+b") as log:
         log.truncate()
