@@ -119,7 +119,7 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     """
     # The schema is read first: every schema statement, even one without effect, needs the agreement
     # of all nodes.
-    present = _columns_by_table(session, settings.keyspace)
+    present = _listed(session, settings.keyspace)
     keys = keys_of(session, settings.keyspace)
     for statement in loader.table_statements():
         name = loader.table_name(statement)
@@ -138,7 +138,7 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     return present
 
 
-def _columns_by_table(session: Session, keyspace: str) -> dict[str, set[str]]:
+def _listed(session: Session, keyspace: str) -> dict[str, set[str]]:
     """The columns of each table of the keyspace, by table name."""
     rows = session.execute(
         "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
