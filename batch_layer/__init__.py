@@ -1,1 +1,1 @@
-"""The batch layer: the master dataset that only grows, and the views that are rebuilt from it."""
+"""The batch layer: the append-only master dataset, and the views that are rebuilt from it."""

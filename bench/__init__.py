@@ -1,1 +1,1 @@
-"""Benchmarks: each prints its own table and checks its results before it gives a number."""
+"""Benchmarks: each prints its own table, and checks its results before it prints a number."""

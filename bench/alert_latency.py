@@ -47,14 +47,14 @@ SERVICES = ("normaliser", "gateway", "api", "speed", "evaluator", "dispatcher")
 POSTS_A_SECOND, WARM_RATE = 10, 50
 # An interval may not cross the end of its window.
 BORDER = timedelta(seconds=3)
-# The first alerts of all compile what tells them.
+# The first alerts are left out: the JVM still compiles the code that sends them.
 FIRST_SECONDS, PATIENCE_SECONDS, PROGRESS_SECONDS = 30.0, 60.0, 30.0
 WARM_UP = timedelta(seconds=45)
 CHANNEL, SECRET = "bench", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def busy_from(threshold: int) -> StoredRule:
-    """The rule that a store is busy from so many visitors of a quarter hour on."""
+    """The rule that a store is busy from this many visitors in a quarter hour."""
     rule = Rule(
         rule_id=rule_id(threshold),
         metric="visitors_in",
@@ -69,17 +69,17 @@ def busy_from(threshold: int) -> StoredRule:
 def post_until(
     settings: Settings, end: datetime, doors: BusyDoors, messages: Callable[[], list[bytes]]
 ) -> None:
-    """Post a tenth of a second's intervals at a time until the instant.
+    """Post the intervals of a tenth of a second at a time, until the instant.
 
-    Raises SystemExit when the gateway does not take them.
+    Raises SystemExit when the gateway does not accept them.
     """
     address = f"http://{settings.gateway}/v1/events/traffic"
     kind = {"Content-Type": "application/x-ndjson"}
     with httpx.Client(timeout=30) as client:
         due = time.monotonic()
         while datetime.now(UTC) < end:
-            # By the clock and not by a pause after each: a slow gateway must not lower the rate
-            # that it is measured at.
+            # By the clock, not by a pause after each post: a slow gateway must not lower the rate
+            # at which it is measured.
             due += 1 / POSTS_A_SECOND
             answer = client.post(address, content=b"\n".join(messages()), headers=kind)
             if answer.status_code != httpx.codes.ACCEPTED:
@@ -89,14 +89,14 @@ def post_until(
 
 
 def begin_after(start: datetime, seconds: float) -> datetime:
-    """The first instant after which a window goes on for so long, and the rules of `start` hold."""
+    """The first instant with that many seconds left in its window, after the rules apply."""
     earliest = max(start, datetime.now(UTC) + WARM_UP)
     end = window_start(earliest) + WINDOW
     return earliest if end - earliest > timedelta(seconds=seconds) + 5 * BORDER else end
 
 
 def warm_up(settings: Settings, doors: BusyDoors, until: datetime) -> None:
-    """Load without visitors up to the instant, and now and then how long that is."""
+    """Send load without visitors until the instant, and print the remaining time now and then."""
     told = float("-inf")
 
     def messages() -> list[bytes]:
@@ -117,9 +117,9 @@ def warm_up(settings: Settings, doors: BusyDoors, until: datetime) -> None:
 def measured(
     settings: Settings, doors: BusyDoors, seen: Sightings, rate: int, seconds: float
 ) -> dict[CrossedBy, float]:
-    """What has crossed a threshold, with its acknowledgement in monotonic seconds.
+    """The intervals that crossed a threshold, with their acknowledgement in monotonic seconds.
 
-    Raises SystemExit when something of it was never seen, or an alert came twice.
+    Raises SystemExit when a step of one was never seen, or an alert came twice.
     """
     with watching(settings, seen):
         began, first = time.monotonic(), doors.head_start()
@@ -133,43 +133,47 @@ def measured(
         deadline = time.monotonic() + PATIENCE_SECONDS
         while missing(doors.crossed, seen) and time.monotonic() < deadline:
             time.sleep(0.2)
-    # Left out they would make the worst cases disappear from the percentiles.
+    # If lost alerts were left out, the worst cases would disappear from the percentiles.
     if lost := missing(doors.crossed, seen):
         raise SystemExit(f"{len(lost)} of {len(doors.crossed)} never came, e.g. {lost[0]}")
     # A webhook may be called again; the others may not.
     for step, times in seen.times.items():
-        again = [one for one, count in times.items() if count > 1]
+        again = [alert for alert, count in times.items() if count > 1]
         if again and step != CALLED:
             raise SystemExit(f"{step}: {len(again)} alerts came twice, e.g. {again[0]}")
-    return {one: at for one, at in doors.crossed.items() if at - began > FIRST_SECONDS}
+    return {
+        crossing: acknowledged
+        for crossing, acknowledged in doors.crossed.items()
+        if acknowledged - began > FIRST_SECONDS
+    }
 
 
 def missing(crossed: Mapping[CrossedBy, float], seen: Sightings) -> list[str]:
-    """What was not seen at every step, with the steps at which it was."""
-    steps = ((one, seen.of(one)) for one in crossed)
-    return [f"{one}: {[*found]}" for one, found in steps if len(found) < len(STEPS)]
+    """The intervals that were not seen at every step, with the steps at which they were seen."""
+    steps = ((crossing, seen.of(crossing)) for crossing in crossed)
+    return [f"{crossing}: {[*found]}" for crossing, found in steps if len(found) < len(STEPS)]
 
 
 def percentiles(
     crossed: Mapping[CrossedBy, float], seen: Sightings
 ) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """By step p50, p90 and p99 of the seconds from the acknowledgement on."""
+    """Yield p50, p90 and p99 of the seconds since the acknowledgement, by step."""
     for step in STEPS:
-        waited = [seen.of(one)[step] - at for one, at in crossed.items()]
+        waited = [seen.of(crossing)[step] - at for crossing, at in crossed.items()]
         cut = quantiles(waited, n=100, method="inclusive")
         yield step, {"p50": median(waited), "p90": cut[89], "p99": cut[98]}
 
 
 def show(title: str, found: Mapping[str, Mapping[str, float]]) -> None:
-    """A table of seconds by step."""
+    """Print a table of seconds by step."""
     table = Table("step", "p50 s", "p90 s", "p99 s", title=title)
     for step, values in found.items():
-        table.add_row(f"acknowledged to {step}", *(f"{one:.2f}" for one in values.values()))
+        table.add_row(f"acknowledged to {step}", *(f"{seconds:.2f}" for seconds in values.values()))
     Console(width=100).print(table)
 
 
 def with_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a stack that may call loopback, and has something to sign with."""
+    """The environment of a stack that may call loopback, and has a secret for signatures."""
     file = Path(environment["TALLY_HOME"]) / "bench-secrets.json"
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file.write_text(json.dumps({CHANNEL: SECRET}), "utf-8")
@@ -179,7 +183,7 @@ def with_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def channel_at(url: str) -> AlertChannel:
-    """A channel that is told of each alert by itself, however many there are."""
+    """A channel that gets each alert in its own message, without a limit on their number."""
     return AlertChannel(
         channel_id=CHANNEL,
         url=url,
@@ -190,14 +194,14 @@ def channel_at(url: str) -> AlertChannel:
 
 
 def tally(verb: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Exit code of a verb of the command line, which says on stderr what is wrong."""
+    """The exit code of a command of the command line, which prints errors on stderr."""
     command = [sys.executable, "-m", "ops.cli", *verb]
     quiet = subprocess.DEVNULL
     return subprocess.run(command, env={**environment}, stdout=quiet, check=False).returncode
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+    """The parsed command-line options."""
     parser = argparse.ArgumentParser(prog="alert_latency", description=__doc__)
     parser.add_argument("--rate", type=int, default=200, help="intervals a second")
     parser.add_argument("--seconds", type=float, default=300.0, help="of measuring, 840 at most")
@@ -209,7 +213,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 @contextmanager
 def stack(home: Path | None) -> Iterator[Settings]:
-    """The services of a home that stays, or of one for this run alone.
+    """Start the services in a permanent home, or in a temporary home for this run.
 
     Raises SystemExit when they do not start.
     """
@@ -224,12 +228,12 @@ def stack(home: Path | None) -> Iterator[Settings]:
 
 
 def main() -> int:
-    """Exit code 0 when every alert came everywhere, and nowhere twice where it must not."""
+    """Return 0 when every alert arrived at every step, and only webhooks got repeats."""
     options = arguments()
     with stack(options.home) as settings:
-        # Of rules that are there already the first record holds.
-        versions = write_rules(settings, [busy_from(one) for one in THRESHOLDS])
-        start = from_millis(max(one.effective_from for one in versions))
+        # For rules that exist already the first record applies.
+        versions = write_rules(settings, [busy_from(threshold) for threshold in THRESHOLDS])
+        start = from_millis(max(version.effective_from for version in versions))
         if options.prepare:
             say(f"the rules are in force from {start:%H:%M} UTC on")
             return 0
@@ -241,9 +245,9 @@ def main() -> int:
             say(f"measuring for {options.seconds:g} s")
             crossed = measured(settings, doors, seen, options.rate, options.seconds)
     found = dict(percentiles(crossed, seen))
-    told = {"rate": options.rate, "alerts": len(crossed), "seconds": found}
+    result = {"rate": options.rate, "alerts": len(crossed), "seconds": found}
     if options.json:
-        print(json.dumps(told))
+        print(json.dumps(result))
     else:
         show(f"{len(crossed):,} alerts, {options.rate:,} intervals a second", found)
     return 0

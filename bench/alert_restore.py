@@ -45,44 +45,44 @@ from tally.windows import WINDOW_MILLIS
 
 RULES, STORES, SETTLED, OPEN = 1_000, 457, 5_500_000, 20_000
 SEND_SECONDS, LOOK_SECONDS, MEBIBYTE = 600.0, 0.02, 1 << 20
-# Some quarter hour: what is remembered is of no store that sends, so nothing of it is judged.
+# Any quarter hour: the remembered stores send nothing, so no rule is evaluated for them.
 BEGIN = 1_790_000_000_000 - 1_790_000_000_000 % WINDOW_MILLIS
-# Values of records repeat after so many: they name no chain, and each takes a while to make.
+# Values of records repeat after this many: they contain no chain, and are slow to make.
 PATTERNS = 97
 
 
 class Episodes(NamedTuple):
-    """How many settled episodes each rule has at each store, and how many are open in all."""
+    """The number of settled episodes per rule and store, and of open episodes in total."""
 
     settled: int
     open: int
 
     @classmethod
     def of(cls, share: float) -> "Episodes":
-        """A share of what a year leaves."""
-        each = round(SETTLED * share / (RULES * STORES))
-        return cls(max(1, each), round(OPEN * share))
+        """A share of the episodes of one year."""
+        per_chain = round(SETTLED * share / (RULES * STORES))
+        return cls(max(1, per_chain), round(OPEN * share))
 
     @property
     def all_settled(self) -> int:
-        """How many there are of all rules at all stores."""
+        """The number of settled episodes of all rules at all stores."""
         return self.settled * RULES * STORES
 
 
 def rule(number: int) -> StoredRule:
-    """A rule of its own, which waits for silence."""
+    """A separate rule, which fires on silence."""
     found = Rule(rule_id=f"silent-{number}", kind="silence", family="sales", on_silence="raise")
     return StoredRule(rule=found, version=1)
 
 
 def chains() -> Iterator[Chain]:
-    """Every rule at every store."""
+    """Yield the chain of every rule at every store."""
     for number in range(RULES * STORES):
         yield Chain(f"silent-{number % RULES}", f"s{number // RULES}", "none")
 
 
 def raised(chain: Chain, number: int, state: AlertState) -> ToldAlert:
-    """The raise of an episode of an hour; each number is another one."""
+    """The raise of a one-hour episode; each number is another episode."""
     window = BEGIN + number * 96 * WINDOW_MILLIS
     return ToldAlert(
         alert_id=alert_id(chain, 1, window),
@@ -97,7 +97,7 @@ def raised(chain: Chain, number: int, state: AlertState) -> ToldAlert:
 
 
 def settled(chain: Chain, number: int) -> list[ToldAlert]:
-    """The raise of an episode and its end, both confirmed."""
+    """The raise and the clear of an episode, both confirmed."""
     first = raised(chain, number, "confirmed")
     window = first.window + 4 * WINDOW_MILLIS
     first = structs.replace(first, ended=window)
@@ -112,14 +112,14 @@ def settled(chain: Chain, number: int) -> list[ToldAlert]:
 
 
 def packed(pattern: int, episodes: int) -> bytes:
-    """The value of a record with so many settled episodes."""
+    """The value of a record with this many settled episodes."""
     chain = Chain("any", "any", "none")
     numbers = range(pattern, pattern + episodes * 7, 7)
     return encoded([alert for number in numbers for alert in settled(chain, number)])
 
 
 def write_state(settings: Settings, episodes: Episodes) -> None:
-    """Records as evaluators leave them. Raises NotSent."""
+    """Write state records as evaluators do. Raises NotSent when a record was not stored."""
     sender = AwaitedProducer(kafka_producer(settings), SEND_SECONDS)
     memories = [PartitionMemory(number) for number in range(settings.partitions)]
     values = [packed(pattern, episodes.settled) for pattern in range(PATTERNS)]
@@ -134,13 +134,13 @@ def write_state(settings: Settings, episodes: Episodes) -> None:
             open_chains.tell(alert)
             open_chains.set_days(chain, {alert.window: is_open}, None)
     for memory in memories:
-        for one in memory.drained():
-            sender.send(one.topic, one.value, one.key or b"", one.partition)
+        for output in memory.drained():
+            sender.send(output.topic, output.value, output.key or b"", output.partition)
     sender.settle("the state of alerts", "look into the broker's log")
 
 
 def seconds_of_rules(settings: Settings) -> float:
-    """Until all rules are read and put in order. Raises SystemExit when there are others."""
+    """Seconds until all rules are read and sorted. Raises SystemExit when their number is wrong."""
     began = time.monotonic()
     found = JudgedRules(RuleReader(settings).read().chains)
     seconds = time.monotonic() - began
@@ -149,7 +149,7 @@ def seconds_of_rules(settings: Settings) -> float:
 
 
 def seconds_of_state(settings: Settings, episodes: Episodes) -> float:
-    """Until the state of all partitions is in memory. Raises SystemExit when it is another one."""
+    """Seconds until the state of all partitions is in memory. Raises SystemExit if it is wrong."""
     inputs = [
         TopicPartition(topic, number) for topic in INPUTS for number in range(settings.partitions)
     ]
@@ -157,32 +157,32 @@ def seconds_of_state(settings: Settings, episodes: Episodes) -> float:
     memories = recalled(kept_state(settings, Evaluator.state_topic, INPUTS, inputs))
     seconds = time.monotonic() - began
     known = {number: memory.chains for number, memory in memories.items()}
-    open_ones = [len(one.open_raises()) for one in known.values()]
-    refuse(sum(open_ones), episodes.open, "open episodes")
-    refuse(_ends_in(known, settings), episodes.all_settled, "settled episodes")
+    open_counts = [len(chain_memory.open_raises()) for chain_memory in known.values()]
+    refuse(sum(open_counts), episodes.open, "open episodes")
+    refuse(_count_clears(known, settings), episodes.all_settled, "settled episodes")
     return seconds
 
 
-def _ends_in(known: Mapping[int, ChainMemory], settings: Settings) -> int:
-    """How many ends the memories have, each decoded."""
-    found = 0
+def _count_clears(known: Mapping[int, ChainMemory], settings: Settings) -> int:
+    """The number of clears in the memories, each decoded."""
+    count = 0
     for chain in chains():
         memory = known[partition_of(chain.store_id, settings.partitions)]
         alerts = memory.alerts_since(chain, 0).values()
-        found += len([alert for alert in alerts if alert.of])
-    return found
+        count += len([alert for alert in alerts if alert.of])
+    return count
 
 
 def refuse(found: int, expected: int, what: str) -> None:
-    """Raises SystemExit unless there are as many as there have to be."""
+    """Raises SystemExit when the number found is not the expected number."""
     if found != expected:
         raise SystemExit(f"{found:,} {what} in place of {expected:,}")
 
 
 def process_runs(bench: Bench, runs: int) -> Iterator[tuple[float, float]]:
-    """Of each evaluator seconds until it is ready, and its memory then in MiB.
+    """Yield the seconds until each evaluator is ready, and its memory then in MiB.
 
-    Raises SystemExit when one does not get ready.
+    Raises SystemExit when an evaluator does not get ready.
     """
     command = [sys.executable, "-m", "serving.alerts.evaluator"]
     for _ in range(runs):
@@ -196,12 +196,12 @@ def process_runs(bench: Bench, runs: int) -> Iterator[tuple[float, float]]:
                     seconds = time.monotonic() - began
                     yield seconds, psutil.Process(started.pid).memory_info().rss / MEBIBYTE
                 finally:
-                    # It leaves its group: the next one would wait for a member that is gone.
+                    # SIGTERM lets it leave its group: else the next would wait for a dead member.
                     started.terminate()
 
 
 def wait_for(ready: Path, started: "subprocess.Popen[bytes]") -> None:
-    """Return when the process is ready. Raises SystemExit when it is not in time."""
+    """Return when the process is ready. Raises SystemExit when it is not ready in time."""
     until = time.monotonic() + READY_SECONDS
     while not ready.exists():
         if started.poll() is not None or time.monotonic() > until:
@@ -210,12 +210,12 @@ def wait_for(ready: Path, started: "subprocess.Popen[bytes]") -> None:
 
 
 def show(name: str, values: Sequence[float], digits: int) -> None:
-    """One line: the median, and the lowest to the highest."""
+    """Print one line with the median, and the lowest to the highest value."""
     print(f"{name:18}", *interval(values, digits))
 
 
 def main() -> int:
-    """Exit code 0 when every run has restored all of it."""
+    """Return 0 when every run restored the complete state."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0, help="of the episodes of a year")
@@ -227,7 +227,7 @@ def main() -> int:
         say(f"{episodes.open:,} open ones are written")
         write_rules(settings, [rule(number) for number in range(RULES)])
         write_state(settings, episodes)
-        # The first run too: somebody who restores has just begun.
+        # The first run counts too: a process that restores has just started.
         measured: dict[str, Callable[[Settings], float]] = {
             "rules read, s": seconds_of_rules,
             "state read, s": partial(seconds_of_state, episodes=episodes),

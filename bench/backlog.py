@@ -39,17 +39,17 @@ HEAP = "1g"
 
 
 def fill(bench: Bench, count: int) -> dict[SoldKey, Sold]:
-    """The receipts on the topic; by store and window what the rows have to be, money in cents."""
+    """Send the receipts; returns the expected rows by store and window, money in cents."""
     expected: dict[SoldKey, Sold] = {}
     records, sent = counted(dense(count), expected), 0
-    while some := publish(bench.settings, islice(records, AT_ONCE))():
-        sent += some
+    while count_sent := publish(bench.settings, islice(records, AT_ONCE))():
+        sent += count_sent
         say(f"{sent:,} receipts wait")
     return expected
 
 
 def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path) -> None:
-    """Starts the contender, kills it thrice, waits until all is read; says what it saw."""
+    """Start the contender, kill it three times, wait until all is read, and print the results."""
     end = dict(retained(bench.settings, SALES.topic).end)
     variables = {
         "TALLY_CHECKPOINTS": f"{folder}/checkpoints",
@@ -58,11 +58,11 @@ def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path
     }
     began, peaks = time.monotonic(), {"jvm": 0.0, "python": 0.0}
     for share in (*KILLED_AT, 1.0):
-        # Of the one that was killed: the next is to touch it itself.
+        # Removes the ready file of the killed process: the next one has to touch it again.
         Path(variables["TALLY_READY_FILE"]).unlink(missing_ok=True)
         with running(contender, {**bench.environment, **variables}, folder) as job:
             here = peaks_until(partial(has_read, session, end, share), job)
-            # Over all starts: after a kill a micro-batch is read once more.
+            # The peak of all starts: after a kill a micro-batch is read again.
             peaks = {name: max(peaks[name], mib) for name, mib in here.items()}
         say(
             f"{contender.name}: {share:.0%} read after {time.monotonic() - began:.0f} s"
@@ -77,16 +77,16 @@ def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path
 
 
 def has_read(session: Session, end: dict[int, int], share: float) -> bool:
-    """Whether so much of all partitions together lies in the views."""
+    """Whether the views hold this share of the records of all partitions."""
     now = reached(session)
-    # At the end by partition: a sum can be reached with one of them behind.
+    # The end is compared by partition: a sum can be reached while one partition is behind.
     if share == 1:
         return now == end
     return sum(now.values()) >= share * sum(end.values())
 
 
 def main() -> int:
-    """Exit code 0 when every row is right."""
+    """Return 0 when every row is right."""
     parser = arguments(__doc__, runs=1)
     parser.add_argument("--receipts", type=int, default=5_000_000)
     options = parser.parse_args()

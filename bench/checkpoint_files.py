@@ -31,7 +31,7 @@ FileNumbers = Mapping[str, float]
 
 @contextmanager
 def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
-    """A query that counts ten rows a micro-batch by window, as fast as it goes."""
+    """Run a query that counts ten rows per micro-batch by window, as fast as possible."""
 
     def read(batch: DataFrame, number: int) -> None:
         batch.collect()
@@ -53,7 +53,7 @@ def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
 
 
 def measured(spark: SparkSession, micro_batches: int) -> FileNumbers:
-    """Median milliseconds of each step, and page faults of child processes a micro-batch.
+    """Median milliseconds of each step, and page faults of child processes per micro-batch.
 
     The first micro-batches are left out.
     """
@@ -61,14 +61,14 @@ def measured(spark: SparkSession, micro_batches: int) -> FileNumbers:
     before, deadline = faults_of_ended_children(spark), time.monotonic() + SECONDS
     with tempfile.TemporaryDirectory() as checkpoint, counting(spark, checkpoint) as query:
         while len(reports) < micro_batches + WARM_FROM and time.monotonic() < deadline:
-            # Spark keeps the latest hundred reports: taken while they are there.
+            # Spark keeps only the latest hundred reports, so they are collected repeatedly.
             reports |= {
                 report["batchId"]: json.loads(report.json)["durationMs"]
                 for report in query.recentProgress
             }
             time.sleep(0.2)
         faults = faults_of_ended_children(spark) - before
-    # The first ones compile code and open their files.
+    # The first micro-batches compile code and open their files.
     warm = [steps for number, steps in sorted(reports.items()) if number >= WARM_FROM]
     return {
         **{step: median(steps[step] for steps in warm) for step in STEPS},
@@ -77,7 +77,7 @@ def measured(spark: SparkSession, micro_batches: int) -> FileNumbers:
 
 
 def main() -> int:
-    """Exit code 0 with the medians of the interleaved runs."""
+    """Return 0 after the medians of the interleaved runs were printed."""
     parser = argparse.ArgumentParser(prog="python -m bench.checkpoint_files", description=__doc__)
     parser.add_argument("--micro-batches", type=int, default=30, help="measured in each run")
     parser.add_argument("--runs", type=int, default=3, help="of each, one after the other in turn")
@@ -93,15 +93,15 @@ def main() -> int:
         for name, value in STOCK.items():
             stock.conf.set(name, value)
         runs: dict[str, list[FileNumbers]] = {"Hadoop's": [], "Tally's": []}
-        # In turn and in one JVM: whatever else the machine does meets both alike.
+        # In turn and in one JVM, so that other load on the machine affects both alike.
         for _ in range(options.runs):
             for name, spark in (("Hadoop's", stock), ("Tally's", own)):
                 runs[name].append(measured(spark, options.micro_batches))
         own.stop()
     show(
         {
-            name: {key: median(run[key] for run in some) for key in some[0]}
-            for name, some in runs.items()
+            name: {key: median(run[key] for run in measured_runs) for key in measured_runs[0]}
+            for name, measured_runs in runs.items()
         },
         options.json,
     )
@@ -109,7 +109,7 @@ def main() -> int:
 
 
 def show(found: Mapping[str, FileNumbers], as_json: bool) -> None:
-    """The medians, as a table or as JSON."""
+    """Print the medians, as a table or as JSON."""
     if as_json:
         print(json.dumps(found))
         return

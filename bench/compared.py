@@ -1,4 +1,4 @@
-"""The rows that a contender wrote, beside those of the oracle: a run that differs has no number."""
+"""Comparison of a contender's rows with the oracle: a run that differs gives no number."""
 
 import sys
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from typing import TypeAlias
 
 from cassandra.cluster import Session
 
-# Store and start of the window (milliseconds since 1970); receipts and cents.
+# Store and window start (milliseconds since 1970); receipts and cents.
 SoldKey: TypeAlias = tuple[str, int]
 Sold: TypeAlias = tuple[int, int]
 SoldTotals: TypeAlias = Mapping[SoldKey, Sold]
 
 
 def rows_of(session: Session, rows: str = "sales_15min") -> dict[SoldKey, Sold]:
-    """By store and window start (ms since 1970) receipts and cents, over all currencies."""
+    """Receipts and cents over all currencies, by store and window start (ms since 1970)."""
     found: dict[SoldKey, Sold] = {}
     for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):
         key = row.store_id, int(row.window_start.timestamp() * 1000)
@@ -23,8 +23,8 @@ def rows_of(session: Session, rows: str = "sales_15min") -> dict[SoldKey, Sold]:
 
 
 def refuse_wrong_rows(name: str, found: SoldTotals, expected: SoldTotals) -> None:
-    """Raise SystemExit unless every window is as expected; say how many were compared."""
-    # Windows of either side: one too many is as wrong as one that lacks.
+    """Print how many windows were compared. Raises SystemExit when one is not as expected."""
+    # Windows of either side: an extra window is as wrong as a missing one.
     windows = found.keys() | expected.keys()
     wrong = [key for key in windows if found.get(key) != expected.get(key)]
     say(f"{name}: {len(expected):,} windows compared, {len(wrong):,} differ")
@@ -36,5 +36,5 @@ def refuse_wrong_rows(name: str, found: SoldTotals, expected: SoldTotals) -> Non
 
 
 def say(line: str) -> None:
-    """A line for whoever waits."""
+    """Print a progress line on stderr."""
     print(line, file=sys.stderr, flush=True)

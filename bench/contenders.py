@@ -1,7 +1,6 @@
-"""Who is measured: a job that reads the canonical topic `sales` and writes the table of the speed
-rows.
+"""The jobs that are measured: each reads the canonical topic `sales` and writes the speed rows.
 
-Tally's own, that of another checkout (`--against`), or a peer.
+A contender is Tally's own job, that of another checkout (`--against`), or a peer.
 """
 
 import subprocess
@@ -14,7 +13,7 @@ from runtime.repository import REPOSITORY
 
 @dataclass(frozen=True)
 class Contender:
-    """A job: how it is started, from which checkout."""
+    """A job: its module, and the checkout that it is started from."""
 
     name: str
     module: str
@@ -22,7 +21,7 @@ class Contender:
 
     @property
     def command(self) -> list[str]:
-        """By the Python of its own checkout."""
+        """The command, with the Python of its own checkout."""
         return [*self._python, self.module]
 
     @property
@@ -30,9 +29,10 @@ class Contender:
         return [str(self.folder / ".venv" / "bin" / "python"), "-m"]
 
     def make_tables(self, environment: Mapping[str, str]) -> None:
-        """Block until the tables of another checkout are there, beside those of this one.
+        """Create the tables of another checkout, beside those of this one.
 
-        An older job writes tables that are no more. Raises CalledProcessError.
+        An older job writes tables that do not exist any more. Raises CalledProcessError when the
+        command fails.
         """
         if self.folder != REPOSITORY:
             is_here = (self.folder / "ops" / "provision.py").exists()

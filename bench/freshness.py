@@ -45,7 +45,7 @@ _sold = iter(range(1, sys.maxsize))
 
 @dataclass
 class Probe:
-    """One receipt: its store, when it happened, and when each step had it.
+    """One receipt: its store, when it happened, and when it reached each step.
 
     The steps are acknowledged, committed, announced and served, in monotonic seconds.
     """
@@ -56,30 +56,30 @@ class Probe:
     seen: dict[str, float] = field(default_factory=dict)
 
     def seconds(self, step: str) -> float:
-        """From the acknowledgement on."""
+        """Seconds from the acknowledgement to the step."""
         return self.seen[step] - self.acknowledged
 
 
 class Prober:
-    """Sends probes, and looks for them at every step."""
+    """Sends probes, and observes them at every step."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.probes: dict[str, Probe] = {}
         self._stop, self._end = threading.Event(), threading.Event()
         self._consumer = kafka_consumer(settings, "bench-probes")
-        # Each at its end, before the first probe is sent.
+        # Each partition starts at its end, before the first probe is sent.
         self._consumer.assign(
             [
                 TopicPartition(topic, number, end)
-                for topic, of in ends(self._consumer, TOPICS, PATIENCE_SECONDS).items()
-                for number, end in of.items()
+                for topic, partitions in ends(self._consumer, TOPICS, PATIENCE_SECONDS).items()
+                for number, end in partitions.items()
             ]
         )
 
     @contextmanager
     def probing(self) -> Iterator[None]:
-        """Probes are sent while the block runs; at its end those under way are waited for.
+        """Send probes while the block runs; at its end, wait for those under way.
 
         Raises SystemExit when one was never served.
         """
@@ -94,13 +94,13 @@ class Prober:
         finally:
             self._stop.set()
             sender.join()
-            self._wait_for_the_last()
+            self._wait_for_pending()
             self._end.set()
             for watcher in watchers:
                 watcher.join()
             self._consumer.close()
         probes = self.probes.values()
-        # Left out they would make the worst cases disappear from the percentiles.
+        # If lost probes were left out, the worst cases would disappear from the percentiles.
         lost = [probe.store for probe in probes if len(probe.seen) < len(STEPS)]
         if lost:
             raise SystemExit(
@@ -108,7 +108,7 @@ class Prober:
                 " no number"
             )
 
-    def _wait_for_the_last(self) -> None:
+    def _wait_for_pending(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (
             any(len(probe.seen) < len(STEPS) for probe in self.probes.values())
@@ -121,7 +121,7 @@ class Prober:
             while not self._stop.wait(1 / PROBES_A_SECOND):
                 store, now = f"probe-{next(_sold)}", datetime.now(UTC)
                 body = message(store, now)
-                # Known before it is sent: its record may be seen before the acknowledgement is.
+                # Registered before it is sent: its record may be seen before the acknowledgement.
                 self.probes[store] = probe = Probe(store, now, time.monotonic())
                 post(client, self._settings, [body])
                 probe.acknowledged = time.monotonic()
@@ -138,7 +138,7 @@ class Prober:
     def _watch_api(self) -> None:
         with httpx.Client(timeout=30) as client:
             while not self._end.is_set():
-                # Asked of once it is announced: before that a question would only be load.
+                # A probe is queried once it is announced: earlier queries would only be load.
                 waiting = [
                     probe
                     for probe in [*self.probes.values()]
@@ -151,12 +151,12 @@ class Prober:
 
     def _is_served(self, client: httpx.Client, probe: Probe) -> bool:
         start = window_start(probe.at)
-        asked = {
+        question = {
             "store": probe.store,
             "from": instant_text(start),
             "to": instant_text(start + WINDOW),
         }
-        answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=asked)
+        answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=question)
         return answer.status_code == httpx.codes.OK and bool(
             answer.json()["rows"][0]["value"],
         )
@@ -164,16 +164,16 @@ class Prober:
 
 @contextmanager
 def load(settings: Settings, rate: int) -> Iterator[None]:
-    """So many receipts a second of other stores, sent all the time."""
+    """Send `rate` receipts per second of other stores while the block runs."""
     stop = threading.Event()
 
     def sell() -> None:
-        """A tenth of a second's receipts at a time."""
+        """Send the receipts of a tenth of a second at a time."""
         with httpx.Client(timeout=30) as client:
             due = time.monotonic()
             while not stop.wait(max(0.0, due - time.monotonic())):
-                # By the clock and not by a pause after each: a slow gateway must not lower the rate
-                # that it is measured at.
+                # By the clock, not by a pause after each post: a slow gateway must not lower the
+                # rate at which it is measured.
                 due += 1 / POSTS_A_SECOND
                 now = datetime.now(UTC)
                 post(
@@ -197,7 +197,7 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
 
 
 def message(store: str, now: datetime) -> bytes:
-    """A receipt of now as a till sends it."""
+    """A receipt of now, as a till sends it."""
     till = {"vendor_fiscal_module": "1", "transaction_id": next(_sold), "transactions": _LINES}
     return json.dumps({"happened_at": instant_text(now), "operation_id": store, **till}).encode()
 
@@ -212,7 +212,7 @@ def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) ->
 
 @contextmanager
 def stack_of(contender: Contender) -> Iterator[Settings]:
-    """The contender's whole local stack, from an empty folder."""
+    """Start the contender's whole local stack in an empty home."""
     with own_environment() as environment:
         tally = str(contender.folder / ".venv" / "bin" / "tally")
         try:
@@ -235,7 +235,7 @@ def stack_of(contender: Contender) -> Iterator[Settings]:
 
 
 def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
-    """The probes of so many seconds under that load."""
+    """The probes of this many seconds under this load (receipts per second)."""
     prober = Prober(settings)
     with load(settings, rate), prober.probing():
         time.sleep(seconds)
@@ -243,9 +243,9 @@ def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
 
 
 def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
-    """p50 and p99 of the last step, after a table of the seconds from the acknowledgement to each.
+    """Print a table of the seconds from the acknowledgement to each step.
 
-    In seconds.
+    Returns p50 and p99 of the last step, in seconds.
     """
     table = Table("step", "p50 s", "p90 s", "p99 s", title=f"{title}: {len(probes)} probes")
     for step in STEPS:
@@ -260,7 +260,7 @@ def show(title: str, probes: Sequence[Probe]) -> dict[str, float]:
 
 
 def main() -> int:
-    """Exit code 0 when every probe was served."""
+    """Return 0 when every probe was served."""
     parser = arguments(__doc__, runs=1)
     parser.add_argument(
         "--rates", type=int, nargs="*", default=RATES, help="receipts a second beside the probes"
@@ -282,7 +282,7 @@ def main() -> int:
         for contender in contenders:
             with stack_of(contender) as settings:
                 say(f"run {number + 1}, {contender.name}: warming up")
-                # Under load: an idle JVM compiles none of the code that is to be measured.
+                # Warmed up under load: an idle JVM compiles none of the code that is measured.
                 measured(settings, 300, WARM_SECONDS)
                 for rate in options.rates:
                     show(

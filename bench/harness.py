@@ -1,7 +1,7 @@
-"""What every benchmark stands on: broker, Cassandra, jobs as processes, numbers, the oracle.
+"""The base of all benchmarks: broker, Cassandra, jobs as processes, numbers, the oracle.
 
-Contenders read the same records in turn, each into a keyspace of its own; a run whose rows are not
-those of the oracle has no number.
+Contenders read the same records in turn, each into its own keyspace; a run whose rows differ from
+the oracle gives no number.
 """
 
 import argparse
@@ -46,7 +46,7 @@ Load: TypeAlias = Callable[[], Iterable[CanonicalReceipt]]
 
 @dataclass
 class Bench:
-    """A stack of its own."""
+    """A separate stack for one benchmark, and its measured runs."""
 
     site: Site
     settings: Settings
@@ -54,15 +54,15 @@ class Bench:
     runs: dict[str, list[MeasuredRun]] = field(default_factory=dict)
 
     def measure(self, contender: Contender, load: Load, **overrides: str) -> MeasuredRun:
-        """A warm run of a contender: from the commit of the load to its last record.
+        """Measure a warm run of a contender, from the commit of the load to its last record.
 
-        It has new topics and a new keyspace. Raises SystemExit when the rows are not those of the
+        It has new topics and a new keyspace. Raises SystemExit when the rows differ from the
         oracle.
         """
-        # One for each run: rows of the run before would pass for its own.
+        # A keyspace per run: rows of an earlier run would count as its own.
         keyspace = f"bench_{time.monotonic_ns()}"
         settings = self.settings.model_copy(update={"keyspace": keyspace})
-        self._anew(settings)
+        self._recreate(settings)
         with (
             tempfile.TemporaryDirectory(prefix="bench-checkpoints-") as folder,
             cassandra_session(settings) as session,
@@ -80,30 +80,31 @@ class Bench:
             ) as job:
                 wait_until_read(settings, session, job)
                 commit = publish(settings, counted(load(), expected))
-                run = self._timed(job, session, settings, commit)
+                run = self._measure_load(job, session, settings, commit)
             refuse_wrong_rows(contender.name, rows_of(session), expected)
             session.execute(f"DROP KEYSPACE {keyspace}", timeout=60)
         self.runs.setdefault(contender.name, []).append(run)
         return run
 
-    def _anew(self, settings: Settings) -> None:
+    def _recreate(self, settings: Settings) -> None:
         provision.create_tables(settings)
         admin = kafka_admin(settings)
         for deleted in admin.delete_topics([SALES.topic]).values():
             deleted.result(60)
-        # The brokers answer before the topic is gone, and then refuse one of its name.
+        # The brokers answer before the topic is deleted, and until then refuse a new topic of its
+        # name.
         time.sleep(DELETED_SECONDS)
         provision.create_topics(settings)
 
-    def _timed(
+    def _measure_load(
         self, job: psutil.Process, session: Session, settings: Settings, commit: Callable[[], int]
     ) -> MeasuredRun:
         processes = {
             service.name: at_work(self.site, service)
             for service in catalogue.named(["kafka", "cassandra"])
         }
-        # Processor time beside the rate: other work on the machine changes the one and hardly the
-        # other.
+        # Processor time is measured beside the rate: other load on the machine changes the rate,
+        # but hardly the processor time.
         before = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
         records, began = commit(), time.monotonic()
         peaks = wait_until_read(settings, session, job)
@@ -119,21 +120,24 @@ class Bench:
 def counted(
     records: Iterable[CanonicalReceipt], expected: dict[SoldKey, Sold]
 ) -> Iterator[CanonicalReceipt]:
-    """The records, each once; what the rows have to be grows meanwhile."""
-    for one in records:
-        # Summed up here and not by what is measured: a fault of that would else be in both.
-        at = int(datetime.fromisoformat(one.happened_at).timestamp())
-        key = one.store_id, (at - at % WINDOW_SECONDS) * 1000
+    """Yield the records once each, and add them to the expected rows."""
+    for record in records:
+        # Summed here, not by the measured code: otherwise its errors would be in both.
+        at = int(datetime.fromisoformat(record.happened_at).timestamp())
+        key = record.store_id, (at - at % WINDOW_SECONDS) * 1000
         count, cents = expected.get(key, (0, 0))
-        expected[key] = count + 1, cents + one.gross_minor
-        yield one
+        expected[key] = count + 1, cents + record.gross_minor
+        yield record
 
 
 def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable[[], int]:
-    """Makes the records, kept in an open transaction, visible all at once; says how many."""
+    """Send the records in an open transaction; the returned function commits and counts them.
+
+    All records become visible at once.
+    """
     producer = kafka_producer(
-        # The longest that the brokers allow: a load is sent for longer than a transaction of Tally
-        # lasts.
+        # The longest time-out that the brokers allow: sending a load takes longer than a
+        # transaction of Tally.
         settings,
         {"transactional.id": "bench", "transaction.timeout.ms": 120_000},
     )
@@ -159,7 +163,7 @@ def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable
 
 
 def warm_up() -> Iterator[CanonicalReceipt]:
-    """Records of the day before all others, enough to compile code and open connections."""
+    """Records of an earlier day, enough to compile code and open connections."""
     return (
         receipt(f"warm-{number % 200}", number, WARM_DAY + number * timedelta(seconds=4), 5)
         for number in range(WARM_RECORDS)
@@ -167,7 +171,7 @@ def warm_up() -> Iterator[CanonicalReceipt]:
 
 
 def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -> dict[str, float]:
-    """Peak memory in MiB, by jvm and python, until the view holds everything that is committed."""
+    """Peak memory in MiB, by jvm and python, until the view holds all committed records."""
     end = dict(retained(settings, SALES.topic).end)
     return peaks_until(lambda: reached(session) == end, job)
 
@@ -176,7 +180,7 @@ def peaks_until(
     done: Callable[[], bool],
     job: psutil.Process,
 ) -> dict[str, float]:
-    """Peak memory in MiB, by jvm and python, until it is done.
+    """Peak memory in MiB, by jvm and python, until `done` is true.
 
     Raises SystemExit when the job has ended.
     """
@@ -192,9 +196,9 @@ def peaks_until(
 
 @contextmanager
 def own_environment() -> Iterator[dict[str, str]]:
-    """The variables of a home for one benchmark only.
+    """The environment of a home for one benchmark only.
 
-    Of TALLY's just the cache folder is inherited.
+    Of Tally's variables only the cache folder is inherited.
     """
     with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
         yield apart(Path(home), os.environ)
@@ -202,7 +206,7 @@ def own_environment() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def own_stack(*services: str) -> Iterator[Bench]:
-    """These services, by default a broker and a Cassandra, for one benchmark only."""
+    """Start these services, by default a broker and Cassandra, for one benchmark only."""
     with own_environment() as environment:
         site = Site.of(settings_with_addresses(environment), environment)
         control.up(site, catalogue.named(services or ["kafka", "cassandra"]), say)
@@ -216,7 +220,7 @@ def own_stack(*services: str) -> Iterator[Bench]:
 def running(
     contender: Contender, environment: Mapping[str, str], folder: Path
 ) -> Iterator[psutil.Process]:
-    """The contender's process once it is ready; killed with all its children at the end.
+    """Yield the contender's process once it is ready; it is killed with its children at the end.
 
     Raises SystemExit when it does not get ready.
     """
@@ -235,8 +239,8 @@ def running(
                 time.sleep(LOOK_SECONDS)
             yield psutil.Process(started.pid)
         finally:
-            # All of them: a JVM outlives its Python by seconds, and would be in the next one's
-            # numbers.
+            # Children are killed too: a JVM outlives its Python by seconds, and would affect the
+            # numbers of the next run.
             for process in [
                 psutil.Process(started.pid),
                 *psutil.Process(started.pid).children(recursive=True),
@@ -247,13 +251,13 @@ def running(
 
 
 def reached(session: Session) -> dict[int, int]:
-    """First offset not yet in the view, by partition."""
+    """The first offset not yet in the view, by partition."""
     rows = session.execute("SELECT partition, until FROM speed_progress WHERE family = 'sales'")
     return {row.partition: row.until for row in rows}
 
 
 def arguments(description: str | None, runs: int) -> argparse.ArgumentParser:
-    """What every benchmark takes."""
+    """The parser with the options of every benchmark."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--runs", type=int, default=runs, help="measured runs of each contender, in turn"

@@ -1,5 +1,7 @@
-"""What bench/judging.py judges: rules of several kinds, stores whose numbers follow from their
-names and the time, and an own count of what has to be raised."""
+"""The rules and stores of bench/judging.py, and an independent count of the expected alerts.
+
+The rules are of several kinds; the stores' numbers are derived from their names and the time.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,14 +24,14 @@ from tests.support.serving_world import MemoryViews, Stored, World, counted, fli
 
 FAMILIES_JUDGED = (SALES, TRAFFIC)
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
-# Midnight in Rome: one local day is judged, and rebuilt up to NOW.
+# Midnight in Rome: one local day is evaluated, and rebuilt up to NOW.
 SINCE = datetime(2026, 11, 23, 23, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)
 COMPARED_STORES = 5
 
 
 class QuarterNumbers(NamedTuple):
-    """Of one store and quarter hour."""
+    """The numbers of one store and quarter hour."""
 
     receipts: int
     cents: int
@@ -37,32 +39,32 @@ class QuarterNumbers(NamedTuple):
 
 
 NumberOf = Callable[[QuarterNumbers], int | Fraction]
-# By metric what it is of a quarter hour, and what it is compared with by the number of a rule.
+# By metric: its value of a quarter hour, and the threshold by the number of a rule.
 METRICS: Mapping[str, tuple[NumberOf, Callable[[int], Decimal]]] = {
-    "transactions": (lambda of: of.receipts, lambda n: Decimal(40 + n % 60)),
-    "revenue": (lambda of: of.cents, lambda n: Decimal(135_000 + n * 997 % 90_000)),
-    "units": (lambda of: of.receipts, lambda n: Decimal(41 + n % 50)),
+    "transactions": (lambda quarter: quarter.receipts, lambda n: Decimal(40 + n % 60)),
+    "revenue": (lambda quarter: quarter.cents, lambda n: Decimal(135_000 + n * 997 % 90_000)),
+    "units": (lambda quarter: quarter.receipts, lambda n: Decimal(41 + n % 50)),
     "average_basket": (
-        lambda of: Fraction(of.cents, of.receipts),
+        lambda quarter: Fraction(quarter.cents, quarter.receipts),
         lambda n: Decimal(3_480 + n % 30),
     ),
-    "visitors_in": (lambda of: of.visitors, lambda n: Decimal(98 + n % 50)),
+    "visitors_in": (lambda quarter: quarter.visitors, lambda n: Decimal(98 + n % 50)),
     "conversion": (
-        lambda of: Fraction(of.receipts, of.visitors),
+        lambda quarter: Fraction(quarter.receipts, quarter.visitors),
         lambda n: Decimal(97 + n % 6) / 100,
     ),
 }
 
 
 def store_names(count: int) -> list[str]:
-    """So many stores."""
+    """The names of this many stores."""
     return [str(1_000 + number) for number in range(count)]
 
 
 def numbers_of(store_id: str, start: datetime) -> QuarterNumbers:
-    """What a store had in a quarter hour."""
+    """The numbers of a store in a quarter hour."""
     drawn = crc32(f"{store_id}|{start.timestamp()}".encode())
-    # One in 300 is a rush, and most rules are about those.
+    # One quarter hour in 300 is a rush, and most rules fire on those.
     receipts = 1 + drawn % 40 + 60 * (drawn % 300 == 0)
     return QuarterNumbers(
         receipts, receipts * (500 + drawn // 40 % 3_000), receipts + drawn // 9_973 % 60
@@ -70,10 +72,13 @@ def numbers_of(store_id: str, start: datetime) -> QuarterNumbers:
 
 
 def rules_of(count: int) -> list[RuleVersion]:
-    """So many rules, in force since SINCE: of six metrics, some within hours, some that wait for
-    another one, and one in twenty that waits for silence."""
-    made = map(_rule, range(count))
-    return [RuleVersion(rule=one, version=1, effective_from=millis_of(SINCE)) for one in made]
+    """This many rules, in force from SINCE.
+
+    They are on six metrics, some within hours, some suppressed by another rule, and one in twenty
+    fires on silence.
+    """
+    rules = map(_rule, range(count))
+    return [RuleVersion(rule=rule, version=1, effective_from=millis_of(SINCE)) for rule in rules]
 
 
 def _rule(number: int) -> Rule:
@@ -95,20 +100,23 @@ def _rule(number: int) -> Rule:
 def rows_of_day(
     family: Family, store_id: str, day: date, generation: int | None = None
 ) -> Iterator[Stored]:
-    """A row for each quarter hour that has been."""
+    """Yield a row for each past quarter hour of the day (UTC)."""
     begin = datetime.combine(day, clock_time(), UTC)
     end = min(UNTIL if generation is None else NOW, begin + timedelta(days=1))
     for start in window_starts(begin, end):
-        of, text = numbers_of(store_id, start), f"{start:%Y-%m-%dT%H:%M}"
+        numbers, text = numbers_of(store_id, start), f"{start:%Y-%m-%dT%H:%M}"
         if family is SALES:
             more = {} if generation is None else {"generation": generation}
-            yield sale(store_id, text, of.receipts, of.cents, **more)
+            yield sale(store_id, text, numbers.receipts, numbers.cents, **more)
         else:
-            yield counted(store_id, text, 1, of.visitors, generation)
+            yield counted(store_id, text, 1, numbers.visitors, generation)
 
 
 class MadeViews(MemoryViews):
-    """The views of these stores; no row is kept anywhere. `seconds`: of the processor, for that."""
+    """The views of these stores, whose rows are generated for each read.
+
+    `seconds`: the processor seconds that this takes.
+    """
 
     def __init__(self, stores: Sequence[str]) -> None:
         super().__init__(World(activity=[*_activity(stores)]))
@@ -117,61 +125,63 @@ class MadeViews(MemoryViews):
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[ViewRow]:
-        """Those of the days, made."""
-        return self._made(family, store_id, dict.fromkeys(days))
+        """Generate the speed rows of the days."""
+        return self._make_rows(family, store_id, dict.fromkeys(days))
 
     async def batch_rows(
         self, family: Family, store_id: str, generations: Mapping[date, int]
     ) -> list[ViewRow]:
-        """Those of the generations, made."""
-        return self._made(family, store_id, generations)
+        """Generate the batch rows of the generations."""
+        return self._make_rows(family, store_id, generations)
 
-    def _made(
+    def _make_rows(
         self, family: Family, store_id: str, days: Mapping[date, int | None]
     ) -> list[ViewRow]:
         began = time.process_time()
-        made = (rows_of_day(family, store_id, *one) for one in days.items())
-        found = [one.row for some in made for one in some]
+        stored_days = (rows_of_day(family, store_id, *day) for day in days.items())
+        found = [stored.row for stored_rows in stored_days for stored in stored_rows]
         self.seconds += time.process_time() - began
         return found
 
 
 def rebuilt(views: MadeViews) -> None:
-    """From now on a generation serves the day up to NOW, with the same numbers."""
+    """Publish a generation that serves the day up to NOW, with the same numbers."""
     now = f"{NOW:%Y-%m-%dT%H:%M}"
-    one = flip(f"{NOW.date()}", 1, now, 0, covered_until=now)
-    views.world.pointers += [(family, one) for family in FAMILIES_JUDGED]
+    pointer = flip(f"{NOW.date()}", 1, now, 0, covered_until=now)
+    views.world.pointers += [(family, pointer) for family in FAMILIES_JUDGED]
 
 
 def compared_raises(
     rules: Sequence[RuleVersion], stores: Sequence[str], told: Iterable[Alert], quarters: int
 ) -> None:
-    """Raises SystemExit unless of some stores exactly what has to be raised was told, up to so many
-    quarter hours after NOW."""
-    some = stores[:: max(1, len(stores) // COMPARED_STORES)]
+    """Compare the alerts of some stores with the expected ones, up to `quarters` after NOW.
+
+    Raises SystemExit when they differ.
+    """
+    sampled = stores[:: max(1, len(stores) // COMPARED_STORES)]
     found = sorted(
-        (one.rule_id, one.store_id, one.window.start)
-        for one in told
-        if one.edge == "raise" and one.store_id in some
+        (alert.rule_id, alert.store_id, alert.window.start)
+        for alert in told
+        if alert.edge == "raise" and alert.store_id in sampled
     )
     starts = window_starts(SINCE, NOW + quarters * WINDOW)
     expected = sorted(
-        (one.rule.rule_id, store_id, window_text(millis_of(start)))
-        for store_id in some
-        for one in rules
-        for start in _raised(one.rule, store_id, starts)
+        (version.rule.rule_id, store_id, window_text(millis_of(start)))
+        for store_id in sampled
+        for version in rules
+        for start in _expected_windows(version.rule, store_id, starts)
     )
     if found != expected:
         raise SystemExit(f"{len(found):,} raises in place of {len(expected):,}, or others")
 
 
-def _raised(rule: Rule, store_id: str, starts: Iterable[datetime]) -> Iterator[datetime]:
-    """The windows in which an episode is raised: by each number on its own."""
+def _expected_windows(rule: Rule, store_id: str, starts: Iterable[datetime]) -> Iterator[datetime]:
+    """Yield the windows in which an episode is raised, computed from the numbers alone."""
     run, is_open = 0, False
     if not isinstance(rule.condition, Threshold):
         return
     for start in starts:
-        # In November the clock of Rome is an hour ahead.
+        # In November the clock in Rome is one hour ahead of UTC.
         if rule.within != "always" and not 7 <= start.hour < 19:
             run = 0
             continue

@@ -55,8 +55,11 @@ QUARTERS, HINTS, MEBIBYTE = 2, 20, 1 << 10
 
 @dataclass
 class JudgedCost:
-    """What one number of rules and stores took: processor seconds, seconds of the longest
-    transaction, MiB, messages."""
+    """The costs of evaluating some rules at some stores.
+
+    `first` to `day` are processor seconds, `longest` is seconds of the longest transaction, `mib`
+    is MiB, and `told` is the number of messages.
+    """
 
     rules: int
     stores: int
@@ -70,13 +73,13 @@ class JudgedCost:
 
     @property
     def pairs(self) -> int:
-        """How many rules there are at how many stores together."""
+        """The number of pairs of a rule and a store."""
         return self.rules * self.stores
 
 
 @dataclass
 class JudgedRun:
-    """An evaluator, and what it has told."""
+    """An evaluator, and the alerts that it has sent."""
 
     evaluator: Evaluator
     views: MadeViews
@@ -85,66 +88,68 @@ class JudgedRun:
     ticks: int = 0
 
     def tick(self, quarters: int, flips: int = 0) -> float:
-        """Processor seconds until all partitions are judged, so many quarter hours after NOW."""
+        """Processor seconds to evaluate all partitions, `quarters` quarter hours after NOW."""
         self.ticks += 1
         at = millis_of(NOW + quarters * WINDOW) + 61_000 + self.ticks
         tick = Tick(
             n=self.ticks,
             at=at,
-            through={one.name: at for one in FAMILIES_JUDGED},
-            epoch={one.name: SpeedEpoch(one.epoch) for one in FAMILIES_JUDGED},
-            flips={one.name: flips for one in FAMILIES_JUDGED},
+            through={family.name: at for family in FAMILIES_JUDGED},
+            epoch={family.name: SpeedEpoch(family.epoch) for family in FAMILIES_JUDGED},
+            flips={family.name: flips for family in FAMILIES_JUDGED},
             rules_until=1,
         )
         for number in range(PARTITIONS):
             self.evaluator.process(Input(TICKS, number, 0, 0, None, tick.value))
-        return self._judged(PARTITIONS)
+        return self._evaluate(PARTITIONS)
 
     def hint(self, store_id: str, quarters: int) -> float:
-        """The same of a hint."""
-        told = {
+        """Processor seconds to evaluate one hint, `quarters` quarter hours after NOW."""
+        update = {
             "family": FAMILIES_JUDGED[0].name,
             "store_id": store_id,
             "window_start": instant_text(NOW + (quarters - 1) * WINDOW),
         }
         number = partition_of(store_id, PARTITIONS)
-        value = msgspec.json.encode(told)
+        value = msgspec.json.encode(update)
         self.evaluator.process(Input(UPDATES, number, 0, 0, None, value))
-        # By the tick that is known: no record says that it was judged.
-        return self._judged(0)
+        # A hint is evaluated with the known tick, and no record marks its end.
+        return self._evaluate(0)
 
-    def _judged(self, partitions: int) -> float:
+    def _evaluate(self, partitions: int) -> float:
         began, done = self._processor_seconds(), -1
         while done < partitions:
             since = time.monotonic()
             outputs = self.evaluator.tick()
             self.longest = max(self.longest, time.monotonic() - since)
-            # The last that is stored of a partition is the tick by which it was judged.
-            done = max(done, 0) + sum(one.key == b"c" for one in outputs)
-            self._keep(outputs)
+            # The last stored record of a partition is the tick with which it was evaluated.
+            done = max(done, 0) + sum(output.key == b"c" for output in outputs)
+            self._collect_alerts(outputs)
         return self._processor_seconds() - began
 
     def _processor_seconds(self) -> float:
         return time.process_time() - self.views.seconds
 
-    def _keep(self, outputs: Sequence[Output]) -> None:
-        self.alerts += [alert_of(one.value or b"") for one in outputs if one.topic == ALERTS]
+    def _collect_alerts(self, outputs: Sequence[Output]) -> None:
+        self.alerts += [
+            alert_of(output.value or b"") for output in outputs if output.topic == ALERTS
+        ]
 
 
 def measured(rules: int, stores: int) -> JudgedCost:
-    """What it takes, in this process. Raises SystemExit when a raise is another one."""
-    made = rules_of(rules)
+    """The costs, measured in this process. Raises SystemExit when the raised alerts are wrong."""
+    versions = rules_of(rules)
     names = store_names(stores)
     views, settings = MadeViews(names), Settings(default_timezone="Europe/Rome")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     cost = JudgedCost(rules, stores)
-    with closing(Evaluator(settings, views, ListedRules(*made))) as evaluator:
+    with closing(Evaluator(settings, views, ListedRules(*versions))) as evaluator:
         run = JudgedRun(evaluator, views)
         cost.first = run.tick(0)
-        cost.quarter = mean(run.tick(one) for one in range(1, QUARTERS + 1))
-        some = names[:: max(1, len(names) // HINTS)]
-        cost.hint = mean(run.hint(one, QUARTERS) for one in some)
-        compared_raises(made, names, run.alerts, QUARTERS)
+        cost.quarter = mean(run.tick(quarter) for quarter in range(1, QUARTERS + 1))
+        hinted = names[:: max(1, len(names) // HINTS)]
+        cost.hint = mean(run.hint(name, QUARTERS) for name in hinted)
+        compared_raises(versions, names, run.alerts, QUARTERS)
         rebuilt(views)
         cost.day = run.tick(QUARTERS, flips=1)
     cost.longest, cost.told = run.longest, len(run.alerts)
@@ -153,14 +158,14 @@ def measured(rules: int, stores: int) -> JudgedCost:
 
 
 def measured_apart(rules: int, stores: int) -> JudgedCost:
-    """The same in a process of its own: what it holds is of nothing before."""
+    """The costs, measured in a new process, so that its memory has nothing of earlier runs."""
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawned) as pool:
         return pool.submit(measured, rules, stores).result()
 
 
 def show(costs: Sequence[JudgedCost]) -> None:
-    """A line for each."""
+    """Print one line for each number of rules and stores."""
     table = Table(
         "rules",
         "stores",
@@ -175,25 +180,25 @@ def show(costs: Sequence[JudgedCost]) -> None:
         "messages",
         title="judging",
     )
-    for one in costs:
+    for cost in costs:
         table.add_row(
-            f"{one.rules:,}",
-            f"{one.stores:,}",
-            f"{one.quarter:.2f}",
-            f"{one.quarter / one.pairs * 1e6:.0f}",
-            f"{one.hint * 1e3:.1f}",
-            f"{one.hint / one.rules * 1e6:.0f}",
-            f"{one.day:.2f}",
-            f"{one.day / one.pairs * 1e6:.0f}",
-            f"{one.longest:.1f}",
-            f"{one.mib:.0f}",
-            f"{one.told:,}",
+            f"{cost.rules:,}",
+            f"{cost.stores:,}",
+            f"{cost.quarter:.2f}",
+            f"{cost.quarter / cost.pairs * 1e6:.0f}",
+            f"{cost.hint * 1e3:.1f}",
+            f"{cost.hint / cost.rules * 1e6:.0f}",
+            f"{cost.day:.2f}",
+            f"{cost.day / cost.pairs * 1e6:.0f}",
+            f"{cost.longest:.1f}",
+            f"{cost.mib:.0f}",
+            f"{cost.told:,}",
         )
     Console(width=110).print(table)
 
 
 def main() -> int:
-    """Exit code 0 when every raise was the one that it has to be."""
+    """Return 0 when every raised alert was as expected."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rules", type=int, default=1_000)
     parser.add_argument("--stores", type=int, default=457)
@@ -214,11 +219,11 @@ def main() -> int:
             judging_against.measured_in_turn(options.against, rules, stores, options.runs)
         )
         return 0
-    # A tenth of the one and of the other beside it: whether it grows with what there is.
+    # A tenth of the rules and a tenth of the stores beside it show how the costs grow.
     sizes = ((rules // 10, stores), (rules, stores // 10), (rules, stores))
-    costs = [measured_apart(*one) for one in sizes if all(one)]
+    costs = [measured_apart(*size) for size in sizes if all(size)]
     if options.json:
-        print(json.dumps({"costs": [asdict(one) for one in costs]}))
+        print(json.dumps({"costs": [asdict(cost) for cost in costs]}))
     else:
         show(costs)
     say("every raise of the stores that were compared is as it has to be")

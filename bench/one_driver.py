@@ -1,6 +1,6 @@
-"""`python -m bench.one_driver`: the raw receipts, capped, in the driver of the views.
+"""`python -m bench.one_driver`: the raw receipts, with a record limit, in the driver of the views.
 
-What Tally does not do; to be measured beside it.
+Tally does not run this way; the job exists for comparison.
 """
 
 import sys
@@ -14,7 +14,7 @@ MOST_RECORDS = 2_000
 
 
 def main() -> int:
-    """Exit code of the job (runtime/job.py)."""
+    """Run the job; returns its exit code (runtime/job.py)."""
     return driver.main(
         "speed layer",
         lambda: [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)],

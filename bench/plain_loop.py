@@ -1,10 +1,10 @@
 """A peer without Spark: `python -m bench.plain_loop` counts sales in one plain process.
 
-The process is Python and crash-safe. confluent-kafka, cassandra-driver, its state in Cassandra:
-what most would write first. It counts what the speed layer counts, of one family, with the same
-rows, batches and register, and commits its position after everything is acknowledged; begun again
-it finds in Cassandra which events a window has. It has no floor, no check of lost records, no
-announcements, no lateness: what a window has seen is kept for ever. One process takes all
+The process is Python and crash-safe. It uses confluent-kafka and cassandra-driver, with its state
+in Cassandra: a typical first design. It counts what the speed layer counts for one family, with the
+same rows, batches and register, and commits its offsets after all writes are acknowledged; after a
+restart it reads the events of a window from Cassandra. It has no floor, no check of lost records,
+no announcements and no lateness: the events of a window are kept for ever. One process reads all
 partitions.
 """
 
@@ -42,7 +42,7 @@ LoopKey = tuple[str, int]
 
 
 class Sale(msgspec.Struct):
-    """What is counted of a canonical receipt."""
+    """The fields of a canonical receipt that are counted."""
 
     store_id: str
     event_id: str
@@ -60,7 +60,7 @@ class Sale(msgspec.Struct):
 
 
 class LoopWindow:
-    """The events of a window, and by currency the sums of its parts."""
+    """The events of a window, and the sums of its parts by currency."""
 
     def __init__(self, ids: bytes = b"", sums: bytes = b"") -> None:
         places = range(0, len(ids), 16)
@@ -70,19 +70,19 @@ class LoopWindow:
             self.sums = msgspec.msgpack.decode(sums)
 
     def add(self, sale: Sale) -> bool:
-        """Whether the sale was new to the window."""
+        """Add the sale; returns whether it was new to the window."""
         identity = sha256(sale.event_id.encode()).digest()[:16]
         if identity in self.ids:
             return False
         self.ids.add(identity)
-        held = self.sums.setdefault(sale.currency, [0] * len(SALES.parts))
+        sums = self.sums.setdefault(sale.currency, [0] * len(SALES.parts))
         for place, part in enumerate(SALES.part_names):
-            held[place] += getattr(sale, part)
+            sums[place] += getattr(sale, part)
         return True
 
 
 class PlainLoop:
-    """Reads, counts, writes, commits."""
+    """The loop that reads, counts, writes and commits."""
 
     def __init__(self, settings: Settings, session: Session) -> None:
         session.execute(_STATE)
@@ -98,7 +98,7 @@ class PlainLoop:
             prepared(
                 session,
                 "INSERT INTO plain_state (store_id, start, ids, sums)"
-                # By the number of events, as the rows: the richer state stays.
+                # The write time is the number of events, as in the rows: the newer state wins.
                 " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
             )
         )
@@ -112,16 +112,16 @@ class PlainLoop:
         )
 
     def turn(self) -> None:
-        """What has come, counted and acknowledged, then committed."""
+        """Count the new records, write them, and commit after all writes are acknowledged."""
         found = self._consumer.consume(AT_ONCE, WAIT_SECONDS)
         if not found:
             return
-        # Rows, then the state, then the position: who is killed between them reads again what the
-        # state already has.
+        # First the rows, then the state, then the offsets: after a kill in between, the loop reads
+        # records again that the state already has.
         changed = self._count([message for message in found if message.error() is None])
         write_groups(self._session, self._rows(changed))
         write_groups(self._session, self._states(changed))
-        reached = {message.partition() or 0: _until(message) for message in found}
+        reached = {message.partition() or 0: _next_offset(message) for message in found}
         places = [TopicPartition(SALES.topic, number, until) for number, until in reached.items()]
         self._consumer.commit(offsets=places, asynchronous=False)
         write_groups(
@@ -142,9 +142,9 @@ class PlainLoop:
         return {key for key, sale in sold if self._windows[key].add(sale)}
 
     def _load(self, keys: set[LoopKey]) -> None:
-        asked = sorted(keys)
+        ordered = sorted(keys)
         for key, (_, found) in zip(
-            asked, execute_concurrent_with_args(self._session, self._find, asked), strict=True
+            ordered, execute_concurrent_with_args(self._session, self._find, ordered), strict=True
         ):
             row = found.one()
             self._windows[key] = LoopWindow(row.ids, row.sums) if row else LoopWindow()
@@ -172,12 +172,12 @@ class PlainLoop:
     def _states(self, changed: set[LoopKey]) -> Iterator[list[BoundStatement]]:
         for store, start in sorted(changed):
             window = self._windows[store, start]
-            kept = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
-            yield [self._keep((store, start, *kept, len(window.ids)))]
+            state = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
+            yield [self._keep((store, start, *state, len(window.ids)))]
 
 
-def _until(message: Message) -> int:
-    # The end of a partition lies behind the marker of its last transaction, which is no message.
+def _next_offset(message: Message) -> int:
+    # The end of a partition lies after the marker of its last transaction, which is no message.
     return (message.offset() or 0) + (message.error() is None)
 
 
@@ -187,7 +187,7 @@ def _start(sale: Sale) -> int:
 
 
 def main() -> int:
-    """Exit code 0 after SIGTERM."""
+    """Run the loop; returns 0 after SIGTERM."""
 
     def work(stopped: Event) -> None:
         settings = Settings.load()

@@ -1,4 +1,4 @@
-"""Processor time and memory of a job: its JVM, and all its Python processes together."""
+"""Processor time and memory of a job: of its JVM, and of all its Python processes together."""
 
 import shutil
 import subprocess
@@ -20,27 +20,27 @@ def memory_of(job: psutil.Process) -> dict[str, float]:
 
 
 def live_heap_of(job: psutil.Process) -> float | None:
-    """MiB of the objects that the job's JVM still needs, after a full collection; None: it has no
-    JVM, or Java's tools are not there.
+    """MiB of live objects in the job's JVM after a full collection.
 
-    What a process occupies grows for as long as Java sees no need to collect; this does not.
+    None if it has no JVM, or Java's tools are missing. The memory of a process grows for as long as
+    Java sees no need to collect; the live heap does not.
     """
     tool = shutil.which("jcmd")
     processes = [job, *job.children(recursive=True)]
-    javas = [one for one in processes if one.name() == "java"]
+    javas = [process for process in processes if process.name() == "java"]
     if tool is None or not javas:
         return None
     command = [tool, str(javas[0].pid), "GC.class_histogram"]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    # The last line is that of all classes: `Total`, objects, bytes.
-    return int(told.split()[-1]) / 2**20
+    histogram = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    # The last line is the total of all classes: `Total`, objects, bytes.
+    return int(histogram.split()[-1]) / 2**20
 
 
 def cpu_of(process: psutil.Process | None) -> float:
     """Processor seconds of a process and its ended children."""
     assert process is not None
     times = process.cpu_times()
-    # With its ended children: Spark ends workers that are idle, and what they used counts.
+    # Ended children are included: Spark ends idle workers, and their processor time counts.
     return float(times.user + times.system + times.children_user + times.children_system)
 
 

@@ -20,7 +20,7 @@ BENCHES = (
 
 
 def main() -> int:
-    """Exit code 0 when each of them ended well: every row compared, every probe served."""
+    """Return 0 when every benchmark succeeded: every row compared, every probe served."""
     argparse.ArgumentParser(prog="quick", description=__doc__).parse_args()
     failed, began = [], time.monotonic()
     for number, (module, *options) in enumerate(BENCHES, 1):

@@ -37,7 +37,7 @@ from speed_layer.source import retained
 
 REBUILD = "batch_layer.views.rebuild"
 MASTER = Contender("master ingest", "batch_layer.master.ingest")
-# What a rebuild says when a part of it has ended, and the name of that part.
+# A rebuild's output line at the end of each part, and the name of that part.
 PARTS = {
     "days to rebuild": "start, pin, fates",
     "rows written": "compute and write",
@@ -48,9 +48,9 @@ PartSeconds = dict[str, float]
 
 
 def fill(bench: Bench, session: Session, shape: str, share: float) -> SoldTotals:
-    """The shape's receipts in the master dataset; what the rows of a generation have to be.
+    """Load the shape's receipts into the master dataset; returns the expected rows.
 
-    That is receipts and cents by store and window.
+    The rows are receipts and cents by store and window.
     """
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     make, count = SHAPES[shape]
@@ -58,25 +58,25 @@ def fill(bench: Bench, session: Session, shape: str, share: float) -> SoldTotals
     say(f"{sent:,} receipts are sent")
     end = dict(retained(bench.settings, SALES.topic).end)
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
-        # Nothing is measured until the master is filled: it need not wait for its usual trigger.
+        # Filling the master is not measured, so the ingest uses a shorter trigger than usual.
         variables = {"TALLY_READY_FILE": f"{folder}/ready", "TALLY_INGEST_TRIGGER_SECONDS": "2"}
         with running(MASTER, {**bench.environment, **variables}, Path(folder)) as job:
-            peaks_until(lambda: _held(session) == end, job)
+            peaks_until(lambda: _master_positions(session) == end, job)
     return expected
 
 
-def _held(session: Session) -> dict[int, int]:
+def _master_positions(session: Session) -> dict[int, int]:
     rows = session.execute("SELECT partition, until FROM master_position WHERE family = 'sales'")
     return {row.partition: row.until for row in rows}
 
 
 def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, PartSeconds]:
-    """The generation, and seconds by part, of a process from its start to its end.
+    """Run a rebuild process; returns its generation, and the seconds of each part.
 
     Raises SystemExit when it fails.
     """
     command = [*contender.command, "--full", "--family", "sales", "--json"]
-    # From the start of the process: a rebuild of a dirty day is mostly a session that begins.
+    # From the start of the process: a rebuild of a dirty day is mostly the start of a session.
     since = began = time.monotonic()
     parts, lines = PartSeconds(), list[str]()
     with subprocess.Popen(
@@ -104,21 +104,21 @@ def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, 
 
 
 def show(runs: Mapping[str, list[PartSeconds]], title: str) -> None:
-    """Medians by part, lowest and highest of the whole beside them."""
+    """Print the medians by part, and the lowest and highest total."""
     names = [*PARTS.values(), "end", "all"]
     table = Table("contender", *names, "lowest to highest", title=title)
-    for name, some in runs.items():
-        medians = (f"{median(one.get(part, 0.0) for one in some):.1f}" for part in names)
+    for name, measured in runs.items():
+        medians = (f"{median(run.get(part, 0.0) for run in measured):.1f}" for part in names)
         table.add_row(
             name,
             *medians,
-            interval([one["all"] for one in some], 1)[1],
+            interval([run["all"] for run in measured], 1)[1],
         )
     Console().print(table)
 
 
 def main() -> int:
-    """Exit code 0 when every generation has the right rows."""
+    """Return 0 when every generation has the right rows."""
     parser = arguments(__doc__, runs=3)
     parser.add_argument("--share", type=float, default=1.0, help="of the year")
     options = parser.parse_args()
@@ -134,7 +134,7 @@ def main() -> int:
         for _ in range(options.runs):
             for contender in [Contender("rebuild", REBUILD), *others]:
                 generation, parts = rebuilt(contender, bench.environment)
-                # A scan: the rows lie beside those of every generation before.
+                # A scan, because the rows are stored beside those of all earlier generations.
                 rows = rows_of(
                     session, f"batch_sales_15min WHERE generation = {generation} ALLOW FILTERING"
                 )

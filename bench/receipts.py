@@ -25,30 +25,31 @@ from runtime.repository import REPOSITORY
 from tally.settings import Settings
 
 RATE = 500
-# Both keep pace with this trigger; one driver needs it so that the receipts do not hold both cores
-# for seconds.
+# Both ways keep up with this trigger; one driver needs it so that the receipts do not occupy both
+# cores for seconds.
 BESIDE = {"TALLY_RECEIPTS_TRIGGER_SECONDS": "2"}
 WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "no receipts": (("speed_layer.job",), {}),
     "own application, low priority": (("speed_layer.job", "speed_layer.receipts_job"), {}),
     "one application, capped": (("bench.one_driver",), BESIDE),
 }
-# Columns of the table, with their digits.
+# Columns of the table, with their number of decimals.
 WANTED = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
 ReceiptNumbers = dict[str, float]
 
 
 def one_way(name: str, seconds: float) -> ReceiptNumbers:
-    """The numbers of one way, on a stack of its own.
+    """Measure one way on a separate stack.
 
-    p50 and p99 in seconds; of the speed layer processor seconds for a million receipts, and MiB.
+    Returns p50 and p99 in seconds, and for the speed layer the processor seconds per million
+    receipts and the memory in MiB.
     """
     modules, variables = WAYS[name]
-    with own_environment() as inherited, ExitStack() as held:
+    with own_environment() as inherited, ExitStack() as exits:
         environment = {**inherited, **variables}
         tally = str(REPOSITORY / ".venv" / "bin" / "tally")
-        # Ahead of `up`: what has come up is taken down also when something has not.
-        held.callback(
+        # Registered before `up`, so that a partial start is stopped too.
+        exits.callback(
             subprocess.run, [tally, "down"], env=environment, check=False, stdout=subprocess.DEVNULL
         )
         subprocess.run(
@@ -58,17 +59,19 @@ def one_way(name: str, seconds: float) -> ReceiptNumbers:
             stdout=subprocess.DEVNULL,
         )
         settings = Settings.load(environment)
-        jobs = [held.enter_context(_started(module, environment)) for module in modules]
+        jobs = [exits.enter_context(_start_job(module, environment)) for module in modules]
         measured(settings, RATE, WARM_SECONDS)
-        before, began = _cpu(jobs), time.monotonic()
+        before, began = _cpu_seconds(jobs), time.monotonic()
         found = show(f"{name}, {RATE} receipts a second", measured(settings, RATE, seconds))
-        # Of the load, which is steady; the probes beside it are one in a hundred.
+        # Receipts of the steady load; the probes beside it are one in a hundred.
         sold = RATE * (time.monotonic() - began)
         memory = sum(sum(memory_of(job).values()) for job in jobs)
-        return {**found, "cpu": (_cpu(jobs) - before) / sold * 1e6, "mib": memory}
+        return {**found, "cpu": (_cpu_seconds(jobs) - before) / sold * 1e6, "mib": memory}
 
 
-def _started(module: str, environment: Mapping[str, str]) -> AbstractContextManager[psutil.Process]:
+def _start_job(
+    module: str, environment: Mapping[str, str]
+) -> AbstractContextManager[psutil.Process]:
     folder = Path(environment["TALLY_HOME"]) / module
     folder.mkdir(parents=True)
     return running(
@@ -78,12 +81,12 @@ def _started(module: str, environment: Mapping[str, str]) -> AbstractContextMana
     )
 
 
-def _cpu(jobs: list[psutil.Process]) -> float:
+def _cpu_seconds(jobs: list[psutil.Process]) -> float:
     return sum(sum(job_cpu(job).values()) for job in jobs)
 
 
 def main() -> int:
-    """Exit code 0 when every probe was served."""
+    """Return 0 when every probe was served."""
     parser = arguments(__doc__, runs=3)
     parser.add_argument("--seconds", type=float, default=30.0, help="of probing, each run")
     options = parser.parse_args()
@@ -103,12 +106,12 @@ def main() -> int:
     for name, found in runs.items():
         columns = (
             interval(
-                [one[key] for one in found],
+                [numbers[key] for numbers in found],
                 digits,
             )
             for key, digits in WANTED.items()
         )
-        table.add_row(name, *(f"{middle} ({reach})" for middle, reach in columns))
+        table.add_row(name, *(f"{middle} ({spread})" for middle, spread in columns))
     Console().print(table)
     return 0
 

@@ -30,28 +30,28 @@ from tests.support.canonical import interval, receipt, sighting
 
 KAFKA = "topic string, value binary, partition int, offset bigint, timestamp timestamp"
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
-# Of ten records so many; those of a shop with sensors.
+# The mix of ten records in a shop with sensors.
 MIX = ("sales", "sales", "sales", "traffic", "traffic", "wifi", "wifi", "wifi", "wifi", "wifi")
 RunSeconds = dict[str, list[float]]
 
 
 def written(number: int) -> tuple[str, bytes, int, int, datetime]:
-    """A record as Kafka's source has it: topic, value, partition, offset, instant (UTC)."""
+    """A record in the columns of Kafka's source: topic, value, partition, offset, instant (UTC)."""
     at, store = NOON + timedelta(seconds=number % 80_000), str(number % 200)
     topic = MIX[number % len(MIX)]
-    made: CanonicalEvent
+    event: CanonicalEvent
     match topic:
         case "sales":
-            made = receipt(store, number, at)
+            event = receipt(store, number, at)
         case "traffic":
-            made = interval(store, "door", at.replace(second=0))
+            event = interval(store, "door", at.replace(second=0))
         case _:
-            made = sighting(store, "ap", at)
-    return topic, msgspec.json.encode(made), number % 4, number, at
+            event = sighting(store, "ap", at)
+    return topic, msgspec.json.encode(event), number % 4, number, at
 
 
 def kept(spark: SparkSession, count: int, folder: Path) -> DataFrame:
-    """So many records, of which nothing is made anew with each run.
+    """This many records, written and cached once for all runs.
 
     In:  a folder in which they are written.
     Out: canonical_records(), cached.
@@ -65,7 +65,7 @@ def kept(spark: SparkSession, count: int, folder: Path) -> DataFrame:
 
 
 def parsed(records: DataFrame, families: Sequence[Family]) -> None:
-    """Parses them into nothing.
+    """Parse the records, and discard the result.
 
     In:  canonical_records(); the families whose fields the schema has.
     Out: nothing.
@@ -74,7 +74,7 @@ def parsed(records: DataFrame, families: Sequence[Family]) -> None:
 
 
 def through_python(records: DataFrame, families: Sequence[Family]) -> None:
-    """Parses them, and hands all columns to a Python worker, which keeps nothing.
+    """Parse the records, and send all columns to a Python worker, which discards them.
 
     In:  canonical_records(); the families whose fields the schema has.
     Out: nothing.
@@ -84,7 +84,7 @@ def through_python(records: DataFrame, families: Sequence[Family]) -> None:
         yield from (batch.slice(0, 0) for batch in batches)
 
     rows = contributions(records, *families)
-    # As in the operator: the rows go over, and what comes back does not count here.
+    # As in the operator the rows go to Python; the way back is not measured.
     handed_over = rows.mapInArrow(none, rows.schema)
     handed_over.write.format("noop").mode("overwrite").save()
 
@@ -96,17 +96,17 @@ WAYS: Mapping[str, Callable[[DataFrame, Sequence[Family]], None]] = {
 
 
 def measured(records: DataFrame, without: str, runs: int) -> dict[str, RunSeconds]:
-    """Seconds of each run, by way and by whether the further family is there.
+    """Seconds of each run, by way and by whether the schema has the further family.
 
     In:  canonical_records().
-    Out: as many as runs; those of one place were taken one after the other.
+    Out: one number per run; numbers at the same index were measured one after the other.
     """
     every = [*FAMILIES.values()]
-    sides = {"with": every, "without": [one for one in every if one.name != without]}
+    sides = {"with": every, "without": [family for family in every if family.name != without]}
     found: dict[str, RunSeconds] = {}
     for way in WAYS:
         found[way] = {side: [] for side in sides}
-    # The first round compiles. In turn, for whatever else the machine does meets both alike.
+    # The first round compiles code. The sides run in turn, so that other load affects both alike.
     for number in range(runs + 1):
         for way, read in WAYS.items():
             ordered = sides if number % 2 else reversed(sides)
@@ -119,13 +119,13 @@ def measured(records: DataFrame, without: str, runs: int) -> dict[str, RunSecond
 
 
 def ratios(seconds: RunSeconds) -> list[float]:
-    """Of each pair of neighbours how many times as long it takes with the further family."""
+    """The ratio of the seconds with the further family to those without, by pair of runs."""
     pairs = zip(seconds["with"], seconds["without"], strict=True)
-    return [one / other for one, other in pairs]
+    return [with_family / without_family for with_family, without_family in pairs]
 
 
 def main() -> int:
-    """Exit code 0 with the medians of the pairs."""
+    """Return 0 after the medians of the pairs were printed."""
     parser = argparse.ArgumentParser(prog="python -m bench.record_width", description=__doc__)
     parser.add_argument("--records", type=int, default=400_000)
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""What was measured, as a table of medians."""
+"""Measured runs, and their table of medians."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run: records a second, and what each process took.
+    """One run: records per second, and the costs of each process.
 
-    That is the seconds of processor time for a million records, and the peak of its memory in MiB.
+    The costs are seconds of processor time per million records, and the peak memory in MiB.
     """
 
     per_second: float
@@ -21,12 +21,12 @@ class MeasuredRun:
 
     @property
     def cpu_total(self) -> float:
-        """Seconds of processor time for a million records, of all processes."""
+        """Seconds of processor time per million records, summed over all processes."""
         return sum(self.cpu_seconds.values())
 
 
 def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
-    """The medians of the interleaved runs, lowest and highest beside them."""
+    """Print the medians of the interleaved runs, with the lowest and highest beside them."""
     table = Table(
         "contender",
         "records/s",
@@ -35,16 +35,16 @@ def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
         "peak MiB",
         title=title,
     )
-    for name, some in runs.items():
-        rates, least_to_most = interval([run.per_second for run in some], 0)
-        total, totals = interval([run.cpu_total for run in some], 2)
+    for name, measured in runs.items():
+        rates, least_to_most = interval([run.per_second for run in measured], 0)
+        total, totals = interval([run.cpu_total for run in measured], 2)
         cpu = f"{total} ({totals}); " + ", ".join(
-            f"{median(run.cpu_seconds.get(part, 0.0) for run in some):.1f}"
+            f"{median(run.cpu_seconds.get(part, 0.0) for run in measured):.1f}"
             for part in ("jvm", "python", "cassandra", "kafka")
         )
         peak = ", ".join(
-            # The highest of all runs and no median: memory has to suffice for each.
-            f"{part} {max(run.peak_mib.get(part, 0.0) for run in some):.0f}"
+            # The highest of all runs, not the median: the memory must suffice for each run.
+            f"{part} {max(run.peak_mib.get(part, 0.0) for run in measured):.0f}"
             for part in ("jvm", "python")
         )
         table.add_row(name, rates, least_to_most, cpu, peak)
@@ -52,7 +52,7 @@ def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
 
 
 def interval(values: Sequence[float], digits: int) -> tuple[str, str]:
-    """As texts the median, and the lowest to the highest, with so many decimals."""
+    """The median, and the lowest to the highest value, as texts with this many decimals."""
     return (
         f"{median(values):,.{digits}f}",
         f"{min(values):,.{digits}f} to {max(values):,.{digits}f}",

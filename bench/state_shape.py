@@ -47,10 +47,10 @@ StateTotals = Mapping[StateKey, tuple[int, int]]
 
 @dataclass(frozen=True)
 class ShapeRun:
-    """One measured run: records a second, the JVM's processor time for a million, its state.
+    """One measured run: records per second, the JVM's processor time per million, its state.
 
-    Records a second are those of its warm micro-batches. Processor time hardly changes when other
-    programs run beside; records a second do.
+    Records per second are of the warm micro-batches. Other load on the machine changes them, but
+    hardly the processor time.
     """
 
     per_second: float
@@ -60,9 +60,9 @@ class ShapeRun:
 
 
 def fill_topic(settings: Settings, records: int) -> StateTotals:
-    """The topic filled in order of event time; (receipts, cents) by store and window start (UTC).
+    """Fill the topic in order of event time, with some copies of recent receipts.
 
-    Copies of recent receipts are among them.
+    Returns (receipts, cents) by store and window start (UTC).
     """
     chance = random.Random(1)
     originals = int(records / (1 + DUPLICATES))
@@ -70,7 +70,7 @@ def fill_topic(settings: Settings, records: int) -> StateTotals:
     totals: dict[StateKey, tuple[int, int]] = {}
 
     def receipts() -> Iterator[Any]:
-        """Each once, and some of the latest again."""
+        """Yield each receipt once, and some of the latest again."""
         recent: list[Any] = []
         for number in range(originals):
             store, at, cents = (
@@ -101,13 +101,13 @@ def fill_topic(settings: Settings, records: int) -> StateTotals:
 def measure(
     spark: SparkSession, settings: Settings, shape: StateShape, expected: StateTotals
 ) -> ShapeRun:
-    """One run of one shape from the beginning of the topic.
+    """Measure one run of a shape from the beginning of the topic.
 
-    Raises SystemExit if its last rows are not the expected totals.
+    Raises SystemExit if the last rows are not the expected totals.
     """
     spark.conf.set(
-        # By it Spark decides which watermark makes a record late (ADR 003): a shape of one operator
-        # is measured as it would run.
+        # This option decides which watermark makes a record late (ADR 003): a shape with one
+        # operator is measured as it would run.
         "spark.sql.streaming.statefulOperator.allowMultiple",
         str(shape.operators > 1).lower(),
     )
@@ -146,7 +146,7 @@ def measure(
 
 
 def cpu_seconds(spark: SparkSession) -> float:
-    """Processor time of the driver's JVM so far, all threads."""
+    """Processor seconds of the driver's JVM so far, for all threads."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # only a Spark Connect session has none
     times = psutil.Process(
@@ -166,7 +166,7 @@ def _summary(reports: list[dict[str, Any]], cpu: float) -> ShapeRun:
 
 
 def refuse_wrong_totals(shape: StateShape, kept: list[pa.Table], expected: StateTotals) -> None:
-    """Raise SystemExit unless the last row of every window has the expected receipts and cents."""
+    """Raises SystemExit when the last row of a window lacks the expected receipts and cents."""
     found = {
         (row["store_id"], row["window_start"].replace(tzinfo=UTC)): (
             row["receipts"],
@@ -181,7 +181,7 @@ def refuse_wrong_totals(shape: StateShape, kept: list[pa.Table], expected: State
 
 
 def main() -> int:
-    """Exit code 0 when every shape gave the expected totals in every run."""
+    """Return 0 when every shape gave the expected totals in every run."""
     parser = argparse.ArgumentParser(prog="python -m bench.state_shape", description=__doc__)
     parser.add_argument(
         "--records", type=int, default=600_000, help="records in the topic, copies included"
@@ -207,7 +207,7 @@ def main() -> int:
                 print(
                     f"run {number} {shape.name}: {run.per_second:,.0f} records/s", file=sys.stderr
                 )
-                # The first run of each compiles code for all that follow.
+                # The first run of each shape compiles code for the following runs.
                 if number:
                     runs[shape.name].append(run)
         spark.stop()
@@ -220,19 +220,19 @@ def show(
     windows: int,
     as_json: bool,
 ) -> None:
-    """The medians, as a table or as JSON."""
+    """Print the medians, as a table or as JSON."""
     found = {
         name: {
-            "records_per_second": round(median(run.per_second for run in some)),
+            "records_per_second": round(median(run.per_second for run in measured)),
             "cpu_seconds_per_million": round(
-                median(run.cpu_seconds_per_million for run in some), 1
+                median(run.cpu_seconds_per_million for run in measured), 1
             ),
-            "lowest": round(min(run.per_second for run in some)),
-            "highest": round(max(run.per_second for run in some)),
-            "state_rows_written": some[0].state_rows,
-            "state_bytes": some[0].state_bytes,
+            "lowest": round(min(run.per_second for run in measured)),
+            "highest": round(max(run.per_second for run in measured)),
+            "state_rows_written": measured[0].state_rows,
+            "state_bytes": measured[0].state_bytes,
         }
-        for name, some in runs.items()
+        for name, measured in runs.items()
     }
     if as_json:
         print(json.dumps({"windows": windows, "shapes": found}))

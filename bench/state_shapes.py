@@ -1,4 +1,4 @@
-"""The shapes of streaming state that docs/adr/001-state-shape.md decides between."""
+"""The shapes of streaming state that docs/adr/001-state-shape.md compares."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ WINDOW = "15 minutes"
 
 @dataclass(frozen=True)
 class StateShape:
-    """One candidate: how records become rows, and if it needs several stateful operators."""
+    """One candidate: how records become rows, and how many stateful operators it needs."""
 
     name: str
     rows: Callable[[DataFrame], DataFrame]
@@ -23,7 +23,7 @@ class StateShape:
 
 
 def stream_of_events(records: DataFrame) -> DataFrame:
-    """Contributions with the watermark that every shape has.
+    """Contributions with the watermark that every shape uses.
 
     In:  canonical records of a stream.
     Out: as tally.frames.contributions().
@@ -32,12 +32,12 @@ def stream_of_events(records: DataFrame) -> DataFrame:
 
 
 def parsed_only(records: DataFrame) -> DataFrame:
-    """A shape without state, as the upper bound: what reading and parsing alone take.
+    """A shape without state, as the upper bound: it only reads and parses.
 
     Its rows are not totals.
 
     In:  canonical records of a stream.
-    Out: store_id, window_start, receipts, gross_minor; no row, since no record has less than none.
+    Out: store_id, window_start, receipts, gross_minor; no row, since no receipts are negative.
     """
     nothing = F.lit(0).cast("bigint")
     events = stream_of_events(records).where(F.col("receipts") < 0)
@@ -56,8 +56,8 @@ def two_operators(records: DataFrame) -> DataFrame:
     Out: store_id, window_start, the axes and the sum of each part.
     """
     events = stream_of_events(records).withColumn("window", F.window("happened_at", WINDOW))
-    # Of two payloads it keeps the one that its task reads first, which need not be the first by
-    # offset: one of the reasons against it.
+    # For two payloads it keeps the one that its task reads first, which may not be the first by
+    # offset: one of the reasons against this shape.
     distinct = events.dropDuplicates(["store_id", "event_id", "window"])
     totals = distinct.groupBy("store_id", "window", *SALES.axes).agg(
         *(F.sum(part).alias(part) for part in SALES.part_names)
@@ -73,12 +73,12 @@ def set_of_texts(records: DataFrame) -> DataFrame:
     In:  canonical records of a stream.
     Out: as tally.frames.window_rows().
     """
-    # Never smaller than the list: each member has an offset of its own, so that no two are equal.
-    return window_rows(_collected(stream_of_events(records), F.collect_set), SALES)
+    # A set is never smaller than the list: each member has its own offset, so no two are equal.
+    return window_rows(_collect_members(stream_of_events(records), F.collect_set), SALES)
 
 
 def set_of_hashes(records: DataFrame) -> DataFrame:
-    """B2: the same, identity as two 64-bit hashes (16 bytes) in place of the text.
+    """B2: the same set, with the identity as two 64-bit hashes (16 bytes) in place of the text.
 
     In:  canonical records of a stream.
     Out: as tally.frames.window_rows().
@@ -90,11 +90,11 @@ def set_of_hashes(records: DataFrame) -> DataFrame:
         )
     )
     events = stream_of_events(records).withColumn("event_id", sixteen_bytes.cast("string"))
-    return window_rows(_collected(events, F.collect_set), SALES)
+    return window_rows(_collect_members(events, F.collect_set), SALES)
 
 
 def list_of_texts(records: DataFrame) -> DataFrame:
-    """B3: the list of a window's events, identity as text; the transforms that both layers use.
+    """B3: the list of a window's events, identity as text; both layers use these transforms.
 
     In:  canonical records of a stream.
     Out: as tally.frames.window_rows().
@@ -102,7 +102,7 @@ def list_of_texts(records: DataFrame) -> DataFrame:
     return window_rows(members_per_window(stream_of_events(records), SALES), SALES)
 
 
-def _collected(events: DataFrame, collect: Callable[[Column], Column]) -> DataFrame:
+def _collect_members(events: DataFrame, collect: Callable[[Column], Column]) -> DataFrame:
     member = F.struct(
         "event_id", "offset", F.lit(False).alias("excluded"), *SALES.axes, *SALES.part_names
     )

@@ -1,4 +1,4 @@
-"""Who waits for alerts: of each step when it was seen, in monotonic seconds."""
+"""The subscribers of alerts, and the times at which they saw each step, in monotonic seconds."""
 
 import json
 import threading
@@ -29,14 +29,14 @@ RECORDED, ANNOUNCED, TOLD, HEARD, CALLED = STEPS = (
     "webhook",
 )
 TOPICS = {"traffic": RECORDED, "view-updates": ANNOUNCED, "alerts": TOLD}
-# So often who watches a topic looks whether it is over.
+# How often the watcher of a topic checks whether to stop.
 _POLL_SECONDS = 0.05
 
 
 class CrossedBy(NamedTuple):
-    """An interval with which a store came to a threshold, and the rule that says so then.
+    """An interval with which a store crossed a threshold, and the rule of the threshold.
 
-    `events`: how many intervals of its window the store had had with it.
+    `events`: the number of the store's intervals in the window, including this one.
     """
 
     store: str
@@ -46,31 +46,31 @@ class CrossedBy(NamedTuple):
 
 
 class Sightings:
-    """All that was seen by anybody; `window`: start of the one that is measured."""
+    """All sightings at all steps; `window` is the start of the measured window."""
 
     def __init__(self, window: datetime) -> None:
-        # As the views' topics have it, and as alerts do.
+        # The start as text in the format of the views' topics, and in that of alerts.
         self._window, self._alerted = instant_text(window), window_text(millis_of(window))
         self._recorded: dict[tuple[str, str], float] = {}
         self._announced: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self._alerts: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
-        # By step how often each alert came.
+        # How often each alert arrived, by step.
         self.times: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
 
     def of(self, crossed: CrossedBy) -> dict[str, float]:
-        """By step when it was seen, monotonic seconds; without those that have not come."""
+        """When the interval was seen, in monotonic seconds by step; steps not seen are absent."""
         alert = crossed.store, crossed.rule_id
-        # Or more: a window that two intervals have reached in one micro-batch is announced once.
+        # `>=`: a window that got two intervals in one micro-batch is announced once.
         reached = (at for events, at in self._announced[crossed.store] if events >= crossed.events)
         found = {
             RECORDED: self._recorded.get((crossed.store, crossed.happened_at)),
             ANNOUNCED: next(reached, None),
         }
-        found |= {step: told.get(alert) for step, told in self._alerts.items()}
+        found |= {step: seen.get(alert) for step, seen in self._alerts.items()}
         return {step: at for step, at in found.items() if at is not None}
 
     def see_record(self, topic: str, value: dict[str, Any]) -> None:
-        """A record of one of TOPICS."""
+        """Note a record of one of TOPICS."""
         now, store = time.monotonic(), value["store_id"]
         if TOPICS[topic] == RECORDED:
             self._recorded.setdefault((store, value["happened_at"]), now)
@@ -80,23 +80,23 @@ class Sightings:
             self._announced[store].append((value["events"], now))
 
     def see_alert(self, step: str, alert: dict[str, Any]) -> None:
-        """An alert, by one of those who are told of it."""
-        now, named = time.monotonic(), (alert["store_id"], alert["rule_id"])
-        # Ends and other states are of no interest here.
+        """Note an alert that a subscriber of this step received."""
+        now, key = time.monotonic(), (alert["store_id"], alert["rule_id"])
+        # Only raises in the measured window count.
         if alert["edge"] == "raise" and alert["window"]["start"] == self._alerted:
-            self._alerts[step].setdefault(named, now)
-            self.times[step][named] += 1
+            self._alerts[step].setdefault(key, now)
+            self.times[step][key] += 1
 
 
 @contextmanager
 def watching(settings: Settings, seen: Sightings) -> Iterator[None]:
-    """The topics and the stream are watched while the block runs, from their ends on.
+    """Watch the topics and the stream, from their ends, while the block runs.
 
     Raises SystemExit when the stream does not answer.
     """
     over, is_connected = threading.Event(), threading.Event()
-    topics = threading.Thread(target=_watch_topics, args=(_at_the_ends(settings), seen, over))
-    # A daemon: between two events nobody can end it.
+    topics = threading.Thread(target=_watch_topics, args=(_consumer_at_ends(settings), seen, over))
+    # A daemon, because a thread that waits for the next event cannot be stopped.
     stream = threading.Thread(
         target=_watch_stream, args=(settings, seen, is_connected), daemon=True
     )
@@ -111,13 +111,13 @@ def watching(settings: Settings, seen: Sightings) -> Iterator[None]:
         topics.join()
 
 
-def _at_the_ends(settings: Settings) -> Any:
+def _consumer_at_ends(settings: Settings) -> Any:
     consumer = kafka_consumer(settings, "bench-alerts")
     consumer.assign(
         [
             TopicPartition(topic, number, end)
-            for topic, of in ends(consumer, TOPICS, PATIENCE_SECONDS).items()
-            for number, end in of.items()
+            for topic, partitions in ends(consumer, TOPICS, PATIENCE_SECONDS).items()
+            for number, end in partitions.items()
         ]
     )
     return consumer
@@ -133,7 +133,7 @@ def _watch_topics(consumer: Any, seen: Sightings, over: threading.Event) -> None
 
 
 def _watch_stream(settings: Settings, seen: Sightings, is_connected: threading.Event) -> None:
-    # It breaks off when the stack ends.
+    # The connection breaks when the stack ends.
     with (
         suppress(httpx.TransportError),
         httpx.Client(timeout=PATIENCE_SECONDS) as client,
@@ -142,25 +142,25 @@ def _watch_stream(settings: Settings, seen: Sightings, is_connected: threading.E
         for line in answer.iter_lines():
             is_connected.set()
             name, _, content = line.partition(": ")
-            if name == "data" and "alert_id" in (told := json.loads(content)):
-                seen.see_alert(HEARD, told)
+            if name == "data" and "alert_id" in (alert := json.loads(content)):
+                seen.see_alert(HEARD, alert)
 
 
 @contextmanager
 def webhook(seen: Sightings) -> Iterator[int]:
-    """The port of a receiver that takes every call, while the block runs."""
+    """Run a webhook receiver that accepts every call; yields its port."""
 
     class AlertReceiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if told["type"].startswith("alert."):
-                for one in told["data"].get("alerts", [told["data"]]):
-                    seen.see_alert(CALLED, one)
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if body["type"].startswith("alert."):
+                for alert in body["data"].get("alerts", [body["data"]]):
+                    seen.see_alert(CALLED, alert)
             self.send_response(httpx.codes.NO_CONTENT)
             self.end_headers()
 
         def log_message(self, *_words: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), AlertReceiver)
     server.daemon_threads = True

@@ -24,16 +24,16 @@ LoadShape = Callable[[int], Iterator[CanonicalReceipt]]
 
 
 def dense(count: int) -> Iterator[CanonicalReceipt]:
-    """100 stores, 100 receipts a window."""
-    return _spread(count, stores=100, windows=max(1, count // 10_000))
+    """Receipts of 100 stores, 100 receipts per window."""
+    return _spread_receipts(count, stores=100, windows=max(1, count // 10_000))
 
 
 def demo(count: int) -> Iterator[CanonicalReceipt]:
-    """5,000 stores, each with one receipt every twelve and a half hours.
+    """Receipts of 5,000 stores, one per store every twelve and a half hours.
 
-    That is a row a window and a partition.
+    The result is one row per window and partition.
     """
-    return _spread(count, stores=5_000, windows=50 * max(1, count // 5_000))
+    return _spread_receipts(count, stores=5_000, windows=50 * max(1, count // 5_000))
 
 
 def sparse(count: int) -> Iterator[CanonicalReceipt]:
@@ -61,8 +61,8 @@ SHAPES: dict[str, tuple[LoadShape, int]] = {
 }
 
 
-def _spread(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]:
-    # The same receipts in each run, for each contender and on each machine.
+def _spread_receipts(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]:
+    # A fixed seed gives the same receipts in each run, for each contender and on each machine.
     chance = random.Random(1)
     step = windows * WINDOW / count
     for number in range(count):
@@ -71,7 +71,7 @@ def _spread(count: int, stores: int, windows: int) -> Iterator[CanonicalReceipt]
 
 
 def main() -> int:
-    """Exit code 0 when every run gave the expected rows."""
+    """Return 0 when every run gave the expected rows."""
     parser = arguments(__doc__, runs=3)
     parser.add_argument(
         "shapes",
@@ -86,7 +86,7 @@ def main() -> int:
         count = int(records * options.share)
         with own_stack() as bench:
             for number in range(options.runs):
-                # In turn, so that a quieter hour is everybody's.
+                # In turn, so that other load on the machine affects all contenders alike.
                 for contender in contenders(options.against):
                     run = bench.measure(contender, partial(shape, count))
                     say(

@@ -44,10 +44,10 @@ HAPPENED_AT = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 class AnnouncedWindows:
-    """When each store's latest window was announced, monotonic seconds.
+    """When each store's window was announced, in monotonic seconds by store and event count.
 
-    Read from the topic's beginning, which this run has made: "latest" asks a group for its
-    position first, and is wherever the topic ends when the answer comes.
+    The topic is read from its beginning, since this run created it: "latest" asks for the group's
+    position first, and would start at the end of the topic at the time of the answer.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -74,9 +74,10 @@ def send_for(
     seconds: float,
     begin: int,
 ) -> dict[tuple[str, int], float]:
-    """By store and number when each record was sent, in monotonic seconds; RATE a second a topic.
+    """Send RATE records per second and topic for some seconds.
 
-    Each is the next event of a store's window.
+    Returns when each was sent, in monotonic seconds by store and number. Each record is the next
+    event of its store's window.
     """
     sender = AwaitedProducer(kafka_producer(settings), ANSWER_SECONDS)
     stop, sent = time.monotonic() + seconds, dict[tuple[str, int], float]()
@@ -94,17 +95,17 @@ def send_for(
 
 
 def speed_processes() -> Iterator[psutil.Process]:
-    """The JVM of the query and its Python workers."""
-    for one in psutil.Process().children(recursive=True):
-        # One that has just ended has no command line any more.
+    """Yield the JVM of the query, and its Python workers."""
+    for process in psutil.Process().children(recursive=True):
+        # A process that has just ended has no command line any more.
         with suppress(psutil.NoSuchProcess):
-            command = " ".join(one.cmdline())
+            command = " ".join(process.cmdline())
             if "runtime.workers" in command or "SparkSubmit" in command:
-                yield one
+                yield process
 
 
 def main() -> int:
-    """Exit code 0 when every window was announced with its last event."""
+    """Return 0 when every window was announced with its last event."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=40.0)
     options = parser.parse_args()
@@ -116,8 +117,8 @@ def main() -> int:
         names = [f"bench-{number}" for number in range(TOPICS)]
         admin = kafka_admin(settings)
         wanted = [NewTopic(name, settings.partitions, 1) for name in names]
-        for made in admin.create_topics(wanted).values():
-            made.result(30)
+        for outcome in admin.create_topics(wanted).values():
+            outcome.result(30)
         spark = build_streaming_session(settings)
         starting = {name: dict.fromkeys(range(settings.partitions), 0) for name in names}
         families = [OnTopic.of(TRAFFIC, name) for name in names]
@@ -135,10 +136,10 @@ def main() -> int:
         cores = (sum(map(cpu_of, speed)) - before) / (time.monotonic() - began)
         print(f"idle: {cores:.2f} of a core, JVM and workers")
         last = max(number for _, number in warm)
-        # Numbers go on: what was sent to warm up is in the windows.
+        # The numbers continue, because the warm-up records are in the windows too.
         sent = send_for(settings, options.seconds, last)
         query.processAllAvailable()
-        # The micro-batch has ended, and the thread that watches may be a poll behind.
+        # The micro-batch has ended, but the watching thread may be one poll behind.
         time.sleep(2)
         waited = sorted(first_at_least(announced, key) - at for key, at in sent.items())
         cut = quantiles(waited, n=100)
@@ -151,13 +152,13 @@ def main() -> int:
 
 
 def first_at_least(announced: AnnouncedWindows, key: tuple[str, int]) -> float:
-    """When the store's window was first announced with so many events or more.
+    """When the store's window was first announced with at least this many events.
 
-    Raises SystemExit when it never was.
+    The result is in monotonic seconds. Raises SystemExit when it never was announced.
     """
     store, number = key
     found = [
-        # Or more: a window that two records have reached in one micro-batch is announced once.
+        # `>=`: a window that got two records in one micro-batch is announced once.
         at
         for (other, events), at in announced.seen.items()
         if other == store and events >= number

@@ -33,43 +33,49 @@ from schemas import loader
 from tally.settings import Settings
 
 SERVICES = ("normaliser", "gateway", "speed", "receipts", "master", "api")
-# JVMs compile what is to be measured first.
+# The warm-up comes first, because JVMs compile the measured code then.
 WARM_MINUTES, SAMPLE_SECONDS, SETTLE_SECONDS = 2.0, 10.0, 15.0
 
 
 @dataclass
 class Usage:
-    """Of one service: MiB of its `jvm` and of its `python` at each look, processor seconds from the
-    first look to the last, and MiB that its JVM needed after each quarter of the time."""
+    """The usage of one service.
+
+    `memory` is MiB of its `jvm` and its `python` at each sample, `cpu` is processor seconds at each
+    sample, and `live` is MiB of the JVM's live heap after each quarter of the time.
+    """
 
     memory: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     cpu: list[float] = field(default_factory=list)
     live: list[float] = field(default_factory=list)
 
     def told(self, part: str) -> tuple[str, str]:
-        """The median of a part's memory in MiB, and by how many percent its median of the last
-        quarter of the looks is above that of the second; empty for a part that it does not have."""
-        looks = self.memory[part]
-        # The first quarter is that of JVMs which still compile.
-        quarter = max(1, len(looks) // 4)
-        before, after = looks[quarter : 2 * quarter] or looks, looks[-quarter:]
+        """The median of a part's memory in MiB, and its growth in percent.
+
+        The growth is from the median of the second quarter of the samples to that of the last.
+        Both are empty for a part that the service does not have.
+        """
+        samples = self.memory[part]
+        # The first quarter is left out, because JVMs still compile then.
+        quarter = max(1, len(samples) // 4)
+        before, after = samples[quarter : 2 * quarter] or samples, samples[-quarter:]
         if not any(before):
             return "", ""
         growth = 100 * (median(after) / median(before) - 1)
-        return f"{median(looks):,.0f}", f"{growth:+.1f}"
+        return f"{median(samples):,.0f}", f"{growth:+.1f}"
 
 
 def simulate(
     environment: Mapping[str, str], options: argparse.Namespace
 ) -> "subprocess.Popen[str]":
-    """The twin stores, sending."""
-    asked = {
+    """Start the process of the twin stores, which sends."""
+    arguments = {
         "--stores": options.stores,
         "--passers": options.passers,
         "--live-minutes": options.minutes,
         "--tz": zone_of_midday(),
     }
-    words = [str(word) for pair in asked.items() for word in pair]
+    words = [str(word) for pair in arguments.items() for word in pair]
     command = [sys.executable, "-m", "ops.cli", "simulate", *words, "--json"]
     return subprocess.Popen(
         command, env={**environment}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -79,14 +85,14 @@ def simulate(
 def watched(
     environment: Mapping[str, str], twin: "subprocess.Popen[str]", minutes: float
 ) -> dict[str, Usage]:
-    """What each service used while the twin stores sent for so many minutes."""
+    """The usage of each service while the twin stores send for some minutes."""
     command = [sys.executable, "-m", "ops.cli", "status", "--json"]
-    told = subprocess.run(
+    status = subprocess.run(
         command, env={**environment}, stdout=subprocess.PIPE, text=True, check=False
     )
-    services = json.loads(told.stdout)["services"]
-    pids = {name: one.get("pid") for name, one in services.items()}
-    # What does not run here has none.
+    services = json.loads(status.stdout)["services"]
+    pids = {name: service.get("pid") for name, service in services.items()}
+    # A service that does not run has no pid.
     jobs = {name: psutil.Process(pid) for name, pid in pids.items() if pid}
     usage: dict[str, Usage] = defaultdict(Usage)
     began = time.monotonic()
@@ -108,33 +114,36 @@ def look_at_heaps(
     jobs: Mapping[str, psutil.Process],
     usage: Mapping[str, Usage],
 ) -> None:
-    """One more look at what each JVM needs."""
+    """Add a sample of each JVM's live heap, in MiB."""
     for name, job in jobs.items():
         if (live := live_heap_of(job)) is not None:
             usage[name].live.append(live)
 
 
 def micro_batches(home: Path) -> Iterator[tuple[float, TopicOffsets]]:
-    """When each micro-batch of the views had ended, in seconds since 1970, and up to where it had
-    read, as offsets by topic and partition."""
+    """Yield the end of each micro-batch of the views, and its end offsets.
+
+    The end is in seconds since 1970, the offsets are by topic and partition.
+    """
     for line in (home / "logs" / "speed-progress-views.jsonl").read_text("utf-8").splitlines():
-        told = json.loads(line)
-        began = datetime.fromisoformat(told["timestamp"]).timestamp()
-        ended = began + told["duration_ms"]["triggerExecution"] / 1000
-        yield ended, offsets_by_topic(told["until"])
+        report = json.loads(line)
+        began = datetime.fromisoformat(report["timestamp"]).timestamp()
+        ended = began + report["duration_ms"]["triggerExecution"] / 1000
+        yield ended, offsets_by_topic(report["until"])
 
 
 def place_of(message: Message) -> tuple[str, int, int]:
-    """Topic, partition, offset."""
+    """The topic, partition and offset of a message."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None and partition is not None and offset is not None
     return topic, partition, offset
 
 
 def freshness(settings: Settings, since: float) -> dict[str, list[float]]:
-    """By family the seconds of each record that arrived after the instant (seconds since 1970).
+    """The seconds until each record was served, by family.
 
-    Raises SystemExit for a record that no micro-batch had read.
+    It covers records that arrived after `since` (seconds since 1970). Raises SystemExit when no
+    micro-batch has read a record.
     """
     ends: list[float] = []
     reached: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -145,13 +154,13 @@ def freshness(settings: Settings, since: float) -> dict[str, list[float]]:
                 reached[topic, number].append(so_far)
     found: dict[str, list[float]] = defaultdict(list)
     for message in read_to_end(settings, [*loader.sources()]):
-        told = json.loads(message.value() or b"{}")
-        arrived = datetime.fromisoformat(told["received_at"]).timestamp()
+        record = json.loads(message.value() or b"{}")
+        arrived = datetime.fromisoformat(record["received_at"]).timestamp()
         if arrived < since:
             continue
         topic, partition, offset = place_of(message)
         first = bisect_right(reached[topic, partition], offset)
-        # Left out it would make the worst case disappear.
+        # If the record were left out, the worst case would disappear.
         if first == len(ends):
             raise SystemExit(f"{topic}-{partition} at {offset} was never counted; no number")
         found[topic].append(ends[first] - arrived)
@@ -159,7 +168,7 @@ def freshness(settings: Settings, since: float) -> dict[str, list[float]]:
 
 
 def show_freshness(found: Mapping[str, list[float]]) -> None:
-    """A table of seconds by family."""
+    """Print a table of seconds by family."""
     table = Table("family", "records", "p50 s", "p90 s", "p99 s", "worst s", title="freshness")
     for family, values in sorted(found.items()):
         cut = quantiles(values, n=100, method="inclusive")
@@ -169,21 +178,21 @@ def show_freshness(found: Mapping[str, list[float]]) -> None:
 
 
 def show_usage(usage: Mapping[str, Usage], seconds: float) -> None:
-    """A table of what each service used in so many seconds."""
-    # All that runs is there: what is steady is told from what grows. What a JVM occupies grows up
-    # to its bound before it collects: whether it leaks, its live heap says.
+    """Print a table of each service's usage in this many seconds."""
+    # All services are shown, to tell steady memory from growth. The memory of a JVM grows up to its
+    # limit before it collects, so only its live heap shows a leak.
     heads = ("service", "cores", "JVM MiB", "growth %", "Python MiB", "growth %", "live heap MiB")
     table = Table(*heads, title="used")
-    for name, one in usage.items():
-        cores = (one.cpu[-1] - one.cpu[0]) / seconds
-        heap = " → ".join(f"{live:.0f}" for live in one.live)
-        memory = (*one.told("jvm"), *one.told("python"))
+    for name, used in usage.items():
+        cores = (used.cpu[-1] - used.cpu[0]) / seconds
+        heap = " → ".join(f"{live:.0f}" for live in used.live)
+        memory = (*used.told("jvm"), *used.told("python"))
         table.add_row(name, f"{cores:.3f}", *memory, heap)
     Console(width=100).print(table)
 
 
 def main() -> int:
-    """Exit code 0 when every record was counted."""
+    """Return 0 when every record was counted."""
     parser = argparse.ArgumentParser(prog="twin", description=__doc__)
     parser.add_argument("--stores", type=int, default=50)
     parser.add_argument("--minutes", type=float, default=20.0)
@@ -203,7 +212,7 @@ def main() -> int:
             seconds = time.time() - began
             assert twin.stdout is not None
             say(f"sent: {json.loads(twin.stdout.read())}")
-            # What was sent last is counted too.
+            # Time for the last records to be counted.
             time.sleep(SETTLE_SECONDS)
             show_freshness(freshness(settings, began + 60 * WARM_MINUTES))
             show_usage(usage, seconds)

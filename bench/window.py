@@ -32,15 +32,15 @@ from tests.support.canonical import receipt
 
 START, STEP = datetime(2026, 3, 2, 12, tzinfo=UTC), timedelta(milliseconds=4)
 AROUND, TIMEOUT_SECONDS = 5, 60
-# The micro-batches that are shown, beside the last.
+# The micro-batches that are shown, in addition to the last one.
 PLACES = (10, 50, 100, 150)
 
 
 def micro_batches(home: Path) -> list[int]:
-    """Milliseconds of each micro-batch that read something."""
+    """The milliseconds of each micro-batch that read records."""
     lines = [
         line
-        # With the file before it: a long run fills one and goes on in the next.
+        # All progress files are read: a long run fills one and continues in the next.
         for file in (home / "logs").glob("speed-progress-*.jsonl")
         for line in file.read_text("utf-8").splitlines()
     ]
@@ -49,13 +49,13 @@ def micro_batches(home: Path) -> list[int]:
     return [report["duration_ms"]["triggerExecution"] for report in reports if report["input_rows"]]
 
 
-def grown(of: Sequence[int], place: int) -> float:
-    """The median around one micro-batch."""
-    return median(of[max(0, place - AROUND) : place + AROUND])
+def grown(durations: Sequence[int], place: int) -> float:
+    """The median of the durations around one micro-batch, in their unit."""
+    return median(durations[max(0, place - AROUND) : place + AROUND])
 
 
 def grow(bench: Bench, contender: Contender, batches: int, events: int) -> list[int]:
-    """What each micro-batch took, in milliseconds. Raises SystemExit when the rows are wrong."""
+    """The milliseconds that each micro-batch took. Raises SystemExit when the rows are wrong."""
     provision.create_tables(bench.settings)
     expected: dict[SoldKey, Sold] = {}
     with (
@@ -71,14 +71,14 @@ def grow(bench: Bench, contender: Contender, batches: int, events: int) -> list[
                 numbers = range(batch * events, (batch + 1) * events)
                 sold = (receipt("1", number, START + number * STEP) for number in numbers)
                 publish(bench.settings, counted(sold, expected))()
-                # One micro-batch for each lot: sent ahead, two lots could fall into one.
+                # One micro-batch per lot: if sent ahead, two lots could fall into one micro-batch.
                 wait_for(batch, bench.settings.home)
             refuse_wrong_rows(contender.name, rows_of(session), expected)
     return micro_batches(bench.settings.home)
 
 
 def wait_for(batch: int, home: Path) -> None:
-    """Return when the micro-batch has ended. Raises SystemExit when it does not come."""
+    """Return when the micro-batch has ended. Raises SystemExit when it does not end in time."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while len(micro_batches(home)) <= batch:
         if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ def wait_for(batch: int, home: Path) -> None:
 
 
 def main() -> int:
-    """Exit code 0 when the rows are right."""
+    """Return 0 when the rows are right."""
     parser = arguments(__doc__, runs=1)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--events", type=int, default=1_000, help="in each micro-batch")

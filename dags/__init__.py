@@ -1,1 +1,1 @@
-"""Scheduled workflows, one a file; each task starts a job of the batch layer as a process."""
+"""Scheduled workflows, one per file; each task starts a batch-layer job as a process."""

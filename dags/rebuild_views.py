@@ -1,4 +1,4 @@
-"""DAG `rebuild_views`: every hour what has become dirty is rebuilt from the master dataset."""
+"""DAG `rebuild_views`: rebuilds the dirty days from the master dataset every hour."""
 
 import shlex
 import sys
@@ -31,8 +31,8 @@ with DAG(
     dag_id="rebuild_views",
     description="Batch views from the master dataset, published by one pointer flip",
     doc_md=DOC,
-    # No start date and no grace: with either, a DAG that is turned on runs at once for the full
-    # hour before.
+    # There is no start date and no grace: with either, a DAG that is turned on runs at once for
+    # the full hour before.
     schedule=CronTriggerTimetable("0 * * * *", timezone="UTC", run_immediately=timedelta(0)),
     catchup=False,
     max_active_runs=1,
@@ -47,8 +47,8 @@ with DAG(
 ) as dag:
     BashOperator(
         task_id="rebuild",
-        # `exec`: the signal that ends the task reaches the job itself.
-        # The last line, one JSON object, becomes the task's XCom.
+        # With `exec` the signal that ends the task reaches the job itself.
+        # The last line of output, one JSON object, becomes the task's XCom.
         bash_command=(
             f"exec {shlex.quote(sys.executable)} -m batch_layer.views.rebuild --json"
             " --{{ params.mode }}{% if params.mode == 'days' %} {{ params.days }}{% endif %}"

@@ -1,4 +1,4 @@
-"""DAG `snapshot_baselines`: every night what is usual is fixed, for the alerts of tomorrow on."""
+"""DAG `snapshot_baselines`: fixes every night the baselines that alerts use from tomorrow on."""
 
 import shlex
 import sys
@@ -28,12 +28,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["batch", "views"],
-    # Up to 07:40: one made then still serves the day that one made at night would.
+    # Retries end at 07:40: a snapshot made then still serves the same day as one made at night.
     default_args={"owner": "tally", "retries": 14, "retry_delay": timedelta(minutes=30)},
 ) as dag:
     BashOperator(
         task_id="snapshot",
-        # `exec`: the signal that ends the task reaches the job itself.
+        # With `exec` the signal that ends the task reaches the job itself.
         bash_command=f"exec {shlex.quote(sys.executable)} -m batch_layer.views.baselines --json",
         cwd=str(REPOSITORY),
         append_env=True,

@@ -1,1 +1,1 @@
-"""What a person or a machine runs: command line, local stack, audit, oracle, demo."""
+"""Operations, run by people or machines: command line, local stack, audit, oracle, demo."""

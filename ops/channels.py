@@ -1,4 +1,4 @@
-"""Channels of alerts: what is settled of them, and what became of their messages."""
+"""Alert channels: their settings, and the delivery state of their messages."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -26,9 +26,9 @@ _MILLIS = 1_000
 
 
 class ToldState(NamedTuple):
-    """What was decided about one state of an alert on a channel, and the message, if there is one.
+    """The delivery decision for one state of an alert on a channel, and its message, if any.
 
-    Of a region that is told of as one the message may be another partition's.
+    For a region that is reported in one message, the message may be of another partition.
     """
 
     decision: DeliveryDecision
@@ -36,30 +36,30 @@ class ToldState(NamedTuple):
 
 
 def channels(settings: Settings) -> dict[str, AlertChannel]:
-    """The channels by id, as they were set last."""
-    found = (parsed_control(value) for value in _newest(settings, TOPIC))
-    named = {one.channel_id: one for one in found if isinstance(one, AlertChannel)}
+    """The channels with their latest settings, by id."""
+    found = (parsed_control(value) for value in _latest_values(settings, TOPIC))
+    named = {control.channel_id: control for control in found if isinstance(control, AlertChannel)}
     return dict(sorted(named.items()))
 
 
 def set_channel(settings: Settings, content: bytes) -> AlertChannel:
-    """The channel that a JSON object describes, once it is settled everywhere.
+    """Write the channel that a JSON object describes to all partitions, and return it.
 
-    Raises TallyError for one that does not fit, NotSent when an unknown part was not stored.
+    Raises TallyError for an invalid channel, NotSent when an unknown part was not stored.
     """
     try:
-        told = msgspec.json.decode(content, type=dict[str, object])
-        channel = parsed_control(msgspec.json.encode({**told, "is": "channel"}))
+        fields = msgspec.json.decode(content, type=dict[str, object])
+        channel = parsed_control(msgspec.json.encode({**fields, "is": "channel"}))
     except msgspec.DecodeError as error:
         raise TallyError(f"channel: {error}; docs/alerts-webhooks.md has one") from error
     assert isinstance(channel, AlertChannel)
-    # Read back by nobody: each dispatcher takes it at its own position.
+    # Not read back here: each dispatcher applies the control at its own position in the topic.
     write_controls(settings, [channel])
     return channel
 
 
 def settle(settings: Settings, settled: Silence | Snooze | Acknowledgement) -> None:
-    """Keep alerts back, or end that, or note who has taken one on: the later one of a key holds.
+    """Write a silence, a snooze or an acknowledgement; the latest record of a key applies.
 
     Raises NotSent when an unknown part was not stored.
     """
@@ -67,49 +67,51 @@ def settle(settings: Settings, settled: Silence | Snooze | Acknowledgement) -> N
 
 
 def silences(settings: Settings) -> list[Silence]:
-    """All that were ever set, as they were set last, by their beginning."""
-    found = (parsed_control(value) for value in _newest(settings, TOPIC))
-    # In each partition there is one.
-    named = {one.silence_id: one for one in found if isinstance(one, Silence)}
-    return sorted(named.values(), key=lambda one: (one.starts, one.silence_id))
+    """All silences ever set, in their latest version, ordered by start."""
+    found = (parsed_control(value) for value in _latest_values(settings, TOPIC))
+    # Each partition has a copy of every silence.
+    named = {control.silence_id: control for control in found if isinstance(control, Silence)}
+    return sorted(named.values(), key=lambda silence: (silence.starts, silence.silence_id))
 
 
 def handled(settings: Settings, alert_id: str) -> list[Snooze | Acknowledgement]:
-    """Who has put the alert off, or taken it on."""
-    found = (parsed_control(value) for value in _newest(settings, TOPIC))
-    noted = (one for one in found if isinstance(one, Snooze | Acknowledgement))
-    ours = [one for one in noted if one.alert_id == alert_id]
-    return sorted(ours, key=lambda one: one.key)
+    """The snoozes and acknowledgements of the alert."""
+    found = (parsed_control(value) for value in _latest_values(settings, TOPIC))
+    marks = (control for control in found if isinstance(control, Snooze | Acknowledgement))
+    ours = [mark for mark in marks if mark.alert_id == alert_id]
+    return sorted(ours, key=lambda mark: mark.key)
 
 
 def told_of(settings: Settings, alert_id: str) -> list[ToldState]:
-    """What was decided about the alert, by channel, in the order of its states."""
-    kept = [parsed_kept(value) for value in _newest(settings, DELIVERIES)]
-    messages = {one.key: one for one in kept if isinstance(one, WebhookMessage)}
-    decided = [one for one in kept if isinstance(one, DeliveryDecision)]
-    told = [
-        ToldState(one, messages.get(f"{one.channel}|{one.message}"))
-        for one in decided
-        if one.alert.alert_id == alert_id
+    """The delivery decisions about the alert, by channel, in the order of its states."""
+    records = [parsed_kept(value) for value in _latest_values(settings, DELIVERIES)]
+    messages = {record.key: record for record in records if isinstance(record, WebhookMessage)}
+    decisions = [record for record in records if isinstance(record, DeliveryDecision)]
+    states = [
+        ToldState(decision, messages.get(f"{decision.channel}|{decision.message}"))
+        for decision in decisions
+        if decision.alert.alert_id == alert_id
     ]
-    by_state = sorted(told, key=lambda one: rank_of(one.decision.alert))
-    return sorted(by_state, key=lambda one: one.decision.channel)
+    by_state = sorted(states, key=lambda state: rank_of(state.decision.alert))
+    return sorted(by_state, key=lambda state: state.decision.channel)
 
 
 def deliveries(settings: Settings, channel_id: str) -> list[WebhookMessage]:
-    """The channel's messages, those that are due last at the end."""
-    kept = (parsed_kept(value) for value in _newest(settings, DELIVERIES))
-    messages = [one for one in kept if isinstance(one, WebhookMessage)]
-    own = [one for one in messages if one.channel == channel_id]
-    return sorted(own, key=lambda one: (one.due_at, one.order))
+    """The channel's messages, ordered by the time at which they are due."""
+    records = (parsed_kept(value) for value in _latest_values(settings, DELIVERIES))
+    messages = [record for record in records if isinstance(record, WebhookMessage)]
+    own = [message for message in messages if message.channel == channel_id]
+    return sorted(own, key=lambda message: (message.due_at, message.order))
 
 
 def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMessage:
-    """The message as it was, once its dispatcher is told to call for it again.
+    """Ask the dispatcher to send the message again, and return the message as it was.
 
-    Raises TallyError when there is none, or it waits already; NotSent as `settle`.
+    Raises TallyError when there is none, or it waits already; NotSent as in `settle`.
     """
-    found = [one for one in deliveries(settings, channel_id) if one.message_id == message_id]
+    found = [
+        message for message in deliveries(settings, channel_id) if message.message_id == message_id
+    ]
     if not found:
         raise TallyError(
             f"channel {channel_id}: no message {message_id};"
@@ -118,28 +120,28 @@ def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMe
     if found[0].outcome == "waiting":
         raise TallyError(f"{message_id} waits for its next attempt already; nothing is to be done")
     now = int(datetime.now(UTC).timestamp() * _MILLIS)
-    asked = Redelivery(channel_id=channel_id, message_id=message_id, asked_at=now)
-    write_controls(settings, [asked])
+    request = Redelivery(channel_id=channel_id, message_id=message_id, asked_at=now)
+    write_controls(settings, [request])
     return found[0]
 
 
 def redeliver_dead(settings: Settings, channel_id: str = "") -> list[WebhookMessage]:
-    """The messages that were given up, on one channel or all, once they are asked for again.
+    """Request redelivery of the dead messages of one channel or all, and return them.
 
-    Heartbeats, and what nobody knows the outcome of, are left as they are. Raises NotSent as
+    Heartbeats, and messages with an unknown outcome, are left out. Raises NotSent as in
     `settle`.
     """
-    kept = (parsed_kept(value) for value in _newest(settings, DELIVERIES))
+    records = (parsed_kept(value) for value in _latest_values(settings, DELIVERIES))
     dead = [
         message
-        for message in kept
+        for message in records
         if isinstance(message, WebhookMessage)
         and message.outcome == "dead"
         and message.kind != "heartbeat"
         and channel_id in ("", message.channel)
     ]
     now = int(datetime.now(UTC).timestamp() * _MILLIS)
-    # One read and one write for all of them, in the order in which they were made.
+    # One read and one write for all messages, in the order in which they were created.
     ordered = sorted(dead, key=lambda message: (message.channel, message.order))
     write_controls(
         settings,
@@ -151,8 +153,8 @@ def redeliver_dead(settings: Settings, channel_id: str = "") -> list[WebhookMess
     return ordered
 
 
-def _newest(settings: Settings, topic: str) -> Iterator[bytes]:
-    """The last value of each key in each partition."""
+def _latest_values(settings: Settings, topic: str) -> Iterator[bytes]:
+    """The latest value of each key in each partition."""
     found: dict[tuple[int, bytes], bytes | None] = {}
     for message in read_to_end(settings, [topic]):
         place = message.partition() or 0, _bytes(message.key())

@@ -1,4 +1,4 @@
-"""Receipts that bear a number used before, by day and till, and their acceptance."""
+"""Conflicts by day and till: receipts with a number that was used before; and their acceptance."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _ACCEPT = (
 
 @dataclass(frozen=True)
 class TillConflicts:
-    """How many of a till's records of a day are conflicts, and how many of those were accepted.
+    """How many of a till's records of a day are conflicts, and how many of them were accepted.
 
     day: UTC, ISO 8601.
     """
@@ -36,20 +36,20 @@ class TillConflicts:
 
     @property
     def is_open(self) -> bool:
-        """Whether the day is not final because of them."""
+        """Whether unaccepted conflicts keep the day from being final."""
         return self.conflicts > self.accepted
 
 
 def till_conflicts(session: Session) -> list[TillConflicts]:
-    """All that the newest rebuilds have found, by day, store and till."""
-    return sorted(_found(session), key=attrgetter("day", "store_id", "till_id", "family"))
+    """All conflicts that the newest rebuilds found, by day, store and till."""
+    return sorted(_read_conflicts(session), key=attrgetter("day", "store_id", "till_id", "family"))
 
 
-def _found(session: Session) -> Iterator[TillConflicts]:
+def _read_conflicts(session: Session) -> Iterator[TillConflicts]:
     for family, day, store_id, till_id, records, conflicts, accepted, reason in session.execute(
         _ALL
     ):
-        # 0 is written by a later rebuild that found none any more.
+        # A later rebuild that finds no conflicts any more writes 0.
         if conflicts:
             yield TillConflicts(
                 *(family, str(day), store_id, till_id, records, conflicts),
@@ -61,17 +61,17 @@ def _found(session: Session) -> Iterator[TillConflicts]:
 def accept(
     session: Session, found: Collection[TillConflicts], reason: str, now: datetime
 ) -> Sequence[TillConflicts]:
-    """Let the conflicts stand: as many as there are by now, not those that a rebuild will find.
+    """Accept the current number of conflicts; conflicts of a later rebuild stay open.
 
-    In:  now: aware, kept with them.
-    Out: the same, accepted.
+    In:  now: aware, stored with the acceptance.
+    Out: the same conflicts, accepted.
     """
     rows = [
         (
-            *(one.family, date.fromisoformat(one.day), one.store_id, one.till_id),
-            *(one.conflicts, now.astimezone(UTC), reason),
+            *(till.family, date.fromisoformat(till.day), till.store_id, till.till_id),
+            *(till.conflicts, now.astimezone(UTC), reason),
         )
-        for one in found
+        for till in found
     ]
     write_rows(session, _ACCEPT, rows)
-    return [replace(one, accepted=one.conflicts, reason=reason) for one in found]
+    return [replace(till, accepted=till.conflicts, reason=reason) for till in found]

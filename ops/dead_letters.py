@@ -1,4 +1,4 @@
-"""Dead letters as the topic holds them, and the way back of an original into its raw topic."""
+"""The dead letters of the topic, and the replay of an original to its raw topic."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,29 +21,29 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True)
 class WantedLetters:
-    """Which dead letters; an empty text or None is no condition."""
+    """A filter of dead letters; an empty text or None is no condition."""
 
     reason: str = ""
     topic: str = ""
     since: datetime | None = None
 
     def matches(self, letter: DeadLetter) -> bool:
-        """Whether the letter is wanted."""
+        """Whether the letter matches the filter."""
         topic = letter.place[0]
-        # Texts of one form, in UTC: they are ordered as the instants are.
+        # Both texts have one format, in UTC, so they sort like the instants.
         recent = self.since is None or letter.at >= instant_text(self.since)
         return recent and self.reason in ("", letter.reason) and self.topic in ("", topic)
 
 
 def dead_letters(settings: Settings) -> dict[str, DeadLetter]:
-    """Every dead letter by id, in order of arrival; a repeat has replaced the one before."""
-    # By the brokers' stamps: offsets of different partitions have no order.
+    """The dead letters by id, in order of arrival; a repeat replaces the earlier copy."""
+    # Ordered by the brokers' timestamps: offsets of different partitions have no order.
     ordered = sorted(read_letters(settings), key=lambda letter: letter.at)
     return {letter.id: letter for letter in ordered}
 
 
 def dead_letter(settings: Settings, letter_id: str) -> DeadLetter:
-    """The dead letter of this id. Raises TallyError when there is none."""
+    """The dead letter with this id. Raises TallyError when there is none."""
     try:
         return dead_letters(settings)[letter_id]
     except KeyError:
@@ -53,7 +53,7 @@ def dead_letter(settings: Settings, letter_id: str) -> DeadLetter:
 
 
 def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
-    """Send the original (or its corrected content) to its raw topic again.
+    """Send the original, or its corrected content, to its raw topic again.
 
     Returns topic:partition:offset of the new message.
 
@@ -84,20 +84,20 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
             f"{letter.id}: a {letter.reason} lies in a canonical topic;"
             " give its corrected message with --fix FILE"
         )
-    # reset: what is gone is answered by none, and not by the next record that there is.
+    # With the reset policy "error" a deleted offset yields no record, not the next available one.
     options = {"auto.offset.reset": "error"}
     message = first_records(settings, [letter.place], _SECONDS, options)[letter.place]
     if message is None or not _is_original(settings, letter, message):
-        kept = f"kept {settings.raw_retention_seconds} s"
+        retention = f"kept {settings.raw_retention_seconds} s"
         raise TallyError(
-            f"{letter.id}: the original is no longer in Kafka ({kept});"
+            f"{letter.id}: the original is no longer in Kafka ({retention});"
             " give its corrected content with --fix FILE"
         )
     return message
 
 
 def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bool:
-    # An offset may have been given out again, after a log was cut: the digest tells the original.
+    # After a log was truncated an offset may be reused: the digest identifies the original.
     return keyed_digest(digest_key(settings.home), message.value() or b"") == letter.sha256
 
 
@@ -110,7 +110,7 @@ def _send(
 ) -> str:
     stored: list[Message] = []
     sender = AwaitedProducer(kafka_producer(settings), _SECONDS, stored.append)
-    # No partition is named: a raw record may lie in any, the normaliser keys it anew.
+    # No partition is named: a raw record may lie in any, the normaliser assigns a new key.
     sender.send(topic, value, key, headers=headers)
     sender.settle(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
     [message] = stored

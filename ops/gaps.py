@@ -1,6 +1,6 @@
-"""Records that were gone before they were read: which ones, and how to go on without them.
+"""Gaps: records that Kafka deleted before they were read, and how to continue without them.
 
-That is somebody's decision.
+An operator decides whether to accept a gap.
 """
 
 import json
@@ -32,9 +32,9 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True)
 class Hole:
-    """What one job can no longer read of one partition, and why it cannot go on there.
+    """The records of one partition that a job can no longer read, and why it cannot continue.
 
-    The job stands at `position`.
+    The job's next offset is `position`.
     """
 
     topic: str
@@ -46,17 +46,17 @@ class Hole:
 
     @property
     def is_cut(self) -> bool:
-        """Whether it is another log than the one that was read.
+        """Whether the log is not the one that was read before.
 
-        The same one without its beginning is no other log.
+        The same log with its beginning deleted does not count as another log.
         """
         return self.log.earliest <= self.position
 
 
 def readable_topics() -> list[str]:
-    """Topics with a reader that keeps its position.
+    """The topics whose reader stores its position.
 
-    Raw ones are the normaliser's, canonical ones the master's.
+    The normaliser reads the raw topics, the master's ingest the canonical ones.
     """
     topics = loader.topics()
     raw = [entry["raw"] for name, entry in topics.items() if name in FAMILIES]
@@ -64,7 +64,7 @@ def readable_topics() -> list[str]:
 
 
 def open_holes(settings: Settings, session: Session) -> list[Hole]:
-    """Every partition whose reader cannot go on."""
+    """All partitions whose reader cannot continue, as holes."""
     holes = (
         hole(settings, session, topic, number)
         for topic in readable_topics()
@@ -74,18 +74,18 @@ def open_holes(settings: Settings, session: Session) -> list[Hole]:
 
 
 def hole(settings: Settings, session: Session, topic: str, partition: int) -> Hole | None:
-    """What the reader of one partition lacks, None if it can go on."""
+    """The hole in front of the reader of one partition, None if it can continue."""
     ids = topic_ids(settings, [topic])
     position, bookmark = (
-        _of_the_master(settings, session, topic, partition)
+        _master_position(settings, session, topic, partition)
         if topic in FAMILIES
-        else _of_the_normaliser(settings, topic, partition)
+        else _normaliser_position(settings, topic, partition)
     )
     with kafka_consumer(settings, "gaps") as consumer:
         earliest, end = bounds_of(consumer, (topic, partition), _SECONDS)
     last = bookmark.last if bookmark else None
     place = (topic, partition, last.offset) if last else None
-    # A record of the master's that Kafka has let go by the clock tells nothing.
+    # A record that the master has read and Kafka deleted by retention cannot be checked.
     if last and topic in FAMILIES and last.offset < earliest:
         log = Log(ids[topic], earliest, end, last)
     else:
@@ -97,27 +97,27 @@ def hole(settings: Settings, session: Session, topic: str, partition: int) -> Ho
 
 
 def accept(settings: Settings, session: Session, found: Hole, reason: str) -> AcceptedGap:
-    """The gap, kept for good; the reader goes on behind it at its next start.
+    """Store the gap permanently; the reader continues after it at its next start.
 
-    Raises TallyError when a canonical log was cut or made anew, or when the normaliser runs.
+    Raises TallyError when a canonical log was truncated or re-created, or when the normaliser runs.
     """
     if found.topic in FAMILIES and found.is_cut:
         raise TallyError(
             f"topic {found.topic} partition {found.partition}: {found.loss}; its offsets would"
             " repeat those of the master dataset: begin a new master dataset in another TALLY_HOME"
         )
-    noted = datetime.now(UTC)
-    # With nothing after the hole the lost records may have come until this moment.
-    arrivals = _first_arrival(found), _last_arrival(settings, found) or noted
+    accepted_at = datetime.now(UTC)
+    # Without a record after the hole the lost records may have arrived until this moment.
+    arrivals = _first_arrival(found), _last_arrival(settings, found) or accepted_at
     gap = AcceptedGap(
         found.topic,
         found.partition,
         found.position,
-        # Of a log that was cut this is the position: its lost records have no offsets of their own
+        # For a truncated log this is the position: its lost records have no offsets of their own
         # any more.
         max(found.position, found.log.earliest),
         *arrivals,
-        noted,
+        accepted_at,
         reason,
     )
     note_gap(session, gap)
@@ -132,9 +132,9 @@ def _first_arrival(found: Hole) -> datetime:
 
 
 def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
-    """Arrival of the first record after the hole, if there is one.
+    """The arrival time of the first record after the hole.
 
-    None if there is none, or it is a transaction's marker, or the log another one.
+    None if there is no record, or it is a transaction marker, or the log is another one.
     """
     if found.is_cut:
         return None
@@ -144,9 +144,9 @@ def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
 
 
 def _move(admin: AdminClient, found: Hole) -> None:
-    """The normaliser goes on at the first record kept.
+    """Move the normaliser's committed offset to the first record that Kafka still keeps.
 
-    Of a log that was cut, what it reads twice is a duplicate.
+    If the log was truncated, records that it reads twice are duplicates.
     """
     position = TopicPartition(
         found.topic,
@@ -154,7 +154,7 @@ def _move(admin: AdminClient, found: Hole) -> None:
         found.log.earliest,
         metadata=Bookmark(found.log.topic_id).text,
     )
-    # The brokers refuse it while the group has a member: no position moves under a normaliser.
+    # The brokers refuse this while the group has a member: a running normaliser keeps its offset.
     moved = admin.alter_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(NORMALISER_GROUP, [position])], request_timeout=_SECONDS
     )
@@ -168,33 +168,33 @@ def _move(admin: AdminClient, found: Hole) -> None:
         ) from error
 
 
-def _of_the_normaliser(
+def _normaliser_position(
     settings: Settings, topic: str, partition: int
 ) -> tuple[int, Bookmark | None]:
-    asked = [
+    request = [
         ConsumerGroupTopicPartitions(
             NORMALISER_GROUP,
             [TopicPartition(topic, partition), TopicPartition(NORMALISER_ANCHOR, 0)],
         )
     ]
-    # Held by a name: a client without one is gone before its answer.
+    # The variable keeps the client alive: without it the client is collected before its answer.
     admin = kafka_admin(settings)
     answer = (
-        admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[NORMALISER_GROUP]
+        admin.list_consumer_group_offsets(request, request_timeout=_SECONDS)[NORMALISER_GROUP]
         .result(_SECONDS)
         .topic_partitions
     )
-    kept = {at.topic: at for at in answer}
-    known = TopicIds.read(kept[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
-    committed = kept[topic]
+    positions = {position.topic: position for position in answer}
+    known = TopicIds.read(positions[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
+    committed = positions[topic]
     bookmark = Bookmark.read(committed.metadata) or (Bookmark(known) if known else None)
     return max(0, committed.offset), bookmark
 
 
-def _of_the_master(
+def _master_position(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> tuple[int, Bookmark | None]:
-    # What the ingest itself goes by, gaps that were accepted before included.
+    # The position that the ingest itself uses, with the gaps that were accepted before.
     note: dict[str, Any] = next(
         _notes(settings),
         {"until": {}, "marks": {}},
@@ -211,7 +211,7 @@ def _of_the_master(
 
 
 def _notes(settings: Settings) -> Iterator[dict[str, Any]]:
-    """What the appends say that the master dataset holds, newest first."""
+    """The notes in the master dataset's commits about what it holds, newest first."""
     if DeltaTable.is_deltatable(str(settings.master_path)):
         commits = DeltaTable(str(settings.master_path)).history()
         yield from (

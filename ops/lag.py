@@ -1,6 +1,6 @@
 """How far each part of the pipeline is behind, in records and in seconds.
 
-The brokers and the views tell.
+The values come from the brokers and the views.
 """
 
 import time
@@ -19,13 +19,13 @@ from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
 
-# First offset that is not read yet, or that is not written yet, by (topic, partition).
+# The next offset to read, or to write, by (topic, partition).
 LaneOffsets = Mapping[Lane, int]
 
 
 @dataclass(frozen=True)
 class Lag:
-    """Offsets not yet passed: normaliser over raw topics, speed and master over canonical ones."""
+    """Unread offsets: of the normaliser in raw topics, of speed and master in canonical ones."""
 
     raw_end: int
     normaliser: int
@@ -34,15 +34,15 @@ class Lag:
 
     @property
     def total(self) -> int:
-        """0 when everything that was sent has reached both layers."""
+        """The sum of all lags: 0 when everything that was sent has reached both layers."""
         return self.normaliser + self.speed + self.master
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Seconds since the arrival of the oldest record that each has not read.
+    """Seconds since the arrival of the oldest record that each reader has not read.
 
-    0 when it has read everything.
+    0 when the reader has read everything.
     """
 
     normaliser: float
@@ -51,8 +51,8 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class _ReadSoFar:
-    """Ends of the topics, and where each reader is."""
+class _ReaderPositions:
+    """The end offsets of the topics, and the position of each reader."""
 
     raw_ends: LaneOffsets
     ends: LaneOffsets
@@ -62,33 +62,33 @@ class _ReadSoFar:
 
 
 def read_lag(settings: Settings, session: Session) -> Lag:
-    """The lag as it stands now."""
-    reach = _reach(settings, session)
+    """The current lag of each reader, in records."""
+    positions = _read_positions(settings, session)
     return Lag(
-        raw_end=sum(reach.raw_ends.values()),
-        normaliser=_records(reach.normaliser, reach.raw_ends),
-        speed=_records(reach.speed, reach.ends),
-        master=_records(reach.master, reach.ends),
+        raw_end=sum(positions.raw_ends.values()),
+        normaliser=_records(positions.normaliser, positions.raw_ends),
+        speed=_records(positions.speed, positions.ends),
+        master=_records(positions.master, positions.ends),
     )
 
 
 def read_waiting(settings: Settings, session: Session) -> Waiting:
-    """For how long the oldest unread record of each reader has waited.
+    """How long the oldest unread record of each reader has waited, in seconds.
 
     Raises StackError when the brokers do not answer.
     """
-    reach = _reach(settings, session)
+    positions = _read_positions(settings, session)
     return Waiting(
-        normaliser=_seconds(settings, reach.normaliser, reach.raw_ends),
-        speed=_seconds(settings, reach.speed, reach.ends),
-        master=_seconds(settings, reach.master, reach.ends),
+        normaliser=_seconds(settings, positions.normaliser, positions.raw_ends),
+        speed=_seconds(settings, positions.speed, positions.ends),
+        master=_seconds(settings, positions.master, positions.ends),
     )
 
 
-def _reach(settings: Settings, session: Session) -> _ReadSoFar:
+def _read_positions(settings: Settings, session: Session) -> _ReaderPositions:
     raw = [entry["raw"] for name, entry in topics().items() if name in FAMILIES]
-    # In the order in which records travel: what the normaliser has passed is then within the ends
-    # of the canonical topics, which are read after its position.
+    # Read in the order in which records travel: the records that the normaliser has passed are then
+    # within the ends of the canonical topics, which are read after its position.
     with (
         kafka_consumer(settings, NORMALISER_GROUP) as normaliser,
         kafka_consumer(settings, NORMALISER_GROUP, UNCOMMITTED) as any_record,
@@ -97,19 +97,19 @@ def _reach(settings: Settings, session: Session) -> _ReadSoFar:
         committed = committed_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
         canonical_ends = _ends(any_record, FAMILIES)
     positions = {(part.topic, part.partition): part.offset for part in committed}
-    # A group without a position (-1001) has read nothing.
+    # A group without a committed offset (-1001) has read nothing.
     done = {lane: max(0, position) for lane, position in positions.items()}
-    return _ReadSoFar(
+    return _ReaderPositions(
         raw_ends,
         canonical_ends,
         done,
-        _reached(session, "speed_progress"),
-        _reached(session, "master_position"),
+        _positions(session, "speed_progress"),
+        _positions(session, "master_position"),
     )
 
 
 def _ends(consumer: Consumer, names: Iterable[str]) -> LaneOffsets:
-    """End offset by (topic, partition)."""
+    """The end offset by (topic, partition)."""
     return {
         (name, number): end
         for name, by_number in ends(consumer, names, _TIMEOUT_SECONDS).items()
@@ -117,13 +117,13 @@ def _ends(consumer: Consumer, names: Iterable[str]) -> LaneOffsets:
     }
 
 
-def _reached(session: Session, table: str) -> LaneOffsets:
+def _positions(session: Session, table: str) -> LaneOffsets:
     rows = session.execute(f"SELECT family, partition, until FROM {table}")
     return {(row.family, row.partition): row.until for row in rows}
 
 
 def _records(reached: LaneOffsets, ends: LaneOffsets) -> int:
-    # In offsets, not records: markers of transactions are among them.
+    # Counted in offsets, not records: transaction markers are among them.
     return sum(
         max(
             0,
@@ -141,9 +141,9 @@ def _seconds(settings: Settings, reached: LaneOffsets, ends: LaneOffsets) -> flo
 
 
 def _first_arrivals(settings: Settings, unread: LaneOffsets) -> list[float]:
-    """Arrival (seconds since 1970) of the first record at or after each position.
+    """Arrival times (seconds since 1970) of the first record at or after each position.
 
-    None of a partition where only markers of transactions follow.
+    A partition where only transaction markers follow yields no time.
     """
     places = [(*lane, offset) for lane, offset in unread.items()]
     found = first_records(settings, places, _TIMEOUT_SECONDS).values()

@@ -1,4 +1,4 @@
-"""Which days that are over get other numbers by a change of the stores file."""
+"""The past days whose numbers change when the stores file changes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from runtime.stores import StoreEntry
 from runtime.visit_entry import VisitEntry
 from tally.errors import BadSettings
 
-# What answers of days of before are made with, whenever they are asked for.
+# The fields that answers about past days depend on, at any time of the query.
 MOVING = (
     *("tz", "day_starts", "opening_hours", "sensors", "access_points", "visits"),
     *("country", "subdivision", "groups"),
@@ -17,9 +17,9 @@ MOVING = (
 
 @dataclass(frozen=True)
 class MovedSpan:
-    """Local days of a store that are over, first to last inclusive, whose answers change.
+    """Past local days of a store, first to last inclusive, whose answers change.
 
-    `first` None: since its first day.
+    `first` None means since the store's first day.
     """
 
     store: str
@@ -31,7 +31,7 @@ class MovedSpan:
 def moved_spans(
     before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
 ) -> list[MovedSpan]:
-    """By store and field the closed days that change, of the stores that both know."""
+    """The past days that change, by store and field, for the stores that are in both files."""
     return [
         span
         for store in sorted(before.keys() & after.keys())
@@ -43,11 +43,14 @@ def moved_spans(
 def refuse_unrevised(
     before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
 ) -> None:
-    """Raise BadSettings where visit rules of days that have begun change under their revision."""
+    """Check that changed visit rules of days that have begun have a higher revision.
+
+    Raises BadSettings when they keep their revision, or lower it.
+    """
     for store in sorted(before.keys() & after.keys()):
         both = before[store], after[store]
         for day in _borders(*both):
-            was, is_now = (one.on(day).visits or VisitEntry() for one in both)
+            was, is_now = (entry.on(day).visits or VisitEntry() for entry in both)
             if day <= today and was.rules != is_now.rules and is_now.revision <= was.revision:
                 since = "" if day == date.min else f" from {day} on"
                 raise BadSettings(
@@ -62,10 +65,10 @@ def _spans(
 ) -> Iterator[MovedSpan]:
     borders = _borders(before, after)
     first: date | None = None
-    # Between two borders neither changes. One more, at which nothing differs any more: what is
-    # over ends yesterday.
-    for day in (*(one for one in borders if one < today), today):
-        was, is_now = (_value(one.on(day), name) for one in (before, after))
+    # Between two borders neither entry changes. Today is added as the last border, at which nothing
+    # differs any more: past days end yesterday.
+    for day in (*(border for border in borders if border < today), today):
+        was, is_now = (_value(entry.on(day), name) for entry in (before, after))
         differs = day < today and was != is_now
         if differs and first is None:
             first = day
@@ -76,10 +79,10 @@ def _spans(
 
 
 def _value(entry: StoreEntry, name: str) -> object:
-    # The same rules under another revision are counted anew, to the same numbers.
+    # The same rules under another revision are recounted, with the same result.
     return (entry.visits or VisitEntry()).rules if name == "visits" else getattr(entry, name)
 
 
 def _borders(before: StoreEntry, after: StoreEntry) -> list[date]:
-    """The days from which on either may say something else, ascending."""
+    """The days on which either entry may change, in ascending order."""
     return sorted({date.min, *before.changes, *after.changes})

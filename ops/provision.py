@@ -1,7 +1,7 @@
-"""Topics and tables, made from the files of schemas/; run again it changes nothing.
+"""Creation of topics and tables from the files of schemas/; a second run changes nothing.
 
-`tally up` does it for the local stack; on a server `python -m ops.provision` does, before the first
-service starts.
+`tally up` does it for the local stack; on a server `python -m ops.provision` does it before the
+first service starts.
 """
 
 import sys
@@ -34,14 +34,14 @@ from tally.families import CURRENCY
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
-# Of the version before `store_axis`; it is read here alone, and may be dropped.
+# A table of the version before `store_axis`; it is read only here, and may be dropped.
 _CURRENCIES = "store_currency"
 
 
 def main() -> int:
-    """Exit code: 0 when every topic, the keyspace and every table are there, else 1.
+    """Return 0 when every topic, the keyspace and every table exist, else 1.
 
-    With 1 there is one line on stderr.
+    The exit code 1 comes with one line on stderr.
     """
     try:
         settings = Settings.load()
@@ -54,26 +54,26 @@ def main() -> int:
 
 
 def create_topics(settings: Settings, prefix: str = "") -> None:
-    """Every topic of schemas/topics.yaml with the settings' partitions, retention and copies.
+    """Create the topics of schemas/topics.yaml with the settings' partitions, retention and copies.
 
-    `prefix` names a set of topics of its own (tests). Raises StackError if a topic exists with
+    `prefix` gives a separate set of topics (for tests). Raises StackError if a topic exists with
     another partition count.
     """
     try:
-        _bring_topics(kafka_admin(settings), settings, prefix)
+        _create_or_update_topics(kafka_admin(settings), settings, prefix)
     except KafkaException as error:
         raise StackError(
             f"kafka at {settings.kafka}: {error.args[0].str()}; look into the broker's log"
         ) from error
 
 
-def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
+def _create_or_update_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
     topics = loader.topics()
     wanted = {prefix + name: topics[name]["kind"] for name in topics}
     present = admin.list_topics(timeout=TIMEOUT_SECONDS).topics
     for name in wanted.keys() & present.keys():
         _check_partitions(name, len(present[name].partitions), wanted[name], settings)
-    # What is there keeps its records; only its configuration follows.
+    # Existing topics keep their records; only their configuration is updated.
     missing = {name: wanted[name] for name in wanted.keys() - present.keys()}
     _create(admin, missing, settings)
     _configure(
@@ -87,11 +87,11 @@ def _bring_topics(admin: AdminClient, settings: Settings, prefix: str) -> None:
 
 
 def create_tables(settings: Settings) -> None:
-    """The settings' keyspace with every table of schemas/views.
+    """Create the settings' keyspace with every table of schemas/views.
 
     Raises StackError when Cassandra does not answer, or refuses a table; RestartNeeded when a node
-    does not know a table that it lists; Unacknowledged when it does not take what an earlier
-    version's table holds.
+    does not know a table that it lists; Unacknowledged when it does not acknowledge the rows of an
+    earlier version's table.
     """
     copies = (
         f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
@@ -104,8 +104,8 @@ def create_tables(settings: Settings) -> None:
             )
             session.set_keyspace(settings.keyspace)
             if _CURRENCIES in _create_missing(session, settings):
-                # Registers: brought over again, they change nothing that is wider.
-                write_groups(session, ([write] for write in _currencies(session)))
+                # The rows are registers: copied again, they change no wider span.
+                write_groups(session, ([write] for write in _currency_writes(session)))
     except DriverException as error:
         raise StackError(
             f"cassandra at {settings.cassandra}: {error}; look into its log"
@@ -113,12 +113,12 @@ def create_tables(settings: Settings) -> None:
 
 
 def _create_missing(session: Session, settings: Settings) -> Collection[str]:
-    """Tables that are not there, and keys and columns that one of an earlier version lacks.
+    """Create missing tables, and add keys and columns that an earlier version lacks.
 
-    Returns the names of the tables that were there.
+    Returns the names of the tables that existed before.
     """
-    # Asked first: each change of the schema, also one that changes nothing, is agreed upon by all
-    # nodes.
+    # The schema is read first: every schema statement, even one without effect, needs the agreement
+    # of all nodes.
     present = _listed(session, settings.keyspace)
     keys = keys_of(session, settings.keyspace)
     for statement in loader.table_statements():
@@ -139,7 +139,7 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
 
 
 def _listed(session: Session, keyspace: str) -> dict[str, set[str]]:
-    """The columns of each table of the keyspace, by the table's name."""
+    """The columns of each table of the keyspace, by table name."""
     rows = session.execute(
         "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
         [keyspace],
@@ -153,10 +153,10 @@ def _listed(session: Session, keyspace: str) -> dict[str, set[str]]:
 def _check_known(session: Session, table: str, columns: Collection[str]) -> None:
     """Raise RestartNeeded if the node lists the table, or a column of it, and does not know it.
 
-    So is one that was killed while it made them: it reads its schema before its commit log, and
-    the change is in the log alone.
+    A node gets into this state when it was killed while it created them: it reads its schema before
+    its commit log, and the change is only in the log.
     """
-    # Not made again here: other nodes may know the table, and hold rows of it.
+    # The table is not created again here: other nodes may know it, and hold rows of it.
     names = ", ".join(f'"{column}"' for column in sorted(columns))
     try:
         session.prepare(f"SELECT {names} FROM {table} LIMIT 1")
@@ -167,15 +167,15 @@ def _check_known(session: Session, table: str, columns: Collection[str]) -> None
         ) from error
 
 
-def _currencies(session: Session) -> Iterator[BoundStatement]:
-    """Writes of the days of each store's currencies, out of an earlier version's table.
+def _currency_writes(session: Session) -> Iterator[BoundStatement]:
+    """Writes of the days of each store's currencies, from an earlier version's table.
 
-    Without them each page of a question over euros and dollars would be answered by itself, in its
-    own money.
+    Without them each page of a query over euros and dollars would be answered separately, in its
+    own currency.
     """
     table = cache(partial(axis_table, session, axis=CURRENCY))
     for row in session.execute(f"SELECT * FROM {_CURRENCIES}"):
-        # One of the two writes of a span may never have come.
+        # One of the two writes of a span may be missing.
         if row.first_day and row.last_day:
             days = DaySpan(row.first_day.days_from_epoch, row.last_day.days_from_epoch)
             yield from table(row.family).writes((row.store_id, row.currency), days)
@@ -214,18 +214,18 @@ def _create(
         try:
             outcome.result(TIMEOUT_SECONDS)
         except KafkaException as error:
-            # Somebody else made it meanwhile: what was wanted is there.
+            # Another process created the topic meanwhile, so the wanted topic exists.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
 
 def _configure(admin: AdminClient, topics: Mapping[str, dict[str, str]]) -> None:
-    """A changed retention setting reaches topics that exist."""
+    """Apply a changed retention setting to existing topics."""
     resources = [
         ConfigResource(ResourceType.TOPIC, name, incremental_configs=_entries(config))
         for name, config in topics.items()
     ]
-    # What else somebody has set on a topic stays as it is.
+    # Incremental changes keep all other options that were set on a topic.
     for outcome in (admin.incremental_alter_configs(resources) if resources else {}).values():
         outcome.result(TIMEOUT_SECONDS)
 

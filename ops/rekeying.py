@@ -1,7 +1,7 @@
-"""Tables whose primary key was another one in an earlier version: their rows go over.
+"""Migration of the rows of tables whose primary key differs from that of an earlier version.
 
-Cassandra alters no key. The rows lie in a table beside it while the table is made anew; who dies
-on the way begins again where he was.
+Cassandra cannot alter a key. The rows are copied to a second table while the table is re-created; a
+process that dies on the way continues at the same step when it runs again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ from runtime.writes import write_rows
 from schemas import loader
 
 _BESIDE = "_rekeyed"
-# Of a row that is nothing but its key.
+# The write time of a row without any column but its key.
 _EARLIEST = 1
 
 Keys = Mapping[str, tuple[str, ...]]
 
 
 def keys_of(session: Session, keyspace: str) -> Keys:
-    """The columns of each table's primary key, in their order."""
+    """The columns of each table's primary key, in key order."""
     rows = session.execute(
         "SELECT table_name, column_name, kind, position FROM system_schema.columns"
         " WHERE keyspace_name = %s",
@@ -37,9 +37,9 @@ def _names(key: Iterable[tuple[bool, int, str]]) -> tuple[str, ...]:
 
 
 def rekey(session: Session, statement: str, keys: Keys) -> bool:
-    """Whether the table of this CREATE TABLE had another key; if so it has this one now.
+    """Give the table the key of this CREATE TABLE; returns whether it had another key.
 
-    Nobody may write to the table meanwhile: Tally's services are not running.
+    No writer may use the table meanwhile: Tally's services must not be running.
     """
     name = loader.table_name(statement)
     beside = name + _BESIDE
@@ -48,7 +48,7 @@ def rekey(session: Session, statement: str, keys: Keys) -> bool:
         session.execute(statement.replace(f" {name} ", f" {beside} ", 1))
         _copy(session, name, beside)
         session.execute(f"DROP TABLE {name}")
-    # All rows are beside: this table's key is the new one, or it is not there.
+    # All rows are in the second table: the table has the new key by now, or does not exist.
     if has_other_key or beside in keys:
         session.execute(statement)
         _copy(session, beside, name)
@@ -57,7 +57,7 @@ def rekey(session: Session, statement: str, keys: Keys) -> bool:
 
 
 def _copy(session: Session, source: str, target: str) -> None:
-    """Every row with the time at which it was written; copied again it is the same."""
+    """Copy every row with its write time, so that a repeated copy changes nothing."""
     known = session.cluster.metadata.keyspaces[session.keyspace].tables
     names = [name for name in known[source].columns if name in known[target].columns]
     key = {column.name for column in known[source].primary_key}
@@ -66,10 +66,10 @@ def _copy(session: Session, source: str, target: str) -> None:
     marks = ", ".join("?" * len(names))
     insert = f"INSERT INTO {target} ({columns}) VALUES ({marks}) USING TIMESTAMP ?"
     rows = session.execute(f"SELECT {columns}, {times} FROM {source}")
-    write_rows(session, insert, (_written(row, len(names)) for row in rows))
+    write_rows(session, insert, (_row_with_time(row, len(names)) for row in rows))
 
 
-def _written(row: Sequence[object], columns: int) -> Sequence[object]:
-    """The values of a row, and when the newest of them was written."""
-    times = [at for at in row[columns:] if isinstance(at, int)]
+def _row_with_time(row: Sequence[object], columns: int) -> Sequence[object]:
+    """The values of a row, and the write time of the newest of them."""
+    times = [time for time in row[columns:] if isinstance(time, int)]
     return *row[:columns], max(times, default=_EARLIEST)

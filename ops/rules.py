@@ -1,4 +1,4 @@
-"""Rule files of a command line: read all together, and what they change against the topic."""
+"""The rule files of a command line: read together, and compared with the rules in the topic."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ ENDINGS = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class RuleFiles:
-    """The rules of several files by id, the file of each, and one line for each problem."""
+    """The rules of several files by id, the file of each rule, and one line per problem."""
 
     rules: Mapping[str, Rule]
     files: Mapping[str, Path]
     problems: Sequence[str]
 
     def with_known(self, known: Mapping[str, Rule] | None) -> "RuleFiles":
-        """With what does not fit between these rules and those in force; None: nobody knows."""
+        """Add the problems between these rules and those in force; None: those are unknown."""
         together = problems_together(self.rules, known)
         found = [
             f"{self.files[rule_id]}: {problem}"
@@ -34,19 +34,19 @@ class RuleFiles:
 
 
 def rule_files(paths: Iterable[Path]) -> list[Path]:
-    """The files that are named, and of a named folder those that end as YAML does, in order."""
-    return [file for path in paths for file in _files_of(path)]
+    """The named files, and the YAML files of each named folder, in order."""
+    return [file for path in paths for file in _list_files(path)]
 
 
 def read_rules(files: Iterable[Path]) -> RuleFiles:
-    """Every rule that can be read, one a file; two of one id are a problem of the second."""
+    """Read one rule per file; a second rule with the same id is a problem of its file."""
     rules: dict[str, Rule] = {}
     owners: dict[str, Path] = {}
     problems: list[str] = []
     for file in files:
         try:
             rule = parse_rule(file.read_bytes())
-        # The others are read all the same: who mends files wants all lines at once.
+        # The other files are read all the same, so that all problems are reported at once.
         except BadRule as error:
             problems += [f"{file}: {problem}" for problem in error.problems]
         except OSError as error:
@@ -61,13 +61,13 @@ def read_rules(files: Iterable[Path]) -> RuleFiles:
 
 
 def changes_of(rules: Mapping[str, Rule], chains: RuleChains) -> list[PlannedRule]:
-    """What applying each rule would write, in the order of the files."""
+    """The records that applying each rule would write, in the order of the files."""
     return [planned(rule, chains.newest(rule_id)) for rule_id, rule in rules.items()]
 
 
-def _files_of(path: Path) -> Iterator[Path]:
+def _list_files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    # In the order of names: the same on every machine.
+    # Sorted by name, so that the order is the same on every machine.
     yield from sorted(file for file in path.iterdir() if file.suffix in ENDINGS)

@@ -1,4 +1,4 @@
-"""The registry of stores: what a stores file would change in it, and the file put in its place."""
+"""The registry of stores: its changes by a new stores file, and the replacement of the file."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,15 +13,15 @@ from runtime.stores import CHANGES, StoreEntry
 from runtime.whole_file import keep_whole
 from tally.errors import TallyError
 
-_Told = Mapping[str, Any]
+_FieldValues = Mapping[str, Any]
 _COLLECTIONS = ("networks", "sensors")
 
 
 @dataclass(frozen=True)
 class FieldChange:
-    """A field of a store that gets another value, as the file has it; None: it says nothing.
+    """A changed field of a store, with its values as in the file; None: the file has no value.
 
-    `from_day`: the local day from which on; None: ever since.
+    `from_day`: the local day from which on the value applies; None: always.
     """
 
     store: str
@@ -31,29 +31,30 @@ class FieldChange:
     after: Any
 
     def warning(self, today: date) -> str | None:
-        """Why it does harm if records of the store have been taken, None if it does none."""
+        """Why the change does harm if records of the store were accepted, None if it does none."""
         has_begun = self.from_day is None or date.fromisoformat(self.from_day) <= today
         if self.field in RECORDED and has_begun:
             return f"store {self.store}: {self.field}: {RECORDED[self.field]}"
         if self.field not in FIXED:
             return None
-        # It does no harm to gain one: only what is gone may have decided something.
-        if self.field in _COLLECTIONS and _is_kept(self.before or {}, self.after or {}):
+        # An added entry does no harm: only a removed entry may have affected records.
+        if self.field in _COLLECTIONS and _keeps_identities(self.before or {}, self.after or {}):
             return None
         return f"store {self.store}: {self.field}: {FIXED[self.field]}"
 
 
-def _is_kept(before: Collection[str], after: Collection[str]) -> bool:
-    """Whether all that was listed is, and makes the identities that it made."""
+def _keeps_identities(before: Collection[str], after: Collection[str]) -> bool:
+    """Whether all entries are still listed, and produce the same identities."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        kept = [one for one in before if one in after]
-        same = [one for one in kept if _names(before[one]) == _names(after[one])]
+        common = [entry for entry in before if entry in after]
+        same = [entry for entry in common if _names(before[entry]) == _names(after[entry])]
         return len(same) == len(before)
-    return all(one in after for one in before)
+    return all(entry in after for entry in before)
 
 
-def _names(sensor: _Told) -> list[Any]:
-    # Its name and the instants of its intervals, which are moved by what its clock is fast.
+def _names(sensor: _FieldValues) -> list[Any]:
+    # The identity has the sensor's name and the instants of its intervals, which are shifted by the
+    # seconds that its clock is ahead.
     return [sensor.get(field) for field in ("device_id", "clock_ahead_seconds")]
 
 
@@ -62,10 +63,10 @@ _Changes = Iterator[FieldChange]
 
 @dataclass(frozen=True)
 class RegistryChange:
-    """What becomes of a registry: ids of stores, and fields of those that were there and stay.
+    """The changes of a registry: ids of stores, and changed fields of stores in both versions.
 
-    `warnings`: what does harm if records have been taken; a store that comes or goes had or gets
-    the defaults.
+    `warnings`: changes that do harm if records were accepted; an added store had the defaults
+    before, a removed store gets them.
     """
 
     added: Sequence[str]
@@ -75,41 +76,44 @@ class RegistryChange:
 
     @property
     def is_none(self) -> bool:
-        """Whether both say the same."""
+        """Whether both versions are equal."""
         return not (self.added or self.removed or self.changed)
 
 
 def registry_change(
     before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
 ) -> RegistryChange:
-    """From one content to another, by store ascending; `today`: what begins later does no harm."""
+    """The change from one content to another, by store in ascending order.
+
+    Changes that begin after `today` do no harm.
+    """
     changed: list[FieldChange] = []
     for store in sorted(before.keys() & after.keys()):
         changed += _changes(store, before[store], after[store])
     added, removed = after.keys() - before, before.keys() - after
     defaults = StoreEntry()
     moved: list[FieldChange] = []
-    # A first file finds no records of its stores, or all of them under the defaults.
+    # Before a first file its stores have no records, or all records were taken with the defaults.
     for store in sorted(added) if before else ():
         moved += _changes(store, defaults, after[store])
     for store in sorted(removed):
         moved += _changes(store, before[store], defaults)
-    told = (one.warning(today) for one in (*changed, *moved))
-    warnings = [one for one in told if one is not None]
+    texts = (change.warning(today) for change in (*changed, *moved))
+    warnings = [text for text in texts if text is not None]
     return RegistryChange(sorted(added), sorted(removed), changed, warnings)
 
 
 def replace_registry(registry: Path, content: bytes) -> None:
-    """The registry has this content, whole; who reads it meanwhile finds the old one.
+    """Replace the registry's content atomically; concurrent readers see the old content.
 
-    Raises TallyError where it cannot be written.
+    Raises TallyError when the file cannot be written.
     """
-    # A link is kept, and what it names replaced: it may lead into a repository.
+    # A symbolic link stays, and its target is replaced: it may point into a repository.
     file = registry.resolve()
     try:
         before = file.stat() if file.exists() else None
         keep_whole(file, content, is_durable=True)
-        # Services may run as somebody else: who could read it before still can.
+        # Services may run as another user: they can still read a file of the same mode and owner.
         if before is not None:
             file.chmod(S_IMODE(before.st_mode))
             owners = before.st_uid, before.st_gid
@@ -128,13 +132,13 @@ def _changes(store: str, before: StoreEntry, after: StoreEntry) -> _Changes:
     old = was.pop(CHANGES, {})
     new = is_now.pop(CHANGES, {})
     yield from _fields(store, None, was, is_now)
-    # As they are written and not as they work out: the same file again changes nothing.
+    # Compared as written, not as evaluated, so that the same file again changes nothing.
     for day in sorted(old | new):
-        before_day, after_day = (told.get(day, {}) for told in (old, new))
+        before_day, after_day = (changes.get(day, {}) for changes in (old, new))
         yield from _fields(store, day, before_day, after_day)
 
 
-def _fields(store: str, day: str | None, was: _Told, is_now: _Told) -> _Changes:
+def _fields(store: str, day: str | None, was: _FieldValues, is_now: _FieldValues) -> _Changes:
     for name in dict.fromkeys((*was, *is_now)):
         before, after = was.get(name), is_now.get(name)
         if before != after:

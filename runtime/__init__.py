@@ -1,4 +1,4 @@
-"""What every process shares: how a job ends, its heartbeat, its way to other services.
+"""Code that every process shares: its end, its heartbeat, its connections to other services.
 
 These are Kafka, Cassandra and HTTP.
 """

@@ -1,4 +1,4 @@
-"""Writes what people settle about deliveries into the topic that dispatchers read."""
+"""Writer of operators' decisions about deliveries to the topic that dispatchers read."""
 
 from collections.abc import Iterable
 
@@ -14,14 +14,14 @@ _SECONDS = 30.0
 
 
 def write_controls(settings: Settings, controls: Iterable[AlertControl], prefix: str = "") -> None:
-    """Each control in every partition that it is for, all acknowledged.
+    """Write each control to every partition that it concerns; returns once all are acknowledged.
 
-    `prefix` names a topic of a test's own. Written again a control changes nothing, so it heals
-    what broke off. Raises NotSent when an unknown part was not stored.
+    `prefix` names a separate topic for a test. Writing a control again changes nothing, so a retry
+    completes an interrupted write. Raises NotSent when an unknown part was not stored.
     """
     sender = AwaitedProducer(kafka_producer(settings), _SECONDS)
     for control in controls:
-        # One record for each partition: a dispatcher reads those of its own, and no others.
+        # One record per partition: a dispatcher reads only its own partitions.
         value = msgspec.json.encode(control)
         for number in control_partitions(control, settings.partitions):
             sender.send(prefix + TOPIC, value, control.key.encode(), number)

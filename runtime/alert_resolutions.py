@@ -1,4 +1,4 @@
-"""Writes resolutions of alerts into the topic that evaluators read."""
+"""Writer of alert resolutions to the topic that evaluators read."""
 
 import msgspec
 
@@ -13,10 +13,10 @@ _SECONDS = 30.0
 
 
 def write_resolution(settings: Settings, resolution: AlertResolution, prefix: str = "") -> None:
-    """Stores the resolution in the partition of its store; returns once it is acknowledged.
+    """Write the resolution to the partition of its store; returns once it is acknowledged.
 
-    `prefix` names a topic of a test's own. Raises TallyError for a field that does not fit, NotSent
-    when it may not have been stored.
+    `prefix` names a separate topic for a test. Raises TallyError for a field that does not fit,
+    NotSent when it may not have been stored.
     """
     try:
         # A record that evaluators cannot read must not reach the topic.

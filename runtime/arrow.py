@@ -1,4 +1,4 @@
-"""Rows of what Spark's workers get and give as columns."""
+"""Conversion of the columns that Spark's workers exchange to rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +7,6 @@ import pyarrow as pa
 
 
 def rows_of(columns: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Its rows, in their order: Python values in the order of the columns."""
-    # A column at a time: a call for each value takes several times as long.
+    """The rows in their order, as Python values in the order of the columns."""
+    # One column at a time: a call for each value takes several times as long.
     return zip(*(column.to_pylist() for column in columns.columns), strict=True)

@@ -1,6 +1,6 @@
 """Declared backfills: spans of days before a family's first arrival that were sent whole.
 
-Somebody says so.
+A person declares that a span is complete.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from runtime.writes import write_rows
 
 @dataclass(frozen=True)
 class Backfill:
-    """UTC days first to last, both inclusive, of one family; who says so, and since when."""
+    """UTC days first to last, both inclusive, of one family; by whom and when declared."""
 
     family: str
     first: date
@@ -26,12 +26,12 @@ class Backfill:
 def declare_backfill(
     session: Session, family: str, days: tuple[date, date], source: str
 ) -> Backfill:
-    """The declaration, stored. Again it changes only its source and time.
+    """Store the declaration and return it. Repeating it changes only its source and time.
 
-    Raises Unacknowledged when Cassandra does not take it in time.
+    Raises Unacknowledged when Cassandra does not acknowledge it in time.
     """
     declared = Backfill(family, *days, source, datetime.now(UTC))
-    # Prepared: as text the driver writes no date before the year 1000.
+    # The statement is prepared: as text the driver writes no date before the year 1000.
     insert = (
         "INSERT INTO backfill (family, first_day, last_day, declared_at, source)"
         " VALUES (?, ?, ?, ?, ?)"
@@ -42,7 +42,7 @@ def declare_backfill(
 
 
 def declared_backfills(session: Session, family: str) -> Sequence[Backfill]:
-    """Every declaration of the family, by first day."""
+    """All declarations of the family, ordered by first day."""
     rows = session.execute(
         "SELECT first_day, last_day, source, declared_at FROM backfill WHERE family = %s", [family]
     )

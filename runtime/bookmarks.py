@@ -1,4 +1,4 @@
-"""What lies beside a kept position, and whether it is right to read on there."""
+"""Bookmarks beside committed positions, and the check whether reading may resume there."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,9 @@ from runtime.marks import Mark
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """What is kept beside a committed position.
+    """Metadata of a committed position.
 
-    The topic's id, and the last record that was read, None before the first.
+    It holds the topic's id, and the last record that was read, None before the first.
     """
 
     topic_id: str
@@ -20,7 +20,7 @@ class Bookmark(msgspec.Struct, frozen=True):
     def read(cls, metadata: str | None) -> "Bookmark | None":
         """The bookmark in an offset's metadata.
 
-        None if it is not one (set by hand, or before there were any).
+        None if the metadata is no bookmark (set by hand, or before bookmarks existed).
         """
         try:
             return msgspec.json.decode(metadata or "", type=cls)
@@ -29,15 +29,15 @@ class Bookmark(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As it is kept in the offset's metadata."""
+        """The bookmark as text for the offset's metadata."""
         return msgspec.json.encode(self).decode()
 
 
 @dataclass(frozen=True)
 class Log:
-    """One partition as it is in Kafka now.
+    """The current state of one partition in Kafka.
 
-    Its topic's id, first offset kept, end, and the record at the bookmark's place.
+    It has the topic's id, the first offset kept, the end, and the record at the bookmark's place.
     """
 
     topic_id: str
@@ -47,16 +47,16 @@ class Log:
 
 
 class TopicIds(msgspec.Struct, frozen=True):
-    """Ids of the topics that a group reads, kept beside a position in another topic.
+    """Ids of the topics that a group reads, stored beside a position in another topic.
 
-    With a deleted topic its positions go too.
+    They are not stored in the topics themselves, whose positions go when a topic is deleted.
     """
 
     topic_ids: dict[str, str] = {}
 
     @classmethod
     def read(cls, metadata: str | None) -> "TopicIds":
-        """The ids in an offset's metadata; none if there are none."""
+        """The ids in an offset's metadata; empty if it has none."""
         try:
             return msgspec.json.decode(metadata or "{}", type=cls)
         except msgspec.DecodeError:
@@ -64,21 +64,20 @@ class TopicIds(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As they are kept in the offset's metadata."""
+        """The ids as text for the offset's metadata."""
         return msgspec.json.encode(self).decode()
 
 
 def what_is_lost(position: int, bookmark: Bookmark | None, log: Log) -> str | None:
-    """What is wrong with reading on at the position, None if nothing is."""
-    # First: of another log its offsets say nothing.
+    """The reason why reading must not resume at the position; None if it may."""
+    # The topic's id is compared first: the offsets of another log are meaningless here.
     if bookmark is not None and bookmark.topic_id != log.topic_id:
         return "the topic was deleted and created anew since it was read"
     if log.end < position:
         return f"it was read up to offset {position} and ends at {log.end}: the log was cut"
     if log.earliest > position:
         return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
-    # Offsets that fit prove nothing: after a loss of power a broker gives those out again that it
-    # lost.
+    # Matching offsets prove nothing: after a power failure a broker assigns the lost ones again.
     if bookmark is not None and bookmark.last is not None and bookmark.last != log.found:
         return (
             f"the record at offset {bookmark.last.offset} is not the one that was read there: the"
@@ -88,7 +87,7 @@ def what_is_lost(position: int, bookmark: Bookmark | None, log: Log) -> str | No
 
 
 def way_out(topic: str, partition: int) -> str:
-    """What to do about it."""
+    """The advice of an error about lost records: how to go on."""
     return (
         f"restore the topic, or `tally gaps accept {topic} {partition}` notes the loss for good and"
         " lets the job go on"

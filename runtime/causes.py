@@ -1,17 +1,17 @@
-"""What a failed Spark query says at its root, without what Spark, py4j and the JVM wrap it in."""
+"""Root cause of a failed Spark query, without the wrapping of Spark, py4j and the JVM."""
 
-# Spark quotes a worker's traceback within that of py4j, and that within the JVM's: what comes last
-# was there first.
+# Spark quotes a worker's traceback within that of py4j, and that within the JVM's: the last one in
+# the text is the original.
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSED_BY = "Caused by: "
 _MOST_CHARACTERS = 300
 
 
 def root_cause(text: str) -> str:
-    """What the text says at its root, as one line.
+    """The root cause in the text, as one line.
 
-    The Python error at the end of the last traceback, else the JVM's last cause, else how the text
-    begins.
+    It is the Python error at the end of the last traceback, else the JVM's last cause, else the
+    beginning of the text.
     """
     _, traceback, after = text.rpartition(_TRACEBACK)
     if traceback:

@@ -1,6 +1,6 @@
-"""What a checkpoint folder of Spark says of its query.
+"""Reader of a Spark checkpoint folder.
 
-Whether it has begun, and which offsets its micro-batches have.
+It shows whether the query has begun, and which offsets its micro-batches have.
 """
 
 import json
@@ -29,7 +29,7 @@ def planned_end(checkpoint: Path, batch: int) -> TopicOffsets:
 
     It is on disk before the micro-batch runs. Raises Refused if it is damaged or missing.
     """
-    # Version, metadata, and one line for the one source.
+    # The lines are the version, the metadata, and one line for the one source.
     return _offsets_in(checkpoint, checkpoint / "offsets" / str(batch), lines=3)
 
 
@@ -40,15 +40,15 @@ def planned_start(checkpoint: Path, batch: int) -> TopicOffsets:
     """
     if batch:
         return planned_end(checkpoint, batch - 1)
-    # Where the query began: version, and one line.
+    # The start of the query lies in a file of two lines: the version and the offsets.
     return _offsets_in(checkpoint, checkpoint / "sources" / "0" / "0", lines=2)
 
 
 def _offsets_in(checkpoint: Path, file: Path, lines: int) -> TopicOffsets:
     try:
         *before, source = file.read_text("utf-8").splitlines()
-        # Cut off behind its second line a file ends in JSON too, its metadata: as offsets that
-        # would name no topic.
+        # A file cut off after its second line also ends in JSON, the metadata: read as offsets,
+        # that would name no topic.
         if len(before) != lines - 1:
             raise ValueError(f"{len(before) + 1} lines, not {lines}")
         return offsets_by_topic(json.loads(source))
@@ -60,6 +60,6 @@ def _offsets_in(checkpoint: Path, file: Path, lines: int) -> TopicOffsets:
 
 
 def _numbers(folder: Path) -> list[int]:
-    # Beside them lie their checksums, and what a crash has left half-written.
+    # Checksums and half-written files of a crash lie beside the numbered files.
     names = (file.name for file in folder.glob("*"))
     return [int(name) for name in names if name.isdigit()]

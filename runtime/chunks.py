@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 def chunks(items: Sequence[Item], at_once: int) -> Iterator[list[Item]]:
-    """The items in their order, at most so many in a piece; no piece is empty.
+    """Yield the items in their order, at most `at_once` in a piece; no piece is empty.
 
     >>> list(chunks("abcde", 2))
     [['a', 'b'], ['c', 'd'], ['e']]

@@ -1,8 +1,8 @@
-"""Archives of a JVM's classes as it has them after reading and checking them (ADR 006).
+"""Class-data archives: a JVM's classes as they are after reading and checking (ADR 006).
 
-Each later JVM begins with one. Made once by `make setup` (ops/local/stack/archived.py). An archive
-is of one Java and of these very jars: of others it is another file, which is not there, and then a
-JVM reads its classes from the jars.
+`make setup` makes them once (ops/local/stack/archived.py), and each later JVM starts from one. An
+archive belongs to one Java and to exactly these jars: for others the file name differs, the file
+does not exist, and a JVM reads its classes from the jars.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ SPARK = "spark"
 
 
 def making(file: Path) -> str:
-    """The option of a JVM that writes the archive as it ends."""
+    """The JVM option that writes the archive when the JVM ends."""
     return f"-XX:ArchiveClassesAtExit={file}"
 
 
 def archive_file(cache: Path, part: str = SPARK) -> Path | None:
-    """Where the archive of a part lies if it has been made: in this Python's environment.
+    """The path of a part's archive in this Python's environment; the file may not exist.
 
     A part is spark, kafka or cassandra. None if no Java is found.
     """
@@ -31,16 +31,16 @@ def archive_file(cache: Path, part: str = SPARK) -> Path | None:
     if modules is None:
         return None
     files = [modules, *_jars(cache, part)]
-    # What the JVM itself compares before it takes an archive.
-    told = [
+    # The JVM compares the same attributes before it accepts an archive.
+    identities = [
         f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.exists()
     ]
-    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\n".join(identities).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "share" / "tally" / f"{part}-{digest}.jsa"
 
 
 def archive_options(cache: Path, part: str = SPARK) -> tuple[str, ...]:
-    """The option of a JVM that begins with the archive of a part; none when there is no archive."""
+    """The JVM option that uses the archive of a part; empty when there is no archive."""
     file = archive_file(cache, part)
     return (f"-XX:SharedArchiveFile={file}",) if file is not None and file.is_file() else ()
 
@@ -52,7 +52,7 @@ def _jars(cache: Path, part: str) -> list[Path]:
 
 
 def _java_modules() -> Path | None:
-    # As PySpark looks for Java.
+    # The lookup is that of PySpark.
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     modules = Path(found).resolve().parents[1] / "lib" / "modules" if found else None

@@ -1,6 +1,6 @@
-"""The brokers' clock: the one that stamps arrivals.
+"""The brokers' clock, which stamps arrivals.
 
-So it is the only one that may say up to when everything has arrived.
+For that reason no other clock can state up to when everything has arrived.
 """
 
 from datetime import datetime
@@ -19,17 +19,17 @@ TIMEOUT_SECONDS = 30.0
 
 
 def brokers_now(settings: Settings) -> datetime:
-    """An instant that has come by the clock of each broker that leads a partition of `clock`.
+    """An instant that has passed on the clock of every broker that leads a partition of `clock`.
 
-    Each of them stamps a probe record; the earliest stamp. Raises TallyError when one does not
-    answer in time.
+    Each of them stamps a probe record; the earliest stamp is returned. Raises TallyError when one
+    does not answer in time.
     """
     producer = kafka_producer(settings, {"linger.ms": 0})
     stamps: list[tuple[int, int]] = []
     sender = AwaitedProducer(
         producer, TIMEOUT_SECONDS, lambda message: stamps.append(message.timestamp())
     )
-    # A partition's leader stamps its records: each broker has a clock of its own.
+    # A partition's leader stamps its records, and each broker has its own clock.
     for number in partition_numbers(producer, TOPIC, TIMEOUT_SECONDS):
         sender.send(TOPIC, b"", partition=number)
     sender.settle(f"topic {TOPIC}", "start Kafka with `tally up kafka`")
@@ -38,5 +38,5 @@ def brokers_now(settings: Settings) -> datetime:
             f"topic {TOPIC} has not the brokers' time in its records;"
             " `tally up kafka` sets message.timestamp.type"
         )
-    # The slowest of the clocks: by its instant all of them have come that far.
+    # The slowest clock decides: all others have passed its instant.
     return from_millis(min(millis for _, millis in stamps))

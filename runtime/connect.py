@@ -29,10 +29,10 @@ from tally.errors import StackError
 from tally.settings import Settings
 
 REQUEST_TIMEOUT_SECONDS = 30.0
-# What the driver raises when nodes do not answer: two of these are no DriverException.
+# Errors that the driver raises when nodes do not answer: two of them are no DriverException.
 CASSANDRA_AWAY = (DriverException, NoHostAvailable, ConnectionException)
-# Of these what says that no node, too few or none in time has done what it was asked, and nothing
-# against the question; what an overloaded node answers is told by the protocol's class.
+# The subset that means that no node, too few nodes, or none in time has executed the request,
+# without fault of the request itself; an overloaded node's answer has the protocol's class.
 CASSANDRA_SILENT = (
     OperationTimedOut,
     RequestExecutionException,
@@ -40,12 +40,13 @@ CASSANDRA_SILENT = (
     NoHostAvailable,
     ConnectionException,
 )
-# CQL's date on the wire: days, with 1970-01-01 in the middle of 32 bits.
+# A CQL date on the wire is a number of days, with 1970-01-01 in the middle of 32 bits.
 CQL_DATE_ZERO = 1 << 31
-# The consumer group of the normaliser: its committed positions say which raw records have become
+# The consumer group of the normaliser: its committed positions show which raw records have become
 # canonical ones.
 NORMALISER_GROUP = "normaliser"
-# Beside the group's position in this topic, which nobody deletes, lie the ids of those it reads.
+# The ids of the topics that the group reads lie beside its position in this topic, which is never
+# deleted.
 NORMALISER_ANCHOR = "dead-letters"
 _SYSLOG_ERROR = 3
 _ASK_SECONDS = 5.0
@@ -55,17 +56,17 @@ _ASK_SECONDS = 5.0
 def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterator[Session]:
     """A session on the keyspace ("" for none), closed at the end.
 
-    LOCAL_QUORUM, SERIAL for lightweight transactions. Raises StackError when no node answers, or
-    not in time, also later, to what is asked in the session.
+    Consistency is LOCAL_QUORUM, and SERIAL for lightweight transactions. Raises StackError when no
+    node answers in time, on connecting or later to a request inside the block.
     """
     cluster = cassandra_cluster(settings)
     try:
         yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
     except CASSANDRA_SILENT as error:
-        # Of the nodes that were tried one by one the driver tells on many lines.
-        told = error.args[0] if isinstance(error, NoHostAvailable) else error
+        # The driver reports the nodes that it tried one by one on many lines.
+        reason = error.args[0] if isinstance(error, NoHostAvailable) else error
         raise StackError(
-            f"cassandra at {settings.cassandra}: {' '.join(str(told).split())};"
+            f"cassandra at {settings.cassandra}: {' '.join(str(reason).split())};"
             " `tally doctor` looks for the cause"
         ) from error
     finally:
@@ -80,8 +81,8 @@ def cassandra_cluster(settings: Settings) -> Cluster:
             DCAwareRoundRobinPolicy(settings.cassandra_datacenter)
         ),
         retry_policy=RetryPolicy(),
-        # Written and read by a quorum: by ONE of three a served count falls when another replica
-        # answers.
+        # Writes and reads use a quorum: with ONE of three replicas a served count falls when
+        # another replica answers.
         consistency_level=ConsistencyLevel.LOCAL_QUORUM,
         serial_consistency_level=ConsistencyLevel.SERIAL,
         request_timeout=REQUEST_TIMEOUT_SECONDS,
@@ -90,7 +91,7 @@ def cassandra_cluster(settings: Settings) -> Cluster:
         [(host, int(port)) for host, port in addresses],
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         protocol_version=5,
-        # The driver itself waits 2 s for the schema, and beside busy neighbours no session begins.
+        # The driver's default waits 2 s for the schema, too short on a busy machine to connect.
         control_connection_timeout=REQUEST_TIMEOUT_SECONDS,
     )
 
@@ -98,7 +99,7 @@ def cassandra_cluster(settings: Settings) -> Cluster:
 def for_workers(settings: Settings) -> Settings:
     """The settings without the driver's folders.
 
-    So a worker that outlives one job serves the next with one session.
+    A worker that outlives one job thereby serves the next job with the same session.
     """
     return settings.model_copy(update={"home": Path(), "checkpoints": None})
 
@@ -128,8 +129,8 @@ def kafka_producer(settings: Settings, overrides: Mapping[str, Any] | None = Non
     )
 
 
-# Overrides of kafka_consumer(): ends include the records of a transaction that is under way. Its
-# commit moves the positions that it carries before the last partition knows of it.
+# Overrides of kafka_consumer(): with these, ends include the records of a transaction that is under
+# way. Its commit moves the positions that it carries before the last partition knows of it.
 UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 
@@ -141,9 +142,9 @@ def kafka_consumer(
         {
             "bootstrap.servers": settings.kafka,
             "group.id": group,
-            # This library's default, not the Java client's: written down, since all hangs on it.
+            # This library's default, unlike the Java client's: explicit, since all depends on it.
             "isolation.level": "read_committed",
-            # A position is kept when what was read is stored, never by the clock.
+            # A position is committed when the records are stored, never by a timer.
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             **(overrides or {}),
@@ -152,10 +153,10 @@ def kafka_consumer(
 
 
 def brokers_answer(settings: Settings) -> bool:
-    """Whether the brokers answer somebody who has just come, within seconds.
+    """Whether the brokers answer a new client within seconds.
 
-    A client that has been told of no broker at all, as while a lone one is fenced after a pause,
-    never asks again, and so tells nothing (seen; librdkafka's issue 5301).
+    An existing client shows nothing: one whose metadata has no broker at all, as while a single
+    broker is fenced after a pause, never requests it again (seen; librdkafka's issue 5301).
     """
     try:
         return bool(kafka_admin(settings).list_topics(timeout=_ASK_SECONDS).brokers)
@@ -164,5 +165,5 @@ def brokers_answer(settings: Settings) -> bool:
 
 
 def kafka_admin(settings: Settings) -> AdminClient:
-    """An admin client that says only what is an error."""
+    """An admin client that logs errors only."""
     return AdminClient({"bootstrap.servers": settings.kafka, "log_level": _SYSLOG_ERROR})

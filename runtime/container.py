@@ -1,9 +1,7 @@
-"""A command as the work of a container that is started again whenever it ends.
+"""`python -m runtime.container COMMAND…`: runs a command as the work of a restarting container.
 
-A refusal is held, not repeated.
-
-`python -m runtime.container COMMAND…`. A held container is unhealthy and its log ends with the
-reason; a restart by hand tries again.
+A refusal is held and not repeated: the container stays up without work. A held container is
+unhealthy and its log ends with the reason; a restart by hand tries again.
 """
 
 import signal
@@ -19,13 +17,13 @@ _BY_SIGNAL = 128
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code of the command, 128 + the signal's number if one ended it.
+    """Run the command and return its exit code, 128 + the signal's number if one ended it.
 
-    After a refusal DONE, but only once told to stop.
+    After a refusal it waits for the stop signal and returns DONE.
     """
     command = list(sys.argv[1:] if argv is None else argv)
-    # Ready to be stopped before there is a command: one that nobody could tell to end would outlive
-    # its container.
+    # The handlers are set before the command starts: a command that misses the stop signal would
+    # outlive its container.
     stops = list[int]()
     for number in _STOPS:
         signal.signal(number, lambda number, frame: stops.append(number))
@@ -35,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for early in stops:
         process.send_signal(early)
     code = process.wait()
-    # Docker would start it again for ever, with the same end: held, its log ends with the reason.
+    # Docker would restart it for ever with the same result: held, its log ends with the reason.
     if code == REFUSED:
         print(
             f"{' '.join(command)}: refused and not started again;"

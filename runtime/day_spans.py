@@ -1,4 +1,4 @@
-"""First and last day of each key, in one table of two registers by day number."""
+"""Tables with the first and last day of each key, as two registers by day number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -20,10 +20,10 @@ class DaySpan(NamedTuple):
 
 
 class SpanTable:
-    """Writes spans of keys, whatever was written before and by whom.
+    """Writes spans of keys; the result is independent of earlier writes and of their writers.
 
-    The earlier first day has the higher write timestamp and wins; so has the later last day. What
-    all keys have in common is `fixed`: value by column.
+    The earlier first day has the higher write timestamp and wins; so does the later last day.
+    `fixed` has the columns that all keys share: value by column.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SpanTable:
         self._fixed = tuple(fixed.values())
         columns = (*fixed, *keys)
         names, marks = ", ".join(columns), "?, " * len(columns)
-        # Two statements: one timestamp cannot let the lower first day and the higher last day win.
+        # Two statements: with one timestamp the earlier first and later last day cannot both win.
         self._first, self._last = (
             prepared(
                 session,
@@ -49,10 +49,10 @@ class SpanTable:
     def writes(
         self, key: SpanKey, span: DaySpan, known: DaySpan | None = None
     ) -> Iterator[BoundStatement]:
-        """The writes that make the span of the key at least this one; `known` is there already."""
+        """The writes that widen the key's span to include this one; `known` is already stored."""
         first, last = span
-        # Only the side that has moved: with both, a store's new days took longer than its rows (14
-        # of 18 s in a profile).
+        # Only the side that has moved is written: with both, a store's new days took longer than
+        # its rows (14 of 18 s in a profile).
         if known is None or first != known.first:
             yield self._first.bind((*self._fixed, *key, first + CQL_DATE_ZERO, -first))
         if known is None or last != known.last:
@@ -60,11 +60,11 @@ class SpanTable:
 
 
 def activity_table(session: Session, family: str) -> SpanTable:
-    """That of a family's stores; a key is (store_id,)."""
+    """The span table of a family's stores; a key is (store_id,)."""
     return SpanTable(session, "store_activity", {"family": family}, ("store_id",))
 
 
 def axis_table(session: Session, family: str, axis: str) -> SpanTable:
-    """That of the values which an axis of a family has; a key is (store_id, value)."""
+    """The span table of the values of a family's axis; a key is (store_id, value)."""
     fixed = {"family": family, "axis": axis}
     return SpanTable(session, "store_axis", fixed, ("store_id", "value"))

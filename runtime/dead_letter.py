@@ -1,7 +1,7 @@
-"""The topic `dead-letters`: a record that is not counted, why, and where it lies.
+"""The topic `dead-letters`: records that are not counted, why, and where they lie.
 
-It is written here and read here, whoever does not count the record. Its shape is
-schemas/topics/dead-letters.schema.json.
+Every component that does not count a record writes and reads its letter with this module. The shape
+is schemas/topics/dead-letters.schema.json.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from tally.redact import redacted, redacted_text
 from tally.settings import Settings
 
 TOPIC = "dead-letters"
-# Redaction can lengthen a message; what is cut off is still in the topic that it came from.
+# Redaction can lengthen a message; the part that is cut off is still in its original topic.
 MOST_BYTES = 1_000_000
 _MOST_KEY_BYTES = 1_000
 _MOST_TEXT = 500
@@ -28,7 +28,7 @@ _HEADERS = ("reason", "field", "message", "topic", *_NUMBERS, "first_seen", "sha
 
 
 class UncountedRecord(NamedTuple):
-    """A record as it lies in its topic: nothing of it is blacked out yet."""
+    """A record as it lies in its topic, not redacted yet."""
 
     topic: str
     partition: int
@@ -39,10 +39,10 @@ class UncountedRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a record is not counted: one of the reasons of schemas/topics.yaml, and in words.
+    """Why a record is not counted: one of the reasons of schemas/topics.yaml, and a sentence.
 
-    `field` points to what is wrong in it; first_seen is the instant (UTC, as text) of the first of
-    so many attempts.
+    `field` points to the faulty field; first_seen is the instant (UTC, as text) of the first of the
+    attempts.
     """
 
     reason: str
@@ -53,7 +53,7 @@ class Cause:
 
 
 class WrittenLetter(NamedTuple):
-    """A dead letter as it is sent."""
+    """A dead letter in the form in which it is sent."""
 
     key: bytes | None
     value: bytes
@@ -61,7 +61,7 @@ class WrittenLetter(NamedTuple):
 
 
 def written_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> WrittenLetter:
-    """Key and bytes of the record without what is personal, and the headers of its letter.
+    """The letter of a record: its redacted key and bytes, and the headers.
 
     Its identity is topic:partition:offset: a repeat is the same letter.
     """
@@ -74,20 +74,20 @@ def written_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> 
         "offset": str(record.offset),
         "attempts": str(cause.attempts),
         "first_seen": cause.first_seen,
-        # Keyed, for a plain digest would tell what was blacked out to who tries all loyalty ids.
+        # Keyed: a plain digest would reveal redacted loyalty ids to a trial of all of them.
         "sha256": keyed_digest(digest_key, record.value),
     }
     return WrittenLetter(
-        # Blacked out before it is cut: half a card number has no check digit to be known by.
+        # Redacted before it is cut: half a card number has no check digit to recognise it by.
         None if record.key is None else redacted(record.key)[:_MOST_KEY_BYTES],
         redacted(record.value)[:MOST_BYTES],
-        # A text out of JSON may hold half a character, which UTF-8 does not have.
+        # A text from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
         [(name, text.encode("utf-8", "backslashreplace")) for name, text in headers.items()],
     )
 
 
 def shown(text: str, most: int = _MOST_TEXT) -> str:
-    """The text as a letter shows it: without what is personal, and at most so many characters.
+    """The text as a letter shows it: redacted, and cut to at most `most` characters.
 
     >>> shown("gift for ann@example.org", most=12)
     'gift for [re'
@@ -97,9 +97,9 @@ def shown(text: str, most: int = _MOST_TEXT) -> str:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One dead letter, at the time (UTC) at which it became one.
+    """One dead letter.
 
-    Its value is the redacted original as text.
+    `at` is the time (UTC) at which it was written; `value` is the redacted original as text.
     """
 
     id: str
@@ -121,16 +121,16 @@ class DeadLetter:
 
 
 def read_letters(settings: Settings) -> Iterator[DeadLetter]:
-    """Every dead letter that Kafka holds, repeats too; of one partition they come in its order.
+    """Every dead letter that Kafka holds, repeats included, in the order of each partition.
 
-    Raises TallyError for a record of the topic that is none; KafkaException and StackError as
-    read_to_end().
+    Raises TallyError for a record of the topic that is no dead letter; KafkaException and
+    StackError as read_to_end().
     """
     return map(read_letter, read_to_end(settings, [TOPIC]))
 
 
 def newest_letters(settings: Settings, most: int) -> dict[str, DeadLetter]:
-    """The newest dead letters by id, at most so many of each partition.
+    """The newest dead letters by id, at most `most` of each partition.
 
     Raises StackError where they cannot be read, TallyError as read_letters().
     """
@@ -142,15 +142,14 @@ def newest_letters(settings: Settings, most: int) -> dict[str, DeadLetter]:
 
 
 def read_letter(message: Message) -> DeadLetter:
-    """The letter that the record is. Raises TallyError for one that is none."""
+    """Parse the record as a letter. Raises TallyError for a record that is no dead letter."""
     headers = {
         name: value.decode("utf-8", "replace")
         for name, value in dict(message.headers() or ()).items()
         if isinstance(value, bytes)
     }
-    # Anybody may write into a topic: a stranger's record is named, and ends no reader in a
-    # traceback.
-    if wrong := [name for name in _HEADERS if not _is_told(name, headers)]:
+    # Any client may write to a topic: a foreign record is named, and crashes no reader.
+    if wrong := [name for name in _HEADERS if not _is_valid_header(name, headers)]:
         place = f"{TOPIC}:{message.partition()}:{message.offset()}"
         raise TallyError(f"{place}: no dead letter, for its headers lack {', '.join(wrong)}")
     key = message.key()
@@ -168,7 +167,7 @@ def read_letter(message: Message) -> DeadLetter:
     )
 
 
-def _is_told(name: str, headers: Mapping[str, str]) -> bool:
+def _is_valid_header(name: str, headers: Mapping[str, str]) -> bool:
     return name in headers and (name not in _NUMBERS or headers[name].isdecimal())
 
 

@@ -1,8 +1,8 @@
-"""Keys that make a store's devices the same devices for one key period, and nobody's after it.
+"""Keys that make a store's devices recognisable within one key period, and not after it.
 
 A key is drawn at random and lies in a file of its own, in a folder beside the data and never in
-it: what is derived from a master secret is not destroyed with it, and what lay in Kafka, Cassandra
-or Parquet once is not destroyed by deleting it. Gateways of one system share the folder.
+it: destroying a master secret does not destroy the keys derived from it, and deleting a key in
+Kafka, Cassandra or Parquet does not destroy all copies. Gateways of one system share the folder.
 """
 
 import os
@@ -19,7 +19,8 @@ from tally.key_periods import DatedPeriod
 KEY_BYTES = 32
 HASH_BYTES = 16
 _UNTIL = "%Y%m%dT%H%M%SZ"
-# What is on its way to be a key, beside the stores' folders; older than this it was left behind.
+# Prefix of a file that is about to become a key, beside the stores' folders; an older file than
+# this was abandoned.
 _ARRIVING = ".arriving-"
 _LEFT_BEHIND = timedelta(hours=1)
 
@@ -30,18 +31,19 @@ class _Key(NamedTuple):
 
 
 class DeviceKeys:
-    """The keys of a folder, which its owner alone can read."""
+    """The keys in a folder that only its owner can read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # Of the keys in use only: one that is destroyed by another process is forgotten with it.
+        # Only keys in use are cached; a key past its time leaves the cache in destroy(), even if
+        # another process destroys the file.
         self._known: dict[tuple[str, date], _Key] = {}
 
     def hashed(self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta) -> str:
-        """The device of this address (6 bytes) in a key period of a store: 32 hex digits.
+        """The hash of a device address (6 bytes) in a key period of a store: 32 hex digits.
 
-        The key is made at the first call of whichever process, to be destroyed `kept` after the
-        period. Raises KeysUnreachable when it cannot be had.
+        The first call of any process makes the key, to be destroyed `kept` after the period.
+        Raises KeysUnreachable when it cannot be read or made.
         """
         try:
             key = self._key(store_id, period, period.end + kept)
@@ -53,21 +55,21 @@ class DeviceKeys:
         return blake2b(address, key=key, digest_size=HASH_BYTES).hexdigest()
 
     def destroy(self, now: datetime) -> int:
-        """How many keys were destroyed, all whose time is over; `now` in UTC.
+        """Destroy all keys whose time is over and return their count; `now` in UTC.
 
-        They are overwritten before their names go: a disk keeps what a name pointed at. Raises
-        OSError for the first that cannot be destroyed, once all others are.
+        They are overwritten before they are unlinked: a disk keeps the content of an unlinked file.
+        Raises OSError for the first that cannot be destroyed, once all others are.
         """
-        for of, known in list(self._known.items()):
+        for key_id, known in list(self._known.items()):
             if known.until <= now:
-                self._known.pop(of, None)
+                self._known.pop(key_id, None)
         over = [file for file, until in self._files() if until <= now]
         failed: OSError | None = None
-        for file in (*over, *self._left_behind(now)):
+        for file in (*over, *self._abandoned_files(now)):
             try:
                 _destroy(file)
             except FileNotFoundError:
-                # Another gateway was first.
+                # Another gateway has destroyed it.
                 continue
             except OSError as error:
                 failed = failed or error
@@ -76,24 +78,24 @@ class DeviceKeys:
         return len(over)
 
     def _key(self, store_id: str, period: DatedPeriod, until: datetime) -> bytes:
-        of = store_id, period.first_day
-        known = self._known.get(of)
+        key_id = store_id, period.first_day
+        known = self._known.get(key_id)
         if known is None:
-            known = self._known[of] = self._living(store_id, period.first_day, until)
+            known = self._known[key_id] = self._existing_or_new(store_id, period.first_day, until)
         return known.key
 
-    def _living(self, store_id: str, first_day: date, until: datetime) -> _Key:
+    def _existing_or_new(self, store_id: str, first_day: date, until: datetime) -> _Key:
         # A store whose zone has changed meanwhile keeps the key that its devices have.
         for file, ends in self._files(store_id):
             if file.name.startswith(f"{first_day.isoformat()}."):
                 return _Key(_read(file), ends)
-        # When it ends is in its name: who destroys it needs no setting that may have changed.
+        # The name has the key's end: destroying it needs no setting, which may have changed.
         file = self._folder / store_id / f"{first_day.isoformat()}.{until:{_UNTIL}}"
         self._make(file)
         return _Key(_read(file), until)
 
     def _files(self, store_id: str = "*") -> Iterator[tuple[Path, datetime]]:
-        """The keys and when they end; whatever else lies there is none of ours."""
+        """The keys and their ends; other files in the folder are ignored."""
         for file in self._folder.glob(f"{store_id}/*"):
             try:
                 ends = datetime.strptime(file.name.rpartition(".")[2], _UNTIL)
@@ -101,13 +103,13 @@ class DeviceKeys:
                 continue
             yield file, ends.replace(tzinfo=UTC)
 
-    def _left_behind(self, now: datetime) -> Iterator[Path]:
-        """What was to be a key of somebody who was killed then."""
+    def _abandoned_files(self, now: datetime) -> Iterator[Path]:
+        """Unfinished key files of processes that were killed."""
         for file in self._folder.glob(f"{_ARRIVING}*"):
             try:
                 made_at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
             except FileNotFoundError:
-                # It is a key by now.
+                # It has become a key meanwhile.
                 continue
             if made_at <= now - _LEFT_BEHIND:
                 yield file
@@ -121,10 +123,10 @@ class DeviceKeys:
             with os.fdopen(descriptor, "wb") as opened:
                 opened.write(secrets.token_bytes(KEY_BYTES))
                 opened.flush()
-                # Before its name is there: after a loss of power that would else be of an empty
-                # file, and a hash without a key.
+                # Synced before it gets its name: after a power failure the name could otherwise
+                # belong to an empty file, and a hash have no key.
                 os.fsync(opened.fileno())
-            # A link is made once or not at all: two gateways that begin together have one key.
+            # A link is created atomically: two gateways that start together share one key.
             os.link(own, file)
             _sync(file.parent)
         except FileExistsError:
@@ -142,7 +144,7 @@ def _read(file: Path) -> bytes:
 
 def _destroy(file: Path) -> None:
     with file.open("r+b") as opened:
-        # At random: whoever still reads it has a key that nobody can guess.
+        # Random bytes: a process that still reads the file gets a key that cannot be guessed.
         opened.write(secrets.token_bytes(KEY_BYTES))
         opened.flush()
         os.fsync(opened.fileno())

@@ -1,9 +1,9 @@
 """Hadoop's local file system without a child process for each file (ADR 004).
 
-Where its classes lie, and how Spark takes them.
+This module has the path of its classes, and Spark's settings to use them.
 
-Compiled from forkless.scala by `make setup` (ops/local/stack/compiled.py), once for each version of
-that source.
+`make setup` compiles them from forkless.scala (ops/local/stack/compiled.py), once for each version
+of that source.
 """
 
 import hashlib
@@ -16,12 +16,15 @@ PACKAGE = "tally.forkless"
 
 
 def classes_jar(cache: Path) -> Path:
-    """The jar of the compiled classes, whole or not there; named by the digest of their source."""
+    """The path of the jar of compiled classes, named by the digest of their source.
+
+    The file is complete or does not exist.
+    """
     return cache / "jars" / f"forkless-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}.jar"
 
 
 def forkless_conf(cache: Path) -> dict[str, str]:
-    """Spark's settings, by name, for the `file:` scheme alone.
+    """Spark's settings, by name, that replace the file system of the `file:` scheme.
 
     Raises TallyError when the set-up has not run.
     """
@@ -29,7 +32,7 @@ def forkless_conf(cache: Path) -> dict[str, str]:
     if not classes.is_file():
         raise TallyError(f"no {classes}; run `make setup`")
     return {
-        # Not spark.jars: Hadoop looks for a file system on the class path that the JVM began with.
+        # Not spark.jars: Hadoop searches a file system on the class path that the JVM started with.
         "spark.driver.extraClassPath": str(classes),
         "spark.executor.extraClassPath": str(classes),
         "spark.hadoop.fs.file.impl": f"{PACKAGE}.FileSystem",

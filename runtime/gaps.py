@@ -1,6 +1,6 @@
-"""Records gone before they were read, accepted by somebody so that a job could go on.
+"""Accepted gaps: records lost before they were read, accepted by a person so a job could go on.
 
-Kept in Cassandra for good.
+They are stored in Cassandra for good.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from cassandra.cluster import Session
 from runtime.offsets import TopicOffsets
 from runtime.writes import write_rows
 
-# All of them: each was accepted by somebody by hand, so there are few.
+# The query reads all gaps: each was accepted by hand, so there are few.
 _ALL = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
     " noted_at, reason FROM gap"
@@ -26,9 +26,9 @@ _NOTE = """
 
 @dataclass(frozen=True)
 class AcceptedGap:
-    """Offsets [from, until) of one partition.
+    """The lost offsets [from, until) of one partition.
 
-    What is lost had arrived between first and last arrival (UTC).
+    The lost records had arrived between first and last arrival (UTC).
     """
 
     topic: str
@@ -42,18 +42,18 @@ class AcceptedGap:
 
 
 def read_gaps(session: Session) -> list[AcceptedGap]:
-    """Every gap ever accepted, by topic, partition and offset.
+    """All gaps ever accepted, ordered by topic, partition and offset.
 
-    Instants without zone, in UTC, as the driver gives them.
+    Instants have no zone and are in UTC, as the driver gives them.
     """
     found = [AcceptedGap(*row) for row in session.execute(_ALL)]
     return sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.from_offset))
 
 
 def note_gap(session: Session, gap: AcceptedGap) -> None:
-    """Keep the gap; noted again it is the same row.
+    """Store the gap; storing it again writes the same row.
 
-    Raises Unacknowledged when Cassandra does not take it in time.
+    Raises Unacknowledged when Cassandra does not acknowledge it in time.
     """
     row = [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__]
     write_rows(session, _NOTE, [row])
@@ -65,7 +65,7 @@ def past_gaps(
 ) -> dict[str, dict[int, int]]:
     """First offset still wanted by topic and partition.
 
-    One that lies in a gap is moved to the gap's end.
+    An offset that lies in a gap is moved to the gap's end.
 
     >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
     >>> gap = AcceptedGap("sales", 0, 5, 9, before, after, after, "")
@@ -73,7 +73,7 @@ def past_gaps(
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """
     wanted = {topic: dict(offsets) for topic, offsets in until.items()}
-    # Ascending: the end of one may lie in the next.
+    # Ascending order: the end of one gap may lie in the next.
     for gap in sorted(gaps, key=lambda gap: gap.from_offset):
         position = wanted.get(gap.topic, {}).get(gap.partition, 0)
         if gap.from_offset <= position < gap.until_offset:

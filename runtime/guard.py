@@ -1,6 +1,7 @@
-"""What stands before every application.
+"""Middleware in front of every application.
 
-Known hosts, no foreign pages, headers for browsers, a bound on bodies in memory.
+It checks known hosts, refuses foreign pages, adds headers for browsers, and bounds bodies in
+memory.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# What one listens on, and no name that anybody asks for.
+# Addresses to listen on, never a name in a request.
 _WILDCARDS = ("0.0.0.0", "::", "")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
@@ -28,9 +29,9 @@ STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; fo
 
 
 class Guard:
-    """Refuses a name that is not ours (DNS rebinding, 400) and what a foreign page started (403).
+    """Refuses unknown host names (DNS rebinding, 400) and requests of foreign pages (403).
 
-    Adds headers for browsers.
+    It also adds headers for browsers.
     """
 
     def __init__(
@@ -41,8 +42,8 @@ class Guard:
         self._page_policy = page_policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes on what is allowed."""
-        # The lifespan of the application comes from its server.
+        """Pass on the requests that are allowed."""
+        # Lifespan messages come from the server and not from a client.
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
         elif refusal := self._refusal(scope):
@@ -55,22 +56,22 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         names = headers.getlist("host")
-        # None, or more than one, is 400 by RFC 9112: whoever stands before us may read another one.
-        if len(names) != 1 or not self._is_ours(_host_of(names[0])):
+        # Zero or several Host headers are 400 by RFC 9112: a proxy before us may use another one.
+        if len(names) != 1 or not self._is_served(_host_name(names[0])):
             return 400, "This name is not served here; TALLY_ALLOWED_HOSTS lists further names."
         if self._is_foreign(scope, headers):
             return 403, "Requests that another site's page makes are refused."
         return None
 
-    def _is_ours(self, host: str) -> bool:
+    def _is_served(self, host: str) -> bool:
         return "*" in self._hosts or host in self._hosts
 
     def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
         is_harmless = scope["type"] == "http" and scope["method"] in _SAFE
         origin = headers.get("origin")
-        if origin is not None and not is_harmless and not _is_of(origin, headers["host"]):
+        if origin is not None and not is_harmless and not _has_host(origin, headers["host"]):
             return True
-        # A link from another site may be followed; its scripts, images and forms may not come here.
+        # A link from another site may be followed; its scripts, images and forms are refused.
         is_visit = is_harmless and headers.get("sec-fetch-mode") == "navigate"
         return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_visit
 
@@ -92,8 +93,8 @@ class Guard:
 class BodyBudget:
     """Bounds the request bodies in memory over all requests, in bytes.
 
-    One more byte than that answers 503. The first bytes of each are free, so that a till's receipt
-    gets in while others fill the budget with large bodies.
+    A request beyond the budget gets 503. The first bytes of each request are free, so that a till's
+    receipt gets in while others fill the budget with large bodies.
     """
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
@@ -102,14 +103,14 @@ class BodyBudget:
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Counts what is received until the request has ended."""
+        """Count the received bytes until the request has ended."""
         read = taken = 0
 
         async def counted() -> Message:
-            """The next message. Raises HTTPException 503 when it is beyond the budget."""
+            """Receive the next message. Raises HTTPException 503 when it exceeds the budget."""
             nonlocal read, taken
             message = await receive()
-            # By what has come: how long the body is to be is only the client's word.
+            # Received bytes are counted: the announced length is only the client's claim.
             before = max(0, read - _FREE_BYTES)
             read += len(message.get("body", b""))
             taken = max(0, read - _FREE_BYTES)
@@ -125,17 +126,17 @@ class BodyBudget:
         try:
             await self._app(scope, counted if scope["type"] == "http" else receive, send)
         except ClientDisconnect:
-            # Hung up, or ended at its deadline: there is nobody to answer, and nothing of ours has
-            # failed.
+            # The client hung up, or the request ended at its deadline: no response is possible, and
+            # nothing has failed here.
             return
         finally:
             self._bytes -= taken
 
 
 def known_hosts(address: str, allowed: str) -> frozenset[str]:
-    """Names under which host:port may be asked.
+    """Host names that are accepted for a server on host:port.
 
-    Loopback, its own host, and those listed with commas (`*`: any).
+    They are loopback, its own host, and those listed with commas (`*`: any).
     """
     own = address.rsplit(":", 1)[0].strip("[]").lower()
     names = (name.strip() for name in allowed.split(","))
@@ -143,8 +144,8 @@ def known_hosts(address: str, allowed: str) -> frozenset[str]:
     return frozenset(name for name in (*_LOOPBACK, own, *listed) if name not in _WILDCARDS)
 
 
-def _host_of(value: str) -> str:
-    """Host of a Host header without its port; "" for what is none."""
+def _host_name(value: str) -> str:
+    """The host in a Host header without its port; "" for an invalid header."""
     if "@" in value or "/" in value:
         return ""
     try:
@@ -153,8 +154,8 @@ def _host_of(value: str) -> str:
         return ""
 
 
-def _is_of(origin: str, host: str) -> bool:
-    """Whether an Origin header names the host and port; not where it cannot be read."""
+def _has_host(origin: str, host: str) -> bool:
+    """Whether an Origin header names the host and port; False if it cannot be parsed."""
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
@@ -169,7 +170,7 @@ async def _refuse(
 ) -> None:
     status, reason = refusal
     if scope["type"] == "websocket":
-        # Closed before it is accepted: the server answers 403.
+        # Closing a socket before it is accepted makes the server answer 403.
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": reason})
         return

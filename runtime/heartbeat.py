@@ -1,6 +1,6 @@
-"""A sign of life with an age, which a job writes from its own loop.
+"""A heartbeat with an age, which a job writes from its own loop.
 
-Whoever watches tells from it an idle job from a stalled one. `python -m runtime.heartbeat FILE
+It lets a watcher distinguish an idle job from a stalled one. `python -m runtime.heartbeat FILE
 SECONDS` is the health check of a job without HTTP.
 """
 
@@ -19,45 +19,45 @@ _EVERY_SECONDS = 1.0
 
 
 class Heartbeat:
-    """Written at most once a second; without a file only counted.
+    """A heartbeat file, written at most once a second; without a file beats are only counted.
 
-    By the loop that does the work and never by a thread beside it.
+    The loop that does the work writes it, never a thread beside it.
     """
 
     def __init__(self, file: Path | None) -> None:
         self.beats = 0
         self._file = file
-        self._written = float("-inf")
+        self._written_at = float("-inf")
         self._is_missed = False
         self._progress: object = None
-        self._told: dict[str, float] = {}
-        # CLOCK_MONOTONIC is one for all processes of a machine, and no step of the wall clock makes
-        # a healthy job look stalled.
+        self._extra_fields: dict[str, float] = {}
+        # CLOCK_MONOTONIC is shared by all processes of a machine, and no step of the wall clock
+        # makes a healthy job look stalled.
         self._moved_at = time.monotonic()
 
     def restored(self, seconds: float) -> None:
-        """The job has restored its state, which took so long: told with each beat from now on."""
-        self._told = {"restore_seconds": round(seconds, 3)}
+        """Record how long the job took to restore its state; each later beat includes it."""
+        self._extra_fields = {"restore_seconds": round(seconds, 3)}
 
     def beat(self, progress: object, is_behind: bool) -> None:
-        """Alive now.
+        """Record that the job is alive now.
 
-        `progress` is unequal to the one before when work was done since; `is_behind`: there is work
-        to do.
+        `progress` differs from that of the last beat when work was done since; `is_behind`: there
+        is work to do.
         """
         self.beats += 1
         now = time.monotonic()
-        # Idle time is no standstill: an idle job that gets work has its time from then on.
+        # Idle time is not stalled time: the clock starts when an idle job gets work.
         if progress != self._progress or not is_behind:
             self._progress, self._moved_at = progress, now
-        if self._file is None or now - self._written < _EVERY_SECONDS:
+        if self._file is None or now - self._written_at < _EVERY_SECONDS:
             return
-        self._written = now
-        # Whole or the one before: somebody may read it at any moment.
-        kept = {"at": now, "moved_at": self._moved_at, **self._told}
+        self._written_at = now
+        # The file is replaced atomically: it may be read at any moment.
+        content = {"at": now, "moved_at": self._moved_at, **self._extra_fields}
         try:
-            keep_whole(self._file, json.dumps(kept))
-        # On a full disk the work goes on; who watches sees that the beats have stopped.
+            keep_whole(self._file, json.dumps(content))
+        # On a full disk the work goes on; the watcher sees that the beats have stopped.
         except OSError as error:
             if not self._is_missed:
                 log.warning("no heartbeat", file=str(self._file), reason=error.strerror)
@@ -71,19 +71,19 @@ def stall(
     seconds: float,
     now: float | None = None,
 ) -> tuple[float, str] | None:
-    """For how many seconds the job that writes the file has done nothing, and how that shows.
+    """For how many seconds the job that writes the file has stalled, and the symptom.
 
-    None while it works or is idle. `now` is of time.monotonic(). A job that has not written yet is
-    starting: None.
+    None while it works or is idle, and before its first beat, while it starts. `now` is of
+    time.monotonic().
     """
     try:
-        kept = json.loads(file.read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return None
     now = time.monotonic() if now is None else now
-    if (silent := now - kept["at"]) > seconds:
+    if (silent := now - content["at"]) > seconds:
         return silent, f"no heartbeat for {silent:.0f} s"
-    if (stuck := now - kept["moved_at"]) > seconds:
+    if (stuck := now - content["moved_at"]) > seconds:
         return stuck, f"no progress for {stuck:.0f} s while records wait"
     return None
 
@@ -97,27 +97,27 @@ def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
 def restore_seconds(
     folder: Path | None, fresh_seconds: float, now: float | None = None
 ) -> dict[str, float]:
-    """By service the seconds in which it restored its state last, of those that have one.
+    """The seconds that each service last took to restore its state, by service.
 
-    `folder` has heartbeats as SERVICE.heartbeat; what is older than `fresh_seconds` is of a service
-    that works no more. `now` is of time.monotonic().
+    Services without a state are absent. `folder` has heartbeats as SERVICE.heartbeat; one older
+    than `fresh_seconds` is of a service that no longer works. `now` is of time.monotonic().
     """
     now = time.monotonic() if now is None else now
     found: dict[str, float] = {}
     for file in folder.glob("*.heartbeat") if folder else ():
         try:
-            kept = json.loads(file.read_text("utf-8"))
+            content = json.loads(file.read_text("utf-8"))
         except FileNotFoundError:
             continue
-        if now - kept["at"] <= fresh_seconds and "restore_seconds" in kept:
-            found[file.stem] = float(kept["restore_seconds"])
+        if now - content["at"] <= fresh_seconds and "restore_seconds" in content:
+            found[file.stem] = float(content["restore_seconds"])
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the file has a fresh sign of life, 1 with one line when not.
+    """Check the file; exit code 0 for a fresh heartbeat, 1 with one line of reason otherwise.
 
-    A job that has not begun to beat is not healthy.
+    A job that has not written a heartbeat yet is not healthy.
     """
     file, seconds = list(sys.argv[1:] if argv is None else argv)
     reason = stalled(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"

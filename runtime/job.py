@@ -1,6 +1,6 @@
-"""How a job begins and ends: its log, its signals, when it is ready, one line about an error.
+"""Start and end of a job: its log, its signals, its readiness, and one line about an error.
 
-The exit code says whether a new start may heal the error.
+The exit code shows whether a restart may help.
 """
 
 import json
@@ -22,70 +22,69 @@ from tally.errors import Refused, TallyError
 from tally.settings import Settings
 
 DONE, FAILED = 0, 1
-# EX_CONFIG of sysexits.h: started again it would end the same way, so nobody starts it again by
-# himself.
+# EX_CONFIG of sysexits.h: a restart would end the same way, so supervisors do not restart the job.
 REFUSED = 78
-# File that takes {"code", "reason"} of the end of this process; set by whoever starts it.
+# Variable with the file for {"code", "reason"} of this process's end; its starter sets it.
 EXIT_FILE = "TALLY_EXIT_FILE"
-# What somebody can do something about is told in one line; anything else is a fault of ours.
-_TOLD = (TallyError, BadSource, KafkaException)
+# Errors that an operator can act on are reported in one line; any other is a fault of this code.
+_REPORTED = (TallyError, BadSource, KafkaException)
 
 
 def run_job(name: str, work: Callable[[], None]) -> int:
-    """Exit code of the work: DONE, FAILED or REFUSED.
+    """Run the work and return its exit code: DONE, FAILED or REFUSED.
 
-    DONE when it returns, FAILED on an error that a new start may heal, REFUSED on one that it
-    cannot. Its log goes to standard error. Raises whatever is no error of Tally's or Kafka's.
+    DONE when it returns, FAILED on an error that a restart may heal, REFUSED on one that it
+    cannot. Its log goes to standard error. Raises any other error than Tally's or Kafka's.
     """
     configure_log()
     try:
         work()
-    except _TOLD as error:
-        # Whatever the brokers say, a new start may heal it: Tally itself refuses, and a source's
-        # folder.
+    except _REPORTED as error:
+        # A restart may heal any error of the brokers: only Tally itself and a source's folder
+        # refuse.
         code = REFUSED if isinstance(error, Refused | BadSource) else FAILED
         return _ended(name, code, reason_of(error))
     return DONE
 
 
 def run_until_stopped(name: str, work: Callable[[Event], None]) -> int:
-    """Exit code of work that goes on until its event is set: by SIGTERM or SIGINT. As run_job().
+    """Run the work as run_job() until SIGTERM or SIGINT sets its event; return the exit code.
 
-    A signal that comes before the work begins counts too.
+    A signal that arrives before the work begins counts too.
     """
     with _stop_signals() as stopped:
         return run_job(name, lambda: work(stopped))
 
 
 def run_verb(name: str, work: Callable[[], int | None]) -> int:
-    """Exit code of what somebody waits for: the work's own, DONE without one.
+    """Run a command that a user waits for; return its exit code, DONE if it returns none.
 
     FAILED with one line on standard error for an error of Tally's or Kafka's.
     """
     try:
         return work() or DONE
-    except _TOLD as error:
+    except _REPORTED as error:
         print(f"{name}: {printable(reason_of(error))}", file=sys.stderr)
         return FAILED
 
 
 def say_ready(settings: Settings) -> None:
-    """Touch the file that whoever started the job waits for, if there is one."""
+    """Touch the ready file, for which the job's starter waits, if one is set."""
     if settings.ready_file:
         settings.ready_file.touch()
 
 
 class Announced(Event):
-    """An event that says so when it is set for the first time."""
+    """An event that calls a function when it is set for the first time."""
 
     def __init__(self, say: Callable[[], None]) -> None:
         super().__init__()
-        self._say = say
+        self._announce = say
 
     def set(self) -> None:
-        """The event has come."""
+        """Set the event; the first call announces it."""
         if not self.is_set():
-            self._say()
+            self._announce()
         super().set()
 
 
@@ -97,16 +96,16 @@ def reason_of(error: TallyError | BadSource | KafkaException) -> str:
 
 
 def end_now(name: str, reason: str) -> NoReturn:
-    """Ends the process as FAILED from whichever thread calls, nothing closed.
+    """End the process as FAILED from any thread, without closing anything.
 
-    For one whose main thread does not come back.
+    It is for a process whose main thread does not return.
     """
     os._exit(_ended(name, FAILED, reason))
 
 
 @contextmanager
 def _stop_signals() -> Iterator[Event]:
-    """Set by SIGTERM and SIGINT inside the block."""
+    """An event that SIGTERM and SIGINT set inside the block."""
     stopped = Event()
 
     def stop(*_: Any) -> None:
@@ -125,7 +124,7 @@ def _ended(name: str, code: int, reason: str) -> int:
     with suppress(OSError):
         print(f"{name}: {printable(reason)}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
-        # On a full disk too it ends as it has to: by its code the watcher knows what to do.
+        # The process ends correctly on a full disk too: its exit code suffices for the watcher.
         with suppress(OSError):
             keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
     return code

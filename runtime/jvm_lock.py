@@ -1,6 +1,6 @@
-"""The JVM of a driver holds its folder too.
+"""A lock on a driver's folder that is held by the driver's JVM.
 
-It outlives a killed Python for some seconds and writes meanwhile.
+The JVM outlives a killed Python for some seconds and writes meanwhile.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,19 +19,19 @@ _JVM_SECONDS = 20.0
 
 @contextmanager
 def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
-    """Holds the folder for this driver's JVM, until the block or the JVM ends.
+    """Hold the folder for this driver's JVM, until the block or the JVM ends.
 
     The folder is a checkpoint or the master dataset. Waits for the JVM of an earlier, killed driver
     to end. Raises AlreadyRunning if it does not.
     """
-    # Beside the folder, not inside: moving it away must not take the lock with it.
+    # The lock lies beside the folder, not inside: moving the folder must not move the lock.
     file = folder.with_name(f"{folder.name}.jvm-lock")
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # only a Spark Connect session has none
-    # Taken by the JVM itself: what Python holds is free as soon as Python is dead.
+    # The JVM itself takes the lock: a lock of Python's is released as soon as Python dies.
     opened = jvm.java.io.RandomAccessFile(str(file.absolute()), "rw")
     try:
-        if not _taken(opened.getChannel().tryLock):
+        if not _take(opened.getChannel().tryLock):
             raise AlreadyRunning(f"{folder}: the JVM of an earlier driver still runs; end it first")
         yield
     finally:
@@ -40,7 +40,7 @@ def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
             opened.close()
 
 
-def _taken(try_lock: Callable[[], object]) -> bool:
+def _take(try_lock: Callable[[], object]) -> bool:
     patience = Retrying(
         retry=retry_if_result(lambda held: held is None),
         stop=stop_after_delay(_JVM_SECONDS),

@@ -1,7 +1,7 @@
 """Kafka as a source of Spark: committed records only.
 
-Java's default is to read the records of open and aborted transactions too, which is why no job
-makes a source of its own.
+Java's default also reads the records of open and aborted transactions; therefore all jobs use this
+module for their sources.
 """
 
 import json
@@ -11,38 +11,39 @@ from pyspark.sql import DataFrame, SparkSession
 from runtime.offsets import TopicOffsets, text_of
 from tally.settings import Settings
 
-# A record that is gone ends the query: the source's other way is to go on, and to warn in the log.
+# A lost record fails the query: otherwise the source goes on and only warns in the log.
 _COMMITTED = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
 
 
 def committed_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, **options: str
 ) -> DataFrame:
-    """The committed records of some topics as they come.
+    """The committed records of some topics as a stream.
 
-    In:  starting: first offset of each partition, for a query without a checkpoint; `options` of
-         the source beside these. minPartitions and maxRecordsPerPartition are not among them: they
-         would split a partition over tasks.
+    In:  starting: first offset of each partition, for a query without a checkpoint; further
+         `options` of the source. minPartitions and maxRecordsPerPartition must not be among them:
+         they would split a partition over tasks.
     Out: the Kafka source's columns (key, value, topic, partition, offset, timestamp).
     """
-    # With minPartitions or maxRecordsPerPartition several tasks read one partition: what took its
-    # records as they came has then counted the later of two payloads (seen).
+    # With minPartitions or maxRecordsPerPartition several tasks read one partition: an operator
+    # that relied on its order has then counted the later of two payloads (seen).
     reader = spark.readStream.format("kafka").options(**_COMMITTED)
     reader = reader.option("kafka.bootstrap.servers", settings.kafka)
-    # No group id: Spark makes one for each query, and two of one group would part the records.
+    # No group id: Spark makes one for each query, and two queries of one group would each get a
+    # share of the records.
     reader = reader.option("subscribe", ",".join(starting))
-    # Always told: left to itself a new query begins at the end, and what lies before is lost in
-    # silence.
+    # The start is always explicit: by default a new query begins at the end and silently skips
+    # earlier records.
     return reader.option("startingOffsets", text_of(starting)).options(**options).load()
 
 
 def committed_records(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, ending: TopicOffsets
 ) -> DataFrame:
-    """The committed records in [starting, ending) of the partitions that are named.
+    """The committed records in [starting, ending) of the named partitions.
 
     In:  starting, ending: offsets by topic and partition; ending is exclusive.
-    Out: the Kafka source's columns; markers of transactions and aborted records are no rows.
+    Out: the Kafka source's columns; transaction markers and aborted records give no rows.
     """
     named = json.dumps({topic: sorted(places) for topic, places in starting.items()})
     reader = spark.read.format("kafka").options(**_COMMITTED)

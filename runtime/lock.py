@@ -1,4 +1,4 @@
-"""One process for each folder that only one may write: a second one is refused."""
+"""A lock on a folder that only one process may write: a second process is refused."""
 
 import fcntl
 import os
@@ -11,9 +11,9 @@ from tally.errors import AlreadyRunning
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Holds the folder for this process, until the block or the process ends.
+    """Hold the folder for this process, until the block or the process ends.
 
-    Raises AlreadyRunning at once.
+    Raises AlreadyRunning at once when another process holds it.
 
     The lock lies beside the folder, not inside: moving the folder away must not take the lock with
     it.
@@ -28,8 +28,8 @@ def exclusive(folder: Path) -> Iterator[None]:
             raise AlreadyRunning(
                 f"{folder}: held by process {holder}; stop that one first, or use another folder"
             ) from error
-        # The file stays at the end: removed, its next holder and one that still has it open would
-        # hold two locks of one name.
+        # The file is not removed at the end: its next holder and a process that still has it open
+        # would hold two locks of one name.
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

@@ -1,7 +1,7 @@
-"""What a process writes to its log: one JSON object a line, whatever the values hold.
+"""Log of a process: one JSON object per line, for any values.
 
-A value may come from anybody: a path, a header, a store's name. As JSON it is escaped, so it begins
-no line of its own and moves no terminal's cursor.
+A value may come from outside: a path, a header, a store's name. As JSON it is escaped, so it cannot
+begin a line of its own or move a terminal's cursor.
 """
 
 import logging
@@ -14,12 +14,12 @@ from structlog.typing import Processor
 
 from runtime.log_stream import LogStream
 
-# Of libraries that log by themselves: what somebody may have to do something about.
+# The level of libraries that log by themselves: lines that may need an operator.
 _LIBRARIES = logging.WARNING
 
 
 def configure_log() -> None:
-    """Log lines of this process go to standard error, those of its libraries too."""
+    """Send the log lines of this process and of its libraries to standard error."""
     fields: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -28,20 +28,20 @@ def configure_log() -> None:
         structlog.processors.format_exc_info,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
     ]
-    # Its encoder escapes all that is not ASCII.
+    # The renderer's encoder escapes all characters outside ASCII.
     line = structlog.processors.JSONRenderer()
     structlog.configure(processors=[*fields, line], logger_factory=_stderr_logger)
     handler = logging.StreamHandler()
     last: list[Processor] = [ProcessorFormatter.remove_processors_meta, line]
-    # Without set_exc_info: of a library's record it says by itself whether there is an error.
-    own = [one for one in fields if one is not structlog.dev.set_exc_info]
+    # Without set_exc_info: a library's record itself states whether there is an error.
+    own = [field for field in fields if field is not structlog.dev.set_exc_info]
     handler.setFormatter(ProcessorFormatter(processors=last, foreign_pre_chain=own))
-    # Nothing where there is a handler already, as in a test.
+    # No effect where a handler exists already, as in a test.
     logging.basicConfig(level=_LIBRARIES, handlers=[handler])
 
 
 def printable(text: str) -> str:
-    """The text with every sign that is none to print as its escape, for a line that people read.
+    """The text with every unprintable character escaped, for a line that people read.
 
     >>> printable("Zürich\\x1b[2J\\n")
     'Zürich\\\\x1b[2J\\\\n'
@@ -54,5 +54,5 @@ def _printable_sign(sign: str) -> str:
 
 
 def _stderr_logger(*_names: Any) -> structlog.PrintLogger:
-    # Looked up at each line: structlog's own factory keeps the stream of the moment of its making.
+    # stderr is looked up each time: structlog's own factory keeps the stream it was made with.
     return structlog.PrintLogger(cast(TextIO, LogStream(sys.stderr)))

@@ -1,25 +1,25 @@
-"""Standard error for a log: a line that cannot be written is lost, and ends no process."""
+"""Standard error for a log: a line that cannot be written is lost, and no process fails."""
 
 from contextlib import suppress
 from typing import TextIO
 
 
 class LogStream:
-    """A stream whose full disk, or whose reader that is gone, is no reason to end.
+    """A stream that ignores a full disk, or a reader that is gone.
 
-    There is nowhere to say it; when there is space again the next lines are there.
+    There is nowhere to report it; once there is space again the next lines are written.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """How much was to be written."""
+        """Write the text if possible; return its length in characters."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Writes what waits, if it can be."""
+        """Flush buffered text if possible."""
         with suppress(OSError):
             self._stream.flush()

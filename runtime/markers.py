@@ -1,6 +1,6 @@
-"""Positions moved over what is no record: markers of transactions, and what was aborted.
+"""Positions moved over transaction markers and aborted records.
 
-Who keeps the offset behind the last record never comes to the end of a partition that ends in them.
+A position right after the last record never reaches the end of a partition that ends in these.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ TIMEOUT_SECONDS = 10.0
 def over_markers(
     settings: Settings, topic: str, positions: Offsets, kept: Mapping[int, Bounds]
 ) -> dict[int, int]:
-    """By partition the first offset at or after the position that holds a committed record.
+    """The first offset at or after the position with a committed record, by partition.
 
-    The stable end, where none follows. `kept`: bounds for who reads committed records, asked for
-    after the positions. One before what is kept stays: what lay there nobody knows. Raises
-    StackError when Kafka does not tell in time.
+    It is the stable end where none follows. `kept`: bounds of committed records, read after the
+    positions. A position before the first offset kept stays: the records there are unknown. Raises
+    StackError when Kafka does not answer in time.
     """
     behind = {
         number: at
@@ -32,7 +32,7 @@ def over_markers(
     moved = {}
     for number, place in places.items():
         first = found[place]
-        # To the end of then, and not to that of now: behind it a record may have come.
+        # To the end at the time of the read, not the current one: a record may follow it by now.
         moved[number] = kept[number].end
         if first is not None:
             moved[number] = int(first.offset() or 0)

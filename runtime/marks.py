@@ -1,7 +1,7 @@
-"""By what a log is known again: its topic's id, and the last record read of each partition.
+"""Marks that identify a log: its topic's id, and the last record read of each partition.
 
-Offsets alone do not tell: a topic that was made anew, or a log that was cut and has grown again,
-has the same ones.
+Offsets alone do not suffice: a topic that was re-created, or a log that was cut and has grown
+again, has the same ones.
 """
 
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ from tally.settings import Settings
 TIMEOUT_SECONDS = 30.0
 
 
-# Kept in the master's commits and beside committed positions: under another name a field of those
-# that are there would not be found.
+# Stored in the master's commits and beside committed positions: after a rename of a field the
+# stored ones would not be found.
 class Mark(msgspec.Struct, frozen=True):
-    """One record of a log: its offset, its Kafka timestamp, SHA-256 of its value.
+    """The mark of one record of a log: its offset, its Kafka timestamp, SHA-256 of its value.
 
     The timestamp is in milliseconds since 1970 (UTC).
     """
@@ -38,9 +38,9 @@ def mark(offset: int, timestamp_ms: int, value: bytes | None) -> Mark:
 
 
 def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
-    """Id of each topic by its name: one that is deleted and created anew has another one.
+    """The id of each topic by its name; a re-created topic has another id.
 
-    Raises KafkaException, or StackError without answer.
+    Raises KafkaException, or StackError when there is no answer in time.
     """
     admin = kafka_admin(settings)
     described = admin.describe_topics(
@@ -57,19 +57,19 @@ def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
 
 
 def read_marks(settings: Settings, places: Iterable[RecordPlace]) -> dict[RecordPlace, Mark | None]:
-    """The record at each place as it is in Kafka now; None where there is none.
+    """The mark of the record at each place as it is in Kafka now; None where there is none.
 
-    It was deleted or cut off then, or a transaction's marker lies there. Raises StackError when the
-    brokers do not answer in time.
+    Then the record was deleted or cut off, or a transaction's marker lies there. Raises StackError
+    when the brokers do not answer in time.
     """
-    # Uncommitted ones too: an open transaction further on must not keep the answer back.
+    # Uncommitted records are read too: an open transaction further on must not delay the answer.
     overrides = {"isolation.level": "read_uncommitted", "auto.offset.reset": "error"}
     found = first_records(settings, places, TIMEOUT_SECONDS, overrides)
     return {place: _mark_at(place, first) for place, first in found.items()}
 
 
 def _mark_at(place: RecordPlace, first: Message | None) -> Mark | None:
-    # Where a marker lies, or a record was cut off, the next record answers for the place.
+    # Where a marker lies, or a record was cut off, the read returns the next record.
     if first is None or first.offset() != place[2]:
         return None
     return mark(

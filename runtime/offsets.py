@@ -1,29 +1,29 @@
-"""Offsets by partition and by topic, and their JSON, which has no numbers as names."""
+"""Offsets by partition and by topic, and their JSON, whose keys must be text."""
 
 import json
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
-# By partition, and by topic and partition.
+# The keys are the partition, and the topic and partition.
 Offsets: TypeAlias = Mapping[int, int]
 TopicOffsets: TypeAlias = Mapping[str, Offsets]
 Value = TypeVar("Value")
 
 
-def numbered(kept: Mapping[str, Value]) -> dict[int, Value]:
-    """What JSON keeps by partition, such as offsets, by the number of the partition.
+def numbered(by_partition: Mapping[str, Value]) -> dict[int, Value]:
+    """Values that JSON has by partition, such as offsets, with the partition as a number.
 
     >>> numbered({"0": 5, "11": 7})
     {0: 5, 11: 7}
     """
-    return {int(partition): value for partition, value in kept.items()}
+    return {int(partition): value for partition, value in by_partition.items()}
 
 
-def offsets_by_topic(told: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
-    """Offsets as Spark and the notes of our jobs tell them."""
-    return {topic: numbered(places) for topic, places in told.items()}
+def offsets_by_topic(raw: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
+    """Offsets by topic and partition, from the JSON of Spark or of a job's notes."""
+    return {topic: numbered(places) for topic, places in raw.items()}
 
 
 def text_of(offsets: TopicOffsets) -> str:
-    """Offsets as Spark is told them: one JSON object."""
+    """Offsets in the form that Spark takes: one JSON object."""
     return json.dumps({topic: dict(places) for topic, places in offsets.items()})

@@ -1,7 +1,7 @@
-"""What an application publishes of its answers: a shape for each, in its OpenAPI text.
+"""Shapes of an application's answers, published in its OpenAPI text.
 
-The shapes are msgspec Structs, and nothing is encoded through them: an answer's bytes and its time
-are what they would be without. That answers fit is for the tests to see.
+The shapes are msgspec Structs, and nothing is encoded through them: they change neither an answer's
+bytes nor its time. Tests check that answers fit their shapes.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from runtime.problem import MEDIA_TYPE
 
 JSON = "application/json"
 _REFERENCE = "#/components/schemas/{name}"
-# What a route answers, by status: the `responses` of FastAPI.
+# The answers of a route by status: the `responses` of FastAPI.
 Responses = dict[int | str, dict[str, Any]]
 
 
-# Strict, so that a field which nobody has described is found by the tests.
+# Strict, so that the tests find a field without a description.
 class Shape(Struct, forbid_unknown_fields=True):
     """An object of an answer. It has no other fields than these."""
 
@@ -66,7 +66,7 @@ class Readiness(Shape):
 
 
 class DescribedApp(FastAPI):
-    """An application whose OpenAPI text holds these shapes, and those that they are made of."""
+    """An application whose OpenAPI text holds these shapes, and those nested in them."""
 
     def __init__(self, shapes: Sequence[type[Shape]], **options: Any) -> None:
         super().__init__(**options)
@@ -75,7 +75,7 @@ class DescribedApp(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, made once."""
         if self.openapi_schema is None:
-            # FastAPI knows pydantic's models alone, and would encode answers through them.
+            # FastAPI supports only pydantic's models, and would encode answers through them.
             _, schemas = msgspec.json.schema_components(self._shapes, ref_template=_REFERENCE)
             components = super().openapi().setdefault("components", {})
             components.setdefault("schemas", {}).update(schemas)
@@ -87,12 +87,12 @@ def answer(
     *shapes: type[Shape],
     media_type: str = JSON,
 ) -> dict[str, Any]:
-    """One of a route's `responses`: what it means, and its body, which has one of the shapes."""
+    """An entry of a route's `responses`: its meaning, and a body with one of the shapes."""
     references = [{"$ref": _REFERENCE.format(name=shape.__name__)} for shape in shapes]
     schema = references[0] if len(references) == 1 else {"oneOf": references}
     return {"description": meaning, "content": {media_type: {"schema": schema}}}
 
 
 def problem(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
-    """One of a route's `responses` that is a problem document."""
+    """An entry of a route's `responses` that is a problem document."""
     return answer(meaning, shape, media_type=MEDIA_TYPE)

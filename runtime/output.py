@@ -1,6 +1,7 @@
-"""What a person at a terminal and a script are told.
+"""Output of a command for a person at a terminal and for a script.
 
-One JSON object on stdout, all else on stderr; a bar on a terminal, else lines.
+One JSON object goes to stdout, everything else to stderr; progress is a bar on a terminal, and
+lines elsewhere.
 """
 
 import json
@@ -20,12 +21,12 @@ Advance = Callable[[int], None]
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on stdout."""
+    """Print one JSON object on stdout."""
     print(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def note(text: str) -> None:
-    """One line for the reader, on stderr."""
+    """Print one line for the reader on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -33,9 +34,9 @@ def note(text: str) -> None:
 def progress(title: str, total: int) -> Iterator[Advance]:
     """A function to call, from any thread, with the number of steps just done.
 
-    A bar on a terminal, a line every 5 s elsewhere.
+    It shows a bar on a terminal, a line every 5 s elsewhere.
     """
-    # stdout belongs to the answer of the verb.
+    # stdout is reserved for the command's answer.
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(title, total)
@@ -55,7 +56,7 @@ def _plain_lines(title: str, total: int) -> Advance:
     done, last, lock = 0, time.monotonic(), threading.Lock()
 
     def advance(steps: int) -> None:
-        # Called from several threads; two lines at once would be written into each other.
+        # Several threads call this; without the lock two lines would be mixed.
         nonlocal done, last
         with lock:
             done += steps

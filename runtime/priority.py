@@ -1,4 +1,4 @@
-"""Who comes last where processors are short: whatever the views do not wait for."""
+"""Lower CPU priority of background jobs, on which the views do not wait."""
 
 import os
 
@@ -6,8 +6,8 @@ NICENESS = 10
 
 
 def step_back() -> None:
-    """Puts this process, and all that it starts from now on, last.
+    """Lower the CPU priority of this process, and of all that it starts from now on.
 
-    They take processor time only when nobody that readers wait for wants it.
+    They get processor time only when no process that readers wait for needs it.
     """
     os.nice(NICENESS)

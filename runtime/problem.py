@@ -1,4 +1,4 @@
-"""What every refusal of our applications looks like: a problem document (RFC 9457)."""
+"""Problem documents (RFC 9457), the form of every refusal of Tally's applications."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -18,9 +18,9 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **more: object,
 ) -> Response:
-    """A problem document: type, title, status, detail, instance, errors, and what else is given.
+    """A problem document: type, title, status, detail, instance, errors, and the fields of `more`.
 
-    Each of the errors is {field, message, nearest?}; `headers` go beside the document.
+    Each of the errors is {field, message, nearest?}; `headers` become HTTP headers.
     """
     body = {
         "type": "about:blank",

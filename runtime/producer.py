@@ -1,4 +1,4 @@
-"""Records to Kafka that nobody goes on from before the brokers have acknowledged them all."""
+"""A Kafka producer whose caller waits until the brokers have acknowledged all records."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,15 +7,15 @@ from confluent_kafka import KafkaError, Message
 
 from tally.errors import NotSent
 
-# So long a full queue is waited for at a time.
+# A producer with a full queue is polled for this long at a time.
 _ROOM_SECONDS = 0.1
 
 
 class AwaitedProducer:
-    """A producer, and what became of the records that it was given. For one thread.
+    """A producer with the outcome of the records that it was given. For one thread.
 
     `answer_seconds`: how long settle() waits. `stored` is called with every record that the brokers
-    acknowledge; without it only failures are kept.
+    acknowledge; without it only failures are recorded.
     """
 
     def __init__(
@@ -29,8 +29,8 @@ class AwaitedProducer:
         self._producer = producer
         self._answer_seconds = answer_seconds
         self._stored = stored
-        # With delivery.report.only.error the client frees what was sent by itself. Without, every
-        # record waits in memory, up to a gigabyte of them, until its report is taken.
+        # With delivery.report.only.error the client itself frees sent records. Without it every
+        # record stays in memory, up to a gigabyte of them, until its report is taken.
         self._takes_reports = not reports_failures_only
         self._failed: list[KafkaError] = []
 
@@ -42,7 +42,7 @@ class AwaitedProducer:
         partition: int = -1,
         headers: list[tuple[str, bytes]] | None = None,
     ) -> None:
-        """Block until the producer has taken the record, which is then under way.
+        """Block until the producer has taken the record, which is then in flight.
 
         Without a partition the client chooses one by the key.
         """
@@ -53,8 +53,8 @@ class AwaitedProducer:
     def settle(self, place: str, advice: str) -> None:
         """Block until all in-sync replicas have acknowledged everything that was sent.
 
-        Raises NotSent, which names the place and ends with the advice. What had no answer by then
-        stays under way: the next call waits for it too, and tells of its failure.
+        Raises NotSent, which names the place and ends with the advice. Records without an answer by
+        then stay in flight: the next call waits for them too, and reports their failure.
         """
         left = self._producer.flush(self._answer_seconds)
         failed, self._failed = self._failed, []
@@ -72,7 +72,7 @@ class AwaitedProducer:
 
 
 def hand_over(producer: Any, *record: Any, **options: Any) -> None:
-    """Block until the producer has taken the record, given as its produce() wants it.
+    """Block until the producer has taken the record, given as arguments of its produce().
 
     A full queue has room again: each record in it is acknowledged or given up within
     `message.timeout.ms`.
@@ -81,7 +81,7 @@ def hand_over(producer: Any, *record: Any, **options: Any) -> None:
         try:
             producer.produce(*record, **options)
             return
-        # A new epoch restates more windows than the client's queue takes: 142,463 in the real year,
-        # 100,000 in the queue.
+        # A new epoch restates more windows than fit in the client's queue: 142,463 in the real
+        # year, 100,000 in the queue.
         except BufferError:
             producer.poll(_ROOM_SECONDS)

@@ -1,6 +1,6 @@
-"""HTTP/1.1 connections that end by themselves.
+"""HTTP/1.1 connections with limits, which end by themselves.
 
-Deadlines for headers, body and answer, limits on headers and on requests in a row.
+There are deadlines for headers, body and answer, and limits on headers and on pipelined requests.
 """
 
 import asyncio
@@ -12,20 +12,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tally.errors import TooManyInARow
 
 MOST_HEADER_BYTES = 64 * 1024
-# Requests of one connection that wait for the answer of the one before; nobody but an attacker has
-# more than a few.
+# Requests of one connection that wait for the answer of an earlier one; only an attacker has more
+# than a few.
 MOST_PIPELINED = 16
-# Name of the extension of a request's scope by which an answer without an end asks for more time.
+# Name of the extension of a request's scope with which an endless answer requests more time.
 MORE_TIME = "tally.more_time"
-# Chunks of one byte cost six: a body may be framed no worse.
+# A chunk of one byte costs six: a body's framing may be no larger than this factor.
 _FRAMING = 8
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """What one client may take.
+    """Limits on the clients of a process.
 
-    Seconds from the start of each part, and connections of the process.
+    Seconds count from the start of each part; connections and bytes are those of the process.
     """
 
     header_seconds: float = 10.0
@@ -38,9 +38,9 @@ class ConnectionLimits:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with one deadline, moved on from part to part.
+    """Uvicorn's protocol with one deadline, which is reset at each part of a request.
 
-    `expire` is called for whoever is past it. Uvicorn itself bounds the idle time alone, and any
+    `expire` ends connections that are past it. Uvicorn itself limits only the idle time, and any
     single byte switches that off.
     """
 
@@ -56,17 +56,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """One more connection; beyond the most it is refused at once."""
+        """Accept a connection; one above the limit is refused at once."""
         super().connection_made(transport)
         self._allow(self.limits.header_seconds)
         if len(self.connections) > self.limits.connections:
             self._end(503, "Too many connections; come back later.")
 
     def data_received(self, data: bytes) -> None:
-        """Parses; ends the connection when headers, trailers or framing grow beyond their limit."""
+        """Parse; end the connection when headers, trailers or framing grow beyond their limit."""
         if self._ending:
             return
-        # Counted first: what begins another part while it is parsed sets the count back.
+        # Bytes are counted first: parsing may begin another part, which resets the count.
         self._raw_bytes += len(data)
         super().data_received(data)
         most = MOST_HEADER_BYTES + (0 if self._in_headers else _FRAMING * self._body_bytes)
@@ -76,13 +76,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end(400, "The body has too much framing.")
 
     def on_message_begin(self) -> None:
-        """A request begins: its headers come."""
+        """Handle the begin of a request; its headers follow."""
         super().on_message_begin()
         self._in_headers, self._is_endless = True, False
         self.scope["extensions"] = {MORE_TIME: {"ask": self._more_time}}
 
     def on_headers_complete(self) -> None:
-        """The body comes. Raises TooManyInARow when more requests wait than anybody honest has."""
+        """Handle the begin of the body. Raises TooManyInARow when too many requests wait."""
         super().on_headers_complete()
         if len(self.pipeline) > MOST_PIPELINED:
             raise TooManyInARow
@@ -90,19 +90,19 @@ class BoundedProtocol(HttpToolsProtocol):
         self._allow(self.limits.body_seconds)
 
     def on_body(self, body: bytes) -> None:
-        """Some of the body."""
+        """Handle a piece of the body."""
         super().on_body(body)
         self._body_bytes += len(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole: the answer's turn."""
+        """Handle the end of the request; the answer follows."""
         super().on_message_complete()
         self._in_headers, self._raw_bytes = True, 0
         if self.cycle is not None and not self.cycle.response_complete:
             self._allow(self.limits.request_seconds)
 
     def on_response_complete(self) -> None:
-        """Answered: idle, or the next request's headers."""
+        """Handle the end of the answer; the connection is idle, or the next request follows."""
         super().on_response_complete()
         self._allow(
             self.limits.request_seconds
@@ -111,7 +111,7 @@ class BoundedProtocol(HttpToolsProtocol):
         )
 
     def expire(self, now: float) -> None:
-        """Ends the connection if its deadline is past. `now` is of the event loop's clock."""
+        """End the connection if its deadline is past. `now` is of the event loop's clock."""
         if now <= self.deadline:
             return
         if self._ending or (
@@ -119,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
             and self.cycle.response_started
             and not self.cycle.response_complete
         ):
-            # What was written is not read: there is nobody to wait for.
+            # The client does not read the answer: there is no point in waiting.
             self.transport.abort()
             return
         is_answering = (
@@ -131,7 +131,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end(408, "The request took too long.")
 
     def shutdown(self) -> None:
-        """The server stops: an answer that would never end is ended, any other is finished."""
+        """Stop the connection: an endless answer is ended, any other is finished."""
         super().shutdown()
         if self._is_endless and self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
@@ -139,22 +139,22 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _more_time(self) -> None:
-        # Asked for once what was sent has been taken: who reads nothing is past the deadline.
+        # Requested once the sent bytes are taken: a client that reads nothing misses the deadline.
         self._is_endless = True
         self._allow(self.limits.request_seconds)
 
     def _allow(self, seconds: float) -> None:
-        # From the start of a part, not from its last byte: what trickles would never be past it.
+        # From the start of a part, not its last byte: a trickling client would never be past it.
         self.deadline = self.loop.time() + seconds
 
     def _end(self, status: int, reason: str) -> None:
-        """Says why and closes; a client that does not read it is cut off soon after."""
+        """Send the reason and close; a client that does not read it is cut off soon after."""
         self._ending = True
         self._allow(1.0)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(_refusal(status, reason))
         if self.cycle is not None and not self.cycle.response_complete:
-            # The application's wait for the body ends as with a client that hung up.
+            # The application's wait for the body ends as if the client had hung up.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()

@@ -1,4 +1,4 @@
-"""Records of topics read by themselves, without a group and without a position that is kept."""
+"""Readers of topics without a consumer group and without committed positions."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,20 +14,21 @@ from tally.settings import Settings
 
 SILENCE_SECONDS = 30.0
 _AT_ONCE, _POLL_SECONDS = 10_000, 0.02
-# So long a broker keeps the answer back in which a partition's end is told. By itself it waits half
-# a second for records that nobody asks for here.
+# A broker delays the response that reports a partition's end by at most this. By default it waits
+# half a second for records that are not needed here.
 _FETCH_WAIT_MILLIS = 10
-# Topic, partition, offset.
+# The fields are topic, partition and offset.
 RecordPlace = tuple[str, int, int]
 
 
 def read_to_end(
     settings: Settings, topics: Iterable[str], overrides: Mapping[str, Any] | None = None
 ) -> Iterator[Message]:
-    """Every record of the topics, from the first that Kafka has to the ends as they are now.
+    """Every record of the topics, from the first that Kafka has to the current ends.
 
-    Of one partition they come in its order. Committed ones, if `overrides` of the consumer do not
-    say otherwise. Raises KafkaException, and StackError when the brokers say nothing any more.
+    Records of one partition come in its order. Only committed records are read, unless `overrides`
+    of the consumer change that. Raises KafkaException, and StackError when the brokers stop
+    answering.
     """
     with _consumer(settings, overrides) as consumer:
         lanes = [
@@ -39,9 +40,9 @@ def read_to_end(
 
 
 def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
-    """The newest committed records of each partition of a topic, at most so many of each.
+    """The newest committed records of each partition of a topic, at most `most` of each.
 
-    Raises KafkaException, and StackError when the brokers say nothing any more.
+    Raises KafkaException, and StackError when the brokers stop answering.
     """
     with _consumer(settings, None) as consumer:
         for number in partition_numbers(consumer, topic, SILENCE_SECONDS):
@@ -53,20 +54,20 @@ def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
 def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Message]:
     """Every committed record that the partitions hold when the reading begins.
 
-    Those too whose transaction still has to end, or whose end still has to come to their partition:
-    it is told to the partitions one after the other. With records a and b, and with c in a
-    transaction whose commit is under way:
+    It includes records whose transaction has not ended yet, or whose end has not reached their
+    partition: it is written to the partitions one after the other. Example with records a and b,
+    and with c in a transaction whose commit is under way:
 
         written               | 3: a, b, c
         stable                | 2: a, b
         read_to_end()         | a, b
-        read_written()        | a, b; then it waits, and c comes, or does not if that was aborted
+        read_written()        | a, b; then it waits, and c follows unless it was aborted
 
     Raises KafkaException, and StackError when nothing more comes for SILENCE_SECONDS.
     """
     if not lanes:
         return
-    # A consumer of committed records would be told the stable end.
+    # A consumer of committed records would get the stable end.
     uncommitted = {"isolation.level": "read_uncommitted"}
     with _consumer(settings, uncommitted) as consumer:
         written = {lane: bounds_of(consumer, lane, SILENCE_SECONDS).end for lane in lanes}
@@ -82,7 +83,7 @@ def read_until(
 ) -> Iterator[Message]:
     """Every committed record of the partition from `start` on whose offset is below `until`.
 
-    Raises KafkaException, and StackError when the partition has not come to `until` and nothing
+    Raises KafkaException, and StackError when the partition has not reached `until` and nothing
     more comes for SILENCE_SECONDS.
     """
     with _consumer(settings, None) as consumer:
@@ -94,9 +95,9 @@ def read_until(
 def _records(
     consumer: Any, settings: Settings, waiting: dict[Lane, int], start: int = 0
 ) -> Iterator[Message]:
-    """The records of the partitions, until each has ended at its offset or behind it."""
+    """The records of the partitions, until each has ended at its offset or after it."""
     consumer.assign([TopicPartition(*lane, start) for lane in waiting])
-    heard = time.monotonic()
+    last_heard = time.monotonic()
     while waiting:
         messages = consumer.consume(_AT_ONCE, _POLL_SECONDS)
         for message in messages:
@@ -105,15 +106,15 @@ def _records(
                 yield message
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            # By name, not by number: a partition that grows meanwhile has several ends.
+            # Partitions are counted by name: one that grows meanwhile reports several ends.
             elif (message.offset() or 0) >= waiting.get(_lane(message), 0):
                 waiting.pop(_lane(message), None)
         if messages:
-            heard = time.monotonic()
-        # The client library tries for ever and says nothing: beside a dead broker an audit would
-        # not end.
-        elif time.monotonic() - heard > SILENCE_SECONDS:
-            raise _silence(settings, SILENCE_SECONDS, waiting)
+            last_heard = time.monotonic()
+        # The client library retries for ever in silence: with a dead broker an audit would not
+        # end.
+        elif time.monotonic() - last_heard > SILENCE_SECONDS:
+            raise _silence_error(settings, SILENCE_SECONDS, waiting)
 
 
 def first_records(
@@ -124,9 +125,9 @@ def first_records(
 ) -> dict[RecordPlace, Message | None]:
     """The first record at or after each place, of different partitions; None where none follows.
 
-    Only markers of transactions may follow; with `auto.offset.reset` at "error", an offset that
-    Kafka has no longer, or not yet, is followed by none either. Raises StackError when the brokers
-    have not told of all places in so many seconds.
+    None also where only transaction markers follow, and with `auto.offset.reset` at "error" for an
+    offset that Kafka no longer has, or not yet. Raises StackError when the brokers have not
+    answered for all places in so many seconds.
     """
     waiting = {place[:2]: place for place in places}
     if not waiting:
@@ -143,16 +144,16 @@ def _answers(
     deadline = time.monotonic() + seconds
     while waiting:
         if time.monotonic() > deadline:
-            raise _silence(settings, seconds, waiting)
+            raise _silence_error(settings, seconds, waiting)
         message = consumer.poll(_POLL_SECONDS)
-        # After another error the client tries again by itself.
+        # The client itself retries after any other error.
         if message is None or not _is_an_answer(message.error()):
             continue
-        # By a record, or by the end: where only markers follow nobody waits.
+        # A record or the end is an answer: where only markers follow there is no wait.
         place = waiting.pop(_lane(message), None)
         if place is not None:
             found[place] = None if message.error() else message
-            # What follows in the partition is not asked for.
+            # Later records of the partition are not needed.
             consumer.incremental_unassign([TopicPartition(*place[:2])])
     return found
 
@@ -169,12 +170,12 @@ def _lane(message: Message) -> Lane:
 
 
 def _consumer(settings: Settings, overrides: Mapping[str, Any] | None) -> Consumer:
-    # Nobody joins the group and no position is kept in it: the client only wants a name.
+    # The consumer never joins the group or commits in it: the client only requires a name.
     to_the_end = {"enable.partition.eof": True, "fetch.wait.max.ms": _FETCH_WAIT_MILLIS}
     return kafka_consumer(settings, f"reading-{uuid4()}", {**to_the_end, **(overrides or {})})
 
 
-def _silence(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:
+def _silence_error(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:
     named = [f"{topic}:{number}" for topic, number in sorted(waiting)]
     return StackError(
         f"kafka at {settings.kafka}: no answer about {', '.join(named[:3])} in {seconds:.0f} s;"

@@ -1,4 +1,4 @@
-"""Many questions to Cassandra at once, each asked again until it is answered."""
+"""Concurrent queries to Cassandra, each retried until it is answered."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from tally.errors import Unanswered
 def read_many(
     session: Session,
     statement: PreparedStatement,
-    asked: Iterable[Sequence[object]],
+    queries: Iterable[Sequence[object]],
     seconds: float = RETRY_SECONDS,
 ) -> list[list[Any]]:
-    """All rows of each question (the values of one statement), in the order of the questions.
+    """All rows of each query (the values of one statement), in the order of the queries.
 
-    Repeats time-outs and unavailable nodes for `seconds`, then raises Unanswered; any other error
-    is raised as it is.
+    Retries after time-outs and unavailable nodes for `seconds`, then raises Unanswered; any other
+    error is raised unchanged.
     """
     limit = RetryLimit(seconds, Unanswered, "questions were not answered")
-    # A list: the driver fetches the later pages of an answer while it is gone through, and those
-    # may time out too.
-    return until_answered(session, [(statement, values) for values in asked], list, limit)
+    # `list` reads all pages: the driver fetches later pages during the iteration, and those may
+    # time out too.
+    return until_answered(session, [(statement, values) for values in queries], list, limit)

@@ -1,4 +1,4 @@
-"""The lines of stored receipts, and the rules by which they add up."""
+"""Lines of stored receipts, and the rules for their sums."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -11,12 +11,12 @@ from schemas.source import read_yaml
 from tally.receipt_rules import AddingRules, LineFacts, LineRule, ReceiptRule
 
 FILE = "rules.yaml"
-# Canonical topic of receipts.
+# The canonical topic of receipts.
 RECEIPTS = SALES.topic
 
 
 class StoredLine(msgspec.Struct, frozen=True):
-    """What is read of a line: its amount in thousandths, its total in minor units."""
+    """The fields read from a line: its amount in thousandths, its total in minor units."""
 
     item: str
     item_id: str
@@ -28,12 +28,12 @@ class StoredLine(msgspec.Struct, frozen=True):
 
     @property
     def facts(self) -> LineFacts:
-        """What the rules ask of it."""
+        """The facts of the line that the rules use."""
         return LineFacts(self.line_type, self.cancelled, self.amount_milli, self.total_minor)
 
 
 class _AddingTable(msgspec.Struct, frozen=True):
-    """Of the file what lines add: the rest of it was settled as the receipt was taken in."""
+    """The part of the file about sums; the rest was applied when the receipt was ingested."""
 
     lines: tuple[LineRule, ...]
     receipts: tuple[ReceiptRule, ...]
@@ -43,12 +43,12 @@ _LINE = msgspec.json.Decoder(StoredLine)
 
 
 def readable_lines(texts: Iterable[str]) -> Iterator[StoredLine]:
-    """The lines that the texts are, each the JSON of a canonical record's."""
+    """Parse the texts as lines, each the JSON of one line of a canonical record."""
     for text in texts:
         try:
             yield _LINE.decode(text)
         except msgspec.DecodeError:
-            # One that nobody can read must not take the rest: the sum tells that it lacks.
+            # An unreadable line must not discard the others: the sum shows that one is missing.
             continue
 
 

@@ -1,4 +1,4 @@
-"""Events that do not count, by store and reason, with what can be done about them."""
+"""Refused events by store and reason, each with a fix."""
 
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -11,9 +11,9 @@ CONFLICT = "conflict"
 
 
 class RefusedEvents(NamedTuple):
-    """Events of a store that do not count for one reason: how many, an example, and the fix.
+    """The events of a store that do not count for one reason: count, example and fix.
 
-    `field` is what is wrong in the example, `last` when it came, or its UTC day (ISO 8601).
+    `field` is the faulty field of the example, `last` the example's instant or UTC day (ISO 8601).
     """
 
     store: str
@@ -32,9 +32,9 @@ def refused_letters(letters: Iterable[DeadLetter]) -> Iterator[RefusedEvents]:
     for letter in letters:
         cause = (letter.key or "", letter.reason, letter.field)
         by_cause.setdefault(cause, []).append(letter)
-    # A letter of a reason that this version does not know has no fix.
+    # A letter with a reason unknown to this version has no fix.
     fixes = loader.dead_letter_fixes()
-    for (store, reason, field), some in by_cause.items():
-        last = max(some, key=attrgetter("at"))
-        told = (last.at, last.id, last.message, fixes.get(reason, ""))
-        yield RefusedEvents(store, reason, field, len(some), *told)
+    for (store, reason, field), refused in by_cause.items():
+        last = max(refused, key=attrgetter("at"))
+        example = (last.at, last.id, last.message, fixes.get(reason, ""))
+        yield RefusedEvents(store, reason, field, len(refused), *example)

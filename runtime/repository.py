@@ -1,4 +1,4 @@
-"""Where the code lies: what is started is found from here, whatever folder the caller is in."""
+"""The path of the code, from which commands are found independent of the working folder."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 def python_path(environment: Mapping[str, str]) -> str:
-    """PYTHONPATH of a process of ours: this code ahead of what the environment names."""
+    """PYTHONPATH of a child process: this code ahead of the entries of the environment."""
     return os.pathsep.join(
         part for part in (str(REPOSITORY), environment.get("PYTHONPATH", "")) if part
     )

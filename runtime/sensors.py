@@ -1,4 +1,4 @@
-"""Sensors of the stores file: which store a device of this serial counts for, and how it speaks."""
+"""Sensors of the stores file: the store that each serial counts for, and its record format."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -11,24 +11,24 @@ from tally.identity import IDENTIFIER
 from tally.windows import WINDOW_SECONDS
 
 Clock = Literal["rfc3339", "unix_s", "unix_ms"]
-# Where a counter is: who comes in at an entrance is a visitor of the store, and nobody else is.
+# Where a counter is mounted: only a person who comes in at an entrance is a visitor of the store.
 DoorRole = Literal["entrance", "inner_door", "zone", "shared_door", "staff_door"]
 
 
 class SensorEntry(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
 ):
-    """What the file says of one sensor.
+    """Fields of one sensor in the file.
 
-    `device_id` is its name in records, by default its serial. `interval_seconds` is the one length
-    of its intervals: others are refused, for a device that was set from minutes to quarter hours
-    and sends a day again would be counted twice. `entries` and `exits` are the names that its
-    counts have for persons in and out, the other way round for one that was mounted so. `clock` is
-    how it writes instants: never guessed from their size. By `clock_ahead_seconds` that clock is
-    fast: its intervals are moved back by so much. `status_seconds`: how often it says that it is
-    there, where it tells of that apart. `door` is the one that it watches, `role` what kind of door
-    that is.
-    It is there from the local day `since` until before the day `until`; without them always.
+    `device_id` is its name in records, by default its serial. `interval_seconds` is the only length
+    of its intervals: others are refused, since a device that was changed from minutes to quarter
+    hours and sends a day again would be counted twice. `entries` and `exits` are the names of its
+    counts for persons in and out, swapped for a sensor that was mounted the other way round.
+    `clock` is the format of its instants: never guessed from their size. `clock_ahead_seconds` is
+    how much that clock is fast: its intervals are moved back by so much. `status_seconds`: the
+    interval of its status messages, where it sends them separately. `door` is the name of the door
+    that it watches, `role` the kind of door.
+    It is installed from the local day `since` until before the day `until`; without them always.
     """
 
     device_id: str | None = None
@@ -62,10 +62,12 @@ def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:
 
 
 def _refuse_one_name(where: str, found: Mapping[str, SensorEntry]) -> None:
-    """Raise BadSettings where two that are there at once have one name: either would hide that the
-    other is silent."""
+    """Raise BadSettings if two sensors have one name at the same time.
+
+    Each would hide that the other is silent.
+    """
     last: dict[str, SensorEntry] = {}
-    # By the day from which they are there.
+    # Sensors are ordered by their first day.
     since = {serial: entry.since or date.min for serial, entry in found.items()}
     for serial in sorted(found, key=since.__getitem__):
         entry = found[serial]
@@ -81,7 +83,7 @@ def _refuse_one_name(where: str, found: Mapping[str, SensorEntry]) -> None:
 
 def _entry(where: str, serial: object, fields: Any) -> SensorEntry:
     try:
-        # The file's scalars are texts.
+        # All scalars of the file are text.
         entry = msgspec.convert(fields or {}, SensorEntry, strict=False)
     except msgspec.ValidationError as error:
         raise BadSettings(f"{where}: {error}") from error

@@ -17,7 +17,7 @@ from tally.kinds.derived import DERIVED
 from tally.kinds.kind import Kind
 from tally.kinds.level import LEVEL
 
-# What a descriptor's words mean.
+# The classes for the words of a descriptor.
 PARTS: Mapping[str, type[Part]] = {
     "sum": Sum,
     "count": Count,
@@ -34,23 +34,23 @@ KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED, "level": 
 
 @cache
 def family_of(source: Source) -> Family:
-    """The view family of a source; of equal sources the very same."""
+    """The view family of a source; equal sources share one object."""
     shape = source.family
     return Family(
         source.name,
         axes=shape.axes,
-        # Their order is that of the columns, and of what is kept of an open window.
-        parts=tuple(map(_part, shape.parts)),
+        # The order of parts is that of the columns, and of the state of an open window.
+        parts=tuple(map(_make_part, shape.parts)),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
-        raised=tuple(map(_raised, shape.raised)),
+        raised=tuple(map(_raised_days, shape.raised)),
         lateness_seconds=source.lateness_seconds,
-        reading=_reading(shape.reading),
+        reading=_record_fields(shape.reading),
         listed_as=source.listed_as,
     )
 
 
-def _reading(name: str | None) -> RecordFields | None:
+def _record_fields(name: str | None) -> RecordFields | None:
     if name is None:
         return None
     shape = READINGS[name]
@@ -58,19 +58,19 @@ def _reading(name: str | None) -> RecordFields | None:
     return RecordFields(name, tuple(shape.texts), shape.numbers, patterns)
 
 
-def _raised(days: RaisedDays) -> Raised:
+def _raised_days(days: RaisedDays) -> Raised:
     return Raised(days.first, days.last, days.epoch)
 
 
-def _part(shape: PartShape) -> Part:
+def _make_part(shape: PartShape) -> Part:
     return PARTS[shape.kind](shape.name, shape.unit, shape.meaning, shape.optional)
 
 
 class Families(Mapping[str, Family]):
     """Every family by name, in the order of the sources.
 
-    Read at the first look and not at import, so that a bad descriptor ends a job as a bad setting
-    does: with one line. Raises BadSource.
+    Descriptors are read at the first access and not at import, so that a bad descriptor ends a job
+    like a bad setting, with one line. Raises BadSource.
     """
 
     def __getitem__(self, name: str) -> Family:
@@ -89,6 +89,6 @@ def _families() -> dict[str, Family]:
 
 
 FAMILIES: Mapping[str, Family] = Families()
-# The two of the product itself, for what is about receipts alone, for benchmarks and for tests.
+# The product's own two families, for code about receipts only, for benchmarks and for tests.
 SALES = family_of(loader.own_sources()["sales"])
 TRAFFIC = family_of(loader.own_sources()["traffic"])

@@ -1,6 +1,6 @@
 """The Spark session of every job.
 
-Its workers run this very Python and find this repository, its driver makes no child processes.
+Its workers run the same Python and find this repository; its driver starts no child processes.
 """
 
 import os
@@ -20,28 +20,28 @@ STARTUP = Path(__file__).parent / "startup"
 def build_session(
     settings: Settings, name: str, more: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A session named `name`, with more settings of its own.
+    """Build a session named `name`, with the further settings of `more`.
 
-    Raises TallyError when the JVM parts are not there.
+    Raises TallyError when the JVM parts are missing.
     """
     configuration = {**spark_conf(settings), **(more or {})}
     spark = SparkSession.builder.appName(name).config(map={**configuration}).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    _with_own_python(spark)
-    _deleting_in_jvm(spark)
+    _use_own_python(spark)
+    _delete_in_jvm(spark)
     return spark
 
 
-def _with_own_python(spark: SparkSession) -> None:
-    # Set on the context, not by the environment: which `python3` the PATH names must not matter.
+def _use_own_python(spark: SparkSession) -> None:
+    # Set on the context, not by the environment: the `python3` of the PATH must not matter.
     spark.sparkContext.pythonExec = sys.executable
-    # Spark's archives come before these; the first has a say before anything is imported.
+    # Spark's archives come before these entries; STARTUP runs before anything else is imported.
     path = os.pathsep.join((str(STARTUP), str(REPOSITORY)))
     spark.sparkContext.environment["PYTHONPATH"] = path
 
 
-def _deleting_in_jvm(spark: SparkSession) -> None:
-    # Else Spark runs `rm -rf` for each folder, as a state store does every few micro-batches:
+def _delete_in_jvm(spark: SparkSession) -> None:
+    # Otherwise Spark runs `rm -rf` for each folder, for a state store every few micro-batches:
     # ADR 004.
     assert spark._jvm is not None
     tools = spark._jvm.java.lang.Class.forName("org.apache.spark.network.util.JavaUtils")

@@ -1,4 +1,4 @@
-"""Fields of the stores file: what each may be, and what may change from a day on."""
+"""Fields of the stores file: the valid values of each, and which may change from a day on."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,13 +21,13 @@ from tally.windows import WINDOW_SECONDS
 _MIDDAY = 12
 NUMBERINGS = ("daily", "yearly")
 WINDOW_MINUTES = WINDOW_SECONDS // 60
-# What Python would take for a number besides (1_000, nan, 1e3) is a slip in a file for people.
+# Python's other forms of a number (1_000, nan, 1e3) are mistakes in a hand-written file.
 _DECIMAL = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _WHOLE = re.compile(r"\d{1,6}\Z", re.ASCII)
 
 _OWNERS = "it decides which store a record is of, and one that is sent again would be another's"
-# What identities are made of has one value for good, and why.
+# Fields with one value for good, since identities are made of them, and the reason of each.
 FIXED: Mapping[str, str] = {
     "numbering": "receipts' identities hold it, and one that is sent again would count twice",
     "networks": _OWNERS,
@@ -36,7 +36,7 @@ FIXED: Mapping[str, str] = {
     "delisted": "it has days itself",
 }
 _DAYS = "each record was given its day by it, those that are stored too"
-# What stored records are made of: it may change from a day on, and not for the days before.
+# Fields that stored records depend on: they may change from a day on, and not for earlier days.
 RECORDED: Mapping[str, str] = {
     "tz": _DAYS,
     "day_starts": _DAYS,
@@ -46,38 +46,38 @@ RECORDED: Mapping[str, str] = {
 
 
 class Coordinates(NamedTuple):
-    """Where a store is, in degrees of WGS 84: north and east of zero are positive."""
+    """Position of a store in degrees of WGS 84: north and east of zero are positive."""
 
     latitude: float
     longitude: float
 
 
 def field_values(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Each field's value by name; `where` names file and store.
+    """Parse the fields to values by name; `where` names file and store.
 
     Raises BadSettings that names the field and the fix.
     """
     found = {}
-    for name, told in fields.items():
-        found[name] = _READERS[name](where, name, told)
+    for name, raw in fields.items():
+        found[name] = _READERS[name](where, name, raw)
     return found
 
 
-def changed_values(where: str, told: Any) -> dict[date, dict[str, Any]]:
-    """The fields that have another value from a day on, by that day ascending.
+def changed_values(where: str, raw: Any) -> dict[date, dict[str, Any]]:
+    """Parse the fields that change from a day on, by that day, ascending.
 
     Raises BadSettings, also for a field of FIXED.
     """
-    if not isinstance(told, Mapping):
+    if not isinstance(raw, Mapping):
         raise BadSettings(
             f"{where}: changes: days with fields are wanted,"
             " e.g. `2026-05-01: {floor_area_m2: 400}`"
         )
-    found = {_day(where, day): _changed(f"{where}: changes: {day}", told[day]) for day in told}
+    found = {_day(where, day): _read_change(f"{where}: changes: {day}", raw[day]) for day in raw}
     return dict(sorted(found.items()))
 
 
-def _changed(where: str, fields: Any) -> dict[str, Any]:
+def _read_change(where: str, fields: Any) -> dict[str, Any]:
     if not isinstance(fields, Mapping) or not fields:
         raise BadSettings(f"{where}: fields are wanted, e.g. `{{floor_area_m2: 400}}`")
     for name in fields:
@@ -91,47 +91,47 @@ def _changed(where: str, fields: Any) -> dict[str, Any]:
     return field_values(where, fields)
 
 
-def _day(where: str, told: object, name: str = "changes") -> date:
-    text = str(told)
+def _day(where: str, raw: object, name: str = "changes") -> date:
+    text = str(raw)
     try:
-        # In one form alone: 20260501 beside 2026-05-01 would be one day with two changes.
+        # One form only: 20260501 beside 2026-05-01 would be one day with two changes.
         if _DAY.match(text):
             return date.fromisoformat(text)
     except ValueError:
-        pass  # told below: the form is right, and the calendar has no such day
+        pass  # reported below: the form is right, and the calendar has no such day
     raise BadSettings(f"{where}: {name}: {text!r} is no day, e.g. 2026-05-01")
 
 
-def _delisted(where: str, name: str, told: object) -> dict[str, date]:
-    if not isinstance(told, Mapping):
+def _delistings(where: str, name: str, raw: object) -> dict[str, date]:
+    if not isinstance(raw, Mapping):
         raise BadSettings(
             f"{where}: {name}: item ids with days are wanted, e.g. `{{4006381333931: 2026-05-01}}`"
         )
-    items = {str(item): day for item, day in told.items()}
+    items = {str(item): day for item, day in raw.items()}
     return {item: _day(where, day, f"{name}: {item}") for item, day in items.items()}
 
 
-def _text(where: str, name: str, told: object) -> str:
-    if not isinstance(told, str) or not told:
+def _text(where: str, name: str, raw: object) -> str:
+    if not isinstance(raw, str) or not raw:
         raise BadSettings(f"{where}: {name}: a text is wanted; leave the field out for the default")
-    return told
+    return raw
 
 
-def _tz(where: str, name: str, told: object) -> str:
-    zone = _text(where, name, told)
+def _tz(where: str, name: str, raw: object) -> str:
+    zone = _text(where, name, raw)
     zone_of(zone, f"{where}: {name}")
     return zone
 
 
-def _currency(where: str, name: str, told: object) -> str:
-    currency = _text(where, name, told)
+def _currency(where: str, name: str, raw: object) -> str:
+    currency = _text(where, name, raw)
     if currency not in CURRENCIES:
         raise BadSettings(f"{where}: {name} {currency!r} is no currency of ISO 4217, e.g. EUR")
     return currency
 
 
-def _numbering(where: str, name: str, told: object) -> str:
-    numbering = _text(where, name, told)
+def _numbering(where: str, name: str, raw: object) -> str:
+    numbering = _text(where, name, raw)
     if numbering not in NUMBERINGS:
         raise BadSettings(
             f"{where}: {name} {numbering!r} is none of {', '.join(NUMBERINGS)};"
@@ -140,49 +140,49 @@ def _numbering(where: str, name: str, told: object) -> str:
     return numbering
 
 
-def _rounding(where: str, name: str, told: object) -> str:
-    rounding = _text(where, name, told)
+def _rounding(where: str, name: str, raw: object) -> str:
+    rounding = _text(where, name, raw)
     if rounding not in ROUNDINGS:
         raise BadSettings(f"{where}: {name} {rounding!r} is none of {', '.join(ROUNDINGS)}")
     return rounding
 
 
-def _time_of_day(where: str, name: str, told: object) -> time:
+def _time_of_day(where: str, name: str, raw: object) -> time:
     try:
-        found = datetime.strptime(str(told), "%H:%M").time()
+        found = datetime.strptime(str(raw), "%H:%M").time()
     except ValueError as error:
-        raise BadSettings(f"{where}: {name}: {told!r} is no time of day, e.g. 04:00") from error
+        raise BadSettings(f"{where}: {name}: {raw!r} is no time of day, e.g. 04:00") from error
     # A window must not lie in two days.
     if found.minute % WINDOW_MINUTES:
-        raise BadSettings(f"{where}: {name}: {told!r} is no whole quarter of an hour, e.g. 04:00")
+        raise BadSettings(f"{where}: {name}: {raw!r} is no whole quarter of an hour, e.g. 04:00")
     return found
 
 
-def _names(where: str, name: str, told: object) -> tuple[str, ...]:
-    listed = told if isinstance(told, list) else [None]
-    if not all(isinstance(one, str) and one for one in listed):
+def _names(where: str, name: str, raw: object) -> tuple[str, ...]:
+    listed = raw if isinstance(raw, list) else [None]
+    if not all(isinstance(entry, str) and entry for entry in listed):
         raise BadSettings(f"{where}: {name}: a list of names is wanted, e.g. [{_EXAMPLES[name]}]")
     return tuple(listed)
 
 
-def _access_points(where: str, name: str, told: object) -> tuple[str, ...]:
-    # Records have an address in one spelling: another would be expected for ever, in vain.
-    named = tuple(one_spelling(one) for one in _names(where, name, told))
-    for one in named:
-        if IDENTIFIER.fullmatch(one) is None:
-            raise BadSettings(f"{where}: {name}: {one!r} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
-    return named
+def _access_points(where: str, name: str, raw: object) -> tuple[str, ...]:
+    # Records have an address in one spelling: one in another spelling would never be matched.
+    addresses = tuple(one_spelling(address) for address in _names(where, name, raw))
+    for address in addresses:
+        if IDENTIFIER.fullmatch(address) is None:
+            raise BadSettings(f"{where}: {name}: {address!r} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+    return addresses
 
 
-def _groups(where: str, name: str, told: object) -> tuple[str, ...]:
-    groups = _names(where, name, told)
+def _groups(where: str, name: str, raw: object) -> tuple[str, ...]:
+    groups = _names(where, name, raw)
     if len({*groups}) < len(groups):
         raise BadSettings(f"{where}: {name}: a name stands there twice; name each group once")
     return groups
 
 
-def _country(where: str, name: str, told: object) -> str:
-    country = _text(where, name, told)
+def _country(where: str, name: str, raw: object) -> str:
+    country = _text(where, name, raw)
     if country not in COUNTRIES:
         raise BadSettings(
             f"{where}: {name} {country!r} is no country of ISO 3166-1: two capital letters, e.g. SK"
@@ -190,8 +190,8 @@ def _country(where: str, name: str, told: object) -> str:
     return country
 
 
-def _coordinates(where: str, name: str, told: object) -> Coordinates:
-    listed = [str(one) for one in told] if isinstance(told, list) else []
+def _coordinates(where: str, name: str, raw: object) -> Coordinates:
+    listed = [str(degrees) for degrees in raw] if isinstance(raw, list) else []
     if len(listed) != 2 or not all(map(_DECIMAL.match, listed)):
         raise BadSettings(
             f"{where}: {name}: [latitude, longitude] in degrees are wanted, e.g. [48.1486, 17.1077]"
@@ -205,33 +205,33 @@ def _coordinates(where: str, name: str, told: object) -> Coordinates:
     return found
 
 
-def _opening_hours(where: str, name: str, told: object) -> OpeningHours:
+def _opening_hours(where: str, name: str, raw: object) -> OpeningHours:
     try:
-        return opening_hours(told)
+        return opening_hours(raw)
     except ValueError as error:
         raise BadSettings(f"{where}: {name}: {error}") from error
 
 
-def _floor_area(where: str, name: str, told: object) -> float:
-    area = float(told) if isinstance(told, str) and _DECIMAL.match(told) else 0.0
+def _floor_area(where: str, name: str, raw: object) -> float:
+    area = float(raw) if isinstance(raw, str) and _DECIMAL.match(raw) else 0.0
     if area <= 0:
-        raise BadSettings(f"{where}: {name}: {told!r} is no area in square metres, e.g. 380")
+        raise BadSettings(f"{where}: {name}: {raw!r} is no area in square metres, e.g. 380")
     return area
 
 
-def _tills(where: str, name: str, told: object) -> int:
-    if not isinstance(told, str) or not _WHOLE.match(told):
-        raise BadSettings(f"{where}: {name}: {told!r} is no number of tills, e.g. 4")
-    return int(told)
+def _tills(where: str, name: str, raw: object) -> int:
+    if not isinstance(raw, str) or not _WHOLE.match(raw):
+        raise BadSettings(f"{where}: {name}: {raw!r} is no number of tills, e.g. 4")
+    return int(raw)
 
 
-# Of each field, the first seven as long as the file has been there.
+# The reader of each field; the first seven fields exist as long as the file does.
 _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "name": _text,
     "tz": _tz,
     "currency": _currency,
     "numbering": _numbering,
-    "sensors": lambda where, _, told: sensor_entries(where, told),
+    "sensors": lambda where, _, raw: sensor_entries(where, raw),
     "day_starts": _time_of_day,
     "networks": _names,
     "access_points": _access_points,
@@ -243,9 +243,9 @@ _READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
     "tills": _tills,
     "groups": _groups,
     "rounding": _rounding,
-    "visits": lambda where, name, told: visit_entry(f"{where}: {name}", told),
-    "closed": lambda where, name, told: _day(where, told, name),
-    "delisted": _delisted,
+    "visits": lambda where, name, raw: visit_entry(f"{where}: {name}", raw),
+    "closed": lambda where, name, raw: _day(where, raw, name),
+    "delisted": _delistings,
 }
 FIELDS = tuple(_READERS)
 CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)
@@ -253,13 +253,13 @@ _EXAMPLES = {"networks": "L_1234", "access_points": "00180a000001", "groups": "w
 
 
 def told_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields as the file has them, of plain types; those that say nothing are left out."""
-    shown = {name: _told(value) for name, value in values.items()}
+    """Fields as in the file, of plain types; empty ones are left out."""
+    shown = {name: _plain_value(value) for name, value in values.items()}
     nothing: tuple[Any, ...] = (None, [], {})
     return {name: value for name, value in shown.items() if value not in nothing}
 
 
-def _told(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     match value:
         case OpeningHours():
             return value.told()
@@ -269,11 +269,11 @@ def _told(value: Any) -> Any:
             return value.isoformat()
         case tuple():
             return [*value]
-        # As people write it, and 400 in the file and 400.0 are one area.
+        # The hand-written form: 400 in the file and 400.0 are one area.
         case float() if value.is_integer():
             return int(value)
         case Mapping() | msgspec.Struct():
-            # Sensors by serial, visit rules, and articles by the day of their end.
+            # These are sensors by serial, visit rules, and articles by the day of their end.
             return msgspec.to_builtins(value)
     return value
 
@@ -282,13 +282,13 @@ def zone_of(name: str, where: str) -> ZoneInfo:
     """The time zone of this name. Raises BadSettings."""
     try:
         return ZoneInfo(name)
-    # OSError: `Europe` is a folder of zones, and a name may be too long for a file.
+    # An OSError: `Europe` is a folder of zones, and a name may be too long for a file.
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise BadSettings(f"{where} {name!r} is no IANA time zone, e.g. Europe/Rome") from error
 
 
 def zone_of_midday() -> str:
-    """A time zone in which it is about midday now: stores that are made up there are open."""
+    """A time zone in which it is about midday now, so that generated stores there are open."""
     offset = _MIDDAY - datetime.now(UTC).hour
-    # The names of these zones have the sign of the way back to Greenwich.
+    # These names have the inverted sign: Etc/GMT-2 is two hours ahead of UTC.
     return f"Etc/GMT{-offset:+d}" if offset else "UTC"

@@ -1,4 +1,4 @@
-"""The stores file: what is known of a store besides its events."""
+"""The stores file: the master data of each store, besides its events."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -27,23 +27,23 @@ from tally.identity import IDENTIFIER, bare_serial, is_address
 CHANGES = "changes"
 _KNOWN = ", ".join((*FIELDS, CHANGES))
 _CLOCK = frozenset(("tz", "day_starts"))
-# A key period of days that are longer would not lie in the days that are read for it.
+# A key period of longer days would not lie within the days that are read for it.
 _LONGEST_DAY = timedelta(hours=48)
-# Who names the file where nobody says otherwise.
+# The setting that names the file by default.
 _SETTING = "TALLY_STORES_FILE"
 
 
 @dataclass(frozen=True)
 class StoreEntry:
-    """What the file says of one store; None where it says nothing.
+    """The fields of one store in the file; None where the file has no value.
 
     `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
     `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `access_points`:
-    those that are expected to hear; `country`: code of ISO 3166-1, `subdivision` of it as holidays
-    go by; `tills`: how many; `groups`: what it belongs to; `rounding`: how its tills round;
-    `visits`: how its WiFi is read; `closed`: the first local day on which it is closed for good;
-    `delisted`: by item id the first local day on which it is sold no more. `changes`: by local day,
-    ascending, the fields that have another value from then on.
+    those that are expected to hear; `country`: code of ISO 3166-1, `subdivision`: its part that
+    decides holidays; `tills`: their number; `groups`: those that it belongs to; `rounding`: how its
+    tills round; `visits`: the rules for its WiFi; `closed`: the first local day on which it is
+    closed for good; `delisted`: the first local day on which an item is no longer sold, by item id.
+    `changes`: the fields that have another value from a local day on, by that day, ascending.
     """
 
     name: str | None = None
@@ -68,7 +68,7 @@ class StoreEntry:
     changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
 
     def on(self, day: date) -> "StoreEntry":
-        """The entry as it is on a local day of the store, without changes."""
+        """The entry that is valid on a local day of the store, without changes."""
         if not self.changes:
             return self
         values: dict[str, Any] = {}
@@ -78,9 +78,9 @@ class StoreEntry:
         return replace(self, **values, changes={})
 
     def access_point_days(self) -> Iterator[tuple[str, date, date]]:
-        """Each access point, and local days on which it is listed: from inclusive, to exclusive.
+        """Each access point with the local days of its listing: from inclusive, to exclusive.
 
-        One that stays over a change has two stretches of days.
+        An access point that stays across a change has two stretches of days.
         """
         for first_day, beyond in pairwise((date.min, *self.changes, date.max)):
             if first_day < beyond:
@@ -88,38 +88,38 @@ class StoreEntry:
                     yield name, first_day, beyond
 
     def clock(self, default_zone: str) -> DayClock:
-        """Its clock; `default_zone`: the IANA name of its zone where none is told."""
+        """The store's clock; `default_zone`: the IANA name of its zone where the file has none."""
         days = [date.min]
-        days += [day for day, told in self.changes.items() if not _CLOCK.isdisjoint(told)]
+        days += [day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed)]
         of_then = [(day, self.on(day)) for day in days]
         return DayClock(
             tuple(
-                ClockSince(day, ZoneInfo(one.tz or default_zone), one.day_starts)
-                for day, one in of_then
+                ClockSince(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
+                for day, entry in of_then
             )
         )
 
     def told(self) -> dict[str, Any]:
-        """What the file says of it, of plain types; fields of defaults are left out."""
-        said = {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if one.name != CHANGES and getattr(self, one.name) != one.default
+        """The entry as in the file, of plain types; fields with their default are left out."""
+        values = {
+            attribute.name: getattr(self, attribute.name)
+            for attribute in fields(self)
+            if attribute.name != CHANGES and getattr(self, attribute.name) != attribute.default
         }
-        changes = {str(day): _told_change(changed) for day, changed in self.changes.items()}
-        return told_values(said) | ({CHANGES: changes} if changes else {})
+        changes = {str(day): _plain_change(changed) for day, changed in self.changes.items()}
+        return told_values(values) | ({CHANGES: changes} if changes else {})
 
 
-def _told_change(changed: Mapping[str, Any]) -> dict[str, Any]:
-    """A change as the file has it: that a field is emptied from a day on is said too."""
-    told = told_values(changed)
-    for name in changed.keys() - told.keys():
-        told[name] = [] if changed[name] == () else {}
-    return told
+def _plain_change(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """A change as in the file; a field that is emptied from a day on is included."""
+    plain = told_values(changed)
+    for name in changed.keys() - plain.keys():
+        plain[name] = [] if changed[name] == () else {}
+    return plain
 
 
 def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
-    """The file's stores by id; none without a file. `named_by`: who has named the file.
+    """The file's stores by id; empty without a file. `named_by`: the setting that names the file.
 
     Raises BadSettings that names file, store, field and fix.
     """
@@ -128,7 +128,7 @@ def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, Stor
     try:
         return entries_of(file.read_bytes(), file, named_by)
     except OSError as error:
-        raise _unreadable(file, named_by, error) from error
+        raise _unreadable_error(file, named_by, error) from error
 
 
 def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str, StoreEntry]:
@@ -139,28 +139,31 @@ def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str
     try:
         stores = yaml_texts(content) or {}
     except ValueError as error:
-        raise _unreadable(file, named_by, error) from error
+        raise _unreadable_error(file, named_by, error) from error
     if not isinstance(stores, dict):
         raise BadSettings(
             f"{named_by}: {file}: store ids with their fields are wanted, e.g."
             " `367: {currency: EUR}`"
         )
     entries = {
-        str(store_id): _entry(f"{file}: store {store_id}", store_id, told)
-        for store_id, told in stores.items()
+        str(store_id): _entry(f"{file}: store {store_id}", store_id, raw)
+        for store_id, raw in stores.items()
     }
     _refuse_shared(file, entries)
     return entries
 
 
-def _unreadable(file: Path, named_by: str, error: Exception) -> BadSettings:
+def _unreadable_error(file: Path, named_by: str, error: Exception) -> BadSettings:
     reason = " ".join(str(error).split())
     return BadSettings(f"{named_by}: {file} cannot be read as YAML: {reason}")
 
 
-class _Owned(NamedTuple):
-    """What a store alone may have, as the file says it and as it is compared, and on which of its
-    local days: from inclusive, to exclusive."""
+class _ExclusiveResource(NamedTuple):
+    """A resource that only one store may have, and the local days on which the store has it.
+
+    `said` is its spelling in the file, `name` the one for comparison; the days are from inclusive,
+    to exclusive.
+    """
 
     kind: str
     said: str
@@ -169,55 +172,54 @@ class _Owned(NamedTuple):
     beyond: date = date.max
 
 
-def _owned(entry: StoreEntry) -> Iterator[_Owned]:
+def _exclusive_resources(entry: StoreEntry) -> Iterator[_ExclusiveResource]:
     for serial in entry.sensors:
-        yield _Owned("sensor", serial, bare_serial(serial))
+        yield _ExclusiveResource("sensor", serial, bare_serial(serial))
     for network in entry.networks:
-        yield _Owned("network", network, network)
-    for one, first_day, beyond in entry.access_point_days():
-        if is_address(one):
-            yield _Owned("access point", one, one, first_day, beyond)
+        yield _ExclusiveResource("network", network, network)
+    for address, first_day, beyond in entry.access_point_days():
+        if is_address(address):
+            yield _ExclusiveResource("access point", address, address, first_day, beyond)
 
 
 def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
-    """Raise BadSettings if two stores have one sensor, or network, or on one day one access
-    point."""
-    owners: dict[tuple[str, str], list[tuple[str, _Owned]]] = {}
+    """Raise BadSettings if two stores share a sensor, a network, or on one day an access point."""
+    owners: dict[tuple[str, str], list[tuple[str, _ExclusiveResource]]] = {}
     for store_id, entry in entries.items():
-        for one in _owned(entry):
-            others = owners.setdefault((one.kind, one.name), [])
-            for owner, other in others:
-                if one.first_day < other.beyond and other.first_day < one.beyond:
-                    day = max(one.first_day, other.first_day)
-                    raise _shared(f"{file}: store {store_id}", one, owner, day)
-            others.append((store_id, one))
+        for resource in _exclusive_resources(entry):
+            known = owners.setdefault((resource.kind, resource.name), [])
+            for owner, other in known:
+                if resource.first_day < other.beyond and other.first_day < resource.beyond:
+                    day = max(resource.first_day, other.first_day)
+                    raise _shared_error(f"{file}: store {store_id}", resource, owner, day)
+            known.append((store_id, resource))
 
 
-def _shared(where: str, one: _Owned, owner: str, day: date) -> BadSettings:
-    since, fix = "", f"take it out of `{one.kind.replace(' ', '_')}s` of one of the two"
+def _shared_error(where: str, resource: _ExclusiveResource, owner: str, day: date) -> BadSettings:
+    since, fix = "", f"take it out of `{resource.kind.replace(' ', '_')}s` of one of the two"
     if day > date.min:
         since, fix = f" on {day}", f"{fix}, under `changes` from that day on"
     return BadSettings(
-        f"{where}: {one.kind} {one.said} is that of store {owner} already{since}; it counts once,"
-        f" for one store: {fix}"
+        f"{where}: {resource.kind} {resource.said} is that of store {owner} already{since};"
+        f" it counts once, for one store: {fix}"
     )
 
 
-def _entry(where: str, store_id: object, told: object) -> StoreEntry:
+def _entry(where: str, store_id: object, raw: object) -> StoreEntry:
     if not isinstance(store_id, str) or IDENTIFIER.fullmatch(store_id) is None:
         raise BadSettings(f"{where}: the id is not 1 to 64 of A-Z a-z 0-9 . _ : -")
-    told = told or {}
-    if not isinstance(told, Mapping):
+    raw = raw or {}
+    if not isinstance(raw, Mapping):
         raise BadSettings(
             f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {_KNOWN}"
         )
-    for name in told:
+    for name in raw:
         if name not in (*FIELDS, CHANGES):
             raise BadSettings(f"{where}: unknown field {name!r}; known are {_KNOWN}")
-    values = field_values(where, {name: told[name] for name in told if name != CHANGES})
-    changes = changed_values(where, told[CHANGES]) if CHANGES in told else {}
+    values = field_values(where, {name: raw[name] for name in raw if name != CHANGES})
+    changes = changed_values(where, raw[CHANGES]) if CHANGES in raw else {}
     entry = StoreEntry(**values, changes=changes)
-    # As it is before every change, and after each: fields that fit one another today may not then.
+    # The entry is checked before every change, and after each: fields that fit today may not then.
     for first_day in (date.min, *changes):
         since = "" if first_day == date.min else f": changes: {first_day}"
         _refuse_unfitting(f"{where}{since}", entry.on(first_day))
@@ -226,13 +228,13 @@ def _entry(where: str, store_id: object, told: object) -> StoreEntry:
 
 
 def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
-    """Raise BadSettings if by a change of the clock a day would end before it begins."""
-    if any("tz" in told for told in entry.changes.values()) and entry.tz is None:
+    """Raise BadSettings if a change of the clock would make a day end before it begins."""
+    if any("tz" in changed for changed in entry.changes.values()) and entry.tz is None:
         raise BadSettings(
             f"{where}: changes: tz is told, and the one before is not; name it beside `changes`"
         )
     try:
-        # None has to be named where none changes: then the default is the same before and after.
+        # Without a change of the zone none has to be named: the default holds before and after.
         odd = odd_days(entry.clock("UTC"), _LONGEST_DAY)
     except OverflowError as error:
         raise BadSettings(
@@ -247,7 +249,7 @@ def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
 
 
 def _refuse_unfitting(where: str, entry: StoreEntry) -> None:
-    """Raise BadSettings if one field does not go together with another."""
+    """Raise BadSettings if one field does not fit another."""
     if entry.subdivision is not None:
         if entry.country is None:
             raise BadSettings(f"{where}: subdivision: name the country that it is a part of too")
@@ -260,7 +262,7 @@ def _refuse_unfitting(where: str, entry: StoreEntry) -> None:
         return
     minutes = entry.day_starts.hour * 60 + entry.day_starts.minute
     for spans in (*entry.opening_hours.weekdays, entry.opening_hours.holidays or ()):
-        # It would lie in the day before, by day_starts, and in its own, by its weekday.
+        # The span would lie in the day before, by day_starts, and in its own, by its weekday.
         if early := [span for span in spans if span.opens < minutes]:
             raise BadSettings(
                 f"{where}: opening_hours: {early[0]} begins before the store's day does"

@@ -1,4 +1,4 @@
-"""YAML of files that people write: every scalar a text, and nothing that could be read two ways."""
+"""Strict YAML for hand-written files: every scalar is a text, and nothing is ambiguous."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
@@ -9,21 +9,21 @@ _WIDTH = 100
 
 
 class _Texts(yaml.BaseLoader):
-    """Every scalar as its text: a store 0367 is not the number 247, and NO is not false."""
+    """Loader that keeps every scalar as text: store 0367 is not the number 247, NO is not false."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """The next node. Raises ComposerError for an alias: a few of them make any size."""
+        """The next node. Raises ComposerError for an alias: a few could expand to any size."""
         if self.check_event(yaml.AliasEvent):
-            told = "an alias is not taken; write out what it stands for"
-            raise yaml.composer.ComposerError(None, None, told, self.get_mark())
+            problem = "an alias is not taken; write out what it stands for"
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
         found: yaml.Node | None = super().compose_node(parent, index)
         return found
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """The mapping. Raises ConstructorError for a key that stands there twice."""
+        """The mapping. Raises ConstructorError for a duplicate key."""
         seen: set[str] = set()
         for key, _ in node.value:
-            # YAML's own rule would keep the last, and a store would lose what the first one says.
+            # YAML's own rule keeps the last: a store would lose the values of the first.
             if str(key.value) in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"{key.value} stands there twice; join the two", key.start_mark
@@ -33,10 +33,10 @@ class _Texts(yaml.BaseLoader):
 
 
 def yaml_texts(content: bytes) -> object:
-    """The document as mappings, lists and texts; None of an empty one.
+    """The document as mappings, lists and texts; None for an empty one.
 
-    Raises ValueError with the reason on one line for what is no UTF-8 or no YAML, has an alias or
-    a key twice.
+    Raises ValueError with the reason on one line for a document that is no UTF-8 or no YAML, or has
+    an alias or a duplicate key.
     """
     try:
         return yaml.load(content.decode(), Loader=_Texts)
@@ -45,9 +45,9 @@ def yaml_texts(content: bytes) -> object:
 
 
 def yaml_lines(content: bytes) -> dict[str, int]:
-    """In which line each field begins, a count from 1 on: by its name, `outer.inner` inside of one.
+    """The line number, counted from 1, at which each field begins, by the field's name.
 
-    Empty for what yaml_texts() refuses.
+    A nested field is named `outer.inner`. Empty for a document that yaml_texts() refuses.
     """
     try:
         node = yaml.compose(content.decode(), Loader=_Texts)
@@ -56,16 +56,16 @@ def yaml_lines(content: bytes) -> dict[str, int]:
     return dict(_lines(node, "")) if isinstance(node, yaml.MappingNode) else {}
 
 
-def yaml_written(told: Mapping[str, Any]) -> str:
-    """The text that yaml_texts() reads as these mappings, lists and texts, a field a line."""
-    # Short lists and mappings stay on the line of their name, as people write them.
+def yaml_written(document: Mapping[str, Any]) -> str:
+    """The text that yaml_texts() reads as these mappings, lists and texts, one field per line."""
+    # Short lists and mappings stay on the line of their name, as in hand-written files.
     options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False}
-    text: str = yaml.dump(told, Dumper=_TextDumper, allow_unicode=True, width=_WIDTH, **options)
+    text: str = yaml.dump(document, Dumper=_TextDumper, allow_unicode=True, width=_WIDTH, **options)
     return text
 
 
 class _TextDumper(yaml.SafeDumper):
-    """Without quotes where only another reader would take the text for a number or a flag."""
+    """Dumper that leaves texts unquoted which only other readers take for numbers or flags."""
 
 
 _TextDumper.yaml_implicit_resolvers = {}
@@ -75,6 +75,6 @@ def _lines(node: yaml.MappingNode, outer: str) -> Iterator[tuple[str, int]]:
     for key, value in node.value:
         name = f"{outer}{key.value}"
         yield name, key.start_mark.line + 1
-        # Of fields in fields no problem speaks.
+        # No error refers to fields nested deeper than this.
         if isinstance(value, yaml.MappingNode) and not outer:
             yield from _lines(value, f"{name}.")

@@ -1,4 +1,4 @@
-"""The records of a topic as they come, for a reader that keeps its place itself."""
+"""The records of a topic as they arrive, for a reader that stores its own position."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,12 +15,12 @@ from tally.errors import StackError
 from tally.settings import Settings
 
 _ASK_SECONDS = 10.0
-# So long a broker waits for a record before it says that there is none.
+# A broker waits for a record for this long before it answers that there is none.
 _FETCH_WAIT_MILLIS = 200
 
 
 class TailedRecord(NamedTuple):
-    """A committed record: where it lies, and what it is."""
+    """A committed record: its place and its value."""
 
     partition: int
     offset: int
@@ -28,17 +28,17 @@ class TailedRecord(NamedTuple):
 
 
 class TopicNow(NamedTuple):
-    """What Kafka has of a topic: its id, and the bounds of each partition for committed records."""
+    """A topic's id, and the bounds of each partition for committed records."""
 
     topic_id: str
     bounds: tuple[Bounds, ...]
 
 
 def topic_now(settings: Settings, topic: str) -> TopicNow:
-    """The topic as it is. Raises StackError when there is none, or no answer."""
+    """The topic as it is now. Raises StackError when it does not exist, or without an answer."""
     topic_id = topic_id_now(settings, topic)
     with (
-        _told(settings, topic),
+        _raise_stack_errors(settings, topic),
         kafka_consumer(settings, f"tail-{uuid4()}") as consumer,
     ):
         found = bounds(consumer, topic, _ASK_SECONDS)
@@ -46,45 +46,49 @@ def topic_now(settings: Settings, topic: str) -> TopicNow:
 
 
 def topic_id_now(settings: Settings, topic: str) -> str:
-    """The topic's id: another one once it was made anew. Raises StackError as topic_now()."""
-    with _told(settings, topic):
+    """The topic's id, which changes when it is re-created. Raises StackError as topic_now()."""
+    with _raise_stack_errors(settings, topic):
         return topic_ids(settings, [topic])[topic]
 
 
 class Tail:
     """Committed records of one topic from these offsets on, by partition.
 
-    Nobody joins a group and no position is kept: `until` says how far each partition has been read,
-    markers and what was aborted included; `ended` has those that are read to their ends.
+    It joins no group and commits no position: `until` has how far each partition has been read,
+    markers and aborted records included; `ended` has the partitions that are read to their ends.
     """
 
     def __init__(self, settings: Settings, topic: str, offsets: Mapping[int, int]) -> None:
         self.until = dict(offsets)
         self.ended: set[int] = set()
-        self._asked = settings, topic
+        self._place = settings, topic
         overrides = {
             "enable.partition.eof": True,
-            # Deleted before read is an error, never a silent jump.
+            # A record deleted before it is read is an error, never silently skipped.
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": _FETCH_WAIT_MILLIS,
         }
         self._consumer = kafka_consumer(settings, f"tail-{uuid4()}", overrides)
-        self._consumer.assign([TopicPartition(topic, *one) for one in offsets.items()])
+        self._consumer.assign([TopicPartition(topic, *position) for position in offsets.items()])
 
     def read(self, most: int, seconds: float) -> list[TailedRecord]:
-        """What has come, at most so many; it waits so long for the first.
+        """The records that have arrived, at most `most`; waits up to `seconds` for the first.
 
         Raises StackError, also when there is no record any more, or not yet, at an offset.
         """
-        with _told(*self._asked):
+        with _raise_stack_errors(*self._place):
             first = self._consumer.poll(seconds)
             if first is None:
                 return []
-            # consume() alone would wait for as many as it may bring.
+            # consume() alone would wait until it has as many as it may return.
             messages = [first, *self._consumer.consume(most - 1, 0.0)]
-            return [record for one in messages if (record := self._taken(one)) is not None]
+            return [
+                record
+                for message in messages
+                if (record := self._take_message(message)) is not None
+            ]
 
-    def _taken(self, message: Message) -> TailedRecord | None:
+    def _take_message(self, message: Message) -> TailedRecord | None:
         partition, offset = message.partition() or 0, message.offset() or 0
         error = message.error()
         if error is None:
@@ -94,7 +98,7 @@ class Tail:
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         self.ended.add(partition)
-        # Behind markers too: who is told of no record still moves on.
+        # The position moves past markers too, for which no record is delivered.
         self.until[partition] = max(self.until[partition], offset)
         return None
 
@@ -111,7 +115,7 @@ class Tail:
 
 
 @contextmanager
-def _told(settings: Settings, topic: str) -> Iterator[None]:
+def _raise_stack_errors(settings: Settings, topic: str) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""Which partitions a topic has, and from where to where Kafka has each of them."""
+"""Partitions of topics, and the offsets that Kafka has of each."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
-# Topic and partition.
+# A topic and a partition.
 Lane = tuple[str, int]
 _AGAIN_SECONDS = 0.2
-# Nobody leads the partition as far as the client knows, or whom it asked says that it does not.
+# Errors that mean that the client knows no leader, or asked a broker that is not the leader.
 _NOT_LED_YET = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
@@ -20,7 +20,7 @@ _NOT_LED_YET = frozenset(
 
 
 class Bounds(NamedTuple):
-    """The first offset of a partition that Kafka still has, and the first that is not there yet.
+    """The first offset of a partition that Kafka still has, and the next one to be written.
 
     For a consumer of committed records the end is the last stable offset.
     """
@@ -32,8 +32,8 @@ class Bounds(NamedTuple):
 def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
     """Numbers of the topic's partitions, ascending; `client` is a consumer or a producer.
 
-    Raises KafkaException, which names the topic, also when there is no such topic: without a look
-    at the answer's error a missing topic would be one without partitions, and without records.
+    Raises KafkaException, which names the topic, also when there is no such topic: unless the
+    answer's error is checked, a missing topic looks like one without partitions and records.
     """
     found = client.list_topics(topic, seconds).topics[topic]
     if found.error is not None:
@@ -44,9 +44,9 @@ def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
 def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
     """The partition's bounds as they are now. Raises KafkaException.
 
-    A broker that has just come back, or has just been given a topic, names a partition before it
-    leads it: the client, which keeps what it was told, then takes it for unknown, or is told that
-    it asks the wrong broker. It is asked anew until the seconds are over.
+    A broker that has just restarted, or has just got a topic, announces a partition before it leads
+    it: the client caches this metadata and then takes the partition for unknown, or is answered by
+    the wrong broker. The request is retried until the seconds are over.
     """
     topic, number = lane
 
@@ -58,7 +58,7 @@ def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
         retry=retry_if_exception(_is_not_led_yet),
         stop=stop_after_delay(seconds),
         wait=wait_fixed(_AGAIN_SECONDS),
-        # It is this question that makes the client forget what it was told before.
+        # This request makes the client drop its cached metadata.
         before_sleep=lambda _state: consumer.list_topics(topic, seconds),
         reraise=True,
     )
@@ -70,7 +70,7 @@ def _is_not_led_yet(error: BaseException) -> bool:
 
 
 def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
-    """Offsets at both ends of every partition of the topic, by its number.
+    """The offsets at both ends of every partition of the topic, by its number.
 
     Raises KafkaException.
     """
@@ -85,7 +85,7 @@ def ends(
     topics: Iterable[str],
     seconds: float,
 ) -> dict[str, dict[int, int]]:
-    """End of every partition, the next offset to be written, by topic and by number.
+    """The end of every partition, the next offset to be written, by topic and number.
 
     Raises KafkaException.
     """
@@ -99,13 +99,14 @@ def ends(
 def committed_positions(
     consumer: Any, lanes: Iterable[Lane], seconds: float
 ) -> list[TopicPartition]:
-    """Where the consumer's group goes on in each partition, as its brokers keep it.
+    """The committed position of the consumer's group in each partition.
 
-    The offset is negative where nothing is committed. Raises KafkaException, also when they do not
-    know it of one partition alone: that is an error in the answer, beside a negative offset.
+    The offset is negative where nothing is committed. Raises KafkaException, also when the brokers
+    do not know the position of a single partition: that is an error in the answer, beside a
+    negative offset.
     """
-    asked = [TopicPartition(*lane) for lane in lanes]
-    found: list[TopicPartition] = consumer.committed(asked, timeout=seconds) if asked else []
+    wanted = [TopicPartition(*lane) for lane in lanes]
+    found: list[TopicPartition] = consumer.committed(wanted, timeout=seconds) if wanted else []
     for at in found:
         if at.error is not None:
             place = f"topic {at.topic}, partition {at.partition}"
@@ -115,10 +116,10 @@ def committed_positions(
 
 
 def positions_of(consumer: Any, topic: str, seconds: float) -> dict[int, int]:
-    """First offset that the consumer's group has not passed, by partition of the topic.
+    """The first offset that the consumer's group has not passed, by partition of the topic.
 
-    0 where nothing is committed. Raises KafkaException. For a consumer of committed records the
-    brokers answer once no transaction is under way that would move them.
+    0 where nothing is committed. Raises KafkaException. To a consumer of committed records the
+    brokers answer once no transaction is under way that would move the positions.
     """
     lanes = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
     found = committed_positions(consumer, lanes, seconds)

@@ -1,4 +1,4 @@
-"""Visit rules as the stores file has them."""
+"""Visit rules in the stores file."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
@@ -19,8 +19,8 @@ class VisitEntry(
 ):
     """The fields of tally.visits.VisitRules, and the `revision` of these rules.
 
-    Windows of a higher revision replace those of a lower: who changes the rules of days that have
-    begun raises it.
+    Windows of a higher revision replace those of a lower one: a change of the rules for days that
+    have begun must raise it.
     """
 
     enter_dbm: _Dbm = _DEFAULTS.enter_dbm
@@ -34,21 +34,21 @@ class VisitEntry(
 
     @property
     def rules(self) -> VisitRules:
-        """The rules alone."""
-        told = structs.asdict(self)
-        del told["revision"]
-        return VisitRules(**told)
+        """The rules without the revision."""
+        values = structs.asdict(self)
+        del values["revision"]
+        return VisitRules(**values)
 
 
 def visit_entry(where: str, fields: Any) -> VisitEntry:
-    """The visit rules of one store; `where` names file, store and field.
+    """Parse the visit rules of one store; `where` names file, store and field.
 
     Raises BadSettings that names the field and the fix.
     """
     if not isinstance(fields, Mapping):
         raise BadSettings(f"{where}: rules are wanted, e.g. `{{enter_dbm: -75, gap_minutes: 30}}`")
     try:
-        # The file's scalars are texts.
+        # All scalars of the file are text.
         entry = msgspec.convert(fields, VisitEntry, strict=False)
     except msgspec.ValidationError as error:
         raise BadSettings(f"{where}: {error}") from error

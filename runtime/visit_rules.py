@@ -1,4 +1,4 @@
-"""The families of all sources with the visit rules of the stores file, as both layers take them."""
+"""The families of all sources with the visit rules of the stores file, for both layers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from tally.visits import MINUTE_SECONDS
 
 
 def families_of(settings: Settings) -> dict[str, Family]:
-    """Every family by name; those that are read from presences by the rules of each store.
+    """Every family by name; those that are read from presences have the rules of each store.
 
     Raises BadSettings for a stores file that does not fit.
     """
@@ -25,24 +25,24 @@ def families_of(settings: Settings) -> dict[str, Family]:
 
 
 def store_visit_rules(entries: Mapping[str, StoreEntry], default_zone: str) -> StoreVisitRules:
-    """The rules of the stores that have others than the defaults, or have had."""
-    told = {store: entry for store, entry in entries.items() if any(_visits(entry))}
+    """The rules of all stores whose rules differ, or once differed, from the defaults."""
+    with_rules = {store: entry for store, entry in entries.items() if any(_visit_entries(entry))}
     return StoreVisitRules(
-        {store: tuple(_dated(entry, default_zone)) for store, entry in told.items()}
+        {store: tuple(_dated_rules(entry, default_zone)) for store, entry in with_rules.items()}
     )
 
 
-def _visits(entry: StoreEntry) -> Iterator[VisitEntry | None]:
+def _visit_entries(entry: StoreEntry) -> Iterator[VisitEntry | None]:
     yield entry.visits
     yield from (changed.get("visits") for changed in entry.changes.values())
 
 
-def _dated(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
+def _dated_rules(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
     first = entry.visits or VisitEntry()
     yield DatedVisitRules(EVER, first.rules, first.revision)
     clock = entry.clock(default_zone)
     for day, changed in entry.changes.items():
-        # By the store's own clock, as its key periods begin.
+        # Rules begin by the store's own clock, like its key periods.
         if (visits := changed.get("visits")) is not None:
             begins = clock.begins(day).timestamp()
             yield DatedVisitRules(int(begins) // MINUTE_SECONDS, visits.rules, visits.revision)

@@ -1,6 +1,6 @@
-"""Ends a process whose loop hangs in a call that never returns.
+"""A watchdog that ends a process whose loop hangs in a call that never returns.
 
-So a new one can go on where the brokers say.
+A new process can then resume from the positions at the brokers.
 
 Seen with librdkafka 2.16.0: a transactional call that is under way when the broker dies can ignore
 its time-out.
@@ -12,15 +12,15 @@ from threading import Event, Thread
 from runtime.heartbeat import Heartbeat
 from runtime.job import end_now
 
-# Longer than all calls of one turn together when each of them takes as long as it may.
+# Longer than all calls of one turn together, each with its full time-out.
 MOST_SECONDS = 150
 _LOOK_SECONDS = 1.0
 
 
 class Watchdog:
-    """Looks at a heartbeat from a thread of its own.
+    """Watches a heartbeat from a thread of its own.
 
-    `most_looks` of them without a beat end the process.
+    After `most_looks` looks without a beat it ends the process.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Watchdog:
         self._look_seconds = look_seconds
 
     def begin(self, stopped: Event) -> None:
-        """Look until the event is set, and as long again: also an ending may hang."""
+        """Watch until the event is set, and as long again after it: a shutdown may hang too."""
         Thread(
             target=self._watch,
             args=(stopped,),
@@ -45,13 +45,13 @@ class Watchdog:
         ).start()
 
     def _watch(self, stopped: Event) -> None:
-        # Looks are counted, not seconds: a process that was frozen as a whole has its turn first.
+        # Looks are counted, not seconds: a process that was frozen as a whole can beat first.
         beats, looks = self._heartbeat.beats, 0
         while looks < self._most_looks:
             time.sleep(self._look_seconds)
             looks = looks + 1 if stopped.is_set() or beats == self._heartbeat.beats else 0
             beats = self._heartbeat.beats
-        # From this thread and at once: the one that hangs cannot be asked to close anything.
+        # The process ends from this thread and at once: the hanging one cannot close anything.
         end_now(
             self._name,
             f"no sign of life for {self._most_looks * self._look_seconds:.0f} s;"

@@ -1,6 +1,6 @@
-"""The HTTP server of our applications, which stops in bounded time.
+"""The HTTP server of all applications, which stops in bounded time.
 
-What a slow, greedy or foreign client may take is bounded.
+The resources of a slow, greedy or foreign client are limited.
 """
 
 import gc
@@ -18,18 +18,18 @@ from runtime.protocol import BoundedProtocol, ConnectionLimits
 from tally.errors import StackError
 
 _BACKLOG = 2048
-# Files, Kafka, Cassandra: descriptors that are not for clients.
+# Descriptors for files, Kafka and Cassandra, which are not available to clients.
 _OWN_DESCRIPTORS = 256
 _TICKS_PER_SWEEP = 5
-# What a websocket of the page says in one message.
+# The size of one message from the page's websocket.
 _MOST_SOCKET_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an application is served, and to whom.
+    """The address, hosts and limits with which an application is served.
 
-    `allowed_hosts`: further names, comma between.
+    `allowed_hosts`: further host names, separated by commas.
     """
 
     address: str
@@ -39,12 +39,12 @@ class Place:
 
 
 class _Server(uvicorn.Server):
-    """Stops by itself when told to, and ends connections that are past their deadline."""
+    """A server that stops when `must_end` says so, and ends connections past their deadline."""
 
     must_end: Callable[[], bool]
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to stop; asked ten times a second."""
+        """Whether to stop; called ten times a second."""
         if counter % _TICKS_PER_SWEEP == 0:
             self._sweep()
         return await super().on_tick(counter) or self.must_end()
@@ -60,9 +60,10 @@ def serve(
     place: Place,
     must_end: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Return after SIGTERM, SIGINT or when `must_end` says so.
+    """Serve the application until SIGTERM, SIGINT or until `must_end` says so.
 
-    What was being answered has been by then. Raises StackError: no address.
+    Requests under way are answered before it returns. Raises StackError when it cannot listen on
+    the address.
     """
     listener = _listener(place.address)
     guarded = Guard(
@@ -74,11 +75,11 @@ def serve(
     server = _Server(_configuration(guarded, limits))
     server.must_end = must_end
     for wanted in (signal.SIGTERM, signal.SIGINT):
-        # Uvicorn raises the signal once more after its shutdown; the process has its own ending to
-        # do then.
+        # Uvicorn raises the signal again after its shutdown, when the process still has its own
+        # shutdown to do.
         signal.signal(wanted, lambda _number, _frame: None)
-    # What was loaded lives as long as the process: looked through once more by every full
-    # collection, it held all clients for 50 ms.
+    # Loaded objects live as long as the process: scanned by every full collection, they delayed
+    # all clients by 50 ms.
     gc.collect()
     gc.freeze()
     with listener:
@@ -90,7 +91,7 @@ def _configuration(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=protocol,
-        # To the log of the process, as all else is.
+        # Log lines go to the log of the process, like all others.
         log_config=None,
         log_level="error",
         access_log=False,
@@ -120,9 +121,9 @@ def _listener(address: str) -> socket.socket:
 
 
 def _most_connections(wanted: int) -> int:
-    """As many as wanted, or as the process may have descriptors for.
+    """The wanted number of connections, limited by the descriptors of the process.
 
-    That limit is raised as far as allowed.
+    The limit on descriptors is raised as far as allowed.
     """
     # The soft limit is 1,024 on many systems; any process may raise it up to the hard one.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,4 +1,4 @@
-"""A file that is there whole or as it was before, whoever reads it and whenever we are killed."""
+"""Atomic replacement of a file: readers find the old or the new content, even after a kill."""
 
 import os
 from contextlib import suppress
@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 
 def keep_whole(file: Path, content: str | bytes, *, is_durable: bool = False) -> None:
-    """The file has this content (text as UTF-8); who reads meanwhile finds the old one.
+    """Replace the file's content (text as UTF-8); concurrent readers find the old content.
 
-    is_durable: it is on the disk then and not in a cache, which costs its wait; else a loss of
-    power may take it. Raises OSError where its folder is not there, or cannot be written.
+    is_durable: wait until the content is on the disk and not only in a cache; without it a power
+    failure may lose it. Raises OSError when its folder does not exist, or cannot be written.
     """
     arriving = file.with_name(f"{file.name}.arriving")
     try:
@@ -18,16 +18,16 @@ def keep_whole(file: Path, content: str | bytes, *, is_durable: bool = False) ->
             _write(opened, content, is_durable)
         arriving.rename(file)
     except OSError:
-        # On a full disk what is half there would take the place of what comes.
+        # On a full disk a half-written file would take the space of the next try.
         with suppress(OSError):
             arriving.unlink()
         raise
 
 
 def keep_whole_in(folder: int, name: str, content: str | bytes) -> None:
-    """The same in a folder, by its descriptor; the file is its owner's alone.
+    """As keep_whole(), in a folder given by its descriptor; only the owner may read the file.
 
-    What lies there under the name of what arrives, a link too, is removed and not opened.
+    An existing file or link under the temporary name is removed and not opened.
     """
     arriving = f"{name}.arriving"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -45,8 +45,8 @@ def keep_whole_in(folder: int, name: str, content: str | bytes) -> None:
 
 def _write(opened: BinaryIO, content: str | bytes, is_durable: bool) -> None:
     opened.write(content.encode() if isinstance(content, str) else content)
-    # Before the rename: the name may reach the disk ahead of the text, and a loss of power then
-    # leaves an empty file.
+    # Synced before the rename: the name may reach the disk ahead of the content, and a power
+    # failure then leaves an empty file.
     if is_durable:
         opened.flush()
         os.fsync(opened.fileno())

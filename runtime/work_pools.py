@@ -1,6 +1,6 @@
-"""Threads for work that would hold up an event loop: a pool for each purpose.
+"""Thread pools for work that would block an event loop: one pool per purpose.
 
-Work of one purpose that does not come back, as while Kafka is stuck, takes no thread of another.
+Work of one purpose that hangs, for example while Kafka is stuck, takes no thread of another.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 
 
 class WorkPool:
-    """A number of threads, begun when they are needed first."""
+    """A number of threads, started when they are first needed."""
 
     def __init__(self, name: str, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -25,16 +25,16 @@ class WorkPool:
         *args: _WorkArguments.args,
         **kwargs: _WorkArguments.kwargs,
     ) -> _Result:
-        """What the work returns; it is never begun if its caller is cancelled before its turn."""
+        """Run the work; it never starts if its caller is cancelled before its turn."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, partial(work, *args, **kwargs))
 
 
-# Simulations of rules, and what the evaluators have judged by.
+# For simulations of rules, and reads of what the evaluators have judged by.
 SIMULATIONS = WorkPool("simulations", 1)
-# Events of a stream's past, read from Kafka.
+# For past events of a stream, read from Kafka.
 STREAMS = WorkPool("streams", 4)
-# Dead letters, and what the brokers say of the alerts' machinery.
+# For dead letters, and the brokers' state of the alert services.
 LOOKS = WorkPool("looks", 2)
-# What is reckoned and encoded for an answer: work of the processor, which never waits for others.
+# For computing and encoding answers: CPU work, which never waits for other services.
 ANSWERS = WorkPool("answers", 2)

@@ -1,12 +1,12 @@
-"""Where the Python workers of Spark come from (`spark.python.daemon.module`).
+"""Daemon of Spark's Python workers (`spark.python.daemon.module`).
 
-PySpark's own daemon, which has imported all they need.
+It is PySpark's own daemon with all modules imported that the workers need.
 """
 
 from importlib import import_module
 
-# Imported once, and there in each worker that is forked: Spark ends a worker that was idle for a
-# minute, and the first receipt after it would wait for all of them.
+# Imported once, and present in each forked worker: Spark ends a worker that was idle for a minute,
+# and the first receipt after that would wait for all these imports.
 FORKED = (
     "numpy",
     "pandas",

@@ -1,7 +1,7 @@
-"""Statements written to Cassandra until each is acknowledged: the one way to write rows.
+"""Writes to Cassandra, retried until each is acknowledged: the only way to write rows.
 
-They are put together into few batches. What has no answer is tried again by one rule, which reads
-go by too (runtime/reads.py).
+Statements are grouped into few batches. Statements without an answer are retried by one rule, which
+reads use too (runtime/reads.py).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -25,18 +25,18 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from tally.errors import Unacknowledged, Unanswered
 
 _CONCURRENCY = 32
-# Of one batch. Cassandra refuses one over several partitions above 50 KiB as it counts, about twice
-# what travels.
+# Limits of one batch. Cassandra refuses a batch over several partitions above 50 KiB by its own
+# count, about twice the bytes on the wire.
 BATCH_STATEMENTS, BATCH_BYTES = 60, 20_000
-# Of a group that is larger by itself, a batch of its own: Cassandra refuses any above 16 MiB, and a
-# large one holds up its neighbours.
+# Limit of a larger group, which is a batch of its own: Cassandra refuses any above 16 MiB, and a
+# large one delays others.
 GROUP_BYTES = 1 << 20
-# Of a bound statement beside its values: lengths, the statement's id.
+# The bytes of a bound statement beside its values: lengths, the statement's id.
 _STATEMENT_BYTES = 64
-# What one call keeps in memory; a batch counts as so much at least, for its Python objects.
+# Bytes that one call holds in memory, and the least that a batch counts for its Python objects.
 _AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
 RETRY_SECONDS = 90.0
-# Outcomes after which a statement may or may not be applied; written again it changes nothing.
+# Outcomes after which a statement may or may not be applied; writing it again changes nothing.
 TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
 Statements: TypeAlias = Sequence[Statement]
@@ -48,7 +48,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class RetryLimit:
-    """How long statements are tried again, and the error after that: `what` they were not."""
+    """How long statements are retried, and the error after that with its text `what`."""
 
     seconds: float
     error: type[Unanswered]
@@ -60,22 +60,22 @@ def write_all(
 ) -> None:
     """Block until every statement is acknowledged.
 
-    Repeats time-outs and unavailable nodes for `seconds`, then raises Unacknowledged; any other
-    error is raised as it is. Statements must be idempotent: the same key, values and write
+    Retries after time-outs and unavailable nodes for `seconds`, then raises Unacknowledged; any
+    other error is raised unchanged. Statements must be idempotent: the same key, values and write
     timestamp each time.
     """
-    # What has no answer may be applied all the same; the same values written again change nothing.
+    # A statement without an answer may be applied; writing the same values again changes nothing.
     limit = RetryLimit(seconds, Unacknowledged, "writes were not acknowledged")
-    until_answered(session, [(one, ()) for one in statements], lambda _: None, limit)
+    until_answered(session, [(statement, ()) for statement in statements], lambda _: None, limit)
 
 
 def until_answered(
     session: Session, tries: Sequence[Try], take: Callable[[Any], Item], limit: RetryLimit
 ) -> list[Item]:
-    """What `take` makes of each statement's answer, in their order: the one retry rule.
+    """Results of `take` on each statement's answer, in their order: the only retry rule.
 
-    Repeats those whose fate is unknown after a time-out, also one within `take`; raises the error
-    of the limit, and any other as it is.
+    Retries statements of unknown outcome after a time-out, also one within `take`; raises the error
+    of the limit, and any other unchanged.
     """
     found: dict[int, Item] = {}
     repeated = Retrying(
@@ -86,8 +86,8 @@ def until_answered(
     )
     for attempt in repeated:
         with attempt:
-            waiting = {place: one for place, one in enumerate(tries) if place not in found}
-            answers, reason = _answers(session, waiting, take)
+            waiting = {place: entry for place, entry in enumerate(tries) if place not in found}
+            answers, reason = _try_once(session, waiting, take)
             found.update(answers)
             if left := len(tries) - len(found):
                 why = " ".join(str(reason).split())
@@ -96,9 +96,9 @@ def until_answered(
 
 
 def prepared(session: Session, text: str) -> PreparedStatement:
-    """The statement prepared, for one that changes nothing when it is sent again."""
+    """Prepare the statement; it must be one that changes nothing when it is sent again."""
     statement = session.prepare(text)
-    # Said aloud, else the driver repeats nothing.
+    # The flag is explicit: without it the driver repeats nothing.
     statement.is_idempotent = True
     return statement
 
@@ -117,24 +117,26 @@ def write_rows(
 def write_groups(session: Session, groups: Iterable[Group], seconds: float = RETRY_SECONDS) -> None:
     """Block until every statement is acknowledged; raise as write_all() does.
 
-    The statements of a group, all of one partition, are seen together.
+    The statements of a group, all of one partition, become visible together.
 
-    Groups of the same replicas travel together (batches_of()). Statements as for write_all().
+    Groups of the same replicas are sent together (batches_of()). Statements as for write_all().
     """
     batches = batches_of(groups, session.cluster.metadata)
-    for some in _cut(batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES):
-        write_all(session, [unlogged(batch.statements) for batch in some], seconds)
+    for chunk in _split_by_weight(
+        batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES
+    ):
+        write_all(session, [unlogged(batch.statements) for batch in chunk], seconds)
 
 
 def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch]":
-    """The groups joined into batches of partitions that the same nodes hold.
+    """Join the groups into batches of partitions that the same nodes hold.
 
     A batch stays within BATCH_STATEMENTS and BATCH_BYTES. The node that takes such a batch holds
-    all of it. No group is parted but one above GROUP_BYTES by itself; one above the smaller limits
-    is a batch of its own. A single larger statement goes alone.
+    all of it. Only a group above GROUP_BYTES is split; one above the smaller limits is a batch of
+    its own. A single larger statement is sent alone.
     """
     waiting: dict[Hashable, WriteBatch] = {}
-    # A single node holds all: to ask the driver for the replicas costs 7 µs a group (measured).
+    # A single node holds all: asking the driver for the replicas costs 7 µs a group (measured).
     is_single = len(nodes.all_hosts()) == 1
     for group in groups:
         for part in _parts(group):
@@ -149,19 +151,19 @@ def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch
 
 @dataclass
 class WriteBatch:
-    """Statements that travel together, and about how many bytes they are."""
+    """Statements that are sent together, and their approximate size in bytes."""
 
     statements: list[BoundStatement] = field(default_factory=list)
     bytes: int = 0
 
     @classmethod
     def of(cls, statements: Group) -> "WriteBatch":
-        """The statements, counted."""
-        value_bytes = sum(sum(map(len, filter(None, one.values))) for one in statements)
+        """Build a batch of the statements with its size."""
+        value_bytes = sum(sum(map(len, filter(None, bound.values))) for bound in statements)
         return cls([*statements], _STATEMENT_BYTES * len(statements) + value_bytes)
 
     def takes(self, part: "WriteBatch") -> bool:
-        """Whether the other one has room in this."""
+        """Whether the part fits into this batch."""
         fits = (
             len(self.statements) + len(part.statements) <= BATCH_STATEMENTS
             and self.bytes + part.bytes <= BATCH_BYTES
@@ -169,7 +171,7 @@ class WriteBatch:
         return fits or not self.statements
 
     def add(self, part: "WriteBatch") -> None:
-        """The other one is part of this."""
+        """Add the part to this batch."""
         self.statements += part.statements
         self.bytes += part.bytes
 
@@ -178,16 +180,16 @@ def _parts(group: Group) -> Iterator[WriteBatch]:
     whole = WriteBatch.of(group)
     if whole.bytes <= GROUP_BYTES:
         return iter([whole])
-    return (WriteBatch.of([one]) for one in group)
+    return (WriteBatch.of([statement]) for statement in group)
 
 
 def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
     found = nodes.get_replicas(statement.keyspace, statement.routing_key)
-    # Where nobody knows the placement, a partition travels by itself.
+    # If the placement is unknown, a partition is sent by itself.
     return frozenset(host.endpoint for host in found) if found else statement.routing_key
 
 
-def _cut(
+def _split_by_weight(
     items: Iterable[Item],
     weight: Callable[[Item], int],
     most: int,
@@ -208,9 +210,9 @@ def _cut(
 def unlogged(statements: Statements) -> BatchStatement:
     """The statements as one batch, for the price of one write.
 
-    Of each partition they are applied and seen together.
+    Within each partition they are applied and become visible together.
     """
-    # A logged one is first written down on other nodes, to be repeated: here the writer repeats it.
+    # A logged batch is first stored on other nodes for a replay: here the writer itself retries.
     batch = BatchStatement(batch_type=BatchType.UNLOGGED)
     for statement in statements:
         batch.add(statement)
@@ -218,12 +220,12 @@ def unlogged(statements: Statements) -> BatchStatement:
     return batch
 
 
-def _answers(
+def _try_once(
     session: Session, tries: Mapping[int, Try], take: Callable[[Any], Item]
 ) -> tuple[dict[int, Item], object]:
-    """What was answered to one try of each, and why the first of the others was not."""
+    """The answers to one try of each statement, and the reason of the first failure."""
     results = execute_concurrent(
-        # Every answer is waited for: the error of one says nothing of the others.
+        # Every answer is awaited: the error of one statement does not concern the others.
         session,
         [*tries.values()],
         concurrency=_CONCURRENCY,
@@ -233,13 +235,13 @@ def _answers(
     reasons: list[object] = []
     for place, result in zip(tries, results, strict=True):
         try:
-            found[place] = take(_answer(result))
+            found[place] = take(_rows_or_raise(result))
         except TRANSIENT as error:
             reasons.append(error)
     return found, next(iter(reasons), None)
 
 
-def _answer(result: ExecutionResult) -> Any:
+def _rows_or_raise(result: ExecutionResult) -> Any:
     if not result.success:
         raise result.result_or_exc
     return result.result_or_exc

@@ -1,4 +1,4 @@
-"""The speed layer: streaming queries, seconds behind the stores.
+"""The speed layer: streaming queries that are seconds behind the stores.
 
-They keep the view rows of open windows in Cassandra.
+They keep the view rows of open windows in Cassandra up to date.
 """

@@ -1,6 +1,6 @@
-"""What the operator says of each partition that a micro-batch has read.
+"""Acks of the operator: one for each partition that a micro-batch has read.
 
-Also how it comes back in Spark's report.
+They return to the driver in Spark's report.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,22 +13,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 METRIC = "acks"
-# Why a record is left out of the views; the first is none.
-# The order is that of their weight: a record that several hold for counts under the first, so that
-# the counts add up to what was read.
+# Reasons why a record is left out of the views; the first means that it is not.
+# The order is that of their weight: a record with several reasons counts under the first, so that
+# the counts add up to the records read.
 LEFT_OUT = ("", "unreadable", "repeats", "below_floor", "ahead")
 NO_CRC = -1  # a checksum is never negative
 
 
 @dataclass(frozen=True)
 class Ack:
-    """One partition after a micro-batch.
+    """State of one partition after a micro-batch.
 
-    Everything that it brought is acknowledged by Cassandra and Kafka. `rows` were written. `offset`
-    and `crc` are of the last record that was read and had a value, NO_CRC if there was none. `late`
-    records found their window closed; the others were left out for the reason that the name says.
-    `frontier` is the latest instant so far, in milliseconds since 1970; windows that begin before
-    `floor` are left to the rebuild. Both are None of a query that keeps no windows.
+    All its rows and announcements are acknowledged by Cassandra and Kafka. `rows` is how many were
+    written. `offset` and `crc` are of the last record that was read and had a value, NO_CRC if
+    there was none. `late` records found their window closed; the others were left out for the
+    reason in the field's name. `frontier` is the latest instant so far, in milliseconds since 1970;
+    windows that begin before `floor` are left to the rebuild. Both are None for a query that keeps
+    no windows.
     """
 
     topic: str
@@ -45,20 +46,20 @@ class Ack:
     floor: int | None = None
 
 
-# Made of the class, as Arrow's types below: columns that Spark promises and Python does not give
-# would be noticed by the first micro-batch, not before.
+# Derived from the class, like Arrow's types below: a mismatch between Spark's and Python's columns
+# would only be noticed by the first micro-batch.
 SCHEMA = ", ".join(
     f"{name} {'string' if kind is str else 'bigint'}" for name, kind in get_type_hints(Ack).items()
 )
 
 
 def observed(acks: DataFrame) -> DataFrame:
-    """The same, kept in the report of their micro-batch (observed metrics).
+    """Add the acks to the report of their micro-batch (observed metrics).
 
-    Nothing is sent to the driver beside it.
+    Nothing else is sent to the driver.
 
     In:  SCHEMA, one row for each partition that the micro-batch has read.
-    Out: as it came; the report has the rows as a list under METRIC.
+    Out: the same rows; the report has them as a list under METRIC.
     """
     return acks.observe(
         METRIC,
@@ -71,11 +72,11 @@ def observed(acks: DataFrame) -> DataFrame:
 def acks_of(report: Mapping[str, Any]) -> list[Ack]:
     """The acks of a micro-batch's report, one for each partition that it has read."""
     metrics = report.get("observedMetrics", {}).get(METRIC, {})
-    return [Ack(**told) for told in metrics.get(METRIC) or []]
+    return [Ack(**values) for values in metrics.get(METRIC) or []]
 
 
 def batch_of(acks: Iterable[Ack]) -> pa.RecordBatch:
-    """The acks as rows in Spark's columns (SCHEMA)."""
+    """The acks as an Arrow batch in Spark's columns (SCHEMA)."""
     types = pa.schema(
         [
             (name, pa.string() if kind is str else pa.int64())
@@ -86,7 +87,7 @@ def batch_of(acks: Iterable[Ack]) -> pa.RecordBatch:
 
 
 def crc_of(value: str) -> Column:
-    """CRC-32 of a value, NO_CRC of none.
+    """CRC-32 of a value, NO_CRC for a null.
 
     In:  name of a column of string or binary.
     Out: crc bigint, 0 to 2^32 - 1, or NO_CRC.
@@ -102,7 +103,7 @@ def last_read(records: pa.Table) -> tuple[int, int]:
 
     NO_CRC for both if there is none.
     """
-    # Of two records without a value nobody can tell which one was read: they leave no mark.
+    # Two records without a value cannot be distinguished: they leave no mark.
     valued = records.filter(pc.not_equal(records["crc"], NO_CRC))
     if not valued.num_rows:
         return NO_CRC, NO_CRC

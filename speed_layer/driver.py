@@ -1,6 +1,6 @@
-"""One Spark driver with its streaming queries, from the locks to the last micro-batch.
+"""A Spark driver with its streaming queries, from the locks to the last micro-batch.
 
-The jobs say which queries.
+The jobs define the queries.
 """
 
 import threading
@@ -31,9 +31,9 @@ def main(
     begin: Begin = Begin(floor_of),
     adapted: Callable[[Settings], Settings] = lambda own: own,
 ) -> int:
-    """Exit code of a job that keeps these queries running until SIGTERM or SIGINT (runtime/job.py).
+    """Keep these queries running until SIGTERM or SIGINT; return the exit code (runtime/job.py).
 
-    `adapted` is what the job makes of the settings.
+    `adapted` adapts the settings to the job.
     """
 
     def work(stop: threading.Event) -> None:
@@ -46,39 +46,40 @@ def main(
 def run(
     settings: Settings, planned: Sequence[Planned], begin: Begin, stop: threading.Event
 ) -> None:
-    """Returns once `stop` is set.
+    """Run the queries until `stop` is set.
 
-    Raises TallyError when a query cannot start, refuses, or fails again and again.
+    Raises TallyError when a query cannot start, refuses, or fails repeatedly.
     """
     with ExitStack() as held:
-        # First of all: a second driver is refused before it has opened anything. Spark itself would
-        # not notice, for on a local disk its logs are created by a rename, which two can win.
-        for one in planned:
-            held.enter_context(exclusive(settings.checkpoint(one.name)))
+        # The locks come first: a second driver is refused before it has opened anything. Spark
+        # itself would not notice, since on a local disk its logs are created by a rename, which two
+        # drivers can win.
+        for query in planned:
+            held.enter_context(exclusive(settings.checkpoint(query.name)))
         session = held.enter_context(cassandra_session(settings))
         driver = Driver(held.enter_context(_spark(settings)), session, settings, begin)
-        for one in planned:
-            # The lock above ends with this Python. The JVM of a killed one goes on for about 2 s,
+        for query in planned:
+            # The lock above ends with this Python. The JVM of a killed process lives for about 2 s,
             # and a quick restart would write beside it (seen).
-            held.enter_context(exclusive_in_jvm(driver.spark, settings.checkpoint(one.name)))
-        keepers = [held.enter_context(_running(driver, one)) for one in planned]
+            held.enter_context(exclusive_in_jvm(driver.spark, settings.checkpoint(query.name)))
+        keepers = [held.enter_context(_running_keeper(driver, query)) for query in planned]
         say_ready(settings)
         log.info("ready")
         watch(keepers, Liveness(driver, keepers), stop)
 
 
 def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) -> None:
-    """Looks after the queries until `stop` is set.
+    """Watch the queries until `stop` is set.
 
-    Raises TallyError with the first that cannot go on.
+    Raises TallyError with the first query that cannot go on.
     """
     try:
         while not stop.wait(WATCH_SECONDS):
             for keeper in keepers:
                 keeper.look()
             liveness.beat()
-        # Its queries have ended with it and cannot be started again from here: a new process has a
-        # new JVM.
+        # The queries have ended with the JVM and cannot be restarted here: a new process has a new
+        # JVM.
     except JVM_GONE as error:
         raise TallyError(
             f"the JVM of the driver has ended ({error}); start the job again"
@@ -86,10 +87,10 @@ def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) 
 
 
 @contextmanager
-def _running(driver: Driver, planned: Planned) -> Iterator[Keeper]:
+def _running_keeper(driver: Driver, planned: Planned) -> Iterator[Keeper]:
     keeper = Keeper(driver, planned)
     try:
-        # Inside: a start that fails late, for want of Cassandra, may have left the query running.
+        # Inside the try: a start that fails late, without Cassandra, may have left a running query.
         keeper.start()
         yield keeper
     finally:

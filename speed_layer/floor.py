@@ -1,4 +1,4 @@
-"""Below which window a query without a checkpoint must not write: its floor.
+"""The floor of a query without a checkpoint: it must not write windows that begin before it.
 
 Docs: docs/guarantees.md.
 """
@@ -16,20 +16,20 @@ from tally.errors import TallyError
 from tally.families import Family
 from tally.windows import WINDOW, window_start
 
-# By family the first window that the query may write (UTC); None: every window.
+# The first window that the query may write (UTC), by family; None: every window.
 Floors: TypeAlias = Mapping[str, datetime | None]
 
 
 def floor_of(driver: Driver, family: Family, starting: Offsets) -> datetime | None:
-    """The floor of a family's view for a query that begins there.
+    """The floor of a family's view for a query that begins at these offsets.
 
-    Raises TallyError when the master cannot tell it yet.
+    Raises TallyError when the master does not reach these offsets yet.
     """
-    # From the very first records on every window is seen whole.
+    # From the very first record on every window is seen whole.
     if not any(starting.values()):
         return None
-    # As the ingest notes it, and not where the table ends: behind its last record may lie markers
-    # of transactions, which are no rows.
+    # The position that the ingest notes, and not the table's end: transaction markers, which are no
+    # rows, may follow the last record.
     rows = driver.session.execute(
         "SELECT partition, until FROM master_position WHERE family = %s", [family.name]
     )
@@ -46,7 +46,7 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
     Out: an instant on the grid of windows (UTC). Every record of a window at or after it lies at or
          after the starting offsets, so that the query sees such a window whole.
     """
-    # Asked of the master: Kafka need not hold what lies below, retention may have taken it.
+    # The master is read: Kafka may not hold earlier records, since retention deletes them.
     below = F.lit(False)
     for partition, offset in starting.items():
         in_partition = F.col("partition") == partition
@@ -62,11 +62,11 @@ def floor_above(master: DataFrame, family: str, starting: Offsets) -> datetime |
 def refuse_unknown_past(family: str, starting: Offsets, reached: Mapping[int, int]) -> None:
     """Raise TallyError unless the master holds every record below the starting offsets.
 
-    The floor cannot be told before. `reached`: first offset that the master does not hold yet, by
+    Before that the floor is unknown. `reached`: first offset that the master does not hold yet, by
     partition.
     """
-    # A master that lacks the latest of them would give a floor too low, and the query would serve
-    # the tail of a window as its whole, as one without any floor does (seen).
+    # A master that lacks the latest of them would give too low a floor, and the query would serve
+    # the tail of a window as the whole, as a query without a floor does (seen).
     for partition, offset in sorted(starting.items()):
         if offset > reached.get(partition, 0):
             raise TallyError(

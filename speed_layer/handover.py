@@ -1,6 +1,6 @@
-"""How a query begins: by its own record if it has one, else by a new one.
+"""The handover record with which a query begins: a stored one, or else a new one.
 
-A new one is looked up in the master dataset.
+A new one is computed from the master dataset.
 """
 
 import json
@@ -19,7 +19,7 @@ from tally.errors import Refused
 from tally.families import Family
 from tally.instants import instant_text
 
-# Among Spark's own files in the checkpoint: who restores or moves the folder takes it along.
+# It lies among Spark's own files in the checkpoint, so restoring or moving the folder includes it.
 FILE = "tally-handover.json"
 
 
@@ -27,7 +27,7 @@ FILE = "tally-handover.json"
 class Handover:
     """Starting offset by topic and partition, and the floors of the query's families.
 
-    These are the families whose views it keeps.
+    The families are those whose views the query keeps.
     """
 
     starting: TopicOffsets
@@ -35,53 +35,53 @@ class Handover:
 
 
 def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
-    """The record that this checkpoint's query of the topics began with; None if there is none."""
+    """The record with which this checkpoint's query of the topics began; None if there is none."""
     file = checkpoint / FILE
     if not file.is_file():
         return None
-    kept = _as_now(json.loads(file.read_text("utf-8")), topics)
+    content = _current_format(json.loads(file.read_text("utf-8")), topics)
     floors = {
         family: datetime.fromisoformat(floor) if floor else None
-        for family, floor in kept["floors"].items()
+        for family, floor in content["floors"].items()
     }
-    return Handover(offsets_by_topic(kept["starting"]), floors)
+    return Handover(offsets_by_topic(content["starting"]), floors)
 
 
 def keep_handover(checkpoint: Path, handover: Handover) -> None:
-    """The record kept with the checkpoint, before the query's first micro-batch.
+    """Store the record with the checkpoint, before the query's first micro-batch.
 
-    Whole or not at all.
+    The write is atomic.
     """
     floors = {
         family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
     }
     text = json.dumps({"starting": {**handover.starting}, "floors": floors})
     checkpoint.mkdir(parents=True, exist_ok=True)
-    # Durable: a checkpoint that has begun and lost it refuses to go on.
+    # Durable: a query whose checkpoint has begun and lost its record refuses to go on.
     keep_whole(checkpoint / FILE, text, is_durable=True)
 
 
 def settle_handover(
     driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets
 ) -> Handover:
-    """The record that the query of these topics goes by.
+    """The record that is valid for the query of these topics.
 
-    It is kept with the checkpoint before the first micro-batch. `earliest` are the first offsets
-    that the topics hold, `families` those whose views the query keeps. A topic that a begun query
-    has not had before begins there, as Spark does. Raises Refused when a checkpoint has lost its
-    record, TallyError when the master cannot tell a floor yet.
+    It is stored with the checkpoint before the first micro-batch. `earliest` are the first offsets
+    that the topics hold, `families` those whose views the query keeps. A topic that is new to a
+    begun query begins at its earliest offset, as in Spark. Raises Refused when a checkpoint has
+    lost its record, TallyError when the master cannot determine a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
-    kept, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
-    # Only that record knows from which window on this query has seen everything; a floor looked up
-    # now is that of another beginning.
-    if begun and kept is None:
+    stored, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
+    # Only the stored record has the window from which on this query has seen everything; a floor
+    # computed now is that of another beginning.
+    if begun and stored is None:
         raise Refused(
             f"checkpoint {checkpoint}: {FILE} is missing;"
             " restore the whole folder, or move it away to begin anew"
         )
-    # A record without a micro-batch is not kept: Kafka and the master may have moved on since.
-    known = kept if begun and kept else Handover({}, {})
+    # A record without a micro-batch is not reused: Kafka and the master may have moved on since.
+    known = stored if begun and stored else Handover({}, {})
     added = {topic: first for topic, first in earliest.items() if topic not in known.starting}
     if not added:
         return known
@@ -97,22 +97,22 @@ def settle_handover(
         if family.topic in starting
     }
     settled = Handover({**known.starting, **starting}, {**known.floors, **floors})
-    # Once a micro-batch has run this record holds for good: Kafka's first offsets move on with its
+    # Once a micro-batch has run this record is final: Kafka's first offsets move on with its
     # retention, and the floor must not.
     keep_handover(checkpoint, settled)
     return settled
 
 
-def _as_now(
-    kept: dict[str, Any],
+def _current_format(
+    content: dict[str, Any],
     topics: Sequence[str],
 ) -> dict[str, Any]:
-    # An earlier version had a query for each topic, and wrote "floor", and offsets without topic.
+    # An earlier version had one query per topic, and wrote "floor", and offsets without topic.
     return (
-        kept
-        if "floors" in kept
+        content
+        if "floors" in content
         else {
-            "starting": {topics[0]: kept["starting"]},
+            "starting": {topics[0]: content["starting"]},
             "floors": {},
         }
     )

@@ -25,9 +25,9 @@ def main(
     find_floor: FindFloor = floor_of,
     read: ReadStream = canonical_stream,
 ) -> int:
-    """Exit code of the job (runtime/job.py).
+    """Run the job and return its exit code (runtime/job.py).
 
-    `sink`, `find_floor` and `read` are the seams at which tests put in what is wrong.
+    `sink`, `find_floor` and `read` are seams at which tests inject faults.
     """
     parser = argparse.ArgumentParser(prog="python -m speed_layer.job", description=__doc__)
     parser.add_argument(
@@ -40,17 +40,18 @@ def main(
         ),
     )
     given = partial(given_offsets, parser.parse_args(argv).starting_offsets)
-    # By arguments and by no setting: nothing that is wrong on purpose can be switched on where it
-    # runs in earnest (tests/controls).
+    # Faults are injected by arguments and not by settings: none can be switched on in production
+    # (tests/controls).
     begin = Begin(find_floor, given, read)
     return driver.main("speed layer", lambda: [planned_views(sink)], begin)
 
 
 def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
-    """Starting offsets of one topic out of --starting-offsets '{"sales": {"0": 12}}', by partition.
+    """Parse the starting offsets of a topic, by partition, from text as '{"sales": {"0": 12}}'.
 
-    None if it is not named there; a partition that is not named begins at 0. Raises BadSettings for
-    another text, or a partition that the topic has not.
+    The text is that of --starting-offsets. None if it does not name the topic; a partition that is
+    not named begins at 0. Raises BadSettings for another text, or a partition that the topic does
+    not have.
     """
     try:
         offsets = json.loads(text).get(topic)
@@ -76,8 +77,8 @@ def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
 
 def planned_views(sink: MakeSink = RowSink) -> Planned:
     """The query of the views of all families, for a driver."""
-    # One query for all: with ten of them a micro-batch took 5.5 s on two cores, with one 1.2
-    # (measured).
+    # One query for all families: with ten queries a micro-batch took 5.5 s on two cores, with one
+    # 1.2 (measured).
     families = tuple(families_of(Settings.load()).values())
     return Planned(
         QUERY,
@@ -86,7 +87,7 @@ def planned_views(sink: MakeSink = RowSink) -> Planned:
         lambda own, records, begins: start_views(
             records, families, begins.floors, own.settings, sink
         ),
-        # Any bound gives the same rows, for what is late is a matter of each partition (ADR 005).
+        # Any bound gives the same rows, since lateness is decided within each partition (ADR 005).
         # This one keeps the heap small: 5 million waiting receipts go through 1 GB.
         lambda settings: settings.micro_batch_records,
     )

@@ -1,6 +1,6 @@
-"""One streaming query kept running, while the others go on.
+"""A keeper of one streaming query, independent of the other queries.
 
-A failure is waited out and the query started again.
+After a failure it waits and starts the query again.
 """
 
 import time
@@ -28,23 +28,23 @@ from tally.errors import DataLoss, Refused, TallyError
 from tally.families import Family
 from tally.settings import Settings
 
-# Python is told of a query's failure as text alone: with these words of Spark's Kafka source the
-# records are gone.
+# Python gets a query's failure as text only: these words of Spark's Kafka source mean that records
+# are gone.
 LOST = ("data loss", "data was lost", "may have been lost", "KAFKA_DATA_LOSS", "OffsetOutOfRange")
 # A JVM that has died has stopped its queries.
 JVM_GONE = (Py4JError, ConnectionError)
-# Half a minute of waiting in all, beside the time that each try takes; then the process ends, and a
-# new one may do better.
+# Half a minute of waiting in all, besides the time of each try; then the process ends, and a new
+# one may succeed.
 TRIES, LONGEST_WAIT_SECONDS = 5, 16.0
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One query to start.
+    """Definition of a query to start.
 
-    Its name (also of its checkpoint), its topics, the families whose views it keeps, how to start
-    it. `most_records` is by the settings the most that one micro-batch takes.
+    It has the name (also of the checkpoint), the topics, the families whose views it keeps, and the
+    function to start it. `most_records` gives the most records of one micro-batch by the settings.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Planned:
 
 
 class Keeper:
-    """Starts the query, passes on its progress, starts it again after a failure."""
+    """Starts the query, passes on its progress, and restarts it after a failure."""
 
     def __init__(self, driver: Driver, planned: Planned) -> None:
         self._driver, self.planned = driver, planned
@@ -69,7 +69,7 @@ class Keeper:
         return self._progress.position if self._progress else {}
 
     def start(self) -> None:
-        """The query runs, from where its checkpoint ends. Raises TallyError when it may not."""
+        """Start the query where its checkpoint ends. Raises TallyError when it must not run."""
         driver, planned = self._driver, self.planned
         settings, checkpoint = driver.settings, driver.settings.checkpoint(planned.name)
         held = {topic: retained(settings, topic) for topic in planned.topics}
@@ -77,13 +77,13 @@ class Keeper:
             driver,
             planned.name,
             planned.families,
-            {topic: one.earliest for topic, one in held.items()},
+            {topic: offsets.earliest for topic, offsets in held.items()},
         )
         position = {**begins.starting, **(committed_position(checkpoint) or {})}
         for topic, needed in position.items():
             refuse_data_loss(needed, topic, held[topic])
-        # Offsets that a topic holds prove nothing: it may have been made anew, or cut, and have
-        # grown beyond them.
+        # Valid offsets prove nothing: the topic may have been re-created, or cut, and have grown
+        # beyond them.
         memory = checked_memory(settings, checkpoint, held)
         log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
         records = driver.begin.read(
@@ -94,29 +94,29 @@ class Keeper:
         self._progress.begin(position)
 
     def look(self) -> None:
-        """Progress is passed on; a query that has failed is started again when its time has come.
+        """Pass on progress; restart a failed query when its wait is over.
 
         Raises TallyError when it refuses to go on, or has failed too often without a micro-batch
-        between.
+        in between.
         """
-        # A start asks the brokers and Cassandra itself: their absence then counts as a failure of
+        # A start itself calls the brokers and Cassandra: their absence then counts as a failure of
         # the query, and is waited out like one.
         try:
             self._look()
         except KafkaException as error:
-            self._failed(TallyError(f"query {self.planned.name}: {reason_of(error)}"))
+            self._schedule_retry(TallyError(f"query {self.planned.name}: {reason_of(error)}"))
         except TRANSIENT as error:
-            self._failed(
+            self._schedule_retry(
                 TallyError(
                     f"query {self.planned.name}: Cassandra: {error};"
                     " `tally doctor` looks for the cause"
                 )
             )
         except TallyError as error:
-            self._failed(error)
+            self._schedule_retry(error)
 
     def stop(self) -> None:
-        """The query has ended, if its JVM is there to end it."""
+        """Stop the query, if its JVM still exists."""
         if self._query is not None:
             with suppress(*JVM_GONE):
                 self._query.stop()
@@ -128,15 +128,14 @@ class Keeper:
             return
         assert self._progress is not None
         self._progress.take()
-        # It has ended a micro-batch since its start: only failures in a row use up the tries.
+        # A micro-batch has ended since the start: only consecutive failures use up the tries.
         if self._progress.batch >= 0:
             self._failures = 0
         if not self._query.isActive:
             raise failure(self.planned.name, str(self._query.exception()))
 
-    def _failed(self, error: TallyError) -> None:
-        # What is refused (records gone, another log, a record missing) a new start would only meet
-        # again.
+    def _schedule_retry(self, error: TallyError) -> None:
+        # A restart would only meet a refusal again (records gone, another log, a missing record).
         if isinstance(error, Refused) or self._failures >= TRIES:
             raise error
         self.stop()
@@ -152,7 +151,7 @@ class Keeper:
 
 
 def failure(name: str, reason: str) -> TallyError:
-    """Why a query has ended, as one line, with what to do when records are gone."""
+    """The error of a query that has ended, as one line, with advice when records are gone."""
     text = " ".join(reason.split())
     if any(sign.lower() in text.lower() for sign in LOST):
         return DataLoss(

@@ -1,6 +1,6 @@
-"""What a query remembers of its topics.
+"""Memory of a query about its topics.
 
-Enough to notice that one was made anew, or cut and grown again.
+It suffices to notice that a topic was re-created, or was cut and has grown again.
 """
 
 import json
@@ -25,61 +25,61 @@ LastMark = tuple[int, int]
 
 @dataclass(frozen=True)
 class Remembered:
-    """A topic's id, and (offset, CRC-32) of the last record read of each partition.
+    """A topic's id, and (offset, CRC-32) of the last record read in each partition.
 
-    A null value leaves no mark.
+    A record with a null value leaves no mark.
     """
 
     topic_id: str
     last: Mapping[int, LastMark]
 
 
-# By topic.
+# The key is the topic.
 Memories = Mapping[str, Remembered]
 
 
 def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered]:
-    """By topic what lies beside the checkpoint of a query of the topics.
+    """The memory beside the checkpoint of a query of the topics, by topic.
 
-    Of a topic that it has not had before nothing does.
+    A topic that is new to the query is absent.
     """
     file = checkpoint / FILE
-    kept = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    # An earlier version had a query for each topic.
-    by_topic = {topics[0]: kept} if "topic_id" in kept else kept
-    return {topic: _remembered(one) for topic, one in by_topic.items()}
+    content = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    # An earlier version had one query per topic.
+    by_topic = {topics[0]: content} if "topic_id" in content else content
+    return {topic: _parse_memory(entry) for topic, entry in by_topic.items()}
 
 
-def _remembered(kept: Mapping[str, Any]) -> Remembered:
-    topic_id, last = kept["topic_id"], numbered(kept["last"])
+def _parse_memory(content: Mapping[str, Any]) -> Remembered:
+    topic_id, last = content["topic_id"], numbered(content["last"])
     marks = {number: (offset, crc) for number, (offset, crc) in last.items()}
     return Remembered(topic_id, marks)
 
 
 def keep_memory(checkpoint: Path, memories: Memories) -> None:
-    """They lie beside the checkpoint, whole or as they were before."""
-    kept = {
+    """Store the memories beside the checkpoint, atomically."""
+    content = {
         topic: {
-            "topic_id": one.topic_id,
-            "last": {number: [*mark] for number, mark in one.last.items()},
+            "topic_id": remembered.topic_id,
+            "last": {number: [*mark] for number, mark in remembered.last.items()},
         }
-        for topic, one in memories.items()
+        for topic, remembered in memories.items()
     }
     checkpoint.mkdir(parents=True, exist_ok=True)
-    keep_whole(checkpoint / FILE, json.dumps(kept), is_durable=True)
+    keep_whole(checkpoint / FILE, json.dumps(content), is_durable=True)
 
 
 class Memory:
-    """What one running query remembers of its topics; grows with its acks."""
+    """Memory of one running query about its topics; it grows with the acks."""
 
     def __init__(self, checkpoint: Path, memories: Memories) -> None:
-        # Kept before anything is read: a topic that is made anew before the first micro-batch has
-        # ended is noticed too.
+        # Stored before anything is read: a topic that is re-created before the first micro-batch
+        # has ended is noticed too.
         self._checkpoint, self._memories = checkpoint, dict(memories)
         keep_memory(checkpoint, memories)
 
     def note(self, acks: Iterable[Ack]) -> None:
-        """What the micro-batch of the acks has read last is kept."""
+        """Store the last records that the micro-batch of the acks has read."""
         marked = [ack for ack in acks if ack.crc != NO_CRC]
         for ack in marked:
             known = self._memories[ack.topic]
@@ -90,13 +90,13 @@ class Memory:
 
 
 def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Retained]) -> Memory:
-    """The memory of a query that may go on with what the topics hold.
+    """The memory of a query, once it is checked against the records that the topics hold.
 
-    Raises DataLoss when one is not the one that it has read.
+    Raises DataLoss when a topic is not the one that the query has read.
     """
-    ids, kept = topic_ids(settings, held), kept_memory(checkpoint, [*held])
+    ids, known = topic_ids(settings, held), kept_memory(checkpoint, [*held])
     memories = {
-        topic: kept.get(
+        topic: known.get(
             topic,
             Remembered(ids[topic], {}),
         )
@@ -109,7 +109,7 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
                 f" the query has read {memory.topic_id}; {_WAY_OUT.format(checkpoint)}"
             )
         for partition, (offset, crc) in sorted(memory.last.items()):
-            # Retention may have taken the record: that is no sign of another log.
+            # Retention may have deleted the record: that is no sign of another log.
             if (
                 held[topic].earliest[partition] <= offset
                 and _crc_at(settings, (topic, partition, offset)) != crc
@@ -131,8 +131,8 @@ _WAY_OUT = (
 def _crc_at(settings: Settings, place: RecordPlace) -> int | None:
     """CRC-32 of the committed record at this very offset; None if there is none."""
     first = first_records(settings, [place], TIMEOUT_SECONDS)[place]
-    # Where a marker of a transaction lies, or nothing any more, the record behind it comes.
-    # Not by its truth: a message without a value has none.
+    # Where a transaction marker lies, or nothing any more, the next record is returned.
+    # Compared with None: a message without a value is falsy.
     if first is not None and first.offset() == place[2]:
         return zlib.crc32(first.value() or b"")
     return None

@@ -1,6 +1,6 @@
 """The heartbeat of a driver.
 
-What its queries and its Spark tasks have done, and whether records wait for them.
+It shows the progress of its queries and Spark tasks, and whether records wait for them.
 """
 
 import time
@@ -15,12 +15,12 @@ from speed_layer.keeper import Keeper
 from speed_layer.session import Driver
 from speed_layer.source import ends_in_haste
 
-# A look is a question to the brokers for each partition, a beat a small file.
+# A look is one request to the brokers for each partition, a beat writes a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 
 
 class Liveness:
-    """Beats from the driver's own loop."""
+    """Writes the heartbeat from the driver's own loop."""
 
     def __init__(self, driver: Driver, keepers: Sequence[Keeper]) -> None:
         self._driver, self._keepers = driver, keepers
@@ -29,15 +29,15 @@ class Liveness:
         self._is_behind = True
 
     def beat(self) -> None:
-        """A sign of life, at most once a second.
+        """Write a heartbeat, at most once a second.
 
-        Whether records wait is asked of the brokers every few seconds.
+        Every few seconds the brokers are asked whether records wait.
         """
         now = time.monotonic()
         if now < self._next_beat:
             return
         if now >= self._next_look:
-            self._is_behind = self._behind()
+            self._is_behind = self._read_is_behind()
             self._next_look = time.monotonic() + LOOK_SECONDS
         self._heartbeat.beat(
             (self._positions(), work_done(self._driver.spark)),
@@ -48,10 +48,10 @@ class Liveness:
     def _positions(self) -> list[TopicOffsets]:
         return [keeper.position for keeper in self._keepers]
 
-    def _behind(self) -> bool:
+    def _read_is_behind(self) -> bool:
         """Whether any topic holds more than its query has read.
 
-        Who cannot ask cannot say that nothing waits.
+        True also when the brokers do not answer, since records may wait then.
         """
         try:
             held = ends_in_haste(
@@ -68,16 +68,16 @@ class Liveness:
 
 
 def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
-    """Of each running stage its id and counts.
+    """The id and counts of each running stage.
 
-    Those of ended tasks, of records read, taken from a shuffle and given to one.
+    The counts are of ended tasks, of records read, read from a shuffle and written to one.
 
-    It changes while a task works.
+    They change while a task works.
     """
-    # Positions move once a micro-batch, and one of a backlog takes its time: these numbers tell it
-    # from one that hangs.
+    # Positions move once per micro-batch, and one of a backlog takes long: these numbers
+    # distinguish it from one that hangs.
     stages = spark.sparkContext._jsc.sc().statusStore().activeStages()
-    some = (stages.apply(number) for number in range(stages.size()))
+    running = (stages.apply(number) for number in range(stages.size()))
     return [
         (
             stage.stageId(),
@@ -86,5 +86,5 @@ def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
             stage.shuffleReadRecords(),
             stage.shuffleWriteRecords(),
         )
-        for stage in some
+        for stage in running
     ]

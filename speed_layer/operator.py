@@ -1,6 +1,6 @@
 """Spark's stateful operator of the views.
 
-The state of each partition, from which its rows are computed, and written.
+It keeps the state of each partition, computes its rows from it, and writes them.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -32,11 +32,11 @@ from tally.settings import Settings
 
 DAY_MILLIS = 86_400_000
 FIRST_DAY = date(1970, 1, 1)
-# Rows are written in so large lots, each acknowledged before the next.
+# Rows are written in chunks of so many windows, each acknowledged before the next.
 WINDOWS_AT_ONCE = 10_000
 _KEPT = msgspec.msgpack.Encoder()
-# Each call of the state is a round trip to the JVM by a socket: values are few and large, and
-# bytes, which Spark takes as they are.
+# Each state call is a round trip to the JVM over a socket: values are few and large, and binary,
+# which Spark passes unchanged.
 BYTES = T.StructType([T.StructField("value", T.BinaryType())])
 PAGE_KEY = T.StructType(
     [
@@ -47,9 +47,9 @@ PAGE_KEY = T.StructType(
 
 
 class WindowOperator(StatefulProcessor):
-    """Takes the records of a partition in order of offset (speed_layer/prefix.py).
+    """Processes the records of a partition in order of offset (speed_layer/prefix.py).
 
-    Its rows are acknowledged when the task ends.
+    The rows are acknowledged when the task ends.
     """
 
     def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
@@ -57,28 +57,28 @@ class WindowOperator(StatefulProcessor):
         self._lateness = {
             family.topic: 1000 * settings.lateness_seconds(family) for family in families
         }
-        # Without folders, so that a worker which outlives this query has its sink for the next one.
+        # Settings without folders: a worker that outlives this query reuses its sink for the next.
         self._settings, self._make_sink = for_workers(settings), sink
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """The two variables of the state.
+        """Create the two variables of the state.
 
-        Their schemas are objects, for each text would cost a question to the JVM.
+        Their schemas are objects, since each text would cost a call to the JVM.
         """
-        # Here and not in __init__: what is made there is written down once, and travels to every
+        # Created here and not in __init__: attributes set there are pickled and sent to every
         # task.
         self._kept = handle.getValueState("partition", BYTES)
         self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """One ack (speed_layer/acks.py) of the partition `key`, (topic, partition).
+        """Process a partition and yield its ack (speed_layer/acks.py).
 
-        Its packed records are the `rows`.
+        `key` is (topic, partition), `rows` are its packed records.
         """
         topic, partition = key
-        # In order of offset again, in whichever order the shuffle has brought them: of two payloads
-        # of one identity the first by offset counts.
+        # unpacked() restores the order of offsets, which the shuffle may have changed: of two
+        # payloads of one identity the first by offset counts.
         table = unpacked(stream for frame in rows for stream in frame["records"])
         family = self._families[topic]
         state = self._state(family)
@@ -103,10 +103,10 @@ class WindowOperator(StatefulProcessor):
     def close(self) -> None:
         """Block until all rows of the task are acknowledged and announced.
 
-        Spark calls it before it keeps the task's state. Raises what the sink raises.
+        Spark calls it before it commits the task's state. Raises the sink's errors.
         """
         # Here and not for each partition: rows of all partitions of a task share their batches.
-        # Once Spark has kept the state nobody would write again what is still on its way.
+        # Once Spark has committed the state, rows still under way would not be written again.
         if self._waiting:
             self._write_out()
             with self._sink() as sink:
@@ -114,19 +114,17 @@ class WindowOperator(StatefulProcessor):
 
     def _state(self, family: Family) -> PartitionState:
         value = self._kept.get()
-        kept = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
-        return state_of(family, self._lateness[family.topic], kept, self._pages)
+        stored = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
+        return state_of(family, self._lateness[family.topic], stored, self._pages)
 
     def _write(self, family: Family, rows: Iterator[WindowRow]) -> int:
-        """How many rows there are.
-
-        They are written, or wait for others that are written with them.
-        """
+        """Write the rows, or queue them to be written with others; return their number."""
         count = 0
-        # A window's rows stay together: written apart, one of its currencies would carry an earlier
+        # A window's rows stay together: written apart, one of its currencies would have an earlier
         # count of events than the others.
         for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
-            # Before the next is there, so that the last one waits for close(), which flushes.
+            # Written before the next window is added, so that the last waits for close(), which
+            # flushes.
             if len(self._waiting) >= WINDOWS_AT_ONCE:
                 self._write_out()
             self._waiting.append((family, [_columns(family, row) for row in window]))
@@ -144,13 +142,13 @@ class WindowOperator(StatefulProcessor):
             yield worker_sink(self._make_sink, self._settings)
         except Exception:
             # A producer may have failed for good, and this worker outlives the query: the next try
-            # gets new ones.
+            # gets a new sink.
             worker_sink.cache_clear()
             raise
 
 
 class _StatePages(MutableMapping[PageKey, bytes]):
-    """The pages as the state keeps them."""
+    """The pages in Spark's state as a mapping."""
 
     def __init__(self, state: MapState) -> None:
         self._state = state
@@ -177,7 +175,7 @@ class _StatePages(MutableMapping[PageKey, bytes]):
 def _columns(family: Family, row: WindowRow) -> SpeedRow:
     """The row in the columns of the family's speed table.
 
-    Day in days and start in milliseconds since 1970.
+    Day is in days and start in milliseconds since 1970.
     """
     day = row.start // DAY_MILLIS
     return (
@@ -194,7 +192,7 @@ def _columns(family: Family, row: WindowRow) -> SpeedRow:
 
 
 def _epoch(family: Family, day: int) -> int:
-    # Hardly any family was raised: a date for each row would be made for nothing.
+    # Hardly any family has a raised epoch: a date for each row would be made in vain.
     epochs = family.epochs
     if epochs.raised or epochs.revised:
         return epochs.of(FIRST_DAY + timedelta(day))
@@ -202,10 +200,10 @@ def _epoch(family: Family, day: int) -> int:
 
 
 def _left_out(table: pa.Table, below: int) -> dict[str, int]:
-    """How many records each reason has left out, `below` of them the partition's own floor."""
+    """Counts of records left out by each reason; `below` more by the partition's own floor."""
     counts = np.bincount(
         table["left_out"].to_numpy(),
         minlength=len(LEFT_OUT),
     ).tolist()
-    told = dict(zip(LEFT_OUT[1:], counts[1:], strict=True))
-    return told | {"below_floor": told["below_floor"] + below}
+    by_reason = dict(zip(LEFT_OUT[1:], counts[1:], strict=True))
+    return by_reason | {"below_floor": by_reason["below_floor"] + below}

@@ -1,7 +1,7 @@
-"""The pages of one store in one key period: how its devices stand, by day the minutes in which they
-were heard, and the rows of its windows.
+"""The pages of one store in one key period.
 
-Those of the days before are left as they lie, until something of these days is told late.
+They hold the standing of its devices, the minutes in which they were heard by day, and the rows of
+its windows. Pages of past days are not touched, unless a late sighting concerns these days.
 """
 
 from collections import Counter
@@ -31,10 +31,12 @@ from tally.visits import PeriodHours
 _WINDOWS_OF_DAY = 1440 // WINDOW_MINUTES
 
 
-# Kept in the state by the order of its fields: one may come behind them, none may move.
+# The state stores the fields by their order: a new one may only be appended, none may move.
 class KeptDevice(msgspec.Struct, array_like=True):
-    """A device: class of its address, how it stands, on which days of the period it was heard, and
-    on which visits of it begin."""
+    """A device in the state: its address class, its standing, and two lists of days.
+
+    `days` are the days of the period on which it was heard, `visited` those on which visits begin.
+    """
 
     mac_class: MacClass
     standing: DeviceStanding | None
@@ -42,9 +44,9 @@ class KeptDevice(msgspec.Struct, array_like=True):
     visited: list[int] = []
 
 
-# Minute to strongest signal in dBm, of one day.
+# The strongest signal in dBm by minute, of one day.
 KeptMinutes: TypeAlias = dict[int, int]
-# By part its value, or how often each number came.
+# The value of each part, or how often each number came, by part.
 KeptRow: TypeAlias = dict[str, Any]
 _BY_NUMBER = msgspec.msgpack.Decoder(dict[bytes, Raw])
 _BY_ROW = msgspec.msgpack.Decoder(dict[str, Raw])
@@ -62,7 +64,7 @@ class PeriodPages:
     span: KeySpan
 
     def place(self, kind: int, part: int) -> StatePlace:
-        """What the store has on a page of a kind."""
+        """The place of the store on a page of a kind."""
         number = page_number(kind, self.store, part)
         return StatePlace((self.span.key, number), self.store)
 
@@ -74,20 +76,20 @@ class Devices(MutableMapping[int, HeardDevice]):
     own: PeriodPages
 
     def __getitem__(self, number: int) -> HeardDevice:
-        kept = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
-        if kept is None:
+        stored = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
+        if stored is None:
             raise KeyError(number)
-        days = _DevicePages(self.own, number, kept.days)
-        return HeardDevice(kept.mac_class, days, kept.standing, {*kept.visited})
+        days = _DevicePages(self.own, number, stored.days)
+        return HeardDevice(stored.mac_class, days, stored.standing, {*stored.visited})
 
     def __setitem__(self, number: int, device: HeardDevice) -> None:
         if not isinstance(device.days, _DevicePages):
             heard, device.days = device.days, _DevicePages(self.own, number, [])
             device.days.update(heard)
         days, visited = sorted(device.days), sorted(device.visited)
-        kept = KeptDevice(device.mac_class, device.standing, days, visited)
-        self._shelf(number).put(number.to_bytes(NUMBER_BYTES), kept)
-        # A hash is evenly spread: any bits of it are.
+        stored = KeptDevice(device.mac_class, device.standing, days, visited)
+        self._shelf(number).put(number.to_bytes(NUMBER_BYTES), stored)
+        # A hash is evenly distributed, and so are any of its bits.
         self.own.pages.change(self._place(number))
 
     def __delitem__(self, number: int) -> None:
@@ -101,14 +103,14 @@ class Devices(MutableMapping[int, HeardDevice]):
         return sum(1 for _ in self)
 
     def _shelf(self, number: int) -> PageItems[KeptDevice]:
-        return self.own.pages.shelf(self._place(number), _devices)
+        return self.own.pages.shelf(self._place(number), _read_devices)
 
     def _place(self, number: int) -> StatePlace:
         return self.own.place(0, number % PARTS)
 
 
 class _DevicePages(MutableMapping[int, KeptMinutes]):
-    """The days of one device, each on a page of its own."""
+    """The days of one device, each on a separate page."""
 
     def __init__(self, own: PeriodPages, number: int, days: Sequence[int]) -> None:
         self._own, self._number, self._days = own, number, set(days)
@@ -136,7 +138,7 @@ class _DevicePages(MutableMapping[int, KeptMinutes]):
         return self._own.place(1 + KINDS_OF_DAY * day, self._number % PARTS)
 
     def _shelf(self, day: int) -> PageItems[KeptMinutes]:
-        return self._own.pages.shelf(self._place(day), _minutes)
+        return self._own.pages.shelf(self._place(day), _read_minutes)
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,13 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     hours: PeriodHours
 
     def __getitem__(self, row: RowKey) -> dict[str, Any]:
-        held = self._shelf(row).get(_text(row))
+        held = self._shelf(row).get(_row_key(row))
         if held is None:
             raise KeyError(row)
         return held
 
     def __setitem__(self, row: RowKey, held: dict[str, Any]) -> None:
-        self._shelf(row).put(_text(row), held)
+        self._shelf(row).put(_row_key(row), held)
         self.own.pages.change(self._place(row))
 
     def __delitem__(self, row: RowKey) -> None:
@@ -173,7 +175,7 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
         return range(self.hours.start, self.hours.end, WINDOW_MINUTES)
 
     def _place(self, row: RowKey) -> StatePlace:
-        # Neighbours together: a micro-batch is about few of a day's windows.
+        # Neighbouring windows share a page: a micro-batch concerns few windows of a day.
         number = row[0] // WINDOW_MINUTES * PARTS // _WINDOWS_OF_DAY % PARTS
         return self.own.place(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
 
@@ -182,12 +184,12 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
 
     def _shelf_at(self, place: StatePlace) -> PageItems[dict[str, Any]]:
         def read(raw: Raw) -> PageItems[dict[str, Any]]:
-            return PageItems(_BY_ROW.decode(raw), self._counted)
+            return PageItems(_BY_ROW.decode(raw), self._read_row)
 
         return self.own.pages.shelf(place, read)
 
-    def _counted(self, raw: Raw) -> dict[str, Any]:
-        """By part its value, or of what takes nothing back how often each number came."""
+    def _read_row(self, raw: Raw) -> dict[str, Any]:
+        """The value of each part, or for a non-invertible part how often each number came."""
         held, counted = _ROW.decode(raw), dict[str, Any]()
         for part in self.parts:
             if part.name in held:
@@ -196,14 +198,14 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
         return counted
 
 
-def _devices(raw: Raw) -> PageItems[KeptDevice]:
+def _read_devices(raw: Raw) -> PageItems[KeptDevice]:
     return PageItems(_BY_NUMBER.decode(raw), _DEVICE.decode)
 
 
-def _minutes(raw: Raw) -> PageItems[KeptMinutes]:
+def _read_minutes(raw: Raw) -> PageItems[KeptMinutes]:
     return PageItems(_BY_NUMBER.decode(raw), _MINUTES.decode)
 
 
-def _text(row: RowKey) -> str:
+def _row_key(row: RowKey) -> str:
     start, mac_class = row
     return f"{start} {mac_class}"

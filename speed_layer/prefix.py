@@ -1,10 +1,10 @@
-"""What the records of one partition, taken in order of offset, make of its windows.
+"""Windows of one partition, computed from its records in order of offset.
 
-A function of that prefix alone.
+They are a function of that prefix of the partition alone.
 
-A record is late when an earlier one of its partition has come so far that its window was over by
-more than the lateness. So what is counted of a window is a prefix of its records, and the same one,
-however the partition was cut into micro-batches, and by whomever.
+A record is late when an earlier record of its partition has come so far that its window was over by
+more than the lateness. The counted records of a window are therefore a prefix of its records, and
+always the same one, for every process and every cut of the partition into micro-batches.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -20,7 +20,7 @@ from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.windows import WINDOW_MILLIS
 
-# Pages of one instant: who sells in few of many stores reads and writes little of the state.
+# Pages of one instant: a micro-batch of few of many stores reads and writes little of the state.
 PAGES = 16
 NEVER = -(2**62)  # before any instant; a lateness less is still a number of 64 bits
 PageKey: TypeAlias = tuple[int, int]
@@ -29,8 +29,8 @@ PageKey: TypeAlias = tuple[int, int]
 class WindowRow(NamedTuple):
     """One row of a window.
 
-    Start in milliseconds since 1970, distinct events of the window, by part the value of those of
-    the axes.
+    start: in milliseconds since 1970; events: distinct events of the window; parts: the value of
+    each part over the events with these axes.
     """
 
     store: str
@@ -44,7 +44,7 @@ class WindowRow(NamedTuple):
 class Prefix:
     """The state of one partition.
 
-    `pages` are kept elsewhere, by (start of the window, number); `held` says which there are.
+    `pages` are stored elsewhere, by (start of the window, number); `held` has the existing keys.
 
     `frontier` is the latest instant of any record so far, `lateness` a span, both in milliseconds.
     Records of windows that begin before `floor` are not counted: `below` of the last ones taken.
@@ -59,10 +59,10 @@ class Prefix:
     below: int = 0
 
     def forget(self) -> None:
-        """Begin anew behind every window that a record so far can be of.
+        """Drop all windows and begin after every window that a record so far can belong to.
 
-        For another computation: what an open window holds was made by the one before, and of its
-        records nothing is left but their identities. The rebuild has them.
+        It is for a changed computation: an open window holds values of the previous one, and only
+        the identities of its records are left. The rebuild has the records.
         """
         for key in self.held:
             del self.pages[key]
@@ -71,15 +71,15 @@ class Prefix:
         self.floor = self.frontier - self.frontier % WINDOW_MILLIS + WINDOW_MILLIS
 
     def take(self, records: Records) -> Iterator[WindowRow]:
-        """The rows of each window that the records change, one window after the other.
+        """Yield the rows of each window that the records change, one window after the other.
 
-        What has closed is forgotten at the end.
+        Closed windows are dropped at the end.
         """
         starts = records.at - records.at % WINDOW_MILLIS
-        # How far the partition had come before each record, by all records since the first:
-        # where the log was cut into micro-batches makes no difference.
+        # The partition's progress before each record, by all records since the first: the cuts
+        # between micro-batches make no difference.
         reached = np.maximum.accumulate(np.concatenate(([self.frontier], records.at)))
-        # By the end of the window and not by the event itself: in an open window an event counts
+        # The window's end decides and not the event itself: in an open window an event counts
         # however old it is, and once one is dropped all later ones of its window are.
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
         whole = starts >= self.floor
@@ -87,7 +87,7 @@ class Prefix:
         self.below = int((~whole).sum())
         self.late = int((~on_time & whole).sum())
         yield from self._count(records, starts, np.flatnonzero(on_time & whole))
-        # Only now: a window that this very micro-batch has closed takes what came before that.
+        # Dropped only now: a window closed by this micro-batch still takes the records before that.
         for key in [key for key in self.held if self._has_closed(key)]:
             del self.pages[key]
             self.held.remove(key)
@@ -102,11 +102,11 @@ class Prefix:
             ]
             for store in changed:
                 yield from _rows(store, key[0], page[store])
-            # What opens and closes within one micro-batch, as in a backlog, never becomes state.
+            # Windows that open and close within one micro-batch, as in a backlog, need no state.
             if changed and not self._has_closed(key):
-                self._keep(key, page)
+                self._store_page(key, page)
 
-    def _keep(self, key: PageKey, page: Page) -> None:
+    def _store_page(self, key: PageKey, page: Page) -> None:
         self.pages[key] = value_of(page)
         self.held.add(key)
 
@@ -122,8 +122,8 @@ def _rows(store: str, start: int, window: Window) -> Iterator[WindowRow]:
 def _by_page(
     records: Records, starts: Ints, which: Ints
 ) -> Iterator[tuple[PageKey, list[tuple[str, Ints]]]]:
-    """The places of records by page, and in it by store, each in order of offset."""
-    # Not hash(): Python's differs from process to process, and a page has to be found again.
+    """The places of records by page, and within a page by store, each in order of offset."""
+    # hash() would not do: it differs from process to process, and a page must be found again.
     numbers = np.array(
         [crc32(name.encode()) % PAGES for name in records.names],
         np.int64,

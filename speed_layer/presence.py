@@ -1,9 +1,9 @@
-"""Which sightings of a partition are in the state, and the rows of the stores' windows by them.
+"""Sightings of a partition in the state, and the rows of the stores' windows computed from them.
 
-The state of each store is its key periods (tally/presence.py), and how far it has come: by its own
+The state of each store is its key periods (tally/presence.py), and its frontier by its own
 sightings, so that another store's clock cannot close its visits. The rows of a window after any
-records are a function of the records and of their order by offset: where the log was cut into
-micro-batches makes no difference to the last of them.
+records are a function of the records and of their order by offset: the cuts between micro-batches
+make no difference to the last rows.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 
 
 class HeardRecord(NamedTuple):
-    """A record: the sighting, its store, and the key period that its device is known in."""
+    """A record: the sighting, its store, and the key period in which its device is recognisable."""
 
     store: str
     period: KeySpan
@@ -44,8 +44,8 @@ class Presences:
     """The state of one partition of a family that is read from presences.
 
     `lateness` is how long after its end a key period takes sightings, `frontier` the latest instant
-    of any record so far, both in milliseconds, as in a Prefix. Of the last records taken `late`
-    came after their period, and `below` are of periods that begin before `floor`.
+    of any record so far, both in milliseconds, as in a Prefix. `late` of the last records taken
+    came after their period, and `below` of them are of periods that begin before `floor`.
     """
 
     family: Family
@@ -56,13 +56,13 @@ class Presences:
     late: int = 0
     floor: int = NEVER
     below: int = 0
-    # Whether rules of stores have been revised since the last records were taken.
+    # Whether the rules of stores were revised since the last records were taken.
     is_revised: bool = False
 
     def forget(self) -> None:
-        """Begin anew behind every key period that a record so far can be of.
+        """Drop all periods and begin after every key period that a record so far can belong to.
 
-        For another computation: the rebuild has the records of those periods.
+        It is for a changed computation: the rebuild has the records of those periods.
         """
         for key in self.held:
             del self.pages[key]
@@ -70,7 +70,7 @@ class Presences:
         self.floor = self.frontier + 1
 
     def take(self, records: Sequence[HeardRecord], position: int) -> Iterator[WindowRow]:
-        """The rows of each window that the records, in order of offset, change.
+        """Yield the rows of each window that the records, in order of offset, change.
 
         `position` is how far the partition was read, exclusive: of two states of a window the one
         that has read further is the later.
@@ -93,45 +93,46 @@ class Presences:
         self, store: str, records: Sequence[HeardRecord], position: int, pages: PresencePages
     ) -> Iterator[WindowRow]:
         kept = pages.store(store)
-        # All that are kept, heard of or not: a store that has come further closes visits of each.
-        known = {KeySpan(one.start, one.end): one for one in kept.periods}
+        # All stored periods, even without new records: an advancing store closes visits in each.
+        known = {KeySpan(stored.start, stored.end): stored for stored in kept.periods}
         taken: dict[KeySpan, list[Sighting]] = {span: [] for span in known}
-        # The first record's holds for all of the period, whatever the stores file says later: a
-        # device that was read by two opinions would be two visits.
+        # The first record's opening hours hold for the whole period, even if the stores file
+        # changes later: a device read by two different hours would become two visits.
         frontier, closed = kept.frontier, kept.closed
         for record in records:
-            # By how far the store had come before the record, whatever lot it came in.
+            # The store's frontier before the record decides, independent of micro-batches.
             if record.period.start < closed or self._is_over(record.period, frontier):
                 self.late += 1
                 continue
             taken.setdefault(record.period, []).append(record.sighting)
-            known.setdefault(record.period, _begun(record))
-            # Only then something more can be over.
+            known.setdefault(record.period, _new_period(record))
+            # Only an advance of the frontier can end further periods.
             if record.sighting.minute > frontier:
                 frontier = record.sighting.minute
-                over = (one.end for one in taken if self._is_over(one, frontier))
+                over = (begun.end for begun in taken if self._is_over(begun, frontier))
                 closed = max(closed, *over, NEVER)
         owns: dict[KeySpan, KeyPeriod] = {}
         for span in sorted(known):
             owns[span] = self._period(store, known[span], kept.frontier, pages)
-        # Before anything is taken: what it takes back is by the rules of now.
+        # Outdated periods are recomputed before anything is taken: take() takes values back by the
+        # current rules.
         both = ((known[span], own) for span, own in owns.items())
-        starts = [own.read_anew() for kept, own in both if self._is_outdated(kept, own)]
+        starts = [own.read_anew() for before, own in both if self._is_outdated(before, own)]
         starts += [own.take(taken[period], frontier) for period, own in owns.items()]
         for start in sorted(set().union(*starts)):
             yield from self._rows(store, start, list(owns.values()), position)
-        running = [one for one in owns if not self._is_over(one, frontier)]
+        running = [open_span for open_span in owns if not self._is_over(open_span, frontier)]
         left = []
         for period, own in owns.items():
-            # What is over is kept as long as it has a part in the rows of what is not.
-            if any(period.overlaps(one) for one in running):
+            # A period that is over is kept as long as it shares windows with a running one.
+            if any(period.overlaps(open_span) for open_span in running):
                 left.append(_kept_period(period, own, known[period].opening))
             else:
                 pages.forget(store, period)
         pages.keep(store, KeptStore(frontier, left, closed))
 
     def _is_outdated(self, kept: KeptPeriod, own: KeyPeriod) -> bool:
-        # One of which this is the first record has no rows yet.
+        # A period of which this is the first record has no rows yet.
         return self.is_revised and kept.rules != [*astuple(own.rules)]
 
     def _is_over(self, period: KeySpan, frontier: int) -> bool:
@@ -164,9 +165,9 @@ class Presences:
         owns: Sequence[KeyPeriod],
         position: int,
     ) -> Iterator[WindowRow]:
-        """All rows of a window, of all periods that it lies in.
+        """All rows of a window, over all periods that it lies in.
 
-        One that was not written with the others would be of an earlier state. Periods overlap
+        A row that was not written with the others would be of an earlier state. Periods overlap
         where a store's zone, or how long a key is kept, has changed.
         """
         at = start * MINUTE_MILLIS
@@ -175,15 +176,15 @@ class Presences:
             rows = [own.values((start, mac_class)) for own in owns]
             columns = zip(self.family.parts, *rows, strict=True)
             values = tuple(reduce(part.plus, held) for part, *held in columns)
-            # What an access point has said it takes back never: where it said nothing no row has
-            # to overrule another.
+            # Sightings of an access point are never taken back: without any, no row has to replace
+            # another.
             if mac_class == "access_point" and values == nothing:
                 continue
             yield WindowRow(store, at, (mac_class,), position, values)
 
 
-def _begun(record: HeardRecord) -> KeptPeriod:
-    """A period of which this is the first record."""
+def _new_period(record: HeardRecord) -> KeptPeriod:
+    """A new period whose first record this is."""
     return KeptPeriod(*record.period, opening=record.opening)
 
 

@@ -1,6 +1,6 @@
-"""What the state of a partition holds of its stores' presences, in pages of several stores each.
+"""State of the presences of a partition's stores, in pages of several stores each.
 
-A micro-batch reads and writes the pages that its sightings are about.
+A micro-batch reads and writes the pages that its sightings concern.
 """
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -15,16 +15,16 @@ from speed_layer.prefix import PageKey
 from tally.heard import NEVER
 from tally.opening import UNKNOWN
 
-# Pages of stores; and of each of these, pages of one kind and day.
+# The number of pages of stores, and of pages of one kind and day for each of these.
 STORES, PARTS = 16, 16
-# What is kept of the stores has no instant of its own; its numbers are below 0, and those of
-# periods are not.
+# Entries of stores have no instant, so this is their key; their page numbers are below 0, and those
+# of periods are not.
 OF_STORES = 0
 NUMBER_BYTES = 16
-# Minutes of the longest period (14 days, and clocks that are set back) fit into so many.
+# The minutes of the longest period (14 days, and clocks that are set back) fit into so many bits.
 _LENGTH_BITS = 16
 _DAY_MINUTES = 1440
-# Kinds of pages of a period: its devices, and of each of its days the minutes, and the windows.
+# A period has pages of its devices, and for each day these kinds: the minutes, and the windows.
 KINDS_OF_DAY = 2
 Kept = TypeVar("Kept")
 
@@ -41,35 +41,37 @@ class KeySpan(NamedTuple):
 
     @property
     def key(self) -> int:
-        """Begin and length as one number: two periods may begin together where a setting has
-        changed."""
+        """Begin and length as one number.
+
+        The begin alone does not suffice: two periods may begin together where a setting has
+        changed.
+        """
         return self.start << _LENGTH_BITS | self.end - self.start
 
     @property
     def days(self) -> range:
-        """Its days by number, and one more, for clocks are set back."""
+        """The numbers of its days, and one more, since clocks are set back."""
         return range((self.end - self.start) // _DAY_MINUTES + 2)
 
 
-# Kept in the state by the order of their fields: one may come behind them, none may move.
+# The state stores the fields by their order: a new one may only be appended, none may move.
 class KeptPeriod(msgspec.Struct, array_like=True):
     """A key period of a store without its devices and rows."""
 
     start: int
     end: int
-    # Number of a device in 16 bytes, and until when a presence of it may be joined.
+    # The minute until when a presence may be joined, by the device's number in 16 bytes.
     waiting: dict[bytes, int] = {}
-    # When its store is open in it, by its first record: tally/opening.py.
+    # The store's opening hours in the period, by its first record: tally/opening.py.
     opening: str = UNKNOWN
-    # The rules that its rows are by, in the order of their fields.
+    # The rules by which its rows are computed, in the order of their fields.
     rules: list[int] = []
 
 
 class KeptStore(msgspec.Struct, array_like=True):
     """A store: the latest minute of any of its sightings, and its key periods.
 
-    `closed` is the minute before which none may begin that is not there: one that is over reached
-    up to it.
+    `closed` is the end of the periods that are over: no new period may begin before this minute.
     """
 
     frontier: int = NEVER
@@ -83,106 +85,106 @@ _STORE = msgspec.msgpack.Decoder(KeptStore)
 _EMPTY = Raw(_ENCODER.encode({}))
 
 
-# What is kept, by its bytes.
+# A function that decodes a stored item.
 ReadRaw: TypeAlias = Callable[[Raw], Kept]
 
 
 class PageItems(Generic[Kept]):
-    """What a page holds of one store, by key; read one by one, as they are asked for."""
+    """The items of one store on a page, by key; each is decoded when it is first read."""
 
     def __init__(self, raw: Mapping[Any, Raw], read: ReadRaw[Kept]) -> None:
-        self._raw, self._read = dict(raw), read
-        self._open: dict[Any, Kept] = {}
+        self._encoded, self._read = dict(raw), read
+        self._decoded: dict[Any, Kept] = {}
 
     def get(self, key: bytes | str) -> Kept | None:
-        """None where there is nothing."""
-        if key not in self._open and key in self._raw:
-            self._open[key] = self._read(self._raw[key])
-        return self._open.get(key)
+        """The item, or None if there is none."""
+        if key not in self._decoded and key in self._encoded:
+            self._decoded[key] = self._read(self._encoded[key])
+        return self._decoded.get(key)
 
     def put(self, key: bytes | str, value: Kept) -> None:
-        """From now on it is this."""
-        self._open[key] = value
+        """Set the item."""
+        self._decoded[key] = value
 
     def __iter__(self) -> Iterator[Any]:
-        """All keys, in no order."""
-        return iter({**self._raw, **self._open})
+        """All keys, in no particular order."""
+        return iter({**self._encoded, **self._decoded})
 
     def told(self) -> dict[Any, Any]:
-        """As it is kept: what nobody has asked for as it was."""
-        return {**self._raw, **self._open}
+        """The items to store; those that were never read stay encoded."""
+        return {**self._encoded, **self._decoded}
 
 
 class StatePlace(NamedTuple):
-    """What one page holds of one store."""
+    """The entry of one store on one page."""
 
     key: PageKey
     store: str
 
 
-# What there is at a place.
+# The decoded content of a place.
 OpenItems: TypeAlias = KeptStore | PageItems[Any]
 
 
 @dataclass
 class PresencePages:
-    """What was read of the state, and what of it has changed."""
+    """The pages that were read from the state, and the places that have changed."""
 
     kept: MutableMapping[PageKey, bytes]
     held: set[PageKey]
     _pages: dict[PageKey, dict[str, Raw]] = field(default_factory=dict)
-    _open: dict[StatePlace, OpenItems] = field(default_factory=dict)
+    _decoded: dict[StatePlace, OpenItems] = field(default_factory=dict)
     _changed: set[StatePlace] = field(default_factory=set)
 
     def store(self, store: str) -> KeptStore:
-        """What is kept of the store."""
-        # A store that nobody has heard yet has never been anywhere.
-        place = _place_of(store)
-        if place not in self._open:
+        """The state of the store."""
+        # A store without any sighting yet has no entry.
+        place = _store_place(store)
+        if place not in self._decoded:
             raw = self._page(place.key).get(store)
-            self._open[place] = KeptStore() if raw is None else _STORE.decode(raw)
-        return cast(KeptStore, self._open[place])
+            self._decoded[place] = KeptStore() if raw is None else _STORE.decode(raw)
+        return cast(KeptStore, self._decoded[place])
 
     def stores(self) -> set[str]:
-        """All of which something is kept."""
+        """All stores that have an entry."""
         keys = (key for key in self.held if key[0] == OF_STORES)
         return {store for key in keys for store in self._page(key)}
 
     def keep(self, store: str, kept: KeptStore) -> None:
-        """The store is this."""
-        self._open[_place_of(store)] = kept
-        self.change(_place_of(store))
+        """Set the state of the store."""
+        self._decoded[_store_place(store)] = kept
+        self.change(_store_place(store))
 
     def shelf(self, place: StatePlace, read: ReadRaw[PageItems[Kept]]) -> PageItems[Kept]:
-        """What is kept at the place."""
-        if place not in self._open:
+        """The items at the place."""
+        if place not in self._decoded:
             page = self._page(place.key)
-            self._open[place] = read(page.get(place.store, _EMPTY))
-        return cast("PageItems[Kept]", self._open[place])
+            self._decoded[place] = read(page.get(place.store, _EMPTY))
+        return cast("PageItems[Kept]", self._decoded[place])
 
     def change(self, place: StatePlace) -> None:
-        """What is kept at the place has changed."""
+        """Mark the place as changed."""
         self._changed.add(place)
 
     def forget(self, store: str, span: KeySpan) -> None:
-        """Nothing of the store's devices, minutes and rows of the period is kept any more."""
+        """Delete the store's devices, minutes and rows of the period."""
         kinds = range(1 + KINDS_OF_DAY * len(span.days))
         numbers = (page_number(kind, store, part) for kind in kinds for part in range(PARTS))
         for place in (StatePlace((span.key, number), store) for number in numbers):
             is_there = place.key in self.held and store in self._page(place.key)
-            if is_there or place in self._open:
-                self._open[place] = PageItems({}, bytes)
+            if is_there or place in self._decoded:
+                self._decoded[place] = PageItems({}, bytes)
                 self.change(place)
 
     def write(self) -> None:
-        """What has changed is kept; a page without anything on it is none."""
+        """Write the changed pages to the state; an empty page is deleted."""
         for place in self._changed:
-            value, page = self._open[place], self._page(place.key)
-            if told := value if isinstance(value, KeptStore) else value.told():
-                page[place.store] = Raw(_ENCODER.encode(told))
+            value, page = self._decoded[place], self._page(place.key)
+            if content := value if isinstance(value, KeptStore) else value.told():
+                page[place.store] = Raw(_ENCODER.encode(content))
             else:
                 page.pop(place.store, None)
-        # Each page once, however many of its stores have changed.
+        # Each page is written once, however many of its stores have changed.
         for key in sorted({place.key for place in self._changed}):
             if page := self._page(key):
                 self.kept[key] = _ENCODER.encode(page)
@@ -199,13 +201,13 @@ class PresencePages:
 
 
 def page_number(kind: int, store: str, part: int) -> int:
-    """The number of a page of a period: of a kind, the store's, one of PARTS."""
-    return (kind * STORES + _group_of(store)) * PARTS + part
+    """The number of a period's page by its kind, the store's group, and one of PARTS."""
+    return (kind * STORES + _store_group(store)) * PARTS + part
 
 
-def _group_of(store: str) -> int:
+def _store_group(store: str) -> int:
     return crc32(store.encode()) % STORES
 
 
-def _place_of(store: str) -> StatePlace:
-    return StatePlace((OF_STORES, -1 - _group_of(store)), store)
+def _store_place(store: str) -> StatePlace:
+    return StatePlace((OF_STORES, -1 - _store_group(store)), store)

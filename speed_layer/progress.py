@@ -1,6 +1,7 @@
-"""How far each query is.
+"""Progress of each query.
 
-To Cassandra for readers and lag, and as JSON lines for people and measurements.
+It is written to Cassandra for readers and for the lag, and as JSON lines for people and
+measurements.
 """
 
 import json
@@ -25,7 +26,7 @@ from speed_layer.whole import WholeSince
 from tally.errors import Unacknowledged
 from tally.families import Family
 
-# Some hours of micro-batches; with the file before it twice as much.
+# Room for some hours of micro-batches; with the previous file twice as much.
 MOST_LINES_BYTES = 16 << 20
 WRITE_AGAIN_SECONDS = 5.0
 BEGINNING = datetime.fromtimestamp(0, UTC)
@@ -34,10 +35,10 @@ BatchReport = Mapping[str, Any]
 
 
 class Progress:
-    """Passes on every micro-batch's report of one query once.
+    """Passes on the report of every micro-batch of one query once.
 
-    Of a query that keeps no views it goes to the lines only. What Cassandra does not take is kept
-    and tried again: its absence ends no query that could go on.
+    Reports of a query without views go to the lines only. Rows that Cassandra does not acknowledge
+    are kept and retried: its absence ends no query that could go on.
     """
 
     def __init__(
@@ -57,39 +58,39 @@ class Progress:
         self._watermarks: dict[tuple[str, int], datetime] = {}
         self._file = progress_file(driver.settings.home, query.name)
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._seen, self.batch = "", -1
+        self._last_timestamp, self.batch = "", -1
         self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
         self._whole = WholeSince(session, families, begins)
         self._next_write = 0.0
-        # The offset is the write timestamp: a driver that wakes up late takes no reader back.
-        self._reach = prepared(
+        # The offset is the write timestamp: a driver that wakes up late moves no reader back.
+        self._insert_reach = prepared(
             session,
             f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark)"
             " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
         )
-        self._late = prepared(
+        self._insert_late = prepared(
             session,
             f"INSERT INTO {session.keyspace}.speed_late"
             " (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)",
         )
 
     def take(self) -> None:
-        """Everything that the query has reported since the last call, and what waits."""
+        """Pass on all reports of the query since the last call, and write waiting rows."""
         last = self._query.lastProgress
-        if last is not None and last["timestamp"] != self._seen:
+        if last is not None and last["timestamp"] != self._last_timestamp:
             self._read(last)
         self._write()
 
     def begin(self, position: TopicOffsets) -> None:
-        """Where the query goes on: first offset not yet in the views."""
+        """Note where the query resumes: the first offset not yet in the views."""
         self._whole.begin(position)
         self.reached(position)
 
     def reached(self, position: TopicOffsets) -> None:
-        """Where the query is now: first offset not yet in the views.
+        """Note where the query is now: the first offset not yet in the views.
 
-        A max-register by that offset.
+        The row is a max-register by that offset.
         """
         before, self.position = self.position, position
         for topic, family in self._families.items():
@@ -98,32 +99,31 @@ class Progress:
                     watermark = self._watermarks.get((topic, partition), BEGINNING)
                     self._waiting += self._whole.writes(topic, partition, until)
                     self._waiting.append(
-                        self._reach.bind((family.name, partition, until, watermark, until))
+                        self._insert_reach.bind((family.name, partition, until, watermark, until))
                     )
 
     def _read(self, last: StreamingQueryProgress) -> None:
-        # Turning a hundred kept reports into Python takes as long as a micro-batch: only when one
-        # was missed.
+        # Converting a hundred kept reports to Python takes as long as a micro-batch: done only when
+        # one was missed.
         missed = last["batchId"] > self.batch + 1
         for report in self._query.recentProgress if missed else [last]:
-            # By number: the clock by which reports are stamped may be set back.
+            # Compared by number: the clock that stamps reports may be set back.
             if report["batchId"] > self.batch:
-                self._keep(json.loads(report.json))
-        self._seen = last["timestamp"]
+                self._pass_on(json.loads(report.json))
+        self._last_timestamp = last["timestamp"]
 
-    def _keep(self, report: BatchReport) -> None:
+    def _pass_on(self, report: BatchReport) -> None:
         if "addBatch" not in report["durationMs"]:
-            # A report of an idle query: no micro-batch ran.
+            # The report is of an idle query: no micro-batch ran.
             return
         acks, line = acks_of(report), progress_line(report)
         self.batch = line["batch_id"]
         for ack in acks:
             if ack.frontier is not None and ack.topic in self._families:
-                # Of a partition with no record that could be counted the frontier lies before any
-                # datetime.
+                # The frontier of a partition without countable records lies before any datetime.
                 seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
                 self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
-        # Before the offsets: whoever reads how far it has come reads by which definition too.
+        # Noted before the offsets: a reader of the position finds its definition too.
         self._whole.note(acks)
         if line["until"] is not None:
             self.reached(offsets_by_topic(line["until"]))
@@ -134,10 +134,10 @@ class Progress:
     def _note_late(self, acks: Sequence[Ack], line: BatchReport) -> None:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
-            # By topic alone: of a record that is dropped no store and window is left to be told.
+            # Counted by topic only: the store and window of a dropped record are not known here.
             if late := sum(ack.late for ack in acks if ack.topic == topic):
                 self._waiting.append(
-                    self._late.bind(
+                    self._insert_late.bind(
                         (family.name, line["run_id"], line["batch_id"], recorded_at, late)
                     )
                 )
@@ -146,7 +146,7 @@ class Progress:
         if not self._waiting or time.monotonic() < self._next_write:
             return
         try:
-            # Tried once: this is the loop that beats, and it comes by again in a moment.
+            # One try: this loop also writes the heartbeat, and it returns here in a moment.
             write_all(self._session, self._waiting, seconds=0)
         except Unacknowledged as error:
             self._next_write = time.monotonic() + WRITE_AGAIN_SECONDS
@@ -156,9 +156,9 @@ class Progress:
 
 
 def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> None:
-    """The line at the end of the file.
+    """Append the line to the file.
 
-    A file that has grown too large becomes the one before, and that one goes.
+    A file that has grown too large replaces the previous one.
     """
     if file.exists() and file.stat().st_size > most_bytes:
         file.replace(file.with_suffix(".1.jsonl"))
@@ -167,22 +167,22 @@ def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> No
 
 
 def progress_file(home: Path, query: str) -> Path:
-    """Where the lines of one query lie."""
+    """The path of the file with the lines of one query."""
     return home / "logs" / f"speed-progress-{query}.jsonl"
 
 
 def progress_line(report: BatchReport) -> dict[str, Any]:
-    """One report as it is kept, by field.
+    """The fields of one report's line.
 
-    Micro-batch, records read, milliseconds by step (duration_ms), how many records were late or
-    left out and why, rows written, bytes of state, and `until`: first offset after it by topic and
-    partition.
+    They are the micro-batch, records read, milliseconds by step (duration_ms), counts of records
+    that were late or left out by reason, rows written, bytes of state, and `until`: the first
+    offset after it by topic and partition.
     """
     acks, offsets = acks_of(report), report["sources"][0]
     reasons = LEFT_OUT[1:]
     left_out = {name: sum(getattr(ack, name) for ack in acks) for name in reasons}
     return {
-        # The demo, the audit and the benchmarks read these lines: the names are theirs too.
+        # The demo, the audit and the benchmarks read these lines and depend on the names.
         "query": report["name"],
         "run_id": report["runId"],
         "batch_id": report["batchId"],
@@ -192,6 +192,6 @@ def progress_line(report: BatchReport) -> dict[str, Any]:
         "late": sum(ack.late for ack in acks),
         **left_out,
         "rows": sum(ack.rows for ack in acks),
-        "state_bytes": sum(one["memoryUsedBytes"] for one in report["stateOperators"]),
+        "state_bytes": sum(state["memoryUsedBytes"] for state in report["stateOperators"]),
         "until": offsets["endOffset"],
     }

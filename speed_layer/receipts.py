@@ -1,6 +1,6 @@
 """The query of the raw receipts: each as it arrived, the first by offset wins.
 
-Stateless, with a checkpoint of its own.
+It is stateless and has its own checkpoint.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ COLUMNS = (
     "currency",
     "event_id",
     "source_partition",
-    # The last one: the write timestamp is made of it.
+    # This must be the last column: the write timestamp is made of it.
     "source_offset",
 )
 KEYS = (
@@ -58,12 +58,12 @@ ReceiptRow = tuple[Any, ...]
 
 
 def receipts(records: DataFrame) -> DataFrame:
-    """One row for each record, in the columns of raw_pos_transaction_byday.
+    """Parse the records to rows of raw_pos_transaction_byday, one row for each record.
 
     In:  canonical records of a stream.
     Out: COLUMNS; happened_at bigint (milliseconds, UTC), transactions array of string: each line as
-         its JSON text; then is_kept boolean (it can be counted, else the columns before mean
-         nothing), topic, partition, offset, crc (of its value).
+         its JSON text; then is_kept boolean (it can be counted; otherwise the columns before are
+         meaningless), topic, partition, offset, crc (of its value).
     """
     texts = (
         "store_id",
@@ -85,7 +85,8 @@ def receipts(records: DataFrame) -> DataFrame:
         readable(F.col("value"), SALES).alias("is_readable"),
         "*",
     )
-    # try_cast: Spark's casts follow ANSI, and one text that is no instant would end the query.
+    # try_cast: Spark's casts follow ANSI, and a single text that is no instant would fail the
+    # query.
     happened_at = F.col("receipt.happened_at").try_cast("timestamp")
     rows = parsed.select(
         F.date_format(happened_at, "yyyy-MM-dd").alias("year_day"),
@@ -94,7 +95,7 @@ def receipts(records: DataFrame) -> DataFrame:
         F.col("receipt.till_id").alias("vendor_fiscal_module"),
         "receipt.transaction_id",
         "receipt.numbering_epoch",
-        _texts("receipt.lines").alias("transactions"),
+        _without_nulls("receipt.lines").alias("transactions"),
         "receipt.kind",
         "receipt.currency",
         "receipt.event_id",
@@ -117,35 +118,35 @@ def receipts(records: DataFrame) -> DataFrame:
 
 
 def _has_keys() -> Column:
-    # A null key ends the query, and each of its restarts: the driver makes the partition's key of
-    # it before Cassandra can refuse. A key that is too long is refused.
+    # A null key fails the query, and each restart: the Cassandra driver builds the partition key
+    # before Cassandra can refuse it. Too long a key is refused.
     texts = (F.col(key).cast("string") for key in KEYS)
     fits = (F.octet_length(text) <= MOST_TEXT_BYTES for text in texts)
     return F.coalesce(reduce(Column.__and__, fits), F.lit(False))
 
 
-def _texts(lines: str) -> Column:
-    # A list in Cassandra holds no null.
+def _without_nulls(lines: str) -> Column:
+    # A list in Cassandra cannot hold a null.
     return F.transform(lines, lambda line: F.coalesce(line, F.lit("null")))
 
 
 def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
-    """The running query.
+    """Start the query.
 
     In:  canonical records of a stream.
-    Out: nothing but the acks in each micro-batch's report: its sink keeps no row.
+    Out: nothing but the acks in each micro-batch's report: its Spark sink stores no row.
     """
-    told = acks.observed(written(receipts(records), settings))
-    query = told.writeStream.queryName(QUERY).format("noop")
+    acked = acks.observed(written(receipts(records), settings))
+    query = acked.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
 def written(rows: DataFrame, settings: Settings) -> DataFrame:
-    """The acks of receipts() that the executors write while they are read.
+    """The acks of receipts(), which the executors write to Cassandra while the frame is read.
 
     In:  receipts().
-    Out: acks.SCHEMA; all that a partition brought is acknowledged by Cassandra.
+    Out: acks.SCHEMA; all rows of an acked partition are acknowledged by Cassandra.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,19 +158,19 @@ def written(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 class ReceiptSink:
-    """Writes receipts, many together."""
+    """Writes receipts in batches."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._insert = binder(_prepared(session))
+        self._insert = binder(_prepare_insert(session))
 
     def write(self, rows: pa.Table) -> Iterator[Ack]:
-        """An ack for each partition of the rows, once all that can be kept are acknowledged."""
-        # The others are counted below as unreadable and passed: no record may stop a layer.
-        kept = rows.filter(rows["is_kept"]).select(COLUMNS)
-        # Those of a partition of the table follow each other.
-        ordered = kept.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
-        write_groups(self._session, ([self._bound(row)] for row in rows_of(ordered)))
+        """Write the rows that can be kept, then yield an ack for each partition."""
+        # The others are counted below as unreadable and skipped: no record may stop a layer.
+        countable = rows.filter(rows["is_kept"]).select(COLUMNS)
+        # The sort puts rows of one Cassandra partition next to each other.
+        ordered = countable.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
+        write_groups(self._session, ([self._bind(row)] for row in rows_of(ordered)))
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
             count = pc.sum(own["is_kept"]).as_py()
@@ -181,13 +182,13 @@ class ReceiptSink:
                 unreadable=own.num_rows - count,
             )
 
-    def _bound(self, row: ReceiptRow) -> BoundStatement:
-        # A min-register: the lower the offset, the higher the write timestamp.
+    def _bind(self, row: ReceiptRow) -> BoundStatement:
+        # The row is a min-register: the lower the offset, the higher the write timestamp.
         return self._insert((*row, -row[-1]))
 
 
 @cache
-def _prepared(session: Session) -> PreparedStatement:
+def _prepare_insert(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
     return prepared(
         session,

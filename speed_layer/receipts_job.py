@@ -1,6 +1,6 @@
-"""`python -m speed_layer.receipts_job`: the raw receipts, in a Spark application of their own.
+"""`python -m speed_layer.receipts_job`: the raw receipts, in a separate Spark application.
 
-A failure or the slowness of one never touches the views.
+A failure or delay of this job never affects the views.
 """
 
 import sys
@@ -12,26 +12,26 @@ from speed_layer.keeper import Planned
 from speed_layer.receipts import QUERY, start_receipts
 from tally.settings import Settings
 
-# It keeps no state, and a micro-batch of so many fits into this heap.
+# The job keeps no state, and a micro-batch of so many records fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
 RECEIPTS = Planned(
     QUERY,
     (SALES.topic,),
     (),
     lambda own, records, begins: start_receipts(records, own.settings),
-    # Any bound gives the same rows: there is no state, and of two writes the lower offset wins.
+    # Any bound gives the same rows: there is no state, and the lower offset of two writes wins.
     lambda settings: MOST_RECORDS,
 )
 
 
 def main() -> int:
-    """Exit code of the job (runtime/job.py)."""
+    """Run the job and return its exit code (runtime/job.py)."""
     step_back()
     return driver.main("receipts", lambda: [RECEIPTS], adapted=with_own_heap)
 
 
 def with_own_heap(settings: Settings) -> Settings:
-    """The settings with the heap that the receipts need."""
+    """The settings with the heap size that the receipts need."""
     return settings.model_copy(update={"spark_memory": MEMORY})
 
 

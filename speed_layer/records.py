@@ -1,6 +1,6 @@
 """Records of one partition on their way into the state.
 
-Packed into few Arrow streams, and read as columns of numbers.
+They are packed into few Arrow streams, and read as columns of numbers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,11 +26,11 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Records:
-    """Some records of one partition in order of offset, one place in each column a record.
+    """Some records of one partition in order of offset; each record has one place in each column.
 
     `stores` are places in `names`, `axes` places in `axes_values`; `at` is in milliseconds since
-    1970; `ids` are identities of 16 bytes; `parts` has one column a part,
-    what the record brings to it (tally/algebra/parts.py), and `of` are the parts.
+    1970; `ids` are identities of 16 bytes; `parts` has one column per part,
+    the record's contribution to it (tally/algebra/parts.py), and `of` are the parts.
     """
 
     stores: Ints
@@ -49,14 +49,14 @@ class Records:
     def singles(self) -> tuple[bytes, list[int], list[list[int]]]:
         """Identities (16 bytes each) one after the other, places in axes_values, parts by record.
 
-        As Python has them: for windows of one record.
+        They are Python objects, for windows of one record.
         """
-        # Not the values of the array: numpy takes null bytes off the end of a single one.
+        # Raw bytes and not the array's values: numpy strips null bytes off the end of a value.
         return self.ids.tobytes(), self.axes.tolist(), self.parts.tolist()
 
     @cached_property
     def are_sums(self) -> bool:
-        """Whether what a record brings is its value, and values add up: most families' parts."""
+        """Whether contributions are values that add up, as for the parts of most families."""
         return all(type(part) is Sum for part in self.of)
 
     def single(self, place: int) -> tuple[bytes, Axes, list[Value]]:
@@ -69,7 +69,7 @@ class Records:
         )
 
     def values(self, which: Ints) -> Iterator[tuple[Axes, list[Value]]]:
-        """Axes and the value of each part over the records at these places, each axes value once.
+        """Yield each axes value once, with the value of each part over the records at these places.
 
         Parts are in the family's order and units.
         """
@@ -90,20 +90,20 @@ class Records:
 
 
 def packed(records: DataFrame) -> DataFrame:
-    """The records of each partition in few rows.
+    """Pack the records of each partition into few rows.
 
-    Spark's stateful operator takes rows one by one in Python.
+    Spark's stateful operator processes rows one by one in Python.
 
     In:  topic string, partition int, then anything.
-    Out: PACKED; `records` is an Arrow stream of rows that came one after the other.
+    Out: PACKED; `records` is an Arrow stream of consecutive rows.
     """
-    return records.mapInArrow(_pack, PACKED)
+    return records.mapInArrow(_pack_batches, PACKED)
 
 
-def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         topics, partitions = batch.columns[:2]
-        # A task reads several partitions, one after the other: a batch of Arrow may hold the end of
+        # A task reads several partitions, one after the other: an Arrow batch may hold the end of
         # one and the beginning of the next.
         runs = runs_of(np.stack((_places(topics)[1], partitions.to_numpy())))
         firsts = pa.array([begin for begin, _ in runs])
@@ -133,7 +133,7 @@ def runs_of(keys: Ints) -> list[tuple[int, int]]:
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:
-    # Arrow's own form: columns come out of it again without a Python object a record.
+    # Arrow's own format: columns are read from it without a Python object per record.
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -165,7 +165,7 @@ def columns_of(table: pa.Table, family: Family) -> Records:
 
 
 def _places(column: pa.Array) -> tuple[list[Any], Ints]:
-    """Distinct values, and where each row's lies among them."""
+    """The distinct values, and the place of each row's value among them."""
     encoded = pc.dictionary_encode(column)
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""What one driver of the speed layer works with: its sessions, and how its queries begin."""
+"""Context of a speed-layer driver: its sessions, and how its queries begin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from speed_layer.source import ReadStream, canonical_stream
 from tally.families import Family
 from tally.settings import Settings
 
-# By topic and its number of partitions the offsets to begin at, None for the earliest that is held.
+# From a topic and its number of partitions to the offsets to begin at; None: the earliest held.
 GivenOffsets: TypeAlias = Callable[[str, int], Offsets | None]
 FindFloor: TypeAlias = "Callable[[Driver, Family, Offsets], datetime | None]"
 
-# What a running session can be given too.
+# These settings could also be changed in a running session.
 STREAMING = {
     "spark.sql.streaming.stopTimeout": "15s",
-    # What is late is decided by the records alone: a micro-batch without any has nothing to do.
+    # Lateness is decided by the records alone: a micro-batch without any has nothing to do.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # How often Kafka is asked while nothing comes.
+    # The interval of polls of Kafka while no records come.
     "spark.sql.streaming.pollingDelay": "100ms",
-    # Rows travel to Python in pieces of this size, however large one of them is.
+    # Rows are sent to Python in batches of this many bytes, however large a single row is.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
 }
 
 
 def build_streaming_session(settings: Settings) -> SparkSession:
-    """A session for streaming. Raises TallyError when the JVM parts are not there."""
+    """Build a session for streaming. Raises TallyError when the JVM parts are missing."""
     return build_session(settings, "tally-speed", STREAMING)
 
 
@@ -39,16 +39,16 @@ def build_streaming_session(settings: Settings) -> SparkSession:
 class Begin:
     """How queries without a checkpoint begin, and how any query reads."""
 
-    # A seam: tests put in one that finds none, and see what the floor is for.
+    # A seam: tests inject a function that finds no floor, which shows what the floor prevents.
     find_floor: FindFloor
     given: GivenOffsets = lambda topic, partitions: None
-    # With a checkpoint too: Spark goes on at its offsets, but the source is made at each start.
+    # Used with a checkpoint too: Spark resumes at its offsets, but each start makes the source.
     read: ReadStream = canonical_stream
 
 
 @dataclass(frozen=True)
 class Driver:
-    """What one speed driver works with."""
+    """The sessions, settings and start rules of one speed driver."""
 
     spark: SparkSession
     session: Session

@@ -1,6 +1,6 @@
 """Canonical topics as a stream: committed records only, from explicit offsets.
 
-It stops when records are gone.
+The stream fails when records are gone.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,22 +17,22 @@ from tally.errors import BadSettings, DataLoss
 from tally.frames import canonical_records
 from tally.settings import Settings
 
-# In haste asks the loop that beats: a broker that is away must not silence the driver.
+# The short time-out is for the heartbeat's loop: a broker that is away must not silence the driver.
 TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
-# A fetch left open at the end of one micro-batch holds up the next one for as long; Kafka's default
+# A fetch left open at the end of one micro-batch delays the next one by as much; Kafka's default
 # is half a second.
 FETCH_WAIT_MILLIS = 20
 
 
-# Gives what canonical_stream() gives of the same arguments.
+# A function with the arguments and result of canonical_stream().
 ReadStream: TypeAlias = Callable[[SparkSession, Settings, TopicOffsets, int], DataFrame]
 
 
 @dataclass(frozen=True)
 class Retained:
-    """What a topic holds now, by partition.
+    """The offsets that a topic holds now, by partition.
 
-    First offset kept, and the first one not yet committed.
+    earliest: the first offset kept; end: the first one not yet committed.
     """
 
     earliest: Offsets
@@ -40,10 +40,10 @@ class Retained:
 
 
 def retained(settings: Settings, topic: str) -> Retained:
-    """What the topic holds.
+    """Read the offsets that the topic holds.
 
-    Raises BadSettings if its partition count is not the settings' one, KafkaException if it is not
-    there.
+    Raises BadSettings if its partition count is not that of the settings, KafkaException if the
+    topic does not exist.
     """
     with kafka_consumer(settings, "speed-offsets") as consumer:
         found = bounds(consumer, topic, TIMEOUT_SECONDS)
@@ -60,7 +60,7 @@ def retained(settings: Settings, topic: str) -> Retained:
 
 
 def ends_in_haste(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
-    """First offset not yet committed of each topic, by partition; asked in haste.
+    """First offset not yet committed of each topic, by partition, read with a short time-out.
 
     Raises KafkaException.
     """
@@ -71,11 +71,11 @@ def ends_in_haste(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
 def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
     """Raise DataLoss unless the topic still holds all that is needed.
 
-    Retention has taken it then, or the topic was made anew.
+    Otherwise retention has deleted records, or the topic was re-created.
     """
     for partition, offset in sorted(needed.items()):
         earliest, end = held.earliest[partition], held.end[partition]
-        # Beyond the end too: a log that ends before what was read of it is another one.
+        # An offset beyond the end fails too: a log that ends before the position is another one.
         if not earliest <= offset <= end:
             raise DataLoss(
                 f"topic {topic} partition {partition}: the query goes on at offset {offset}, the"
@@ -89,8 +89,8 @@ def canonical_stream(
 ) -> DataFrame:
     """Canonical records (tally.frames.canonical_records) of the topics.
 
-    From these offsets on if there is no checkpoint. `most_records` bounds a micro-batch; what waits
-    is shared out by how much of it each partition has.
+    They begin at these offsets if there is no checkpoint. `most_records` bounds a micro-batch; it
+    is divided among the partitions in proportion to their waiting records.
 
     In:  starting: first offset by topic and partition.
     Out: as tally.frames.canonical_records().
@@ -102,7 +102,7 @@ def canonical_stream(
             starting,
             **{
                 "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MILLIS),
-                # Of offsets, not of records: markers of transactions count too.
+                # The limit is on offsets, not on records: transaction markers count too.
                 "maxOffsetsPerTrigger": str(most_records),
             },
         )

@@ -1,4 +1,4 @@
-"""The state of a partition by the kind of its family, and its rows of a micro-batch's records."""
+"""The state of a partition by the kind of its family, and its rows for a micro-batch's records."""
 
 from collections.abc import Iterator, MutableMapping
 from functools import lru_cache
@@ -17,12 +17,12 @@ from tally.heard import Sighting
 PartitionState: TypeAlias = Prefix | Presences
 
 
-# Kept in the state by the order of its fields, as a window is (window.py).
+# The state stores the fields by their order, as those of a window (window.py).
 class Kept(msgspec.Struct, array_like=True):
-    """What is kept of a partition beside its pages.
+    """The stored state of a partition beside its pages.
 
-    Its frontier, which pages there are, by which definition they were made, its floor, and by which
-    revisions of the stores' rules they were read last.
+    It has the frontier, the keys of existing pages, the definition by which they were made, the
+    floor, and the revisions of the stores' rules by which they were read last.
     """
 
     frontier: int = NEVER
@@ -38,9 +38,9 @@ def state_of(
     kept: Kept,
     pages: MutableMapping[PageKey, bytes],
 ) -> PartitionState:
-    """The state of a partition; `lateness` in milliseconds.
+    """Load the state of a partition; `lateness` in milliseconds.
 
-    That of another definition begins anew, and leaves what it held to the rebuild.
+    A state of another definition is dropped, and its windows are left to the rebuild.
     """
     held = set(kept.pages)
     state: PartitionState
@@ -48,16 +48,16 @@ def state_of(
         state = Prefix(lateness, pages, kept.frontier, held, floor=kept.floor)
     else:
         state = Presences(family, lateness, pages, kept.frontier, held, floor=kept.floor)
-        state.is_revised = kept.revised != _revised(family)
+        state.is_revised = kept.revised != _revisions(family)
     if kept.definition != definition_of(family):
         state.forget()
     return state
 
 
 def kept_of(family: Family, state: PartitionState) -> Kept:
-    """What is to be kept of the state."""
-    held, told = sorted(state.held), definition_of(family)
-    return Kept(state.frontier, held, told, state.floor, _revised(family))
+    """The part of the state to be stored beside its pages."""
+    held, definition = sorted(state.held), definition_of(family)
+    return Kept(state.frontier, held, definition, state.floor, _revisions(family))
 
 
 def rows_of(
@@ -66,7 +66,7 @@ def rows_of(
     table: pa.Table,
     position: int,
 ) -> Iterator[WindowRow]:
-    """The rows that the records of a table (speed_layer.views.told()) change, window by window.
+    """Yield the rows changed by the records of a table (speed_layer.views.told()), by window.
 
     `position` is how far the partition was read, exclusive.
     """
@@ -74,32 +74,32 @@ def rows_of(
         return iter(())
     if isinstance(state, Prefix):
         return state.take(columns_of(table, family))
-    return state.take(list(_heard(table)), position)
+    return state.take(list(_heard_records(table)), position)
 
 
 def definition_of(family: Family) -> list[int]:
-    """What rows of a family are told apart by, when they are computed in another way."""
-    told = [family.epoch]
-    for one in family.raised:
-        told += [one.first.toordinal(), one.last.toordinal(), one.epoch]
-    return told
+    """Numbers that differ between two definitions of a family whose rows must not be mixed."""
+    definition = [family.epoch]
+    for days in family.raised:
+        definition += [days.first.toordinal(), days.last.toordinal(), days.epoch]
+    return definition
 
 
-def _revised(family: Family) -> list[tuple[int, int]]:
-    return [(one.since.toordinal(), one.more) for one in family.epochs.revised]
+def _revisions(family: Family) -> list[tuple[int, int]]:
+    return [(revision.since.toordinal(), revision.more) for revision in family.epochs.revised]
 
 
-def _heard(table: pa.Table) -> Iterator[HeardRecord]:
+def _heard_records(table: pa.Table) -> Iterator[HeardRecord]:
     heard = ("store_id", "device_hash", "mac_class", "at", "rssi_dbm")
-    told = (*heard, "period_start", "period_end", "open_at")
-    columns = (table[name].to_pylist() for name in told)
+    names = (*heard, "period_start", "period_end", "open_at")
+    columns = (table[name].to_pylist() for name in names)
     for store, device, mac_class, at, dbm, *period in zip(*columns, strict=True):
-        sighting = Sighting(_number(device), mac_class, at // 1000, dbm)
+        sighting = Sighting(_device_number(device), mac_class, at // 1000, dbm)
         *span, opening = period
         yield HeardRecord(store, KeySpan(*span), sighting, opening)
 
 
-# One device is heard many times.
+# The cache pays, since one device is heard many times.
 @lru_cache(100_000)
-def _number(digits: str) -> int:
+def _device_number(digits: str) -> int:
     return int(digits, 16)

@@ -1,6 +1,6 @@
 """The query of the views: canonical records of all families to view rows.
 
-In one stateful operator keyed by topic and partition.
+It has one stateful operator, keyed by topic and partition.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from tally.settings import Settings
 from tally.visits import MINUTE_SECONDS
 
 QUERY = "views"
-# The normaliser lets through minutes. One event of a year to come would close every window before
-# it, for good.
+# The normaliser accepts events that are minutes ahead. A single event of a future year would close
+# every window before it, for good.
 MOST_AHEAD = timedelta(days=1)
 
 
@@ -33,43 +33,43 @@ def start_views(
     settings: Settings,
     sink: MakeSink = RowSink,
 ) -> StreamingQuery:
-    """The running query; a micro-batch fails as a whole.
+    """Start the query; a micro-batch fails as a whole.
 
     In:  records: canonical ones of a stream, of the families' topics; floors: first window that may
          be written, by family.
     Out: nothing but the acks in each micro-batch's report: the operator writes the rows.
     """
     operator = WindowOperator(families, settings, sink)
-    # A task for each partition that has records would cost more than it does, where there are many.
+    # With many partitions, a task for each that has records would cost more than its work.
     few = records.coalesce(settings.shuffle_partitions)
-    # By partition and not by store or window: a store's records lie in one, in one order, and that
-    # order decides what is late.
+    # Keyed by partition and not by store or window: a store's records lie in one partition, in one
+    # order, and that order decides lateness.
     keyed = packed(told(few, families, floors)).groupBy("topic", "partition")
-    # No timers: what closes a window is a later record of its partition, never a clock.
+    # No timers: a later record of its partition closes a window, never a clock.
     written = keyed.transformWithStateInPandas(
         operator, acks.SCHEMA, outputMode="Update", timeMode="None"
     )
-    # The operator has written everything when its acks are read, and the acks travel in the report:
-    # nothing is left to be stored.
+    # The operator has written everything when its acks are read, and the acks are in the report:
+    # Spark's sink has nothing to store.
     query = acks.observed(written).writeStream.queryName(QUERY).format("noop").outputMode("update")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
-    # 0 by default: a micro-batch follows the one before at once, and while nothing comes Kafka is
-    # asked each 100 ms (session.py).
+    # The default is 0: a micro-batch follows the one before at once, and while nothing comes Kafka
+    # is polled every 100 ms (session.py).
     return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
 
 
 def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> DataFrame:
-    """What the operator is told of each record, in columns that are never null.
+    """The columns of each record that the operator needs, never null.
 
     In:  canonical records of a stream.
     Out: topic, partition int, offset bigint, crc bigint (CRC-32 of the value), left_out int (why it
-         does not count, a place in acks.LEFT_OUT; where it is not 0 the columns that follow mean
-         nothing), store_id, at bigint (milliseconds since 1970), id binary (identity in 16 bytes),
-         the families' axes and parts.
+         does not count, a place in acks.LEFT_OUT; unless it is 0 the columns that follow are
+         meaningless), store_id, at bigint (milliseconds since 1970), id binary (identity in 16
+         bytes), the families' axes and parts.
     """
     events = contributions(records.withColumn("crc", acks.crc_of("value")), *families)
-    # Two identities with one digest would be counted as one: half of SHA-256 makes that impossible
-    # to happen or to be made.
+    # Two identities with one digest would be counted as one: with half of SHA-256 that neither
+    # happens by chance nor can be forged.
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
     columns = {"at": F.unix_millis("happened_at"), "id": digest, "store_id": F.col("store_id")}
     columns |= {name: F.col(name) for family in families for name in family.fields.texts}
@@ -100,19 +100,19 @@ def _left_out(families: Sequence[Family], floors: Floors) -> Column:
             return F.lit(False)
         if family.reading is None:
             return F.col("happened_at") < F.lit(floor)
-        # A presence may reach over the floor: its whole key period is left to the rebuild.
+        # A presence may reach across the floor: its whole key period is left to the rebuild.
         return F.timestamp_seconds(F.col("period_start") * MINUTE_SECONDS) < F.lit(floor)
 
     reasons = {
         "unreadable": ~F.col("is_readable"),
         "repeats": F.col("is_repeat"),
         "below_floor": by_topic(families, is_below),
-        # By the broker's stamp and not by the clock of the run: a replay decides as the first run
-        # did, else two writers of a window would hold unequal sets.
+        # Compared with the broker's timestamp and not with the current time: a replay decides as
+        # the first run did; otherwise two writers of a window would hold unequal sets.
         "ahead": F.col("happened_at") > F.col("committed_at") + F.lit(MOST_AHEAD),
     }
-    told = F.lit(0)
-    # From the last to the first, so that the first that holds is told.
+    left_out = F.lit(0)
+    # From the last to the first, so that the first reason that applies is returned.
     for name in reversed(acks.LEFT_OUT[1:]):
-        told = F.when(reasons[name], acks.LEFT_OUT.index(name)).otherwise(told)
-    return told
+        left_out = F.when(reasons[name], acks.LEFT_OUT.index(name)).otherwise(left_out)
+    return left_out

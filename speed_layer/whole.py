@@ -1,7 +1,7 @@
-"""By which definition a partition is read, and from which window on its rows are whole.
+"""The definition by which a partition is read, and the window from which on its rows are whole.
 
-Told to who judges by the rows of windows that no generation has yet: below that window some records
-are in no row, and their absence is no silence.
+Judging uses both for windows that are in no generation yet: before that window some records are in
+no row, and their absence is no silence.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,44 +18,45 @@ from speed_layer.handover import Handover
 from tally.families import Family
 from tally.key_periods import MOST_DAYS
 
-# Days of a store's clock: one more, for it may be set back over their end.
+# Days by a store's clock; one is added, since the clock may be set back across their end.
 LONGEST_PERIOD_MILLIS = (MOST_DAYS + 1) * 86_400_000
 
 
 class WholeSince:
-    """Of each partition the first whole window, once it is known by the definition of now."""
+    """The first whole window of each partition, once it is known by the current definition."""
 
     def __init__(self, session: Session, families: Sequence[Family], begins: Handover) -> None:
         self._families = {family.topic: family for family in families}
         self._begins = begins
-        # Under one epoch a register by offset: a driver that wakes up late changes nothing.
+        # Within one epoch the row is a register by offset: a driver that wakes up late changes
+        # nothing.
         self._write = prepared(
             session,
             f"INSERT INTO {session.keyspace}.speed_epoch"
             " (family, partition, epoch, until, floor) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?",
         )
-        self._floors = _kept_floors(session, families)
+        self._floors = _read_floors(session, families)
 
     def begin(self, position: TopicOffsets) -> None:
-        """The query goes on there; what it has not read anything of has no state, and is known."""
-        # Of another partition only its state could tell, which is looked at when its next record
-        # comes: the definition may be another one than that of the driver before. Until then the
-        # row of that one stands, and is true, for nothing has been read since.
+        """Note where the query resumes; the floor of a partition without state is known."""
+        # For other partitions only the state has the answer, which is loaded with the next record:
+        # the definition may differ from that of the previous driver. Until then the previous
+        # driver's row is valid, since nothing has been read after it.
         for topic, starting in self._begins.starting.items():
             for number, offset in position.get(topic, {}).items():
                 if topic in self._families and starting.get(number) == offset:
-                    self._note(topic, number, 0)
+                    self._raise_floor(topic, number, 0)
 
     def note(self, acks: Iterable[Ack]) -> None:
-        """What the micro-batch of the acks has found in the state of its partitions."""
+        """Note the floors that the micro-batch of the acks has found in the state."""
         for ack in acks:
             if ack.topic in self._families and ack.floor is not None:
-                self._note(ack.topic, ack.partition, ack.floor)
+                self._raise_floor(ack.topic, ack.partition, ack.floor)
 
     def writes(self, topic: str, number: int, until: int) -> list[Statement]:
-        """What tells how far a partition is read, the first offset not in its rows.
+        """Statements that store how far a partition is read, the first offset not in its rows.
 
-        Nothing where it is not known since when it is whole.
+        Empty where the first whole window is not known.
         """
         family, floor = self._families[topic], self._floors.get((topic, number))
         if floor is None:
@@ -63,7 +64,7 @@ class WholeSince:
         row = (family.name, number, family.epochs.highest, until, floor)
         return [self._write.bind((*row, until))]
 
-    def _note(self, topic: str, number: int, floor: int) -> None:
+    def _raise_floor(self, topic: str, number: int, floor: int) -> None:
         family = self._families[topic]
         begun = _millis(self._begins.floors.get(family.name))
         found, lane = whole_from(family, max(floor, begun)), (topic, number)
@@ -71,18 +72,18 @@ class WholeSince:
 
 
 def whole_from(family: Family, floor: int) -> int:
-    """From when on windows are whole of which records are left out below the floor.
+    """The instant from which on windows are whole, if records below the floor are left out.
 
-    Both in milliseconds since 1970 (UTC); 0 for all windows.
+    Both are in milliseconds since 1970 (UTC); 0 means all windows.
     """
     if floor <= 0:
         return 0
-    # A presence is left out by the begin of its key period, which reaches over the floor.
+    # Presences are left out by the begin of their key period, which may reach across the floor.
     return floor if family.reading is None else floor + LONGEST_PERIOD_MILLIS
 
 
-def _kept_floors(session: Session, families: Sequence[Family]) -> dict[Lane, int]:
-    """Floors in milliseconds since 1970 (UTC), as told before by the same definition."""
+def _read_floors(session: Session, families: Sequence[Family]) -> dict[Lane, int]:
+    """Floors in milliseconds since 1970 (UTC), as stored earlier by the same definition."""
     statement = prepared(
         session,
         f"SELECT partition, epoch, floor FROM {session.keyspace}.speed_epoch WHERE family = ?",

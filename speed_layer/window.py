@@ -1,6 +1,6 @@
-"""What is kept of an open window between two micro-batches.
+"""State of an open window between two micro-batches.
 
-Which events it has counted, and what their parts come to.
+It has the identities of the counted events, and the values of their parts.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,11 @@ from tally.algebra.merge import Axes
 from tally.algebra.parts import Part, Value
 
 
-# The order of the fields is the form in which the state keeps them: one may come behind them, none
-# may move.
+# The state stores the fields by their order: a new one may only be appended, none may move.
 class Window(msgspec.Struct, array_like=True):
     """One window of one store.
 
-    Identities of its events, 16 bytes each, sorted; by axes the value of each part.
+    ids: identities of its events, 16 bytes each, sorted; values: the value of each part, by axes.
     """
 
     ids: bytes = b""
@@ -32,33 +31,30 @@ class Window(msgspec.Struct, array_like=True):
         return len(self.ids) // ID_BYTES
 
     def add(self, records: Records, which: Ints) -> bool:
-        """Whether any of the records was new to the window; those that were are counted.
+        """Count the records that are new to the window; return whether there was any.
 
-        `which` are places in order of offset. Of two records of one identity the first counts,
-        whatever the second says.
+        `which` are places in order of offset. The first of two records with one identity counts,
+        even if the second differs.
         """
         if not self.ids and len(which) == 1:
-            # Most windows of a small shop: nothing to be compared.
+            # The common case in a small shop: there is nothing to compare.
             self.ids, axes, parts = records.single(int(which[0]))
             self.values[axes] = parts
             return True
-        new = which[self._first_seen(records.ids[which])]
+        new = which[self._take_new(records.ids[which])]
         for axes, parts in records.values(new):
             before = self.values.get(axes)
-            self.values[axes] = _joined(records.of, before, parts) if before else parts
+            self.values[axes] = _add_values(records.of, before, parts) if before else parts
         return len(new) > 0
 
-    def _first_seen(self, ids: npt.NDArray[np.bytes_]) -> Ints:
-        """Places of the identities that the window did not know, each once.
-
-        They are known from now on.
-        """
-        # The first place of each: of several copies here the first by offset.
+    def _take_new(self, ids: npt.NDArray[np.bytes_]) -> Ints:
+        """Add unknown identities to the window; return their places, each identity once."""
+        # The first place of each identity: the first by offset of several copies.
         distinct, first = np.unique(ids, return_index=True)
         held = np.frombuffer(self.ids, dtype=ID_TYPE)
         places = np.searchsorted(held, distinct)
         if len(held):
-            # What belongs behind all that is held has a place beyond the last.
+            # An identity after all held ones has a place beyond the last.
             is_new = held[np.minimum(places, len(held) - 1)] != distinct
             distinct, first, places = distinct[is_new], first[is_new], places[is_new]
         if len(distinct):
@@ -66,26 +62,25 @@ class Window(msgspec.Struct, array_like=True):
         return first
 
 
-# The windows of some stores that begin at one instant, by store: what is read and written as one
-# value of the state.
+# The windows of some stores that begin at one instant, by store: one value of the state.
 Page: TypeAlias = dict[str, Window]
 _DECODER, _ENCODER = msgspec.msgpack.Decoder(Page), msgspec.msgpack.Encoder()
 
 
 def page_of(value: bytes) -> Page:
-    """The page that was kept as this value."""
+    """Decode the page from a value of the state."""
     return _DECODER.decode(value)
 
 
 def value_of(page: Page) -> bytes:
-    """How a page is kept."""
+    """Encode the page as a value of the state."""
     return _ENCODER.encode(page)
 
 
-def _joined(
-    of: Sequence[Part],
-    one: Sequence[Value],
-    other: Sequence[Value],
+def _add_values(
+    parts: Sequence[Part],
+    first: Sequence[Value],
+    second: Sequence[Value],
 ) -> list[Value]:
-    by_part = zip(of, one, other, strict=True)
+    by_part = zip(parts, first, second, strict=True)
     return [part.plus(*values) for part, *values in by_part]

@@ -1,1 +1,1 @@
-"""Every committed canonical record, once, in an append-only Delta table."""
+"""An append-only Delta table that holds every committed canonical record once."""

@@ -1,7 +1,7 @@
-"""`python -m batch_layer.master.ingest`: appends to the master dataset.
+"""`python -m batch_layer.master.ingest`: appends every committed canonical record to the master.
 
-Every committed canonical record, once. A record's identity is (topic id, partition, offset): each
-append starts where the table ends, whatever the checkpoint says.
+Each record is appended once. A record's identity is (topic id, partition, offset): each append
+starts where the table ends, regardless of the checkpoint.
 """
 
 import sys
@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 @dataclass
 class Seen:
-    """What the query has come to: how far it has read, and the refusal that ended it."""
+    """State of the query: how far it has read, and the refusal that ended it."""
 
     reached: TopicOffsets
     refusal: TallyError | None = None
@@ -58,7 +58,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Ingest:
-    """What an append works with."""
+    """The session, settings and offsets that an append works with."""
 
     spark: SparkSession
     session: Session
@@ -69,7 +69,7 @@ class Ingest:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code of the ingest.
+    """Run the ingest and return its exit code.
 
     0 after SIGTERM or SIGINT, 1 when the query failed, 78 when records are missing or the settings
     are wrong.
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
         return 2
-    # The views come first: what waits for the master waits for a rebuild.
+    # The views have priority: readers of the master wait for a rebuild anyway.
     step_back()
     return run_until_stopped("master ingest", lambda stop: _ingest(Settings.load(), stop))
 
@@ -85,8 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ingest(settings: Settings, stop: threading.Event) -> None:
     with exclusive(settings.master_path):
         spark = build_session(settings, "tally-master")
-        # The JVM of a killed ingest may still be committing: what it appends in that moment would
-        # be appended here once more, to a table that nobody changes.
+        # The JVM of a killed ingest may still be committing: the rows that it appends in that
+        # moment would be appended here once more, to a table whose rows never change.
         with exclusive_in_jvm(spark, settings.master_path), cassandra_session(settings) as session:
             running = start_ingest(spark, session, settings)
             say_ready(settings)
@@ -96,37 +96,37 @@ def _ingest(settings: Settings, stop: threading.Event) -> None:
 def start_ingest(
     spark: SparkSession, session: Session, settings: Settings, **options: str
 ) -> Running:
-    """The running query over all canonical topics; `options` go to the Kafka source.
+    """Start the query over all canonical topics; `options` go to the Kafka source.
 
-    Raises DataLoss when Kafka no longer keeps what the table lacks, or a log is not the one that
-    the table's records came from.
+    Raises DataLoss when Kafka no longer keeps records that the table lacks, or a log is not the one
+    that the table's records came from.
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
     held, ids = held_by(settings.master_path), topic_ids(settings, topics)
-    # Marks before offsets: what is deleted between the two is then known to be kept no longer.
-    marks, kept = read_marks(settings, held.last_places()), kept_offsets(settings, topics)
+    # Marks are read before offsets: a record deleted between the two is then known to be gone.
+    marks, retained = read_marks(settings, held.last_places()), kept_offsets(settings, topics)
     gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
     wanted = past_gaps(held.until, gaps)
-    # By what the table holds and never by the checkpoint's batch numbers: an older checkpoint,
-    # restored with larger micro-batches, lost 20 of 65 records without an error (seen).
-    starting = starting_offsets(HeldOffsets(held.topic_ids, wanted), ids, kept)
-    refuse_other_log(held, kept, marks)
+    # The start follows from the table and never from the checkpoint's batch numbers: an older
+    # checkpoint, restored with larger micro-batches, lost 20 of 65 records without an error (seen).
+    starting = starting_offsets(HeldOffsets(held.topic_ids, wanted), ids, retained)
+    refuse_other_log(held, retained, marks)
     if wanted != held.until:
-        _leave_behind_if_before(settings.checkpoint(QUERY), wanted)
+        _move_aside_if_before(settings.checkpoint(QUERY), wanted)
     ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
-    # Else an ingest that is started again behind a transaction's marker would seem to be behind
-    # until the next record comes.
-    ingest.seen.reached = _already_read(ingest, starting)
+    # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
+    # until the next record arrives.
+    ingest.seen.reached = _read_positions(ingest, starting)
     return Running(
         _query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal
     )
 
 
-def _already_read(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
-    """How far the query has read before.
+def _read_positions(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
+    """The offsets that an earlier run of the query has read up to.
 
-    Beyond the table's end where nothing but markers of transactions follows it.
+    They lie beyond the table's end where only transaction markers follow it.
     """
     before = committed_position(ingest.settings.checkpoint(QUERY)) or {}
 
@@ -148,14 +148,14 @@ def _query(ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]) -
     writer = records.writeStream.queryName(QUERY).option(
         "checkpointLocation", str(settings.checkpoint(QUERY))
     )
-    writer = writer.foreachBatch(lambda batch, number: _append_or_tell(ingest, batch, number))
+    writer = writer.foreachBatch(lambda batch, number: _append_or_refuse(ingest, batch, number))
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
 
 
-def _leave_behind_if_before(checkpoint: Path, wanted: TopicOffsets) -> None:
-    """A checkpoint from before a gap is moved aside.
+def _move_aside_if_before(checkpoint: Path, wanted: TopicOffsets) -> None:
+    """Move a checkpoint from before a gap aside.
 
-    It would ask for what is gone, and each append starts where the table ends.
+    It would request records that are gone, and each append starts where the table ends.
     """
     done = committed_position(checkpoint) or {}
     is_before = any(
@@ -167,8 +167,8 @@ def _leave_behind_if_before(checkpoint: Path, wanted: TopicOffsets) -> None:
         checkpoint.rename(checkpoint.with_name(f"{checkpoint.name}-before-gap-{int(time.time())}"))
 
 
-def _append_or_tell(ingest: Ingest, batch: DataFrame, number: int) -> None:
-    # Spark wraps what is raised here: the refusal itself decides whether a new start may heal it.
+def _append_or_refuse(ingest: Ingest, batch: DataFrame, number: int) -> None:
+    # Spark wraps an error raised here: the refusal itself decides whether a restart may help.
     try:
         append_batch(ingest, batch, number)
     except TallyError as error:
@@ -177,7 +177,7 @@ def _append_or_tell(ingest: Ingest, batch: DataFrame, number: int) -> None:
 
 
 def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
-    """Append what the table lacks of one micro-batch.
+    """Append the records of one micro-batch that the table lacks.
 
     Raises DataLoss when records between the table and the batch are missing, AlreadyRunning when
     another ingester has appended meanwhile.
@@ -185,21 +185,21 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     In:  the Kafka source's columns; number: that of the micro-batch in the checkpoint.
     Out: nothing but the rows in the table, its note, and the positions in Cassandra.
     """
-    # What is held, and the version that says so: another ingester may append at any moment after.
+    # The offsets held and their version are read together: another ingester may append after this.
     snapshot = newest_snapshot(ingest.settings.master_path)
     held = snapshot.held
     checkpoint = ingest.settings.checkpoint(QUERY)
-    # Not where a query would begin today: the table may have been lost since this one began.
+    # The planned offsets, not those of a new query: the table may have been lost since this began.
     start, end = planned_start(checkpoint, number), planned_end(checkpoint, number)
     _refuse_hole(ingest, past_gaps(held.until, ingest.gaps), start)
-    # Kept: two actions read it, and each would ask Kafka again.
+    # The frame is persisted: two actions read it, and each would read Kafka again.
     fresh = master_records(
-        batch.where(reduce(Column.__or__, list(_at_or_above(held.until, end))))
+        batch.where(reduce(Column.__or__, list(_unheld_conditions(held.until, end))))
     ).persist()
     try:
         days = read_days(fresh)
-        # Before the append: a crash between the two must leave a day dirty, never clean with
-        # records that no generation has.
+        # Days are noted before the append: a crash between the two must leave a day dirty, never
+        # clean with records that no generation has.
         note_days(ingest.session, days)
         if days:
             marks = {
@@ -213,9 +213,9 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
                 fresh,
                 ingest.settings.master_path,
                 snapshot,
-                HeldOffsets(ingest.ids, _furthest(held.until, end), marks),
+                HeldOffsets(ingest.ids, _furthest_offsets(held.until, end), marks),
             )
-        # Only now: who reads the position finds the records below it in the table.
+        # The position comes last: a reader of it finds all records below it in the table.
         note_position(ingest.session, end)
         ingest.seen.reached = end
         log.info(
@@ -233,7 +233,7 @@ def _refuse_hole(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> No
     for topic, offsets in start.items():
         for partition, offset in offsets.items():
             wanted = until.get(topic, {}).get(partition, 0)
-            # Offsets alone do not tell: between the two may lie markers and aborted records.
+            # Offsets alone do not decide: markers and aborted records may lie between the two.
             if offset > wanted and _committed_between(ingest, topic, partition, (wanted, offset)):
                 raise DataLoss(
                     f"topic {topic} partition {partition}: the checkpoint goes on at offset"
@@ -249,7 +249,7 @@ def _committed_between(
     partition: int,
     span: tuple[int, int],
 ) -> int:
-    """Committed records in [span) of one partition.
+    """Count the committed records in [span) of one partition.
 
     Transaction markers and aborted records do not count.
     """
@@ -257,27 +257,28 @@ def _committed_between(
     return committed_records(ingest.spark, ingest.settings, first, end).count()
 
 
-def _held_until(until: TopicOffsets, topic: str, number: int) -> int:
+def _held_end(until: TopicOffsets, topic: str, number: int) -> int:
     return until.get(topic, {}).get(number, 0)
 
 
-def _at_or_above(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
+def _unheld_conditions(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
     """One condition for each partition: the record is not in the table yet."""
-    # A lost checkpoint reads again what the table has: 110 rows for 65 records without this (seen).
+    # A query with a lost checkpoint reads records that the table has: without this condition the
+    # table got 110 rows for 65 records (seen).
     return [
         (F.col("topic") == topic)
         & (F.col("partition") == number)
-        & (F.col("offset") >= _held_until(until, topic, number))
+        & (F.col("offset") >= _held_end(until, topic, number))
         for topic, offsets in end.items()
         for number in offsets
     ]
 
 
-def _furthest(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[int, int]]:
+def _furthest_offsets(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[int, int]]:
     return {
         topic: {
-            # The further one: a micro-batch that the table had already ends before the table does.
-            number: max(offset, _held_until(until, topic, number))
+            # The higher offset: a micro-batch that the table already had ends before the table.
+            number: max(offset, _held_end(until, topic, number))
             for number, offset in offsets.items()
         }
         for topic, offsets in end.items()

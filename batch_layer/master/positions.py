@@ -1,6 +1,6 @@
-"""Where the master dataset and Kafka stand.
+"""Positions of the master dataset and of Kafka.
 
-Identities of topics, first offset not held, offsets kept by the brokers.
+They are the ids of topics, the first offset not held, and the offsets kept by the brokers.
 """
 
 import json
@@ -20,7 +20,7 @@ from tally.errors import DataLoss
 from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
-_BEGIN_ANEW = (
+_BEGIN_NEW_MASTER = (
     "its offsets would repeat those of the master dataset;"
     " begin a new master dataset in another TALLY_HOME"
 )
@@ -30,9 +30,10 @@ BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
 @dataclass(frozen=True)
 class HeldOffsets:
-    """What the master dataset holds.
+    """The extent of the master dataset.
 
-    By topic its id, by partition the first offset that it does not hold, and its last record.
+    Each topic has its id; each partition has the first offset that is not held, and the mark of
+    the last record.
     """
 
     topic_ids: Mapping[str, str]
@@ -41,13 +42,13 @@ class HeldOffsets:
 
     def as_metadata(self) -> str:
         """The text that goes into the Delta commit (userMetadata)."""
-        # In the commit of the records themselves: no crash can leave one without the other.
+        # It is in the commit of the records themselves: no crash can leave one without the other.
         return msgspec.json.encode(
             {"topic_ids": self.topic_ids, "until": self.until, "marks": self.marks}
         ).decode()
 
     def last_places(self) -> list[RecordPlace]:
-        """Where in Kafka the last record of each partition lay."""
+        """The place in Kafka (topic, partition, offset) of each partition's last record."""
         return [
             (topic, number, mark.offset)
             for topic, marks in self.marks.items()
@@ -60,7 +61,7 @@ NOTHING_HELD = HeldOffsets({}, {})
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A version of the table and what it holds: both of one reading."""
+    """A version of the table and the offsets that it holds, from one consistent read."""
 
     version: int
     held: HeldOffsets
@@ -71,24 +72,24 @@ def newest_snapshot(path: Path) -> Snapshot:
     while True:
         version = DeltaTable(str(path)).version()
         held = held_by(path, version)
-        # delta-rs numbers a history from the version that it finds last: a commit between the two
-        # would be taken for another.
+        # delta-rs numbers a history from the version that it finds last: after a commit between
+        # the two reads the version numbers would be wrong.
         if DeltaTable(str(path)).version() == version:
             return Snapshot(version, held)
 
 
 def held_by(path: Path, version: int | None = None) -> HeldOffsets:
-    """What the newest append up to a version (None: the newest) says that the table holds.
+    """The extent that the newest append up to a version (None: the newest) has noted.
 
-    Commits without such a note (compaction) are passed over.
+    Commits without such a note (compaction) are skipped.
     """
     if not DeltaTable.is_deltatable(str(path)):
         return NOTHING_HELD
-    # Opened at its newest version: opened at an older one, delta-rs numbers the commits of the
-    # history wrongly.
+    # The table is opened at its newest version: at an older one delta-rs numbers the commits of
+    # the history wrongly.
     table = DeltaTable(str(path))
     wanted = table.version() if version is None else version
-    # Nearly always the newest commit has the note: look at ever more of them.
+    # The newest commit nearly always has the note, so the search widens step by step.
     for limit in (1, 100, None):
         for commit in table.history(limit):
             note = commit.get("userMetadata")
@@ -98,16 +99,16 @@ def held_by(path: Path, version: int | None = None) -> HeldOffsets:
 
 
 def held_of(note: str) -> HeldOffsets:
-    """What a Delta commit's note (HeldOffsets.as_metadata()) says that the table holds."""
-    kept = json.loads(note)
+    """The extent stated by a Delta commit's note (HeldOffsets.as_metadata())."""
+    content = json.loads(note)
     marks = msgspec.convert(
-        kept.get("marks", {}),
+        content.get("marks", {}),
         dict[str, dict[int, Mark]],
         strict=False,
     )
     return HeldOffsets(
-        kept["topic_ids"],
-        offsets_by_topic(kept["until"]),
+        content["topic_ids"],
+        offsets_by_topic(content["until"]),
         marks,
     )
 
@@ -115,7 +116,7 @@ def held_of(note: str) -> HeldOffsets:
 def kept_offsets(
     settings: Settings, topics: Iterable[str], isolation: str = "read_committed"
 ) -> dict[str, dict[int, Bounds]]:
-    """By topic and partition the first offset that Kafka still keeps, and the last stable one.
+    """The first offset that Kafka still keeps and the last stable one, by topic and partition.
 
     The last stable offset is the first one not readable yet. With isolation `read_uncommitted` the
     end is that of the partition, open transactions included.
@@ -126,34 +127,35 @@ def kept_offsets(
 
 
 def stable_ends(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
-    """By topic and partition the first offset that is not readable yet. Raises KafkaException."""
+    """The first offset not readable yet, by topic and partition. Raises KafkaException."""
     with kafka_consumer(settings, "master-offsets") as consumer:
         return ends(consumer, topics, TIMEOUT_SECONDS)
 
 
 def starting_offsets(
-    held: HeldOffsets, ids: Mapping[str, str], kept: BoundsByTopic
+    held: HeldOffsets, ids: Mapping[str, str], retained: BoundsByTopic
 ) -> dict[str, dict[int, int]]:
-    """First offset to append next, by topic and partition; 0 where nothing is held.
+    """The offset to append next, by topic and partition; 0 where nothing is held.
 
-    Raises DataLoss when Kafka no longer keeps it, or when the topic is another one than the table's
+    Raises DataLoss when Kafka no longer keeps it, or when the topic is not the one that the table's
     records came from.
     """
     starting: dict[str, dict[int, int]] = {}
-    for topic, partitions in kept.items():
-        # A topic made anew begins at 0 again and may have grown beyond the old end: its id tells.
+    for topic, partitions in retained.items():
+        # A re-created topic begins at 0 again and may have grown beyond the old end: only its id
+        # shows the difference.
         if held.topic_ids.get(topic, ids[topic]) != ids[topic]:
-            raise DataLoss(f"topic {topic} was deleted and created anew: {_BEGIN_ANEW}")
+            raise DataLoss(f"topic {topic} was deleted and created anew: {_BEGIN_NEW_MASTER}")
         starting[topic] = {}
         for number, (earliest, end) in partitions.items():
-            # 0 where nothing is held, and not the first one kept: that would pass over what
-            # retention has taken.
+            # 0 where nothing is held, and not the first offset kept: that would silently skip
+            # records that retention has deleted.
             wanted = held.until.get(topic, {}).get(number, 0)
             if not earliest <= wanted <= end:
                 way_out = (
                     f"`tally gaps accept {topic} {number}` notes that for good"
                     if wanted < earliest
-                    else _BEGIN_ANEW
+                    else _BEGIN_NEW_MASTER
                 )
                 raise DataLoss(
                     f"topic {topic} partition {number}: the master dataset goes on at offset"
@@ -165,21 +167,22 @@ def starting_offsets(
 
 
 def refuse_other_log(
-    held: HeldOffsets, kept: BoundsByTopic, found: Mapping[RecordPlace, Mark | None]
+    held: HeldOffsets, retained: BoundsByTopic, found: Mapping[RecordPlace, Mark | None]
 ) -> None:
     """Raise DataLoss unless the last record held of each partition is the one in Kafka.
 
-    Else the log was cut and has grown again. One that Kafka no longer keeps tells nothing.
+    A difference means that the log was cut and has grown again. A record that Kafka no longer keeps
+    is not compared.
     """
-    # A single broker answers before its disk has the record; what a loss of power takes with it
-    # had offsets that are given out again.
+    # A single broker acknowledges before its disk has the record; the offsets of records lost in
+    # a power failure are assigned again.
     for topic, number, mark in _all_marks(held):
-        earliest, _ = kept[topic][number]
+        earliest, _ = retained[topic][number]
         if mark.offset >= earliest and found[topic, number, mark.offset] != mark:
             raise DataLoss(
                 f"topic {topic} partition {number}: the record at offset {mark.offset} is not the"
                 " one that the master dataset holds,"
-                f" the log was cut and has grown again: {_BEGIN_ANEW}"
+                f" the log was cut and has grown again: {_BEGIN_NEW_MASTER}"
             )
 
 

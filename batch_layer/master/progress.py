@@ -1,4 +1,4 @@
-"""How far the master dataset reaches, told to the serving layer.
+"""Progress of the master dataset, written to Cassandra for the serving layer.
 
 A day with records beyond a generation's pin is dirty.
 """
@@ -14,8 +14,8 @@ from runtime.marks import Mark
 from runtime.offsets import TopicOffsets
 from runtime.writes import write_rows
 
-# The write timestamp is what the row is about, an offset or an instant: of two tries, or two
-# ingesters, the one that came further stays, in whichever order they write.
+# The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
+# that got further wins, in any order of the writes.
 _DAY = (
     "INSERT INTO master_progress (family, day, partition, until) VALUES (?, ?, ?,"
     " ?) USING TIMESTAMP ?"
@@ -27,7 +27,7 @@ _CURRENT = "INSERT INTO master_current (family, current_at) VALUES (?, ?) USING 
 
 
 def read_days(records: DataFrame) -> list[Row]:
-    """What the records come to, one row for each source, event_date and partition.
+    """Summarise the records, one row for each source, event_date and partition.
 
     In:  batch_layer.master.table.master_records().
     Out: source, event_date, partition, until bigint (first offset after), rows bigint, last
@@ -45,10 +45,10 @@ def read_days(records: DataFrame) -> list[Row]:
 
 
 def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
-    """By source and partition the mark of the last record (by offset) among read_days()."""
+    """The mark of the last record (by offset) in read_days(), by source and partition."""
     marks: dict[str, dict[int, Mark]] = {}
-    # A partition has a row for each day that it has records of: the one that reaches furthest
-    # overwrites the others.
+    # A partition has a row for each day with records: the row that reaches furthest overwrites
+    # the others.
     for day in sorted(days, key=lambda day: day["until"]):
         last = Mark(**day["last"].asDict())
         marks.setdefault(day["source"], {})[day["partition"]] = last
@@ -84,9 +84,9 @@ def note_position(session: Session, end: TopicOffsets) -> None:
 
 
 def note_current(session: Session, families: Iterable[str], at: datetime) -> None:
-    """Upsert up to when everything committed had been read (a max-register by that instant).
+    """Upsert the instant up to which all commits are read (a max-register by that instant).
 
-    Raises Unacknowledged after one try: the next instant says more.
+    Raises Unacknowledged after one try: the next instant supersedes this one.
     """
     rows = ((family, at, int(at.timestamp() * 1_000_000)) for family in families)
     write_rows(session, _CURRENT, rows, seconds=0)

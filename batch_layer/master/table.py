@@ -24,9 +24,9 @@ _IDENTITY = T.StructType(
 
 
 def create_table(spark: SparkSession, path: Path) -> None:
-    """The empty table with the columns of schemas/master/events.json, unless it is there.
+    """Create the empty table with the columns of schemas/master/events.json, unless it exists.
 
-    Append-only from its first commit.
+    The table is append-only from its first commit.
     """
     if DeltaTable.is_deltatable(str(path)):
         return
@@ -35,15 +35,15 @@ def create_table(spark: SparkSession, path: Path) -> None:
     spark.sql(
         f"CREATE TABLE delta.`{path.absolute()}` ({columns}) USING DELTA"
         f" PARTITIONED BY ({', '.join(schema['partitioned_by'])})"
-        # Delta itself then refuses to delete or to change a row (seen).
+        # Delta itself then refuses to delete or change a row (seen).
         " TBLPROPERTIES ('delta.appendOnly' = 'true')"
     )
 
 
 def master_records(kafka: DataFrame) -> DataFrame:
-    """Canonical records as the master keeps them.
+    """Canonical records in the master's columns.
 
-    One that no layer can read has null identity, and lies on the day of its arrival.
+    A record that no layer can read has a null identity, and lies on the day of its arrival.
 
     In:  the Kafka source's columns (topic, partition, offset, timestamp, value binary): any bytes,
          or none.
@@ -53,21 +53,22 @@ def master_records(kafka: DataFrame) -> DataFrame:
     parsed = kafka.select(
         "*", _is_readable(text).alias("is_readable"), F.from_json(text, _IDENTITY).alias("event")
     )
-    happened_at = _if_readable(F.col("event.happened_at").try_cast("timestamp"))
+    happened_at = _null_unless_readable(F.col("event.happened_at").try_cast("timestamp"))
     identity = [
-        _if_readable(F.col(f"event.{name}")).alias(name) for name in ("store_id", "event_id")
+        _null_unless_readable(F.col(f"event.{name}")).alias(name)
+        for name in ("store_id", "event_id")
     ]
     return parsed.select(
         F.col("topic").alias("source"),
-        # Never null: a partition without a day made the append fail, at each start anew (seen).
+        # Never null: a record without a day made the append fail at every start (seen).
         F.to_date(F.coalesce(happened_at, "timestamp")).alias("event_date"),
         *identity,
         happened_at.alias("happened_at"),
-        _if_readable(F.col("event.fingerprint")).alias("fingerprint"),
+        _null_unless_readable(F.col("event.fingerprint")).alias("fingerprint"),
         "partition",
         "offset",
         F.col("timestamp").alias("committed_at"),
-        # A string of Spark holds no other bytes; the digest beside it is of those that came.
+        # A Spark string must be valid UTF-8; the digest beside it is of the bytes that came.
         F.make_valid_utf8(text).alias("value"),
         F.sha2(
             F.coalesce("value", F.lit(b"")),
@@ -82,28 +83,28 @@ def _is_readable(text: Column) -> Column:
     return reduce(Column.__or__, of_its_family)
 
 
-def _if_readable(value: Column) -> Column:
+def _null_unless_readable(value: Column) -> Column:
     return F.when(F.col("is_readable"), value)
 
 
 def append(records: DataFrame, path: Path, seen: Snapshot, after: HeldOffsets) -> None:
     """Append records that the table lacked when it was `seen`.
 
-    What it holds after them goes into the same commit. The fixed application id makes two ingesters
-    conflict, and its version is one above that of the snapshot: Delta skips the append if another
-    ingester has committed since. Raises AlreadyRunning when it has: a new start goes on where the
-    table ends by then.
+    The offsets held after them (`after`) go into the same commit. The fixed application id makes
+    two ingesters conflict, and its version is one above that of the snapshot: Delta skips the
+    append if another ingester has committed since. Raises AlreadyRunning when it has: a restart
+    continues where the table ends by then.
 
     In:  master_records().
     Out: nothing but a new version of the table.
     """
     note = after.as_metadata()
-    # One file a day: the rows of a day go to one task.
+    # The rows of a day go to one task, which writes one file per day.
     by_day = records.drop("sha256").repartition("source", "event_date")
     writer = by_day.write.format("delta").mode("append")
     writer = writer.option("userMetadata", note).option("txnAppId", APP_ID)
     writer.option("txnVersion", seen.version + 1).save(str(path))
-    # Delta skips without a word: only the table says whether it did.
+    # Delta skips silently: only the table shows whether it did.
     if held_by(path) != after:
         raise AlreadyRunning(
             f"master dataset {path}: another ingester has appended since version {seen.version};"

@@ -1,6 +1,6 @@
-"""`python -m batch_layer.master.verify`: whether the master dataset is what it says.
+"""`python -m batch_layer.master.verify`: checks the master dataset against its own notes.
 
-It holds each record once, and its appends follow one another.
+It must hold each record once, and each append must begin where the one before ended.
 """
 
 import json
@@ -26,9 +26,10 @@ _COUNTS = """
 
 @dataclass(frozen=True)
 class VerifiedPartition:
-    """One canonical topic-partition.
+    """Counts and offsets of one canonical topic-partition.
 
-    Rows, distinct offsets, lowest and highest offset, first offset not held (0: none is).
+    rows; distinct: distinct offsets; lowest and highest offset; until: the first offset not held
+    (0: none is held).
     """
 
     source: str
@@ -41,15 +42,16 @@ class VerifiedPartition:
 
     @property
     def ok(self) -> bool:
-        """Whether each record is there once and lies below the end that the table claims."""
+        """Whether each record is present once and lies below the end that the table claims."""
         return self.rows == self.distinct and self.highest < self.until
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found.
+    """Result of a verification.
 
-    A line for each topic-partition, and each append that does not begin where the one before ended.
+    lines: one for each topic-partition; steps_back: one sentence for each append that does not
+    begin where the one before ended.
     """
 
     version: int
@@ -58,14 +60,14 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the master dataset is what it says."""
+        """Whether the master dataset agrees with its own notes."""
         return not self.steps_back and all(line.ok for line in self.lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 all is well, 1 something is wrong or there is no master dataset.
+    """Verify and return the exit code: 0 correct, 1 something is wrong or there is no master.
 
-    One JSON object on standard output.
+    Prints one JSON object on standard output.
     """
     if list(sys.argv[1:] if argv is None else argv):
         print("usage: python -m batch_layer.master.verify (it takes no arguments)", file=sys.stderr)
@@ -80,12 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def verify(path: Path) -> Verification:
-    """The newest version looked at. Raises TallyError when there is no table."""
+    """Verify the newest version. Raises TallyError when there is no table."""
     if not DeltaTable.is_deltatable(str(path)):
         raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
     table = DeltaTable(str(path))
     until = held_by(path, table.version()).until
-    # The columns alone that are counted: the records themselves stay on disk.
+    # Only the counted columns are read: the records themselves stay on disk.
     master = table.to_pyarrow_table(columns=["source", "partition", "offset"])
     with duckdb.connect() as database:
         rows = database.register("master", master).execute(_COUNTS).fetchall()
@@ -101,17 +103,17 @@ def verify(path: Path) -> Verification:
         )
         for source, number, count, distinct, lowest, highest in rows
     ]
-    return Verification(table.version(), lines, [*steps_back(_appends(table))])
+    return Verification(table.version(), lines, [*steps_back(_read_appends(table))])
 
 
 def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
-    """Where an append, oldest first, ends below the one before it in some partition.
+    """Yield a sentence for each append that ends below the one before it in some partition.
 
-    Also where it speaks of another topic of that name.
+    Appends are ordered oldest first. A changed topic id under the same name is reported too.
     """
     for before, after in pairwise(appends):
-        # What an append says that it begins with is not written down: one that ends lower than the
-        # one before has repeated its records, or lost sight of them.
+        # The offset at which an append begins is not recorded: an append that ends lower than the
+        # one before has repeated its records, or missed them.
         for topic, offsets in before.until.items():
             if before.topic_ids.get(topic) != after.topic_ids.get(topic):
                 yield f"topic {topic} was deleted and created anew"
@@ -120,8 +122,8 @@ def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
                     yield f"topic {topic} partition {number} goes back below offset {offset}"
 
 
-def _appends(table: DeltaTable) -> list[HeldOffsets]:
-    """What each append that left a note says, oldest first."""
+def _read_appends(table: DeltaTable) -> list[HeldOffsets]:
+    """The notes of all appends that left one, oldest first."""
     notes = [note for commit in table.history() if (note := commit.get("userMetadata"))]
     return [held_of(note) for note in reversed(notes)]
 

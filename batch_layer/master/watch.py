@@ -1,6 +1,6 @@
-"""The ingest watched from outside of its query.
+"""A watch over the ingest from outside its query.
 
-Whether it runs, whether it keeps up, and up to when it has read everything.
+It checks that the query runs, that it keeps up, and up to which instant it has read everything.
 """
 
 import time
@@ -25,8 +25,8 @@ from tally.errors import TallyError, Unacknowledged
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.5
-# How often the ends of the topics are asked for; the serving layer has to know how far the master
-# is at least every ten seconds.
+# Interval between reads of the topics' ends; the serving layer must learn how far the master is
+# at least every ten seconds.
 ENDS_SECONDS = 3.0
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Running:
-    """A query under way: how far it has read, and why it failed if that was Tally's refusal."""
+    """A running query: how far it has read, and Tally's refusal if that is why it failed."""
 
     query: StreamingQuery
     reached: Callable[[], TopicOffsets]
@@ -43,16 +43,16 @@ class Running:
 
 @dataclass(frozen=True)
 class Sight:
-    """The ends of the topics, and an instant before they were looked at.
+    """The ends of the topics, and an instant before they were read.
 
-    Whoever has read up to them is current at that instant.
+    A reader that has reached these ends is current at that instant.
     """
 
     at: datetime
     ends: TopicOffsets
 
     def is_reached(self, until: TopicOffsets) -> bool:
-        """Whether everything that was committed then is read."""
+        """Whether every record that was committed at that instant is read."""
         return all(
             until.get(topic, {}).get(number, 0) >= end
             for topic, ends in self.ends.items()
@@ -61,21 +61,21 @@ class Sight:
 
 
 class IngestWatch:
-    """Beats, and tells the serving layer how current the master is."""
+    """Writes the heartbeat, and reports to the serving layer how current the master is."""
 
     def __init__(self, settings: Settings, session: Session) -> None:
         self._settings = settings
         self._session = session
         self._heartbeat = Heartbeat(settings.heartbeat_file)
         self._sight: Sight | None = None
-        self._looked = float("-inf")
+        self._last_look = float("-inf")
 
     def until_stopped(self, running: Running, stop: Event) -> None:
-        """Watch until told to stop. Raises the query's refusal, or TallyError when it failed."""
+        """Watch until `stop` is set. Raises the query's refusal, or TallyError when it failed."""
         while not stop.wait(WATCH_SECONDS):
             if not running.query.isActive:
-                # The refusal itself and not Spark's wrapping of it: its class says that no new
-                # start helps.
+                # The refusal itself is raised and not Spark's wrapper: its class shows that no
+                # restart helps.
                 raise running.refusal() or TallyError(
                     f"query {running.query.name} failed:"
                     f" {root_cause(str(running.query.exception()))}"
@@ -84,33 +84,33 @@ class IngestWatch:
         running.query.stop()
 
     def look(self, reached: TopicOffsets) -> None:
-        """One look: a sign of life, and now and then the ends of the topics."""
-        # One at a time: a new one before the last is reached would move the aim ahead for ever.
-        if self._sight is None and time.monotonic() - self._looked >= ENDS_SECONDS:
-            self._looked = time.monotonic()
-            self._ask(self._see)
+        """Write one heartbeat, and from time to time read the ends of the topics."""
+        # One sight at a time: a new one before the last is reached would move the target for ever.
+        if self._sight is None and time.monotonic() - self._last_look >= ENDS_SECONDS:
+            self._last_look = time.monotonic()
+            self._try_call(self._read_ends)
         if self._sight is not None and self._sight.is_reached(reached):
             at, self._sight = self._sight.at, None
-            self._ask(lambda: note_current(self._session, FAMILIES, at))
+            self._try_call(lambda: note_current(self._session, FAMILIES, at))
         self._heartbeat.beat(reached, self._is_behind())
 
     def _is_behind(self) -> bool:
-        # Between two triggers records wait, and nothing is wrong.
+        # Records wait between two triggers; that is no lag.
         patience = 2 * self._settings.ingest_trigger_seconds
         return (
             self._sight is not None
             and (datetime.now(UTC) - self._sight.at).total_seconds() > patience
         )
 
-    def _see(self) -> None:
-        # Before the ends: what arrives between the two looks is not claimed to be read.
+    def _read_ends(self) -> None:
+        # Taken before the ends: records that arrive in between are not claimed to be read.
         at = datetime.now(UTC)
         topics = [family.topic for family in FAMILIES.values()]
         self._sight = Sight(at, stable_ends(self._settings, topics))
 
-    def _ask(self, call: Callable[[], None]) -> None:
-        # Neither a broker nor a node that does not answer ends a query that still runs: it says so
-        # itself if it must.
+    def _try_call(self, call: Callable[[], None]) -> None:
+        # A broker or node that does not answer must not end a query that still runs: the query
+        # fails by itself if it has to.
         try:
             call()
         except (KafkaException, Unacknowledged, *CASSANDRA_AWAY) as error:

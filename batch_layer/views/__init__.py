@@ -1,1 +1,1 @@
-"""Views rebuilt from one version of the master dataset, published by one flip of the pointer."""
+"""Views rebuilt from one version of the master dataset and published by one pointer flip."""

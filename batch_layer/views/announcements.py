@@ -1,6 +1,6 @@
-"""What a rebuild tells others through Kafka.
+"""Messages that a rebuild sends through Kafka.
 
-Records that it does not count as dead letters, changed windows as restatements.
+Records that are not counted become dead letters, changed windows become restatements.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,10 +26,10 @@ from tally.instants import instant_text
 from tally.partitions import partition_of
 
 RESTATEMENTS = "restatements"
-# A record that cannot be read may be larger than the topic takes; headers and key come on top of
-# what is kept of it.
+# An unreadable record may be larger than the topic allows; headers and key come on top of the part
+# of it that a dead letter keeps.
 MOST_MESSAGE_BYTES = 2 * MOST_BYTES
-# Of an identity, so that the sentence about it is told to its end.
+# An identity is cut to this many characters, so that the sentence about it stays whole.
 _MOST_IDENTITY = 400
 _FLUSH_SECONDS = 60.0
 
@@ -38,7 +38,7 @@ _FLUSH_SECONDS = 60.0
 class Restatement:
     """One window whose published rows changed.
 
-    id: family, day, earlier and new generation, store, window; a repeat has the same.
+    id: made of family, day, earlier and new generation, store and window; a repeat has the same id.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Restatement:
     def of(
         cls, family: str, store_id: str, window_start: str, earlier: int, generation: int
     ) -> Self:
-        """The restatement of a window that begins at an instant_text()."""
+        """Build the restatement of a window whose start is an instant_text()."""
         day = window_start[:10]
         identity = f"{family}/{day}/{earlier}/{generation}/{store_id}/{window_start}"
         return cls(identity, family, store_id, window_start, day, earlier, generation)
@@ -67,16 +67,18 @@ class Announcements:
         self._partitions, self._digest_key = partitions, digest_key
 
     def uncounted(self, family: Family, found: Iterable[Mapping[str, Any]]) -> int:
-        """How many dead letters were sent, one for each conflict or unreadable record.
+        """Send one dead letter for each conflict or unreadable record; return how many were sent.
 
-        Blocks until all are acknowledged; raises TallyError when one is not. Its coordinates are a
-        letter's identity, a repeat is the same letter.
+        Blocks until all are acknowledged; raises TallyError when one is not. The record's
+        coordinates are the letter's identity, so a repeat is the same letter.
         """
         sent = 0
         for record in found:
             store_id = record["store_id"]
-            letter = written_letter(_uncounted(family, record), _cause(record), self._digest_key)
-            # What cannot be read has no store: its letter goes by the partition that it came from.
+            letter = written_letter(
+                _uncounted_record(family, record), _cause_of_letter(record), self._digest_key
+            )
+            # An unreadable record has no store: its letter keeps the partition of the record.
             partition = (
                 record["partition"]
                 if store_id is None
@@ -88,13 +90,16 @@ class Announcements:
         return sent
 
     def restate(self, changed: Iterable[Restatement]) -> None:
-        """Block until one record for each changed window is acknowledged; else raise TallyError."""
-        for one in changed:
+        """Send one record for each changed window and block until all are acknowledged.
+
+        Raises TallyError when one is not.
+        """
+        for restatement in changed:
             self._sender.send(
                 RESTATEMENTS,
-                msgspec.json.encode(one),
-                one.store_id,
-                partition_of(one.store_id, self._partitions),
+                msgspec.json.encode(restatement),
+                restatement.store_id,
+                partition_of(restatement.store_id, self._partitions),
             )
         self._flush(RESTATEMENTS)
 
@@ -102,7 +107,7 @@ class Announcements:
         self._sender.settle(f"topic {topic}", "look into the broker's log and rebuild again")
 
 
-def _uncounted(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
+def _uncounted_record(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
     columns = record["store_id"], record["value"]
     key, value = (column and str(column) for column in columns)
     return UncountedRecord(
@@ -118,7 +123,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _cause(record: Mapping[str, Any]) -> Cause:
+def _cause_of_letter(record: Mapping[str, Any]) -> Cause:
     message = (
         f"{shown(str(record['event_id']), _MOST_IDENTITY)} came before with another content;"
         " the first by offset counts"

@@ -1,9 +1,10 @@
-"""What has arrived and is in no generation yet.
+"""Records that have arrived and are in no generation yet.
 
 The oldest such record bounds what a generation may claim to cover.
 
 A record waits in one of three places: in the raw topic, before the normaliser; in the canonical
-topic, in a transaction whose end has not reached its partition; or there, before the master ingest.
+topic, in a transaction whose end has not reached its partition; or in the canonical topic, before
+the master ingest.
 """
 
 import time
@@ -26,18 +27,18 @@ BoundsByPartition = Mapping[int, Bounds]
 # Longer than the normaliser's transactions may last.
 TIMEOUT_SECONDS = 30.0
 LOOK_EVERY_SECONDS = 0.1
-# Of records that Kafka no longer keeps nobody knows when they arrived: nothing is claimed.
+# The arrival of records that Kafka no longer keeps is unknown: nothing is claimed.
 UNKNOWN_PAST = datetime.fromtimestamp(0, UTC)
 
 
 def oldest_raw(settings: Settings, topic: str) -> datetime | None:
     """Arrival of the oldest record of a raw topic that the normaliser has not passed.
 
-    None if there is none. The ends are read before the normaliser's positions: what is not found
-    here, and had arrived before this call, has been written to the canonical topic or to the dead
-    letters. Raises KafkaException, or StackError, when Kafka does not answer.
+    None if there is none. The ends are read before the normaliser's positions: a record that is not
+    found here, and had arrived before this call, has been written to the canonical topic or to the
+    dead letters. Raises KafkaException, or StackError, when Kafka does not answer.
     """
-    # By the group's name alone, never a member of it: nobody's partitions move.
+    # The consumer has the group's name but never joins it, so no partitions are reassigned.
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
         kept = bounds(consumer, topic, TIMEOUT_SECONDS)
         reached = positions_of(consumer, topic, TIMEOUT_SECONDS)
@@ -46,7 +47,7 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
         return UNKNOWN_PAST
     places = [(topic, number, reached[number]) for number in behind]
     found = first_records(settings, places, TIMEOUT_SECONDS).values()
-    # None where only markers of transactions follow.
+    # A place has no record (None) where only transaction markers follow.
     arrivals = [from_millis(first.timestamp()[1]) for first in found if first is not None]
     return min(arrivals, default=None)
 
@@ -54,11 +55,12 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
 def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, set[int]]:
     """First offset kept and last stable offset by partition, and the partitions still open.
 
-    Read when every transaction that the topic held at the call has ended. Open are partitions in
-    which one stayed so for longer than brokers allow a transaction to.
+    They are read once every transaction that was open at the call has ended. A partition is still
+    open if a transaction in it stayed open for longer than brokers allow.
 
-    The end of a transaction is written to its partitions one after the other. One with records at
-    offset 11 of partition 0 and at 7 of partition 1, whose commit is under way at the call:
+    The end of a transaction is written to its partitions one after the other. Example: a
+    transaction with records at offset 11 of partition 0 and at 7 of partition 1, whose commit is
+    under way at the call:
 
         looked at             | partition 0 | partition 1 | waited for
         ends, at the call     | 12          | 8           |
@@ -66,8 +68,8 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, s
         stable ends, later    | 13          | 7           | 1; the marker of 0 lies at 12
         stable ends, later    | 13          | 9           | none: ({0: (0, 13), 1: (0, 9)}, set())
 
-    Taken at the third look, a generation would count one half of a transaction and claim to have
-    the other up to the same instant.
+    With the offsets of the third row a generation would count one half of a transaction and claim
+    to have the other half up to the same instant.
     """
     written = kept_offsets(settings, [topic], "read_uncommitted")[topic]
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -86,10 +88,10 @@ def oldest_canonical(
     held: Mapping[int, int],
     kept: BoundsByPartition,
 ) -> dict[int, datetime]:
-    """By partition of a canonical topic the earliest arrival (UTC) of records beyond those held.
+    """Earliest arrival (UTC) of the records beyond those held, by partition of a canonical topic.
 
-    Absent where there are none. held: first offset not held, by partition; kept: as
-    stable_offsets() has it.
+    Partitions without such records are absent. held: first offset not held, by partition; kept: the
+    offsets that stable_offsets() returns.
     """
     behind = {
         number: held.get(number, 0)
@@ -103,12 +105,12 @@ def oldest_canonical(
         return lost
     ending = {number: kept[number][1] for number in starting}
     kafka = committed_records(spark, settings, {topic: starting}, {topic: ending})
-    # What cannot be read says nothing of its arrival but when it came here.
+    # The only arrival known of an unreadable record is the broker's timestamp.
     received_at = F.coalesce(
         F.get_json_object("value", "$.received_at").try_cast("timestamp"), "committed_at"
     )
-    # Never later than the broker's stamp, whatever the record says of itself: a claim that it
-    # bounds may be too modest, and never too bold.
+    # Never later than the broker's timestamp, even if the record states a later one: the claim
+    # that this arrival bounds may be too modest, and never too bold.
     arrival = F.greatest(
         F.least(received_at, "committed_at"),
         F.timestamp_millis(F.lit(0)),

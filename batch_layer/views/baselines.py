@@ -1,7 +1,8 @@
-"""`python -m batch_layer.views.baselines`: tonight's snapshot of what is usual.
+"""`python -m batch_layer.views.baselines`: makes tonight's baseline snapshot.
 
-It notes which generation of which day rules compare with from a local day on that has not begun
-anywhere. One conditional write decides: run again, or twice at once, it finds what is there.
+The snapshot fixes which generation of each day the rules compare with, from the first local day
+that has not begun in any time zone. One conditional write decides: a repeated or concurrent run
+finds the stored snapshot.
 """
 
 import argparse
@@ -47,9 +48,9 @@ _ONE_DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class SnapshotReport:
-    """One snapshot: its number, first local day, by family how many days it has of so many.
+    """One snapshot: its number, first local day, when it was made, and the count of days by family.
 
-    `made`: by this run.
+    `made`: whether this run made it.
     """
 
     number: int
@@ -60,9 +61,9 @@ class SnapshotReport:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 it is there, 1 failed, 2 wrong use.
+    """Make the snapshot and return the exit code: 0 it exists, 1 failed, 2 wrong use.
 
-    With --json one object on standard output.
+    With --json one object is printed on standard output.
     """
     parser = argparse.ArgumentParser(
         prog="python -m batch_layer.views.baselines",
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             tonight, *earlier = reports
             print(json.dumps({**asdict(tonight), "earlier": len(earlier)}))
         else:
-            print(*map(_told, reports), sep="\n")
+            print(*map(_report_line, reports), sep="\n")
 
     return run_job("baselines", work)
 
@@ -94,28 +95,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 def snapshots(
     session: Session, now: Callable[[], datetime], since: date | None = None
 ) -> Iterator[SnapshotReport]:
-    """The snapshot of now, and with `since` those that lie before all others, as they are there.
+    """Make the snapshot of now, and with `since` those before all others; yield them as stored.
 
-    `now`: by the brokers' clock. Raises StackError when it took too long, or nobody knows whether
-    it is there.
+    `now`: by the brokers' clock. Raises StackError when it took too long, or when it is unknown
+    whether the snapshot was written.
     """
     started, made_at = time.monotonic(), now()
     served = {name: PointerTable(session, name).current() for name in FAMILIES}
     if time.monotonic() - started > SLOWEST.total_seconds():
-        # Its first day may have begun by now somewhere, and be judged by another one.
+        # Its first day may have begun somewhere by now, and be judged by another snapshot.
         raise StackError("baselines: reading the pointers took over an hour; run it again")
-    yield _kept(session, made_snapshot(first_served(made_at), made_at, served))
-    # Before the first day that anything serves nothing is usual, however far back is asked for.
+    yield _store_snapshot(session, made_snapshot(first_served(made_at), made_at, served))
+    # There is no baseline before the first day served, however early `since` is.
     first = min(chain.from_iterable(served.values()), default=date.max)
     since = max(since or date.max, first)
-    # Backwards, each before all that there are: no day is judged by another one than before.
-    while since < (oldest := _oldest(session)):
-        yield _kept(session, made_snapshot(oldest - _ONE_DAY, made_at, served))
+    # Snapshots are added backwards, each before all existing ones: no day changes its snapshot.
+    while since < (oldest := _read_oldest(session)):
+        yield _store_snapshot(session, made_snapshot(oldest - _ONE_DAY, made_at, served))
 
 
-def _kept(session: Session, snapshot: BaselineSnapshot) -> SnapshotReport:
+def _store_snapshot(session: Session, snapshot: BaselineSnapshot) -> SnapshotReport:
     values = [_SERIES, snapshot.first_day, snapshot.made_at, snapshot.days_text]
-    # By this run, by another one before, or nobody knows: what is read back is there for good.
+    # The outcome may be this run's write, an earlier run's, or unknown: the row that is read back
+    # is final.
     applied(session, SimpleStatement(_INSERT), values)
     found = _rows(session, f"{_OF_DAY} AND first_day = %s", snapshot.first_day)
     if not found:
@@ -124,28 +126,30 @@ def _kept(session: Session, snapshot: BaselineSnapshot) -> SnapshotReport:
             " look at `tally status` and run it again"
         )
     row = found[0]
-    one = stored_snapshot(row.first_day.date(), utc(row.made_at), row.days)
-    days = {family: len(some) for family, some in sorted(one.days.items())}
-    first, made_at = one.first_day.isoformat(), instant_text(one.made_at)
-    return SnapshotReport(one.number, first, made_at, days, one.made_at == snapshot.made_at)
+    stored = stored_snapshot(row.first_day.date(), utc(row.made_at), row.days)
+    days = {family: len(family_days) for family, family_days in sorted(stored.days.items())}
+    first, made_at = stored.first_day.isoformat(), instant_text(stored.made_at)
+    return SnapshotReport(stored.number, first, made_at, days, stored.made_at == snapshot.made_at)
 
 
-def _oldest(session: Session) -> date:
+def _read_oldest(session: Session) -> date:
     rows = _rows(session, f"{_FIRST_DAYS} ORDER BY first_day ASC LIMIT 1")
     oldest: date = rows[0].first_day.date()
     return oldest
 
 
 def _rows(session: Session, statement: str, *values: Any) -> list[Any]:
-    # SERIAL: a write that was left half done is brought to its end first.
-    asked = SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL)
-    return list(session.execute(asked, [_SERIES, *values]))
+    # A SERIAL read first completes a write that was left half done.
+    query = SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL)
+    return list(session.execute(query, [_SERIES, *values]))
 
 
-def _told(one: SnapshotReport) -> str:
-    days = ", ".join(f"{name} {count}" for name, count in one.days.items())
-    how = "made" if one.made else "was there"
-    return f"baseline {one.number}, from {one.first_day} on, {how}; days of each family: {days}"
+def _report_line(report: SnapshotReport) -> str:
+    days = ", ".join(f"{name} {count}" for name, count in report.days.items())
+    how = "made" if report.made else "was there"
+    return (
+        f"baseline {report.number}, from {report.first_day} on, {how}; days of each family: {days}"
+    )
 
 
 def _date(text: str) -> date:

@@ -1,6 +1,6 @@
-"""Which events belong to one receipt, and in which order they stand there.
+"""Receipt chains: the events that belong to one receipt, and their order.
 
-The rules are those of tally/receipt_chain.py; here they are columns. DataFrame in, DataFrame out.
+The rules are those of tally/receipt_chain.py, written as columns. DataFrame in, DataFrame out.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,40 +12,40 @@ from tally.receipt_chain import ENDING, LAST_REVISION
 _PREFIX = rf"^(?:{REVERSAL}(?:[0-9]+:)?|{VERSION}(?:[0-9]+|[+-][0-9a-f]{{32}}):)"
 _NUMBER = rf"^(?:{REVERSAL}|{VERSION})([0-9]{{1,9}}):"
 _TO_REFERENCE = f"{REVERSAL}%{REFERENCE}:%"
-# How long before a void that knows only its receipt's number or reference that was closed.
+# A void that has only its receipt's number or reference finds receipts of so many days before it.
 _REFERENCE_DAYS = 31
 
 
 def chain_verdicts(master: DataFrame) -> DataFrame:
-    """What stands behind each event of the receipts that have versions or voids.
+    """The verdict on each event of the receipts that have versions or voids.
 
-    They are few, so that the other records are not moved for them.
+    Such receipts are few, and the other records are not shuffled for them.
 
     In:  master records of one family: store_id, event_id, happened_at, event_date, partition,
          offset, value.
     Out: a row for each first copy of an event of such a receipt: partition, offset; beaten_by
-         struct<offset, event_date>: the first that came of what stands behind it in its chain, so
-         that it does not count, null for the last one; is_void boolean; has_receipt boolean: the
-         chain is not of voids alone.
+         struct<offset, event_date>: the earliest arrival among the events behind it in its chain,
+         because of which it does not count, null for the last one; is_void boolean; has_receipt
+         boolean: the chain is not of voids alone.
     """
     references = receipts_of_references(master)
     placed = _place_events(master)
-    # Names of receipts that have more than the receipt itself, without zeros before their number.
+    # Names of receipts with versions or voids, without leading zeros in their number.
     named = placed.where("is_void OR is_version").select("store_id", "loose")
     referred = references.select("store_id", _without_zeros("receipt").alias("loose"))
     wanted = named.union(referred).distinct()
     related = placed.join(F.broadcast(wanted), on=["store_id", "loose"], how="left_semi")
     copies = Window.partitionBy("store_id", "event_id").orderBy("offset")
-    # Of copies the first counts, whatever the others say.
+    # Only the first copy counts, even if the others differ.
     firsts = related.withColumn("copy", F.row_number().over(copies)).where("copy = 1")
     chain = Window.partitionBy("store_id", "chain")
-    # As tally.receipt_chain.rank(), the last one first: what lies before a row beats it.
+    # The order of tally.receipt_chain.rank(), reversed: every row before a row beats it.
     order = ("revision", "is_void", "happened_at", "kind", "offset")
     backwards = chain.orderBy(*(F.col(name).desc() for name in order))
     beating = F.min(F.struct("offset", "event_date")).over(
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
-    # A cancelling has no number: it beats each version that was closed no later than it.
+    # A cancellation has no number: it beats each version that was closed no later than it.
     ending = F.when(F.col("kind") == ENDING, F.struct("offset", "event_date"))
     no_sooner = chain.orderBy(F.col("happened_at").desc())
     cancelling = F.min(ending).over(no_sooner.rangeBetween(Window.unboundedPreceding, 0))
@@ -61,18 +61,18 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
 
 
 def _place_events(master: DataFrame) -> DataFrame:
-    """The readable records with what their identities say of their place in a chain.
+    """The readable records with their place in a chain, parsed from their identities.
 
     Out: store_id, event_id, happened_at, event_date, partition, offset; is_void, is_version
-         boolean; revision int, kind int as ChainPlace has them; named: the event that it is of;
-         loose: the same without zeros before the number.
+         boolean; revision int, kind int as in ChainPlace; named: the event that it refers to;
+         loose: the same without leading zeros in the number.
     """
     event_id = F.col("event_id")
     is_void, is_version = event_id.startswith(REVERSAL), event_id.startswith(VERSION)
     is_one = is_void | is_version
     number = F.regexp_extract(event_id, _NUMBER, 1)
     said = F.nullif(number, F.lit("")).cast("int")
-    # A void without a number stands behind all versions.
+    # A void without a number comes after all versions.
     of_all = F.when(is_void, F.lit(LAST_REVISION))
     revision = F.when(is_one, F.coalesce(said, of_all))
     sign = F.when(is_version, F.substring(event_id, len(VERSION) + 1, 1))
@@ -93,10 +93,10 @@ def _place_events(master: DataFrame) -> DataFrame:
 
 
 def _resolve_chains(firsts: DataFrame, references: DataFrame) -> DataFrame:
-    """Each event with the chain that it belongs to: of a void, the receipt that it means.
+    """Each event with the chain that it belongs to; for a void, the receipt that it means.
 
-    That is the one that is called so; else the only one that is equal but for zeros before its
-    number, or the only one that its reference names.
+    That is the receipt of exactly this name; else the only one that is equal but for leading zeros
+    in its number, or the only one that its reference names.
 
     In:  as _place_events(); references: receipts_of_references().
     Out: the same and chain.
@@ -112,15 +112,15 @@ def _resolve_chains(firsts: DataFrame, references: DataFrame) -> DataFrame:
 
 
 def _without_zeros(name: str) -> Column:
-    """The name of a receipt without zeros before its number, behind the last colon."""
+    """The name of a receipt without leading zeros in its number, after the last colon."""
     number = F.substring_index(name, ":", -1)
-    # Hardly any begins with one: the others need no expression.
+    # Hardly any number begins with a zero: the others skip the regular expression.
     bare = F.regexp_replace(name, ":0+([0-9]+)$", ":$1")
     return F.when(number.startswith("0"), bare).otherwise(F.col(name))
 
 
 def receipts_of_references(master: DataFrame) -> DataFrame:
-    """The receipts that voids name by a reference or by their number alone.
+    """The receipts that voids name by a reference or by the receipt's number alone.
 
     In:  master records of one family: store_id, event_id, event_date, value.
     Out: store_id, named (`reference:<store>:<name>`), receipt (event_id of the receipt): one row
@@ -150,22 +150,22 @@ def receipts_of_references(master: DataFrame) -> DataFrame:
         F.regexp_replace("event_id", _PREFIX, "").alias("receipt"),
         F.explode(names).alias("name"),
     ).withColumn("named", _reference_id("store_id", "name"))
-    # Few voids or none: the join must not move the receipts.
+    # There are few voids or none: the join must not shuffle the receipts.
     found = called.join(F.broadcast(days), on=["store_id", "named"])
     recent = found.where(
         F.col("event_date").between(
             F.date_sub("first_void", _REFERENCE_DAYS), F.date_add("last_void", 1)
         )
     )
-    # What two receipts are called names neither.
-    one = recent.groupBy("store_id", "named").agg(
+    # A name that two receipts share identifies neither.
+    by_name = recent.groupBy("store_id", "named").agg(
         F.min("receipt").alias("receipt"), F.count_distinct("receipt").alias("receipts")
     )
-    return one.where("receipts = 1").drop("receipts")
+    return by_name.where("receipts = 1").drop("receipts")
 
 
 def _reference_id(store_id: str, name: str) -> Column:
-    """event_id() of a reference, as tally.identity writes it."""
+    """The event_id() of a reference, as tally.identity writes it."""
     parts = [F.lit(REFERENCE)]
     for part in (store_id, name):
         escaped = F.regexp_replace(part, "%", "%25")

@@ -1,6 +1,6 @@
-"""Whether Cassandra holds of a generation what the records say, window by window.
+"""A check of a generation in Cassandra against the records, window by window.
 
-Read back and compared by the executors.
+The executors read the rows back and compare them.
 """
 
 from collections import defaultdict
@@ -32,10 +32,10 @@ OwedValues: TypeAlias = tuple[int, ...]
 
 
 class OwedRow(NamedTuple):
-    """What the records say of one window.
+    """The expected values of one window, computed from the records.
 
-    Start in milliseconds since 1970; touched: there are records beyond what is served now; events,
-    then the sums of the parts.
+    start: in milliseconds since 1970; touched: there are records beyond those served now; values:
+    events, then the sums of the parts.
     """
 
     store: str
@@ -45,38 +45,39 @@ class OwedRow(NamedTuple):
 
     @property
     def store_day(self) -> tuple[str, int]:
-        """Its store, and its day in days since 1970."""
+        """The window's store, and its day in days since 1970."""
         return self.store, self.start // _DAY_MILLIS
 
 
 class Unequal(msgspec.Struct, array_like=True):
-    """A window that differs.
+    """A window whose stored values differ from the records.
 
-    Of events and each part what Cassandra holds less what the records say, with its sign.
+    balance: for events and each part the stored value minus the expected one, with its sign.
     """
 
     store: str
     start: int
-    # Texts: the sum over the rows of a window may have more than 64 bits.
+    # The balance is text: the sum over the rows of a window may have more than 64 bits.
     balance: list[str]
 
 
 class CheckedGeneration(msgspec.Struct, array_like=True):
-    """What was seen of a generation.
+    """Result of checking a generation.
 
-    Windows compared, the first that differ, how many are not as they were served before; of each
-    store, and by axis of each value in a store, the first and the last day.
+    windows: how many were compared; unequal: the first that differ; changed: how many differ from
+    what was served before; stores and axes: the first and last day of each store, and of each value
+    of an axis in a store.
     """
 
     windows: int = 0
     unequal: list[Unequal] = []
     changed: int = 0
     stores: dict[str, DaySpan] = {}
-    # By axis, then by store and value.
+    # The keys are the axis, then the store, then the value.
     axes: dict[str, dict[str, dict[str, DaySpan]]] = {}
 
     def add(self, other: "CheckedGeneration") -> None:
-        """The other one, of other windows, is part of this."""
+        """Merge the result of other windows into this one."""
         self.windows += other.windows
         self.changed += other.changed
         self.unequal = [*self.unequal, *other.unequal][:SHOWN]
@@ -88,24 +89,24 @@ class CheckedGeneration(msgspec.Struct, array_like=True):
                     self.saw(axis, store, value, span)
 
     def saw(self, axis: str, store: str, value: str, span: DaySpan) -> None:
-        """The store's events of these days name the value of the axis."""
+        """Record that the store's events of these days have the value of the axis."""
         of_store = self.axes.setdefault(axis, {}).setdefault(store, {})
         _widen(of_store, value, span)
 
 
 def refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
-    """Raise TallyError unless Cassandra holds in every window what the counted records sum to.
+    """Raise TallyError if any window's stored values differ from the sums of the counted records.
 
     The sums are computed without members and sets.
     """
     if found:
         windows = "; ".join(
-            f"store {one.store} {instant_text(from_millis(one.start))} has "
+            f"store {window.store} {instant_text(from_millis(window.start))} has "
             + ", ".join(
                 f"{name} {value}"
-                for name, value in zip(("events", *family.sums), one.balance, strict=True)
+                for name, value in zip(("events", *family.sums), window.balance, strict=True)
             )
-            for one in found
+            for window in found
         )
         raise TallyError(
             f"rebuild {token} of {family.name}: rows differ from the records: {windows};"
@@ -120,7 +121,7 @@ def check_generation(
     generation: int,
     earlier: Mapping[date, int],
 ) -> CheckedGeneration:
-    """What the executors saw; windows that the generation changes are kept for the restatements.
+    """Check the generation on the executors; changed windows are stored for the restatements.
 
     In:  expected: expected_windows(); earlier: generation that serves a day now; a day without one
          changes nothing.
@@ -137,16 +138,16 @@ def check_generation(
             for store, start, touched, *values in rows_of(batch)
         )
         grouped = groupby(owed, key=lambda row: row.store_day)
-        by_day = ((day, list(some)) for day, some in grouped)
-        # Lots of whole days, never of rows: a window is compared with all of its rows.
-        while some := list(islice(by_day, _PARTITIONS_AT_ONCE)):
-            found = msgspec.msgpack.encode(_checked(some, reader, family))
+        by_day = ((day, list(day_rows)) for day, day_rows in grouped)
+        # Chunks of whole days, never of rows: a window is compared with all of its rows.
+        while chunk := list(islice(by_day, _PARTITIONS_AT_ONCE)):
+            found = msgspec.msgpack.encode(_checked(chunk, reader, family))
             yield pa.RecordBatch.from_pydict(
                 {"found": pa.array([found], pa.binary())},
             )
 
-    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in
-    # one of them.
+    # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
+    # store's day lie in one task.
     tasks = expected.sparkSession.sparkContext.defaultParallelism
     ordered = (
         expected.select(*names)
@@ -164,10 +165,10 @@ def _checked(
     reader: HeldReader,
     family: Family,
 ) -> CheckedGeneration:
-    # A day without a record beyond what is served has the same rows as there: it need not be read
-    # to be compared.
-    asked = [_store_day(*day, rows) for day, rows in days]
-    held = reader.rows(asked)
+    # A day without new records has the same rows as the served generation: the served rows need
+    # not be read for a comparison.
+    store_days = [_store_day(*day, rows) for day, rows in days]
+    held = reader.rows(store_days)
     rows_owed = (row for _, rows in days for row in rows)
     owed = {(row.store, row.start): row.values for row in rows_owed}
     found = CheckedGeneration(
@@ -190,11 +191,11 @@ def _store_day(store: str, day: int, rows: Iterable[OwedRow]) -> StoreDay:
 def unequal_windows(
     held: Iterable[HeldRow], owed: Mapping[StoreStart, OwedValues]
 ) -> list[Unequal]:
-    """The windows in which both differ, ascending; a window that one of them lacks is 0 there."""
+    """The windows in which both differ, ascending; a window that one side lacks counts as 0."""
     there: dict[StoreStart, list[HeldRow]] = defaultdict(list)
     for row in held:
         there[row.window].append(row)
-    # Window by window: in a grand total a row in the wrong window or store makes no difference.
+    # Windows are compared singly: a grand total hides a row in the wrong window or store.
     unequal = []
     for window in sorted(there.keys() | owed.keys()):
         balance = [
@@ -211,8 +212,8 @@ def unequal_windows(
 
 
 def _sums(rows: Sequence[HeldRow]) -> OwedValues:
-    """Of the rows of a window: its events, which stand in each of them, and the parts' sums."""
-    # Each row of a window carries the events of the whole window: they are no summands.
+    """The events of a window and the sums of its parts, from the window's rows."""
+    # Each row of a window carries the events of the whole window: they must not be added up.
     return max((row.events for row in rows), default=0), *map(
         sum, zip(*(row.parts for row in rows), strict=True)
     )

@@ -1,4 +1,4 @@
-"""What a rebuild computes of some days of a family: its rows, and what they have to sum to."""
+"""The computation of a rebuild: the rows of some days of a family, and their expected sums."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,8 @@ _PIN = pa.schema(
 class Pinned:
     """The family's records of one pinned version.
 
-    What became of each, the generations that serve now, what may be claimed.
+    With them come the fate of each record, the generations that serve now, and the coverage that
+    may be claimed.
     """
 
     pin: Pin
@@ -57,21 +58,21 @@ class Pinned:
         In:  days, ascending, one at least.
         Out: master records as read_version(), and record_fates(), of these days alone.
         """
-        return _of_days(self.master, days), _of_days(self.fates, days)
+        return _records_on_days(self.master, days), _records_on_days(self.fates, days)
 
     def pins(self, spark: SparkSession, epochs: Epochs | None = None) -> DataFrame:
-        """Up to where the days are served now.
+        """The offsets up to which the days are served now.
 
-        In:  epochs: those of the definition, to which rows of another one do not belong.
+        In:  epochs: those of the definition; rows of another epoch do not belong to it.
         Out: event_date, partition, pinned: first offset that the day's generation does not include;
-             0 of one that has not the day's epoch.
+             0 for a generation of another epoch than the day's.
         """
         reached = [
-            (day, number, _end(pointer, number, epochs))
+            (day, number, _pinned_end(pointer, number, epochs))
             for day, pointer in self.current.items()
             for number in self.pin.until
         ]
-        # Of rows in Arrow Spark makes a relation of its own; tuples would go through a worker.
+        # Spark turns Arrow rows into a local relation; tuples would go through a worker.
         columns = zip(*reached, strict=True) if reached else ([], [], [])
         typed = zip(columns, _PIN.types, strict=True)
         arrays = [pa.array(column, kind) for column, kind in typed]
@@ -79,9 +80,10 @@ class Pinned:
 
 
 class Computed(NamedTuple):
-    """The rows as window_rows(), what they have to sum to as expected_windows().
+    """The rows as window_rows(), and their expected sums as expected_windows().
 
-    `answered`: by store the spans that the rows answer for, of a family that is read from presences
+    `answered`: the spans that the rows answer for, by store, of a family that is read from
+    presences.
     """
 
     rows: DataFrame
@@ -92,8 +94,8 @@ class Computed(NamedTuple):
 def compute(
     spark: SparkSession, settings: Settings, family: Family, pinned: Pinned, days: Sequence[date]
 ) -> Computed:
-    """What is to be written of the days, ascending, one at least, and by what it is checked."""
-    # Another definition makes every row another one.
+    """Compute the rows of the days (ascending, one at least) and the values to check them by."""
+    # Rows of another definition epoch are all new rows.
     pins = pinned.pins(spark, family.epochs)
     if family.reading is None:
         chosen, fates = pinned.of_days(days)
@@ -103,15 +105,15 @@ def compute(
     heard = heard_minutes(master, fates, pins, family).persist()
     until = min(pinned.pin.through.values())
     over = heard.where(F.col("period_end") <= settled_minute(until))
-    rows = _of_windows(rows_of_periods(over, family), days).persist()
-    expected = _of_windows(expected_of_periods(over, rows, family), days)
+    rows = _windows_on_days(rows_of_periods(over, family), days).persist()
+    expected = _windows_on_days(expected_of_periods(over, rows, family), days)
     return Computed(total_rows(rows, family), expected, answered_spans(heard, until))
 
 
 def days_together(pinned: Pinned) -> Iterator[tuple[date, date]]:
-    """(day, other day): what makes the rows of the first other ones may change those of the second.
+    """Yield (day, other day): a change of the first day's rows may change those of the second.
 
-    A conflict counts by its first copy, a receipt by its void.
+    A conflict depends on its first copy, a receipt on its void.
     """
     if pinned.survey.count("elsewhere", "reversed"):
         both = linked_days(pinned.fates).distinct()
@@ -123,7 +125,7 @@ def period_days(
 ) -> set[date]:
     """The known days around these that share a key period with them.
 
-    None of a family whose windows hang on their own events alone.
+    Empty for a family whose windows depend on their own events alone.
     """
     if family.reading is None:
         return set()
@@ -131,20 +133,20 @@ def period_days(
     return known.intersection(days_around(days, settings.key_days))
 
 
-def _end(pointer: Generation, number: int, epochs: Epochs | None) -> int:
+def _pinned_end(pointer: Generation, number: int, epochs: Epochs | None) -> int:
     is_known = epochs is None or epochs.of(pointer.day) == pointer.epoch
     return pointer.pinned.get(number, 0) if is_known else 0
 
 
-def _of_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
-    # As text: the bridge to the JVM takes no date before the year 1000.
+def _records_on_days(records: DataFrame, days: Sequence[date]) -> DataFrame:
+    # Dates are text: the bridge to the JVM accepts no date before the year 1000.
     wanted = [f"DATE'{day.isoformat()}'" for day in days]
     return records.where(
         f"event_date BETWEEN {wanted[0]} AND {wanted[-1]} AND event_date IN ({', '.join(wanted)})"
     )
 
 
-def _of_windows(rows: DataFrame, days: Sequence[date]) -> DataFrame:
-    """Rows of windows (milliseconds since 1970) of these UTC days alone."""
+def _windows_on_days(rows: DataFrame, days: Sequence[date]) -> DataFrame:
+    """The rows whose windows (milliseconds since 1970) lie on these UTC days."""
     wanted = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
     return rows.where(f"to_date(timestamp_millis(window_start)) IN ({wanted})")

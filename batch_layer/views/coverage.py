@@ -1,4 +1,4 @@
-"""What a generation may claim of a day: from which window to which, and up to which arrival."""
+"""Coverage: the windows of a day that a generation may claim, and up to which arrival."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ NO_LIMIT = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Claim:
-    """Windows in [covered_from, covered_until) are covered: without a row nothing happened there.
+    """Windows in [covered_from, covered_until) are covered: one without a row had no events.
 
-    through: by partition the instant up to which every record that had arrived is counted.
+    through: the instant up to which every record that had arrived is counted, by partition.
     """
 
     covered_from: datetime
@@ -29,10 +29,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class ArrivalGap:
-    """Records that were gone before they were read, and when they had arrived.
+    """Records that were lost before they were read, and when they had arrived.
 
-    partition: of the family's canonical topic, whose stores alone it concerns; None: raw records,
-    of any store.
+    partition: that of the family's canonical topic, whose stores alone are affected; None for raw
+    records, of any store.
     """
 
     partition: int | None
@@ -42,7 +42,7 @@ class ArrivalGap:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a rebuild could claim now.
+    """The coverage that a rebuild could claim now.
 
     tolerance: how far ahead of its arrival an event may lie; backfills: spans of days, inclusive.
     """
@@ -54,63 +54,62 @@ class Coverage:
     gaps: Sequence[ArrivalGap] = ()
 
     def days(self) -> set[date]:
-        """The days of which something is claimed, with records or without.
+        """The days with a claim, with or without records.
 
-        At most the newest MOST_DAYS of each span.
+        Each span contributes at most its newest MOST_DAYS days.
         """
         # The slowest partition decides: a day is claimed for the stores of all of them.
         until = window_start(min(self.through.values()))
         spans = [*self.backfills]
         if self.first_arrival is not None and self.first_arrival < until:
-            # The last whole window's day: just after midnight the new day has none yet.
+            # Up to the day of the last whole window: just after midnight the new day has none yet.
             spans.append((self.first_arrival.date(), (until - WINDOW).date()))
         return {
             date.fromordinal(number) for first, last in spans for number in _ordinals(first, last)
         }
 
     def claim(self, day: date) -> Claim:
-        """What a generation of the day claims."""
+        """The claim of a generation of the day."""
         through = {
             number: min([instant, *self._limits(day, number)])
             for number, instant in self.through.items()
         }
         covered_from = self._covered_from(day)
         if covered_from is None:
-            # From an instant to the same one: nothing is covered, and what has a row is served as
-            # provisional.
+            # An empty span covers nothing, and windows with a row are served as provisional.
             return Claim(start_of(day), start_of(day), through)
         return Claim(covered_from, window_start(min(through.values())), through)
 
     def limit(self, day: date) -> datetime:
-        """What no claim on the day may pass, however much arrives yet."""
+        """The instant that no claim on the day may pass, however much still arrives."""
         if self._covered_from(day) is None:
             return start_of(day)
         return min([NO_LIMIT, *map(window_start, self._limits(day))])
 
     def _covered_from(self, day: date) -> datetime | None:
-        """From when on the day is covered; None of a day before the first arrival.
+        """The instant from which the day is covered; None for a day before the first arrival.
 
-        Its records are of a till whose clock was wrong, or old receipts; what else happened nobody
-        knows.
+        Records of such a day are of a till whose clock was wrong, or old receipts; other events of
+        that day are unknown.
         """
         if any(first <= day <= last for first, last in self.backfills):
             return start_of(day)
-        # By arrivals, not by days that have records: with these, one till dated nine months back
-        # made 275 days of zeros for all stores (seen).
+        # Coverage follows arrivals, not days with records: by those, one till dated nine months
+        # back made 275 days of zeros for all stores (seen).
         if self.first_arrival is None or day < self.first_arrival.date():
             return None
         return max(start_of(day), _next_window(self.first_arrival))
 
     def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
-        """Arrivals at which gaps begin that may have held records of the day.
+        """First arrivals of the gaps that may have held records of the day.
 
-        Of one partition, or of all.
+        Only gaps of the given partition are considered; None considers all.
         """
         start = start_of(day)
         return [
             gap.first_arrival
             for gap in self.gaps
-            # An event may lie so far ahead of its own arrival.
+            # An event may lie ahead of its own arrival by the tolerance.
             if start < gap.last_arrival + self.tolerance
             and (partition is None or gap.partition in (None, partition))
         ]
@@ -127,7 +126,7 @@ def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
             "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
         ):
             gap = ArrivalGap(
-                # A raw record may be of any store: its partition says nothing of the canonical one.
+                # A raw record may be of any store: its partition does not give the canonical one.
                 None if is_raw else row.partition,
                 utc(row.first_arrival),
                 utc(row.last_arrival),
@@ -150,7 +149,7 @@ def start_of(day: date) -> datetime:
 
 def end_of(day: date) -> datetime:
     """Midnight that ends the day, UTC."""
-    # Somebody may have rebuilt 9999-12-31 by hand, and Python has no day after it.
+    # 9999-12-31 may have been rebuilt by hand, and Python has no day after it.
     return NO_LIMIT if day == date.max else start_of(day) + timedelta(days=1)
 
 

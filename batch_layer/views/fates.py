@@ -1,4 +1,4 @@
-"""What became of every record of the master dataset: counted, duplicate, conflict or unreadable.
+"""The fate of every record of the master dataset: counted, duplicate, conflict or unreadable.
 
 DataFrame in, DataFrame out.
 """
@@ -14,10 +14,10 @@ from tally.identity import CONTENT, REVERSAL, SHARE
 from tally.windows import WINDOW
 
 COUNTED, DUPLICATE, CONFLICT, UNREADABLE = "counted", "duplicate", "conflict", "unreadable"
-# Of those that are counted: what takes back an event that has not come.
+# A counted record that takes back an event which has not arrived is also waiting.
 WAITING = "waiting"
-# Sums over all windows and stores pass 64 bits where no window does, and Spark's ANSI arithmetic
-# makes an error of that, at each try.
+# Sums over all windows and stores can exceed 64 bits where no single window does, and Spark's ANSI
+# arithmetic then fails at each try.
 WIDE = "decimal(38,0)"
 FATES = (COUNTED, DUPLICATE, CONFLICT, UNREADABLE)
 _COLUMNS = (
@@ -35,10 +35,10 @@ _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
 def record_fates(master: DataFrame) -> DataFrame:
-    """The fate of each record, over all days.
+    """The fate of each record, computed over all days.
 
-    A day's own records cannot tell whether an identity was seen before. Receipts A and B of one
-    store, A sent again, then again with other content in another window, then garbage:
+    The records of one day do not show whether an identity was seen before. Example: receipts A and
+    B of one store, A sent again, then again with other content in another window, then garbage:
 
         offset | event_id | fingerprint | window | fate       | elsewhere
         0      | A        | f1          | 10:00  | counted    | false
@@ -47,7 +47,7 @@ def record_fates(master: DataFrame) -> DataFrame:
         3      | A        | f2          | 10:15  | conflict   | true: an event of 10:15, no value
         4      | null     | null        | null   | unreadable | false
 
-    All shares of an interval have one fate, by what the first interval of its begin said.
+    All shares of an interval have one fate, decided by the first interval with the same begin.
 
     In:  master records of one family: store_id, event_id, fingerprint, happened_at timestamp,
          event_date, partition, offset, committed_at timestamp.
@@ -55,20 +55,20 @@ def record_fates(master: DataFrame) -> DataFrame:
          (day of the first copy), elsewhere boolean (the first copy lies in another window, or is a
          conflict by its interval: counts in `events` here, not in the values), taken_back boolean
          (counted, but not in the values), reversed_by struct<offset, event_date> (what takes the
-         event back), waiting boolean (it takes back what has not come).
+         event back), waiting boolean (it takes back an event that has not arrived).
     Rule: identity is (source, store_id, event_id); the first by offset is counted; the same
-          fingerprint again is a duplicate. Unreadable is what the master holds without an event_id.
-          Of the versions of a receipt the last one counts, and none if a void stands behind it, in
-          whichever order they come (tally/receipt_chain.py).
+          fingerprint again is a duplicate. A record that the master holds without an event_id is
+          unreadable. The last version of a receipt counts, and none if a void comes after it in the
+          chain, in any order of arrival (tally/receipt_chain.py).
     """
-    # One record is what lies at one place of the log: by it the result does not hang on the
-    # master's holding each once.
+    # A record is identified by its place in the log: the result does not depend on the master
+    # holding each record once.
     records = (
         master.select(*_COLUMNS)
         .dropDuplicates(["partition", "offset"])
         .withColumn("window_start", _window_start("happened_at"))
     )
-    beside = _beside_first_copies(records)
+    beside = _join_first_copies(records)
     verdicts = F.broadcast(chain_verdicts(master))
     judged = (
         beside.join(verdicts, on=["partition", "offset"], how="left")
@@ -79,7 +79,7 @@ def record_fates(master: DataFrame) -> DataFrame:
     is_version = is_counted & ~F.col("is_void")
     is_taken = F.col("is_void") | F.col("beaten_by").isNotNull()
     is_elsewhere = ~F.col("window_start").eqNullSafe(F.col("first_window_start"))
-    # A share that the first interval of that begin has not: there is no copy of it that counts.
+    # The first interval of that begin lacks this share: no copy of it counts.
     is_first = F.col("offset") == F.col("first_offset")
     is_refused = is_first & (F.col("fate") == CONFLICT)
     return judged.select(
@@ -95,7 +95,7 @@ def record_fates(master: DataFrame) -> DataFrame:
 
 
 def _fate() -> Column:
-    is_again = _says_the_same("fingerprint", "first_fingerprint")
+    is_again = _has_same_content("fingerprint", "first_fingerprint")
     # A receipt is taken back once, however many voids say so.
     is_void = F.coalesce(F.col("event_id").startswith(REVERSAL), F.lit(False))
     is_first = F.col("offset") == F.col("first_offset")
@@ -107,25 +107,25 @@ def _fate() -> Column:
     )
 
 
-def _says_the_same(one: str, other: str) -> Column:
-    """Whether two fingerprints are of one content, as content_fingerprint() has it."""
-    whole = F.substring_index(one, CONTENT, 1) == F.substring_index(other, CONTENT, 1)
-    have_content = F.col(one).contains(CONTENT) & F.col(other).contains(CONTENT)
-    content = F.substring_index(one, CONTENT, -1) == F.substring_index(other, CONTENT, -1)
+def _has_same_content(left: str, right: str) -> Column:
+    """Whether two fingerprint columns are of one content, as content_fingerprint() defines it."""
+    whole = F.substring_index(left, CONTENT, 1) == F.substring_index(right, CONTENT, 1)
+    have_content = F.col(left).contains(CONTENT) & F.col(right).contains(CONTENT)
+    content = F.substring_index(left, CONTENT, -1) == F.substring_index(right, CONTENT, -1)
     return whole | (have_content & content)
 
 
-def _beside_first_copies(records: DataFrame) -> DataFrame:
-    """Each record beside what the first copy of its identity said.
+def _join_first_copies(records: DataFrame) -> DataFrame:
+    """Each record beside the values of the first copy of its identity.
 
-    In:  _COLUMNS and window_start of all days: by the records of some days alone a copy on another
-         day would be counted once more there.
-    Out: the same; first_fingerprint (of a share that of the first interval of its begin);
+    In:  _COLUMNS and window_start of all days: with the records of some days alone a copy on
+         another day would be counted again there.
+    Out: the same; first_fingerprint (for a share that of the first interval of its begin);
          first_window_start, first_event_date, first_offset.
     """
-    # Each unreadable record is an identity of its own, else one task would sort a flood of them.
+    # Each unreadable record is an identity of its own: otherwise one task would sort all of them.
     number = F.when(F.col("event_id").isNull(), F.col("offset"))
-    # The interval in both, so that the second is not another shuffle.
+    # Both windows contain the interval, so that the second needs no further shuffle.
     of_interval = Window.partitionBy("store_id", "interval", number).orderBy("offset")
     copies = Window.partitionBy("store_id", "interval", number, "event_id").orderBy("offset")
     return records.withColumn("interval", _interval()).select(
@@ -136,24 +136,24 @@ def _beside_first_copies(records: DataFrame) -> DataFrame:
 
 
 def _interval() -> Column:
-    """Of a share the identity of its interval; of any other event its own."""
+    """The identity of a share's interval; any other event's own identity."""
     event_id = F.col("event_id")
-    # Hardly any ends with a number of one digit: the others need no expression.
+    # Hardly any event_id ends with a one-digit number: the others skip the regular expression.
     may_be_share = F.substring(event_id, -2, 1) == ":"
     return F.when(may_be_share, F.regexp_replace(event_id, SHARE, "$1")).otherwise(event_id)
 
 
 def _window_start(instant: str) -> Column:
-    # Not window(): that drops the rows without an instant.
+    # window() is not used here: it drops the rows without an instant.
     micros = F.unix_micros(instant)
     return F.timestamp_micros(micros - F.pmod(micros, F.lit(_WINDOW_MICROS)))
 
 
 def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataFrame:
-    """tally.frames.members_per_window() of the given records.
+    """The result of tally.frames.members_per_window() for the given records.
 
-    Events whose first copy lies elsewhere, and what is taken back with what takes it back, are
-    marked excluded. What waits for an event that it takes back adds nothing anywhere.
+    Events whose first copy lies elsewhere, and taken-back events together with those that take them
+    back, are marked excluded. An event that waits for the one it takes back adds nothing anywhere.
 
     In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
     Out: as members_per_window(): one row per (store_id, window) with its members.
@@ -165,28 +165,28 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
         F.lit(True).alias("excluded"),
     )
     events = contributions(readable_records(master), family)
-    # Conflicts and voids are few: the join must not move the records.
+    # Conflicts and voids are few: the join must not shuffle the records.
     marked = events.join(
         F.broadcast(excluded),
         on=["partition", "offset"],
         how="left",
     ).fillna(False, subset=["excluded", WAITING])
-    # Nothing is taken off the speed layer's row for one that waits: it may know the receipt by now.
-    parts = {name: _unless_waiting(name) for name in family.part_names}
+    # A waiting event takes nothing off the speed layer's row: that may know the receipt by now.
+    parts = {name: _zero_if_waiting(name) for name in family.part_names}
     return members_per_window(marked.withColumns(parts), family)
 
 
-def _unless_waiting(part: str) -> Column:
+def _zero_if_waiting(part: str) -> Column:
     nothing = F.lit(0).cast("bigint")
     return F.when(F.col(WAITING), nothing).otherwise(F.col(part))
 
 
 def linked_days(fates: DataFrame) -> DataFrame:
-    """Days of which one says something of a record of the other.
+    """Pairs of days in which a record of one day affects a record of the other.
 
     In:  record_fates().
-    Out: said, of date: the day of a conflict and that of its first copy; the day of what takes an
-         event back and that of the event.
+    Out: said, of date: the day of a conflict and that of its first copy; the day of the event that
+         takes another back and that of the event taken back.
     """
     conflicts = fates.where("elsewhere").select(
         F.col("event_date").alias("said"), F.col("first_date").alias("of")
@@ -200,17 +200,17 @@ def linked_days(fates: DataFrame) -> DataFrame:
 def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     """Records that are not counted and that no published generation of their day includes.
 
-    So nobody has told of them.
+    No dead letter has been sent for them yet.
 
     In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's
          generation does not include).
     Out: partition, offset, fate.
     """
-    # Told once: each hour's rebuild of a day would else send its conflicts again, into a topic that
-    # keeps them for good.
+    # Each is reported once: otherwise every hourly rebuild of a day would send its conflicts again,
+    # into a topic that keeps them for good.
     uncounted = fates.where(F.col("fate").isin(CONFLICT, UNREADABLE))
     known = uncounted.join(F.broadcast(pinned), on=["event_date", "partition"], how="left")
-    # A day never published includes nothing: all of it is untold.
+    # A day that was never published includes nothing: all of it is unreported.
     return known.where(
         F.col("offset") >= F.coalesce("pinned", F.lit(0)),
     ).select("partition", "offset", "fate")
@@ -219,15 +219,15 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
 def expected_windows(
     master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
 ) -> DataFrame:
-    """What each window must sum to, computed from the records without members and sets.
+    """Expected sums of each window, computed from the records without members and sets.
 
-    Another way to the same numbers.
+    This is an independent computation of the same numbers.
 
     In:  as window_members(), but the fates of the wanted days alone; pinned: as untold().
     Out: store_id, window_start bigint (milliseconds since 1970), events, the parts that are sums
-         (decimal: the sum of all windows overflows nothing), touched boolean: the published
+         (decimal: the sum of all windows cannot overflow), touched boolean: the published
          generation of its day lacks one of its records. Rows are a function of the records up to a
-         pin, so where no record came none changes.
+         pin, so a window without a new record has unchanged rows.
     """
     window = F.unix_millis("window_start").alias("window_start")
     readable = fates.where(F.col("fate") != UNREADABLE).join(
@@ -235,19 +235,19 @@ def expected_windows(
     )
     considered = readable.groupBy("store_id", window).agg(
         F.countDistinct("event_id").alias("events"),
-        # By what takes a record back too, which may lie on any day.
+        # The record that takes another back counts too; it may lie on any day.
         F.max(
             F.greatest("offset", "reversed_by.offset") >= F.coalesce("pinned", F.lit(0)),
         ).alias("touched"),
     )
     is_counted = (F.col("fate") == COUNTED) & ~F.col("taken_back")
     counted = fates.where(is_counted).select("partition", "offset", window)
-    # Coordinates that the master holds twice are one record.
+    # Two master rows with the same coordinates are one record.
     once = contributions(readable_records(master), family).dropDuplicates(["partition", "offset"])
     parts = once.join(counted, on=["partition", "offset"]).groupBy("store_id", "window_start")
     conserved = (part for part in family.parts if part.name in family.sums)
     totals = [_total(part) for part in conserved]
-    # One more, which nobody asks for: a family may have no sum, and no aggregate is an error.
+    # This extra aggregate is unused: a family may have no sums, and agg() needs at least one.
     first_copies = F.count(F.lit(1)).alias("first_copies")
     sums = parts.agg(first_copies, *totals)
     rows = considered.join(sums, on=["store_id", "window_start"], how="left")
@@ -272,7 +272,7 @@ def _total(part: Part) -> Column:
 
 
 def readable_records(master: DataFrame) -> DataFrame:
-    """Those that have an identity.
+    """The records that have an identity.
 
     In:  master records.
     Out: value, partition, offset.

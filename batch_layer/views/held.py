@@ -1,6 +1,6 @@
-"""What Cassandra holds of a generation, read back.
+"""Rows of a generation read back from Cassandra.
 
-Also which windows differ from what was served before.
+Windows that differ from the generation served before are marked as changed.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from runtime.writes import prepared, write_groups
 from tally.families import Family
 from tally.settings import Settings
 
-# Of one store in one question: each costs the client as much as the answer does.
+# Days of one store per query: a query costs the client as much as its answer.
 _DAYS_AT_ONCE = 20
 
 HeldColumns = tuple[Any, ...]
@@ -26,7 +26,7 @@ _PartitionKey = tuple[str, int, int]
 
 
 class StoreDay(NamedTuple):
-    """A day of a store, in days since 1970.
+    """A store and a day in days since 1970.
 
     touched: its rows may differ from those that are served now.
     """
@@ -37,10 +37,10 @@ class StoreDay(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """A row that Cassandra holds; start in milliseconds since 1970.
+    """A row that Cassandra holds; day in days and start in milliseconds since 1970.
 
-    `parts` are those that are sums, in the family's order; changed: the generation before has not
-    just this row.
+    `parts` are those that are sums, in the family's order; changed: the generation served before
+    lacks exactly this row.
     """
 
     store: str
@@ -53,29 +53,29 @@ class HeldRow(NamedTuple):
 
     @property
     def window(self) -> tuple[str, int]:
-        """Its store, and its start in milliseconds since 1970."""
+        """The row's store, and its start in milliseconds since 1970."""
         return self.store, self.start
 
 
 class HeldReader:
     """Reads (store, day) partitions of a generation, and of the one that serves the day now.
 
-    `earlier`: the latter by day since 1970.
+    `earlier`: the generation that serves now, by day since 1970.
     """
 
     def __init__(
         self, settings: Settings, family: Family, generation: int, earlier: Mapping[int, int]
     ) -> None:
         self._session = worker_session(settings)
-        self._family, self._generation, self._earlier = family, generation, earlier
-        # Without store and day, which the question names.
-        kept = columns_of(family)[2:]
+        self._family, self._generation, self._served_generation = family, generation, earlier
+        # Store and day are left out: the query names them.
+        names = columns_of(family)[2:]
         self._axes = slice(
-            kept.index("window_start") + 1, kept.index("window_start") + 1 + len(family.axes)
+            names.index("window_start") + 1, names.index("window_start") + 1 + len(family.axes)
         )
-        self._events = kept.index("events")
-        self._sums = [kept.index(name) for name in family.sums]
-        columns = ", ".join(f'"{name}"' for name in kept)
+        self._events = names.index("events")
+        self._sums = [names.index(name) for name in family.sums]
+        columns = ", ".join(f'"{name}"' for name in names)
         where = "store_id = ? AND day IN ? AND generation = ?"
         self._select = prepared(
             self._session, f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}"
@@ -83,23 +83,23 @@ class HeldReader:
         self._keep = prepared(self._session, KEEP_WINDOW)
 
     def rows(self, days: Sequence[StoreDay]) -> list[HeldRow]:
-        """Rows of the generation; windows that it changes have been kept when this returns."""
+        """Rows of the generation; the windows that it changes are stored before this returns."""
         held = self._read(
             [(store, day, self._generation) for store, day, _ in days],
         )
         compared = [
-            (store, day, self._earlier[day])
+            (store, day, self._served_generation[day])
             for store, day, touched in days
-            if touched and day in self._earlier
+            if touched and day in self._served_generation
         ]
         before = {key: set(rows) for key, rows in self._read(compared).items()}
         found, changed = [], set[_PartitionKey]()
         for store, day, _ in days:
-            earlier = self._earlier.get(day, 0)
+            earlier = self._served_generation.get(day, 0)
             served = before.get((store, day, earlier))
             for row in held[store, day, self._generation]:
-                # None where the served generation was not asked, or there is none: the first one of
-                # a day replaces provisional numbers and restates nothing.
+                # None where the served generation was not read, or there is none: the first
+                # generation of a day replaces provisional numbers and restates nothing.
                 is_changed = served is not None and row not in served
                 found.append(
                     HeldRow(
@@ -114,8 +114,8 @@ class HeldReader:
                 )
                 if is_changed:
                     changed.add((store, row[0], earlier))
-        # Under the token of this run, before its flip: if it dies after that, the next run tells
-        # them.
+        # Stored under this run's token before its flip: if the run dies after the flip, the next
+        # run announces them.
         self._keep_windows(changed)
         return found
 
@@ -124,16 +124,16 @@ class HeldReader:
         days: dict[tuple[str, int], list[int]] = defaultdict(list)
         for store_id, day, generation in keys:
             days[store_id, generation].append(day + CQL_DATE_ZERO)
-        asked = [
-            (store_id, some, generation)
+        queries = [
+            (store_id, chunk, generation)
             for (store_id, generation), of_store in days.items()
-            for some in chunks(of_store, _DAYS_AT_ONCE)
+            for chunk in chunks(of_store, _DAYS_AT_ONCE)
         ]
-        answers = read_many(self._session, self._select, asked)
+        answers = read_many(self._session, self._select, queries)
         rows: dict[_PartitionKey, list[HeldColumns]] = {key: [] for key in keys}
-        for (store_id, _, generation), answer in zip(asked, answers, strict=True):
+        for (store_id, _, generation), answer in zip(queries, answers, strict=True):
             for day, *row in answer:
-                rows[store_id, day.days_from_epoch, generation].append(_in_millis(row))
+                rows[store_id, day.days_from_epoch, generation].append(_held_columns(row))
         return rows
 
     def _keep_windows(self, changed: set[tuple[str, int, int]]) -> None:
@@ -145,9 +145,9 @@ class HeldReader:
         write_groups(self._session, ([self._keep.bind(row)] for row in rows))
 
 
-def _in_millis(row: Sequence[Any]) -> HeldColumns:
+def _held_columns(row: Sequence[Any]) -> HeldColumns:
     start, *values = row
-    # Rows are looked for in a set, and a part may be a list.
+    # Rows are members of a set and must be hashable, and a part may be a list.
     return (
         round(start.replace(tzinfo=UTC).timestamp() * 1000),
         *(tuple(value) if isinstance(value, list) else value for value in values),

@@ -1,6 +1,6 @@
-"""Windows that a rebuild changed, kept under its token until they are told.
+"""Outbox: windows that a rebuild changed, stored under its token until they are announced.
 
-A crash after the flip leaves nobody untold.
+A crash after the flip therefore loses no restatement.
 """
 
 from collections.abc import Iterator
@@ -24,48 +24,48 @@ KEEP_WINDOW = (
 
 
 def bucket_of(store_id: str) -> int:
-    """Which of a generation's partitions of restated_window takes the store's windows."""
-    # Not hash(): the workers that write and the run that reads are different processes.
+    """The bucket (partition) of restated_window that takes the store's windows."""
+    # hash() would not do: the workers that write and the run that reads are different processes.
     return crc32(store_id.encode()) % _BUCKETS
 
 
 class Outbox:
-    """The restatements of one family that are kept and not yet sent."""
+    """The restatements of one family that are stored and not yet sent."""
 
     def __init__(self, session: Session, family: Family) -> None:
         self._session, self._family = session, family.name
 
     def open(self, generation: int, day: date) -> None:
-        """Note, before the first window is kept, that the generation has some.
+        """Note, before the first window is stored, that the generation may have some.
 
         `day`: any day that it will publish.
         """
-        # Prepared, as everywhere that a day is given: as text the driver writes no date before the
+        # Prepared, like every statement with a day: as text the driver writes no date before the
         # year 1000.
         insert = "INSERT INTO restatement_run (family, generation, day) VALUES (?, ?, ?)"
         write_rows(self._session, insert, [(self._family, generation, day)])
 
     def send(self, generation: int, announcements: Announcements) -> None:
-        """Tell every kept window of a published generation, then forget them.
+        """Announce every stored window of a published generation, then delete them.
 
-        A crash in between tells some once more.
+        After a crash in between some are announced once more.
         """
         announcements.restate(self._windows(generation))
         self._forget(generation)
 
     def send_left(self, table: PointerTable, announcements: Announcements) -> None:
-        """Tell what earlier runs published and did not tell.
+        """Announce the windows that earlier runs published and did not announce.
 
-        What they can no longer publish is forgotten.
+        Windows of runs that can no longer publish are deleted.
         """
         runs = self._session.execute(
             "SELECT generation, day FROM restatement_run WHERE family = %s", [self._family]
         )
-        # All at once: the rows are deleted below, while the driver would still be fetching pages of
-        # them.
+        # All rows are fetched first: they are deleted below, while the driver would still be
+        # fetching pages of them.
         for run in list(runs):
             has_flipped = table.has_flipped(run.generation, run.day.date())
-            # None is neither: that run may be about to flip, and tells them itself.
+            # None: that run may be about to flip, and announces its windows itself.
             if has_flipped:
                 self.send(run.generation, announcements)
             elif has_flipped is False:
@@ -84,14 +84,15 @@ class Outbox:
                 )
 
     def _forget(self, generation: int) -> None:
-        # Nobody writes there any more: a delete that is tried again, of a later instant then, hides
-        # nothing but what is told.
+        # Nothing is written there any more: a retried delete, with a later timestamp, hides only
+        # windows that are announced.
         write_rows(
             self._session,
             "DELETE FROM restated_window WHERE family = ? AND generation = ? AND bucket = ?",
             [(self._family, generation, bucket) for bucket in range(_BUCKETS)],
         )
-        # Last: as long as the run is there, the next rebuild comes back to its windows.
+        # The run is deleted last: as long as its row exists, the next rebuild returns to its
+        # windows.
         write_rows(
             self._session,
             "DELETE FROM restatement_run WHERE family = ? AND generation = ?",

@@ -1,6 +1,6 @@
-"""What a rebuild is computed from.
+"""The pin of a rebuild: its input.
 
-One version of the master dataset, and up to when that is everything.
+It is one version of the master dataset, and the instant up to which that version is complete.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +23,10 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Pin:
-    """A version of the master dataset.
+    """A version of the master dataset and its extent, by partition of the family's topic.
 
-    By partition of the family's topic the first offset not in it, and the instant up to which every
-    record that had arrived is in it.
+    until: the first offset not in it; through: the instant up to which every record that had
+    arrived is in it.
     """
 
     version: int
@@ -34,9 +34,9 @@ class Pin:
     through: Mapping[int, datetime]
 
     def with_earlier(self, published: Iterable[Generation]) -> "Pin":
-        """The pin that also claims what published generations with no later offsets could.
+        """This pin with the claims of published generations whose offsets are no later.
 
-        All that is in them is in this one.
+        Every record in such a generation is also in this pin.
         """
         earlier = [pointer.through for pointer in published if pointer.is_within(self.until)]
         through = {
@@ -49,34 +49,34 @@ class Pin:
 def pin_master(
     spark: SparkSession, settings: Settings, family: Family, now: datetime
 ) -> tuple[Pin, DataFrame]:
-    """The newest version pinned, and the family's records in it.
+    """Pin the newest version and return it with the family's records.
 
     In:  now: by the brokers' clock, read before this call.
     Out: offsets and instants (UTC) by partition; the columns of schemas/master/events.json.
 
-    Raises TallyError when there is no master dataset, or Kafka does not say what it holds.
+    Raises TallyError when there is no master dataset, or Kafka does not answer.
     """
     path, topic = settings.master_path, family.topic
     if not DeltaTable.is_deltatable(str(path)):
         raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
-    # In the order in which a record travels, so that none slips from one place to the next unseen:
-    # what had arrived until `now` waits before the normaliser, or in an open transaction, or lies
-    # before the stable ends of the canonical topic.
+    # The places are read in the order in which a record travels, so that none slips from one place
+    # to the next unseen: a record that had arrived until `now` waits before the normaliser, or in
+    # an open transaction, or lies before the stable ends of the canonical topic.
     waiting = oldest_raw(settings, topics()[topic]["raw"]) or now
-    kept, still_open = stable_offsets(settings, topic)
-    # After the ends of the topics: the master can only have come further since.
+    retained, still_open = stable_offsets(settings, topic)
+    # Read after the ends of the topics: the master can only have advanced since.
     version = DeltaTable(str(path)).version()
     held = held_by(path, version).until.get(topic, {})
-    # A transaction that does not end hides what lies behind it: of its partition nothing is
-    # claimed.
-    unheld = oldest_canonical(spark, settings, topic, held, kept) | dict.fromkeys(
+    # A transaction that does not end hides the records behind it: nothing is claimed for its
+    # partition.
+    unheld = oldest_canonical(spark, settings, topic, held, retained) | dict.fromkeys(
         still_open, UNKNOWN_PAST
     )
-    # Whichever of the places has the oldest record that waits decides.
-    through = {number: min(now, waiting, unheld.get(number, now)) for number in kept}
+    # The oldest waiting record of all places decides.
+    through = {number: min(now, waiting, unheld.get(number, now)) for number in retained}
     records = read_version(spark, path, version).where(F.col("source") == family.name)
     return Pin(
         version,
-        {number: held.get(number, 0) for number in kept},
+        {number: held.get(number, 0) for number in retained},
         through,
     ), records

@@ -1,6 +1,6 @@
-"""Which generation serves each day.
+"""The pointer table: which generation serves each day.
 
-Fencing tokens and the one conditional batch that publishes a run.
+It has the fencing tokens and the one conditional batch that publishes a run.
 
 All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
 """
@@ -23,20 +23,20 @@ from tally.epochs import Epochs
 from tally.errors import FlipRaced, FlipRefused
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
-# A server's answer to a lightweight transaction that it could not bring to an end; the driver has
+# Error code of a server for a lightweight transaction that it could not complete; the driver has
 # no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
-# In the order of _row().
+# The order is that of _row_values().
 _COLUMNS = f"family, {GENERATION_COLUMNS}"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
 @dataclass(frozen=True)
 class RebuildRun:
-    """What a run publishes.
+    """The metadata that a run publishes.
 
-    Its token (also the generation's name), the pinned version and offsets, and by the brokers'
-    clock when.
+    They are its token (also the generation's name), the pinned version and offsets, and the instant
+    of the flip by the brokers' clock.
     """
 
     family: str
@@ -48,7 +48,7 @@ class RebuildRun:
 
 
 class PointerTable:
-    """batch_pointer of one family."""
+    """The rows of batch_pointer of one family."""
 
     def __init__(self, session: Session, family: str) -> None:
         self.family = family
@@ -61,17 +61,17 @@ class PointerTable:
         reraise=True,
     )
     def take_token(self) -> int:
-        """A fencing token above every one handed out before. Taken before the version is pinned.
+        """Take a fencing token above every earlier one, before the version is pinned.
 
-        Raises FlipRefused when others take theirs at each of 20 attempts.
+        Raises FlipRaced when other runs take theirs at each of 20 attempts.
         """
         last = self._static("last_token")
         token = (last or 0) + 1
         update = SimpleStatement(
             "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
         )
-        # A token that was taken by an attempt of unknown outcome is left out.
-        if not self._applied(update, [token, self.family, last]):
+        # A token taken by an attempt of unknown outcome is skipped.
+        if not self._apply(update, [token, self.family, last]):
             raise FlipRaced(
                 f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
                 " run it again"
@@ -79,8 +79,8 @@ class PointerTable:
         return token
 
     def current(self) -> dict[date, Generation]:
-        """By UTC day the generation that serves it, read with SERIAL consistency."""
-        return {row.day.date(): _generation(row) for row in self._published()}
+        """The generation that serves each UTC day, read with SERIAL consistency."""
+        return {row.day.date(): _generation(row) for row in self._read_published()}
 
     @retry(
         retry=retry_if_exception_type(FlipRaced),
@@ -94,35 +94,35 @@ class PointerTable:
         Raises FlipRefused when a run with a later token has flipped, or a day would go back to
         earlier offsets or an earlier epoch.
         """
-        flipped, served = self._static("flip_token"), self._published(claims)
-        # After an attempt of unknown outcome (a time-out) one's own token, read with SERIAL
-        # consistency, says that it was applied.
+        flipped, served = self._static("flip_token"), self._read_published(claims)
+        # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
+        # consistency, shows that it was applied.
         if flipped != generation.token:
-            _refuse(flipped, [_generation(row) for row in served], generation)
-            # What this flip replaces: its own run may have died before it came to that.
+            _refuse_unless_newer(flipped, [_generation(row) for row in served], generation)
+            # The rows that this flip replaces: their own run may have died before it wrote them.
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
                 raise FlipRaced(
                     f"rebuild {generation.token} of {self.family}:"
                     " not published in 20 attempts; run it again"
                 )
-        # Its own rows, not those that stand: another run may have flipped since.
-        self._insert_history(_row(generation, day, claim) for day, claim in claims.items())
+        # This run's own rows, not the current ones: another run may have flipped since.
+        self._insert_history(_row_values(generation, day, claim) for day, claim in claims.items())
 
     def record_history(self) -> None:
-        """Copy the published rows into the history; again changes nothing.
+        """Copy the published rows into the history; repeating it changes nothing.
 
-        So a crash after a flip is made good by the next run.
+        The next run thereby repairs a crash after a flip.
         """
-        self._insert_history(self._published())
+        self._insert_history(self._read_published())
 
     def has_flipped(self, generation: int, day: date) -> bool | None:
-        """Whether the generation was ever published, of which `day` is one day.
+        """Whether the generation, to which `day` belongs, was ever published.
 
-        None while its run may still do it.
+        None while its run may still publish it.
         """
-        # Read first: once a later token has flipped this one cannot, and every flip puts into the
-        # history what it replaces.
+        # The flip token is read first: once a later token has flipped this one cannot, and every
+        # flip writes the rows that it replaces into the history.
         flipped = self._static("flip_token") or 0
         if flipped <= generation:
             return flipped == generation or None
@@ -133,43 +133,43 @@ class PointerTable:
         entry = self._session.execute(history, [self.family, day, generation]).one()
         return entry is not None
 
-    def _published(self, days: Collection[date] | None = None) -> list[Any]:
-        """Rows of the days that are served, None: of all."""
+    def _read_published(self, days: Collection[date] | None = None) -> list[Any]:
+        """The rows of the served days; None for all of them."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
         return [
-            # Tokens lie in the partition's static columns, which are a row without a day as long as
-            # no day has one.
+            # Tokens lie in the partition's static columns, which appear as a row without a day as
+            # long as there is no other row.
             row
             for row in rows
             if row.day is not None and (days is None or row.day.date() in days)
         ]
 
     def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
-        # A table of its own: a plain write beside lightweight transactions on one partition can be
-        # lost.
+        # The history is a separate table: a plain write beside lightweight transactions on one
+        # partition can be lost.
         text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})"
         write_rows(self._session, text, rows)
 
     def _flip(
         self, claims: Mapping[date, Claim], generation: RebuildRun, flipped: int | None
     ) -> bool:
-        # All in one partition, so that the one condition decides for every row: readers see all
-        # days or none.
+        # All rows lie in one partition, so the one condition decides for every row: readers see
+        # all days or none.
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
         batch.add(
             SimpleStatement(
-                # On what was read above: a run that has flipped since has changed it, and this one
-                # reads again.
+                # The condition is the token read before: a run that has flipped since has changed
+                # it, and this one reads again.
                 "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
             ),
             [generation.token, self.family, flipped],
         )
         insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_MARKS})")
         for day, claim in claims.items():
-            batch.add(insert, _row(generation, day, claim))
-        return self._applied(batch)
+            batch.add(insert, _row_values(generation, day, claim))
+        return self._apply(batch)
 
-    def _applied(self, statement: Statement, values: list[Any] | None = None) -> bool:
+    def _apply(self, statement: Statement, values: list[Any] | None = None) -> bool:
         return applied(self._session, statement, values)
 
     def _static(self, column: str) -> int | None:
@@ -181,7 +181,7 @@ class PointerTable:
     def _rows(self, statement: str) -> list[Any]:
         return list(
             self._session.execute(
-                # SERIAL: a transaction that was left half done is brought to its end first.
+                # A SERIAL read first completes a transaction that was left half done.
                 SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL),
                 [self.family],
             )
@@ -189,7 +189,7 @@ class PointerTable:
 
 
 def applied(session: Session, statement: Statement, values: list[Any] | None = None) -> bool:
-    """Whether the lightweight transaction was applied for certain.
+    """Execute the lightweight transaction; return whether it was applied for certain.
 
     False also when its outcome is unknown.
     """
@@ -205,31 +205,33 @@ def applied(session: Session, statement: Statement, values: list[Any] | None = N
         return False
 
 
-def _row(one: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
-    """Values in the order of the columns."""
+def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
+    """The values of a pointer row in the order of the columns."""
     coverage = (
         day,
-        one.token,
-        one.epochs.of(day),
+        run.token,
+        run.epochs.of(day),
         claim.covered_from,
         claim.covered_until,
     )
-    pins = (one.table_version, one.flipped_at, dict(one.pinned), dict(claim.through))
-    return (one.family, *coverage, *pins)
+    pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
+    return (run.family, *coverage, *pins)
 
 
 def _generation(row: Any) -> Generation:
     return generation_of(row[1:])
 
 
-def _refuse(flipped: int | None, days: Sequence[Generation], generation: RebuildRun) -> None:
+def _refuse_unless_newer(
+    flipped: int | None, days: Sequence[Generation], generation: RebuildRun
+) -> None:
     if flipped is not None and flipped > generation.token:
         raise FlipRefused(
             f"rebuild {generation.token} of {generation.family}:"
             f" run {flipped} has published since; its numbers stand"
         )
     for pointer in days:
-        # A run of older code, tried again by its scheduler, has a new token and newer offsets.
+        # A run of older code, retried by its scheduler, has a new token and newer offsets.
         if pointer.epoch > (epoch := generation.epochs.of(pointer.day)):
             raise FlipRefused(
                 f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"

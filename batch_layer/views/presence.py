@@ -1,8 +1,8 @@
-"""A family that is read from presences, rebuilt: whole key periods of stores, once they are over.
+"""Rebuild of a family that is read from presences: whole key periods of stores, once over.
 
-The rows of a period are a function of all its sightings, on whichever days they lie, so that a
-visit is counted in one window whatever the border of the days; of a period that is still running
-nothing is written, and its windows are left to the speed layer.
+The rows of a period are a function of all its sightings, on all the days that they span, so that a
+visit is counted in one window across the border of two days. Nothing is written for a period that
+is still running; its windows are left to the speed layer.
 """
 
 from collections import Counter, defaultdict
@@ -32,7 +32,7 @@ from tally.visits import MINUTE_SECONDS, Heard
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
-# In the columns of rows_of_periods().
+# A row with the columns of rows_of_periods().
 WrittenRow: TypeAlias = tuple[Any, ...]
 
 
@@ -40,7 +40,7 @@ class HeardMinute(NamedTuple):
     """A minute in which a device was heard; instants in minutes since 1970 (UTC).
 
     `rank` is the place of the address's class in CLASSES, `is_new` whether one of its records lies
-    beyond what is served now.
+    beyond those served now.
     """
 
     store: str
@@ -57,10 +57,10 @@ class HeardMinute(NamedTuple):
 def heard_minutes(
     master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
 ) -> DataFrame:
-    """The device-minutes of all records that can be read.
+    """The device-minutes of all readable records.
 
-    Also of a conflict: of a device in a second of an access point the strongest copy holds, as in
-    the speed layer.
+    Conflicts are included: for a device in a second at an access point the strongest copy holds, as
+    in the speed layer.
 
     In:  master records and record_fates() of days_around(); pinned: as fates.untold().
     Out: the fields of HeardMinute: bigint, but store, opening and device string, is_new boolean.
@@ -70,7 +70,7 @@ def heard_minutes(
     )
     is_new = F.col("offset") >= F.coalesce("pinned", F.lit(0))
     counted = known.select("partition", "offset", is_new.alias("is_new"))
-    # Coordinates that the master holds twice are one record; of a set twice is once.
+    # A record that the master holds twice changes nothing: the minutes are a set.
     heard = contributions(readable_records(master), family).join(
         counted, on=["partition", "offset"]
     )
@@ -78,8 +78,8 @@ def heard_minutes(
     rank = F.array_position(classes, F.col("mac_class"))
     minute = F.floor(F.unix_millis("happened_at") / F.lit(_MINUTE_MILLIS)).cast("bigint")
     period = (F.col("store_id").alias("store"), "period_start", "period_end")
-    # The first record's holds for all of the period, as in the speed layer: a store's records lie
-    # in one partition.
+    # The first record's opening hours hold for the whole period, as in the speed layer: a store's
+    # records lie in one partition.
     first = F.min_by("open_at", "offset").alias("opening")
     opening = heard.groupBy(*period).agg(first)
     minutes = heard.groupBy(
@@ -93,13 +93,13 @@ def heard_minutes(
 
 
 def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
-    """The view rows of key periods that are over.
+    """Compute the view rows of key periods that are over.
 
     In:  heard_minutes() of whole periods.
     Out: store_id, window_start bigint (milliseconds since 1970), the axis mac_class, events bigint
          (device-minutes of the window, equal in all its rows), parts as tally/algebra/parts.py has
-         them, touched boolean (a period of it has a minute beyond what is served now). One row of
-         several periods that overlap, where a store's zone or settings have changed.
+         them, touched boolean (one of its periods has a minute beyond those served now). Periods
+         that overlap, where a store's zone or settings have changed, share one row.
     """
     parts = [f"`{part.name}` {STORED_TYPES[type(part)]}" for part in family.parts]
     head = ("store_id string", "window_start bigint", "mac_class string", "events bigint")
@@ -110,7 +110,7 @@ def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         heard = (HeardMinute(*row) for batch in batches for row in rows_of(batch))
-        for store, of_store in groupby(heard, key=lambda one: one.store):
+        for store, of_store in groupby(heard, key=lambda minute: minute.store):
             rows = _rows(store, of_store, family)
             columns = [*zip(*rows, strict=True)] or [()] * len(arrow)
             arrays = [
@@ -118,8 +118,8 @@ def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
-    # The number is given, else Spark would make one task of so few bytes; a store lies in one of
-    # them.
+    # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
+    # store lie in one task.
     tasks = minutes.sparkSession.sparkContext.defaultParallelism
     ordered = (
         minutes.select(*HeardMinute._fields)
@@ -132,49 +132,49 @@ def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
 def _rows(store: str, heard: Iterable[HeardMinute], family: Family) -> Iterator[WrittenRow]:
     minutes, touched = Counter[int](), set[int]()
     held: dict[RowKey, list[Value]] = {}
-    for _, some in groupby(heard, key=lambda one: (one.period_start, one.period_end)):
-        of_period = list(some)
+    for _, grouped in groupby(heard, key=lambda minute: (minute.period_start, minute.period_end)):
+        of_period = list(grouped)
         first = of_period[0]
         hours = period_hours(first.opening, first.period_start, first.period_end)
         rules = family.visit_rules.of(store, first.period_start)
-        rows = list(period_rows(_devices(of_period), family.parts, rules, hours))
-        # Once for each window: all of its rows have the same.
+        rows = list(period_rows(_heard_devices(of_period), family.parts, rules, hours))
+        # Once for each window: all of its rows have the same count.
         minutes.update({row.key[0]: row.device_minutes for row in rows})
-        if any(one.is_new for one in of_period):
+        if any(minute.is_new for minute in of_period):
             touched |= {row.key[0] for row in rows}
         for key, _, values in rows:
-            held[key] = _plus(family.parts, held[key], values) if key in held else values
-    for (start, mac_class), told in sorted(held.items()):
+            held[key] = _add_values(family.parts, held[key], values) if key in held else values
+    for (start, mac_class), totals in sorted(held.items()):
         at = start * _MINUTE_MILLIS
-        yield (store, at, mac_class, minutes[start], *map(_stored, told), start in touched)
+        yield (store, at, mac_class, minutes[start], *map(_arrow_value, totals), start in touched)
 
 
-def _stored(value: Value) -> Any:
-    """As Arrow takes it: what is a struct in a column is a tuple and no list."""
+def _arrow_value(value: Value) -> Any:
+    """The value in the form that Arrow takes: a struct in a column is a tuple and not a list."""
     if not isinstance(value, list):
         return value
-    return [tuple(one) if isinstance(one, list) else one for one in value]
+    return [tuple(entry) if isinstance(entry, list) else entry for entry in value]
 
 
-def _plus(
+def _add_values(
     parts: Sequence[Part],
-    one: Sequence[Value],
-    other: Sequence[Value],
+    first: Sequence[Value],
+    second: Sequence[Value],
 ) -> list[Value]:
-    both = zip(parts, one, other, strict=True)
+    both = zip(parts, first, second, strict=True)
     return [part.plus(left, right) for part, left, right in both]
 
 
-def _devices(heard: Iterable[HeardMinute]) -> Iterator[tuple[Device, Heard]]:
-    for device, minutes in groupby(heard, key=lambda one: one.device):
+def _heard_devices(heard: Iterable[HeardMinute]) -> Iterator[tuple[Device, Heard]]:
+    for device, minutes in groupby(heard, key=lambda minute: minute.device):
         of_device = list(minutes)
-        mac_class = CLASSES[max(one.rank for one in of_device)]
-        strongest = {one.minute: one.dbm for one in of_device}
+        mac_class = CLASSES[max(minute.rank for minute in of_device)]
+        strongest = {minute.minute: minute.dbm for minute in of_device}
         yield Device(int(device, 16), mac_class), strongest
 
 
 def total_rows(rows: DataFrame, family: Family) -> DataFrame:
-    """The rows of some days in the columns that are written.
+    """Select the columns that are written for the rows of some days.
 
     In:  rows_of_periods().
     Out: as tally.frames.window_rows(); nothing is ever excluded from a window here.
@@ -190,20 +190,20 @@ def total_rows(rows: DataFrame, family: Family) -> DataFrame:
         "events",
         *family.part_names,
         epoch_of(family, F.to_date(start)).alias("epoch"),
-        *(_nothing(part).alias(f"excluded_{part.name}") for part in family.parts),
+        *(_empty_part(part).alias(f"excluded_{part.name}") for part in family.parts),
     )
 
 
-def _nothing(part: Part) -> Column:
+def _empty_part(part: Part) -> Column:
     fold = fold_of(part)
     return fold.end(fold.start)
 
 
 def expected_of_periods(minutes: DataFrame, rows: DataFrame, family: Family) -> DataFrame:
-    """What each window must sum to: its device-minutes by the records alone.
+    """Expected sums of each window: its device-minutes from the records alone.
 
-    What visits and passes there are has no second way to it than the one that both layers have:
-    here that it is written as it was computed, and in the audit an oracle.
+    Visits and passes have no second computation apart from the one that both layers share. For them
+    this check only shows that they are stored as computed; the audit has an oracle.
 
     In:  heard_minutes() and rows_of_periods() of the same periods.
     Out: as fates.expected_windows().
@@ -232,19 +232,22 @@ def _wide_sum(part: str) -> Column:
 
 
 def settled_minute(until: datetime) -> int:
-    """A key period is over that ends by this minute (since 1970), where all is known that had
-    arrived by the instant (UTC): what was heard in its last minutes may be under way by then."""
+    """The minute (since 1970) by which a key period must have ended to be over.
+
+    `until`: everything that had arrived by this instant (UTC) is known. Sightings of a period's
+    last minutes may still be under way then.
+    """
     return int(until.timestamp()) // MINUTE_SECONDS - _UNDER_WAY_MINUTES
 
 
 def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[AnsweredSpan]]:
-    """By store the key periods that are over and of which there is a record, ascending.
+    """The key periods that are over and have a record, ascending, by store.
 
-    Periods that follow one another are one span; what one that still runs has of them is left out.
-    By the records of each period alone: whichever days a run reads, what it says of an outage is
-    the same.
+    Consecutive periods are joined to one span; the part that a running period overlaps is left out.
+    The spans follow from the records of each period alone, so an outage has the same spans in every
+    run, independent of the days that the run reads.
 
-    In:  heard_minutes(); until: all is known that had arrived by then.
+    In:  heard_minutes(); until: everything that had arrived by then is known.
     Out: no DataFrame: instants (UTC) from inclusive, to exclusive, of each store of the minutes.
     """
     settled = settled_minute(until)
@@ -256,9 +259,9 @@ def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[Answer
 
 
 def spans_answered(periods: Sequence[tuple[int, int]], settled: int) -> list[AnsweredSpan]:
-    """Key periods (minutes since 1970, ascending) of which there are records, as one store's spans.
+    """Join a store's key periods with records (minutes since 1970, ascending) to spans.
 
-    `settled`: those that end later run still.
+    `settled`: periods that end later than this minute are still running.
     """
     # Periods overlap where a store's zone, or how long a key is kept, has changed.
     runs_from = min((start for start, end in periods if end > settled), default=settled)

@@ -1,4 +1,4 @@
-"""One family rebuilt and published: token, pin, compute, write, check, flip, tell."""
+"""Rebuild and publication of a family: token, pin, compute, write, check, flip, announce."""
 
 import sys
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class RebuildJob:
-    """What a rebuild works with."""
+    """The session, settings, days and families that a rebuild works with."""
 
     spark: SparkSession
     session: Session
@@ -45,7 +45,7 @@ class RebuildJob:
 
 @dataclass(frozen=True)
 class Published:
-    """What was published of one family."""
+    """Counts of the publication of one family, and its generation."""
 
     days: int
     rows: int
@@ -54,33 +54,33 @@ class Published:
 
 
 def publish(job: RebuildJob, family: Family) -> Published:
-    """The family's wanted days under a new generation, published by one flip of the pointer.
+    """Rebuild the family's wanted days under a new generation and publish it by one pointer flip.
 
-    Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then stay
-    where they were.
+    Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then keep
+    the earlier generation.
     """
     table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
-    # Makes good what a crash after a flip left out.
+    # This repairs a crash after the flip of an earlier run.
     table.record_history()
     if not job.dry_run:
         outbox.send_left(table, _announcements(job))
     # Before the pin: a run that pinned early and took its token late would publish less than is
     # served, and no fence would stop it.
     token = 0 if job.dry_run else table.take_token()
-    pinned = _pinned(job, family, table)
+    pinned = _pin_family(job, family, table)
     try:
-        days = _days(job.wanted, job.settings, family, pinned)
+        days = _select_days(job.wanted, job.settings, family, pinned)
         reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
-        _say(
+        _print_progress(
             f"{family.name}: {len(days)} days to rebuild from {reach}"
             f" {instant_text(min(pinned.pin.through.values()))}"
         )
         if not days or job.dry_run:
             return Published(len(days), 0, 0, 0)
         outbox.open(token, days[0])
-        rows, changed = _write(job, family, pinned, days, token)
-        # Made once for all attempts of the flip: with an instant of its own for each, history and
-        # pointer would differ after a lost answer.
+        rows, changed = _write_checked(job, family, pinned, days, token)
+        # Made once for all attempts of the flip: with a new instant for each, history and pointer
+        # would differ after a lost answer.
         generation = RebuildRun(
             family.name,
             token,
@@ -91,19 +91,19 @@ def publish(job: RebuildJob, family: Family) -> Published:
         )
         # All days at once: readers see the whole of a rebuild or nothing of it.
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
-        # After the flip: who is told of a window looks, and has to find its new numbers.
+        # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
         outbox.send(token, _announcements(job))
-        _say(f"{family.name}: generation {token} published, {changed:,} windows changed")
+        _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
         return Published(len(days), rows, changed, token)
     finally:
         pinned.fates.unpersist()
 
 
-def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
+def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
     pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
     current = table.current()
     pin = pin.with_earlier(current.values())
-    # Kept: survey, rows, check and letters all ask for it, and it is a sort of all records.
+    # Persisted: survey, rows, check and letters all use it, and it is a sort of all records.
     fates = record_fates(master).persist()
     survey = Survey.of(fates)
     coverage = Coverage(
@@ -116,14 +116,17 @@ def _pinned(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
     return Pinned(pin, master, fates, survey, current, coverage)
 
 
-def _days(wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned) -> list[date]:
+def _select_days(
+    wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned
+) -> list[date]:
     """The days to rebuild, ascending."""
     reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
     if wanted.mode == "days" and wanted.first and wanted.last:
         days = {*days_between(wanted.first, wanted.last)}
         outdated = dirty_days(reach, pinned.current, ())
-        # Whole key periods: else a visit could be joined on one day, and be told on the next still.
-        # And those of a day among them that has changed too, of which nobody would know afterwards.
+        # Whole key periods are rebuilt: otherwise a visit could be joined on one day and still be
+        # counted on the next. Periods of a changed day among them follow too: after this run no
+        # other would know of the change.
         more = period_days(settings, family, pinned, [*days])
         while not more <= days:
             days |= more
@@ -135,12 +138,12 @@ def _days(wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned
     return newest(dirty | period_days(settings, family, pinned, [*dirty]))
 
 
-def _write(
+def _write_checked(
     job: RebuildJob, family: Family, pinned: Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
-    """(rows, changed windows) of the days, written under the token and checked.
+    """Write the days under the token and check them; return (rows, changed windows) as counts.
 
-    What else is known of them is noted and told. Nothing is served from it yet.
+    Tills, dead letters and the ledger are written too. Nothing is served from it yet.
     """
     chosen, fates = pinned.of_days(days)
     rows, changed = (
@@ -148,7 +151,7 @@ def _write(
         if pinned.survey.count("committed", days=days)
         else (0, 0)
     )
-    # Each of the two below is a Spark job over the days: only where the survey has found some.
+    # Both steps below are Spark jobs over the days: they run only if the survey has found some.
     uncounted = pinned.survey.uncounted(days)
     suspects = note_tills(
         job.session,
@@ -158,12 +161,14 @@ def _write(
         conflicting_tills(chosen, fates).toLocalIterator() if uncounted else (),
     )
     if uncounted:
-        _tell_uncounted(job, family, chosen, untold(fates, pinned.pins(job.spark)))
+        _send_uncounted(job, family, chosen, untold(fates, pinned.pins(job.spark)))
     note_ledger(job.session, family, token, pinned.survey.ledger())
     if waiting := pinned.survey.count(WAITING):
-        _say(f"{family.name}: {waiting:,} voids wait for the receipt that they take back")
+        _print_progress(
+            f"{family.name}: {waiting:,} voids wait for the receipt that they take back"
+        )
     if suspects:
-        _say(
+        _print_progress(
             f"{family.name}: {suspects} tills and days with receipts of a number that was used"
             " before; `tally conflicts list` names them"
         )
@@ -173,17 +178,17 @@ def _write(
 def _write_rows(
     job: RebuildJob, family: Family, pinned: Pinned, days: list[date], token: int
 ) -> tuple[int, int]:
-    """(rows, changed windows) of the days, written under the token and checked.
+    """Write the rows of the days under the token; return (rows, changed windows) as counts.
 
-    Checked against what Cassandra then holds.
+    The rows are read back from Cassandra and checked.
     """
     computed = compute(job.spark, job.settings, family, pinned, days)
     rows = write_generation(computed.rows, job.settings, family, token)
-    _say(f"{family.name}: {rows:,} rows written under generation {token}")
+    _print_progress(f"{family.name}: {rows:,} rows written under generation {token}")
     earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
     checked = check_generation(computed.expected, job.settings, family, token, earlier)
     refuse_unequal(checked.unequal, family, token)
-    _say(
+    _print_progress(
         f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
     )
     note_days(job.session, family, checked)
@@ -191,19 +196,19 @@ def _write_rows(
     return rows, checked.changed
 
 
-def _tell_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame) -> None:
+def _send_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame) -> None:
     found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(
         ["partition", "offset"]
     )
     columns = found.select(
         "partition", "offset", "store_id", "event_id", "fate", "committed_at", "value"
     )
-    # Not collected: they come with their values, and nothing bounds how many a till whose numbers
-    # begin again makes.
+    # Not collected: the rows carry their values, and a till whose numbers begin again makes an
+    # unbounded number of them.
     sent = _announcements(job).uncounted(
         family, (row.asDict() for row in columns.toLocalIterator())
     )
-    _say(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
+    _print_progress(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
 
 
 def _announcements(job: RebuildJob) -> Announcements:
@@ -212,6 +217,6 @@ def _announcements(job: RebuildJob) -> Announcements:
     return Announcements(producer, settings.partitions, digest_key(settings.home))
 
 
-def _say(text: str) -> None:
-    # bench/rebuild.py knows the parts of a run by words of these lines.
+def _print_progress(text: str) -> None:
+    # bench/rebuild.py recognises the phases of a run by words of these lines.
     print(text, file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""`python -m batch_layer.views.rebuild`: views computed anew and published by one flip.
+"""`python -m batch_layer.views.rebuild`: rebuilds views and publishes them by one pointer flip.
 
-They are computed from the master dataset.
+The views are computed from the master dataset.
 
-Token first, then the pin, then compute, write, check, flip: readers never see half a rebuild, and a
-late run cannot go back.
+The order is token, pin, compute, write, check, flip: readers never see half a rebuild, and a late
+run cannot go back to earlier numbers.
 """
 
 import argparse
@@ -33,8 +33,8 @@ from tally.errors import StackError
 from tally.settings import Settings
 from tally.windows import parse_days
 
-# What executors raise when Cassandra does not answer, or not in time; anything else is a fault of
-# ours.
+# Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
+# fault of this code.
 _SILENCE = (
     *("Unacknowledged", "Unanswered", "OperationTimedOut", "NoHostAvailable", "Unavailable"),
     *("ReadTimeout", "WriteTimeout", "ReadFailure", "WriteFailure", "ConnectionShutdown"),
@@ -43,11 +43,11 @@ _SILENCE = (
 
 @dataclass(frozen=True)
 class Report:
-    """What one run did.
+    """Result of one run.
 
-    Days and rows published, windows changed against the generation before, the highest generation's
-    number. A family in which there was nothing to do publishes nothing: 0 days, generation 0. A dry
-    run counts days only.
+    It counts days and rows published and windows changed against the generation before, and has the
+    highest generation's number. A family with nothing to do publishes nothing: 0 days, generation
+    0. A dry run counts days only.
     """
 
     run: str
@@ -59,9 +59,9 @@ class Report:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 published (or nothing to do), 1 failed, 78 refused, 2 wrong use.
+    """Rebuild; return the exit code: 0 published or nothing to do, 1 failed, 78 refused, 2 usage.
 
-    With --json one object on standard output.
+    With --json one object is printed on standard output.
     """
     parser = argparse.ArgumentParser(
         prog="python -m batch_layer.views.rebuild",
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if days is None:
             wanted = WantedDays("full" if given.full else "dirty")
         else:
-            wanted = _wanted(*days, given.store, settings)
+            wanted = _wanted_days(*days, given.store, settings)
         known = families_of(settings)
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
@@ -109,11 +109,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job("rebuild", work)
 
 
-def _wanted(first: date, last: date, store: str | None, settings: Settings) -> WantedDays:
+def _wanted_days(first: date, last: date, store: str | None, settings: Settings) -> WantedDays:
     if store is None:
         return WantedDays("days", first, last)
     entry = store_entries(settings.stores_file).get(store, StoreEntry())
-    # A store's day lies on two UTC days: one of them alone would leave half of it as it was.
+    # A store's day lies on two UTC days: rebuilding one of them would leave half of it unchanged.
     return days_of_store(first, last, entry.clock(settings.default_timezone))
 
 
@@ -123,13 +123,13 @@ def _family(name: str) -> str:
             return name
         reason = f"{name!r} is none of {', '.join(FAMILIES)}"
     except BadSource as error:
-        # A ValueError: argparse would call the name wrong, and keep the reason to itself.
+        # BadSource is a ValueError: argparse would report a wrong name without the reason.
         reason = str(error)
     raise argparse.ArgumentTypeError(reason)
 
 
 def rebuild(job: RebuildJob) -> Report:
-    """The job's families rebuilt, one after the other.
+    """Rebuild the job's families one after the other.
 
     Raises TallyError when a check fails or the flip is refused; nothing of that family is published
     then.
@@ -138,22 +138,22 @@ def rebuild(job: RebuildJob) -> Report:
     published = [publish(job, family) for family in job.families]
     return Report(
         run=uuid4().hex[:12],
-        days=max(one.days for one in published),
-        rows=sum(one.rows for one in published),
-        changed_windows=sum(one.changed_windows for one in published),
+        days=max(result.days for result in published),
+        rows=sum(result.rows for result in published),
+        changed_windows=sum(result.changed_windows for result in published),
         seconds=round(time.monotonic() - started, 1),
-        # Each family counts its own: it says that something was published, and finds the highest.
-        generation=max(one.generation for one in published),
+        # Each family counts its own generations: the highest shows that something was published.
+        generation=max(result.generation for result in published),
     )
 
 
 @contextmanager
 def _executors_in_one_line() -> Iterator[None]:
-    """Cassandra's silence towards an executor becomes a StackError, as that towards the driver."""
+    """Turn an executor's error about a silent Cassandra into a StackError, as in the driver."""
     try:
         yield
     except PythonException as error:
-        # Of an executor's error only the text arrives: `runtime.writes.Unanswered: Cassandra: …`.
+        # Only the text of an executor's error arrives: `runtime.writes.Unanswered: Cassandra: …`.
         cause = root_cause(str(error))
         if cause.partition(":")[0].rpartition(".")[2] not in _SILENCE:
             raise
@@ -163,10 +163,10 @@ def _executors_in_one_line() -> Iterator[None]:
 
 
 def _with_first_compiler(settings: Settings) -> Settings:
-    """The settings, with the JVM's first compiler alone unless other JVM options are set.
+    """The settings with only the JVM's first compiler, unless other JVM options are set.
 
     Measured on a year of receipts, a run of well under a minute: 46 s of the JVM's processor time
-    in place of 91 s.
+    instead of 91 s.
     """
     return settings.model_copy(
         update={"spark_java_options": settings.spark_java_options or SHORT_RUN_JAVA}

@@ -1,6 +1,6 @@
-"""What a rebuild notes beside the rows, in registers that every run may write again.
+"""Registers that a rebuild writes beside the rows; every run may write them again.
 
-Stores' days, the values of axes, the ledger.
+They hold the days of stores, the values of axes, the ledger and the answered spans.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,15 +24,15 @@ _ANSWERED = (
 
 
 def note_days(session: Session, family: Family, checked: CheckedGeneration) -> None:
-    """First and last day of each store, and of each value that an axis has in it.
+    """Write the first and last day of each store, and of each value that an axis has in it.
 
-    Two registers by day number (the earlier first day and the later last day win).
+    Both are registers by day number (the earlier first day and the later last day win).
     """
-    # Over those of the speed layer too: the registers decide, not who came last.
-    write_groups(session, ([write] for write in _spans(session, family, checked)))
+    # The speed layer writes the same registers: the day numbers decide, not the last writer.
+    write_groups(session, ([write] for write in _span_writes(session, family, checked)))
 
 
-def _spans(
+def _span_writes(
     session: Session, family: Family, checked: CheckedGeneration
 ) -> Iterator[BoundStatement]:
     stores = activity_table(session, family.name)
@@ -48,7 +48,7 @@ def _spans(
 def note_ledger(
     session: Session, family: Family, generation: int, lines: Iterable[Mapping[str, int]]
 ) -> None:
-    """The ledger of one generation, a row for each partition.
+    """Write the ledger of one generation, a row for each partition.
 
     Nothing is erased yet: erased is 0.
     """
@@ -75,9 +75,9 @@ def note_answered(
     days: Sequence[date],
     answered: Mapping[str, Sequence[AnsweredSpan]],
 ) -> None:
-    """For which windows of a store and a day the generation answers.
+    """Write the span of windows of each store and day for which the generation answers.
 
-    `answered`: by store its spans, ascending.
+    `answered`: the spans of each store, ascending.
     """
     rows = (
         (store_id, family.name, day, generation, *span)
@@ -89,9 +89,9 @@ def note_answered(
 
 
 def longest_on(day: date, spans: Sequence[AnsweredSpan]) -> AnsweredSpan | None:
-    """What the longest of the spans has of the UTC day; hardly ever there are two."""
-    # A generation answers for a day's own windows alone.
+    """The longest span cut to the UTC day; a day with two spans is rare."""
+    # A generation answers only for the windows of its own day.
     begins, ends = start_of(day), end_of(day)
     cut = [(max(since, begins), min(until, ends)) for since, until in spans]
-    found = [one for one in cut if one[0] < one[1]]
-    return max(found, key=lambda one: one[1] - one[0], default=None)
+    found = [span for span in cut if span[0] < span[1]]
+    return max(found, key=lambda span: span[1] - span[0], default=None)

@@ -1,4 +1,4 @@
-"""Rows of a new generation into Cassandra, from the executors."""
+"""Writer of a new generation's rows: from the executors into Cassandra."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,9 +19,9 @@ BatchRow = tuple[Any, ...]
 
 
 def columns_of(family: Family) -> tuple[str, ...]:
-    """Columns of the family's batch table but the generation.
+    """Columns of the family's batch table except the generation.
 
-    In the order in which rows travel to the writers.
+    Their order is that of the rows on the way to the writers.
     """
     return (
         "store_id",
@@ -35,7 +35,7 @@ def columns_of(family: Family) -> tuple[str, ...]:
 
 
 def write_generation(rows: DataFrame, settings: Settings, family: Family, generation: int) -> int:
-    """How many rows were written under the generation, by the executors, every one acknowledged.
+    """Write the rows under the generation on the executors; return how many were acknowledged.
 
     In:  tally.frames.window_rows().
     Out: the number of rows; the batch table has their columns, and the generation.
@@ -51,8 +51,8 @@ def write_generation(rows: DataFrame, settings: Settings, family: Family, genera
         "window_start": F.unix_millis("window_start").alias("window_start"),
     }
     columns = [plain.get(name, F.col(name)) for name in columns_of(family)]
-    # The number is given, else Spark would make one task of so few bytes; a day of a store lies in
-    # one of them.
+    # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
+    # store's day lie in one task.
     tasks = rows.sparkSession.sparkContext.defaultParallelism
     ordered = (
         rows.select(*columns)
@@ -70,8 +70,8 @@ class GenerationWriter:
         self._generation = generation
         columns = columns_of(family)
         names = ", ".join(f'"{name}"' for name in (*columns, "generation"))
-        # Without a timestamp of its own, unlike a speed row: a generation has one writer, and
-        # nobody reads it before the flip.
+        # Without an explicit timestamp, unlike a speed row: a generation has one writer, and it is
+        # not read before the flip.
         self._insert = prepared(
             self._session,
             f"INSERT INTO {family.batch_table} ({names})"
@@ -79,9 +79,9 @@ class GenerationWriter:
         )
 
     def write(self, rows: Iterator[BatchRow]) -> int:
-        """How many rows, all acknowledged.
+        """Write the rows and return how many there were, all acknowledged.
 
-        Day in days and window_start in milliseconds since 1970.
+        Day is in days and window_start in milliseconds since 1970.
         """
         count, insert = 0, binder(self._insert)
 
@@ -89,8 +89,8 @@ class GenerationWriter:
             nonlocal count
             for store_id, day, *values in rows:
                 count += 1
-                # A row is a group of its own: before the flip nobody reads it, so none has to be
-                # seen with another.
+                # Each row is its own group: no row is read before the flip, so no two rows have to
+                # appear together.
                 yield [insert((store_id, day + CQL_DATE_ZERO, *values, self._generation))]
 
         write_groups(self._session, bound())

@@ -1,4 +1,4 @@
-"""Which days a rebuild computes."""
+"""The days that a rebuild computes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,10 +16,7 @@ Mode = Literal["full", "days", "dirty"]
 
 @dataclass(frozen=True)
 class WantedDays:
-    """What was asked for.
-
-    Everything, the days first..last (both inclusive), or what has become dirty.
-    """
+    """The request: all days, the days first..last (both inclusive), or the dirty days."""
 
     mode: Mode = "dirty"
     first: date | None = None
@@ -27,7 +24,7 @@ class WantedDays:
 
 
 def days_of_store(first: date, last: date, clock: DayClock) -> WantedDays:
-    """The UTC days that a store's days touch, first to last inclusive: of one day two or three."""
+    """The UTC days that a store's days touch, first to last inclusive; one day touches 2 or 3."""
     begin, end = clock.begins(first), clock.begins(last + timedelta(days=1))
     return WantedDays("days", begin.date(), (end - timedelta.resolution).date())
 
@@ -40,9 +37,9 @@ def days_between(first: date, last: date) -> list[date]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What a rebuild could publish now.
+    """The extent of what a rebuild could publish now.
 
-    The definition's epochs, what it would cover, and by day and partition the first offset that the
+    It has the definition's epochs, the coverage, and by day and partition the first offset that the
     master does not hold.
     """
 
@@ -52,7 +49,7 @@ class Reach:
 
 
 def all_days(reach: Reach, published: Mapping[date, Generation]) -> set[date]:
-    """Days with records, days that are served already, and claimed ones without any record."""
+    """Days with records, days that are served already, and claimed days without any record."""
     return {*reach.until, *published, *reach.coverage.days()}
 
 
@@ -61,10 +58,10 @@ def dirty_days(
 ) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
-    A day is dirty when it has records beyond its generation's pin; when it was never built, also
-    one without records (its zeros are true ones); when it claims something else than a rebuild now
-    would; when its definition epoch is another one. linked: (day of the record, day of its first
-    copy, or of what it takes back): both are dirty together.
+    A day is dirty when it has records beyond its generation's pin; when it was never built, even
+    without records (its zeros are true zeros); when its claim differs from that of a rebuild now;
+    when its definition epoch has changed. linked: (day of the record, day of its first copy or of
+    the record that it takes back): both are dirty together.
 
     Epoch 1, one partition, first arrival on the 1st, everything read until the 3rd at 10:20:
 
@@ -86,7 +83,7 @@ def dirty_days(
 
 
 def newest(days: Collection[date]) -> list[date]:
-    """The days ascending, the newest only of more than one flip can publish.
+    """The days, ascending; only the newest if there are more than one flip can publish.
 
     The others stay dirty for the next run.
     """
@@ -97,8 +94,8 @@ def _is_outdated(pointer: Generation, reach: Reach) -> bool:
     """Whether a rebuild now would give the day another generation than the published one."""
     claim = reach.coverage.claim(pointer.day)
     start, end = start_of(pointer.day), end_of(pointer.day)
-    # A day that is over is covered to its end, however late the rebuild: compared as they are, each
-    # run would find every day outdated.
+    # The instants are clamped to the day: a past day is covered to its end by a rebuild at any
+    # later time, and unclamped every run would find every day outdated.
     had, has = (
         max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until)
     )
@@ -106,7 +103,7 @@ def _is_outdated(pointer: Generation, reach: Reach) -> bool:
         pointer.epoch != reach.epochs.of(pointer.day)
         or pointer.covered_from != claim.covered_from
         or had < has
-        # It claims what has turned out to be lost since.
+        # The claim includes records that have turned out to be lost since.
         or had > max(start, reach.coverage.limit(pointer.day))
         or any(
             until > pointer.pinned.get(number, 0)

@@ -1,6 +1,6 @@
-"""What a rebuild knows of its records after one pass over their fates.
+"""Survey: the counts that one pass over the fates of all records yields.
 
-Everything else is asked only where there is something to find.
+Further queries run only where the survey has found something.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ LedgerLine = Mapping[str, Any]
 
 
 def surveyed(fates: DataFrame) -> DataFrame:
-    """One row for each day and partition.
+    """Summarise the fates, one row for each day and partition.
 
     In:  record_fates() of all days.
     Out: event_date, partition, until (first offset beyond), committed, counted, duplicate,
@@ -28,14 +28,14 @@ def surveyed(fates: DataFrame) -> DataFrame:
     """
     its_fate = F.col("fate")
     counts = [F.count_if(its_fate == fate).alias(fate) for fate in FATES]
-    # Of what can be read: garbage is no arrival of the family's data.
+    # Only readable records count: garbage is no arrival of the family's data.
     arrival = F.unix_millis(
         F.min(
             F.when(its_fate != UNREADABLE, F.col("committed_at")),
         )
     )
-    # One pass over all records: each further question of its own, such as how many conflicts there
-    # are, would be another Spark job over them.
+    # One pass over all records: each separate query, such as the number of conflicts, would be
+    # another Spark job over them.
     return fates.groupBy("event_date", "partition").agg(
         (F.max("offset") + 1).alias("until"),
         F.count(F.lit(1)).alias("committed"),
@@ -55,7 +55,7 @@ class Survey:
 
     @classmethod
     def of(cls, fates: DataFrame) -> Self:
-        """Looked at once, by one Spark action.
+        """Collect the survey of the fates by one Spark action.
 
         In:  record_fates() of all days.
         Out: the rows of surveyed().
@@ -64,19 +64,19 @@ class Survey:
 
     @property
     def first_arrival(self) -> datetime | None:
-        """When the first record that can be read had arrived."""
+        """The arrival of the first readable record; None if there is none."""
         found = [line["first_arrival"] for line in self.lines if line["first_arrival"] is not None]
         return from_millis(min(found)) if found else None
 
     def until(self) -> dict[date, dict[int, int]]:
-        """By UTC day and partition the first offset that the master does not hold."""
+        """The first offset that the master does not hold, by UTC day and partition."""
         found: dict[date, dict[int, int]] = {}
         for line in self.lines:
             found.setdefault(line["event_date"], {})[line["partition"]] = line["until"]
         return found
 
     def count(self, *names: str, days: Collection[date] | None = None) -> int:
-        """How many records of the days, or of all, have these fates."""
+        """The number of records of the days, or of all days, that have these fates."""
         wanted = None if days is None else set(days)
         return sum(
             line[name]
@@ -90,7 +90,7 @@ class Survey:
         return self.count(CONFLICT, UNREADABLE, days=days)
 
     def ledger(self) -> list[dict[str, int]]:
-        """For each partition, ascending, how many records: committed, of each fate, and waiting."""
+        """Counts of each partition, ascending: records committed, of each fate, and waiting."""
         totals: dict[int, Counter[str]] = {}
         for line in self.lines:
             totals.setdefault(line["partition"], Counter()).update(

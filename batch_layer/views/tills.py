@@ -1,4 +1,4 @@
-"""Tills of which some of a day's records are conflicts: a number used before, of other content."""
+"""Tills with conflicts on a day: receipts of a number used before, with other content."""
 
 from collections.abc import Collection, Iterable
 from datetime import date
@@ -14,17 +14,17 @@ from tally.families import Family
 
 
 def conflicting_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
-    """Tills that have conflicts on a day, and how many.
+    """Tills that have conflicts on a day, with their counts.
 
     In:  master records (the wanted days) with value, store_id, event_date, partition, offset;
          record_fates() of the same days.
     Out: store_id, day, till_id, records, conflicts (bigint).
     """
     conflicts = F.count_if(F.col("fate") == CONFLICT).alias("conflicts")
-    # First by store and day, which the fates know: the till's number lies in the value alone.
+    # Stores and days come first, since the fates have them: only the value has the till's number.
     crowded = fates.where(F.col("fate") == CONFLICT)
     days = crowded.select("store_id", "event_date").distinct()
-    # Values are parsed of the few days of stores that have such a till.
+    # Values are parsed only for the few store days that have such a till.
     where = F.broadcast(days)
     judged, theirs = (
         records.join(where, on=["store_id", "event_date"], how="left_semi")
@@ -42,9 +42,9 @@ def conflicting_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
 def note_tills(
     session: Session, family: Family, generation: int, days: Collection[date], found: Iterable[Row]
 ) -> int:
-    """How many findings were written for the rebuilt days.
+    """Write the findings of the rebuilt days and return how many there were.
 
-    Earlier ones that the records no longer show become 0 conflicts.
+    Earlier findings that the records no longer show become 0 conflicts.
 
     In: found: the rows of conflicting_tills().
     """
@@ -57,13 +57,13 @@ def note_tills(
         for row in found
     }
     count = len(rows)
-    # Written as 0 and not deleted: a delete carries the clock's time, and would hide every later
-    # finding.
-    for key in _noted(session, family, days) - rows.keys():
+    # They are set to 0 and not deleted: a delete carries the clock's time, and would hide every
+    # later finding.
+    for key in _read_conflicting(session, family, days) - rows.keys():
         rows[key] = (0, 0)
     insert = (
         "INSERT INTO till_finding (family, day, store_id, till_id, generation, records, conflicts)"
-        # By the generation: the later rebuild's finding stays, whichever writes last.
+        # The timestamp is the generation: the later rebuild's finding wins in any order of writes.
         " VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?"
     )
     write_rows(
@@ -83,7 +83,7 @@ def note_tills(
     return count
 
 
-def _noted(
+def _read_conflicting(
     session: Session,
     family: Family,
     days: Collection[date],

@@ -1,4 +1,4 @@
-"""The proof that nothing was lost and nothing counted twice.
+"""The proof that no record was lost and none was counted twice.
 
-It is the ledger, and every served value against the oracle.
+It consists of the ledger, and of every served value compared with the oracle.
 """

@@ -1,6 +1,6 @@
-"""Served windows against the canonical records of the master dataset.
+"""Comparison of the served windows with the canonical records of the master dataset.
 
-They are compared in every family, part and axes value, whatever was sent.
+Every family, part and axes value is compared, for any data that was sent.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,10 @@ def expected_windows(
     families: Mapping[str, Family],
     scope: Scope = WHOLE,
 ) -> dict[str, dict[WindowKey, WindowValues]]:
-    """By family's name what must be served of the first copies by offset, by window."""
+    """The values that must be served, by family name and window.
+
+    They are computed from the first copy of each event by offset.
+    """
 
     def in_scope(family: Family) -> dict[WindowKey, WindowValues]:
         windows: Mapping[WindowKey, WindowValues] = (
@@ -58,7 +61,7 @@ def expected_windows(
             if family.reading is None
             else presence_windows(master, family).values
         )
-        return {key: of for key, of in windows.items() if scope.holds(*key)}
+        return {key: values for key, values in windows.items() if scope.holds(*key)}
 
     return {name: in_scope(family) for name, family in families.items()}
 
@@ -66,7 +69,7 @@ def expected_windows(
 def compare_with_master(
     session: Session, expected: Mapping[str, Mapping[WindowKey, WindowValues]], scope: Scope = WHOLE
 ) -> dict[str, FamilyComparison]:
-    """By family's name every window that is served now, against the expected_windows()."""
+    """Compare every window that is served now with the expected_windows(), by family name."""
     compared = {}
     for name, family in FAMILIES.items():
         served: dict[WindowKey, WindowValues] = {
@@ -75,10 +78,10 @@ def compare_with_master(
         }
         should = expected[name]
         if family.reading is not None:
-            # Of a key period that runs the speed layer answers, and visits may still grow.
+            # The speed layer answers for a key period that still runs; its visits may still grow.
             covered = Covered(published_claims(session, family), answers_of(session, family))
-            should = {key: of for key, of in should.items() if covered.holds(key)}
-            served = {key: of for key, of in served.items() if covered.holds(key)}
+            should = {key: values for key, values in should.items() if covered.holds(key)}
+            served = {key: values for key, values in served.items() if covered.holds(key)}
         compared[name] = compare_values(family, should, served)
     return compared
 
@@ -86,13 +89,13 @@ def compare_with_master(
 def generation_differences(
     session: Session, master: Master, family: Family, claims: Mapping[date, Generation]
 ) -> list[Difference]:
-    """Where the published generations are not what the master holds up to their pins.
+    """The differences between the published generations and the master up to their pins.
 
-    Events are compared, and every part.
+    The number of events and every part are compared.
     """
     if family.reading is not None:
         return _presence_differences(session, master, family, claims)
-    # Up to where each generation reads: what has come since is no difference.
+    # Each generation reads up to its pins: records that arrived since are no difference.
     pins = {
         (day, number): offset
         for day, claim in claims.items()
@@ -100,7 +103,7 @@ def generation_differences(
     }
     held = batch_windows(session, WHOLE, family, claims)
     events = master.window_events(family.name, pins)
-    return _unlike(family, held, events, master.window_values(family, pins))
+    return _compare_generations(family, held, events, master.window_values(family, pins))
 
 
 def _presence_differences(
@@ -110,16 +113,16 @@ def _presence_differences(
     rows = batch_windows(session, WHOLE, family, claims)
     held = {key: state for key, state in rows.items() if covered.holds(key)}
     should = presence_windows_of(master, family, covered)
-    return _unlike(family, held, should.events, should.values)
+    return _compare_generations(family, held, should.events, should.values)
 
 
-def _unlike(
+def _compare_generations(
     family: Family,
     held: Mapping[WindowKey, WindowState],
     events: Mapping[WindowKey, int],
     values: Mapping[WindowKey, WindowValues],
 ) -> list[Difference]:
-    # Events too: a conflict is one and has no value, so that equal values alone prove less.
+    # Events are compared too: a conflict is an event without a value, so equal values prove less.
     counted = [
         Difference(
             store,
@@ -141,7 +144,10 @@ def compare_values(
     expected: Mapping[WindowKey, WindowValues],
     served: Mapping[WindowKey, WindowValues],
 ) -> FamilyComparison:
-    """All windows that either side holds, part by part; one that a side lacks is its zero there."""
+    """Compare all windows that either side holds, part by part.
+
+    A window that a side lacks counts as zero there.
+    """
     keys = sorted(expected.keys() | served.keys())
     wrong = {
         key: _differences(
@@ -187,5 +193,5 @@ def _differences(
 
 
 def _plain(value: Value) -> Value:
-    """The value with lists for the tuples that Cassandra's driver makes of pairs."""
+    """The value with lists in place of the tuples that Cassandra's driver returns for pairs."""
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Windows asked of the API by HTTP, each by itself."""
+"""HTTP questions to the API, one window at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,15 +12,15 @@ from tally.errors import StackError, TallyError
 from tally.instants import instant_text
 from tally.windows import WINDOW
 
-# Questions at once.
+# Concurrent questions.
 READERS = 4
-# The most that the API gives in one answer.
+# The API returns at most this many rows in one answer.
 _MOST_ROWS = "10000"
 _SECONDS = 30
 
 
 def question_of(key: WindowKey) -> dict[str, str]:
-    """The parameters by which the API is asked for one window."""
+    """The query parameters that ask the API for one window."""
     store, start = key
     return {
         "store": store,
@@ -31,16 +31,17 @@ def question_of(key: WindowKey) -> dict[str, str]:
 
 
 AnsweredRow: TypeAlias = dict[str, Any]
-# A question as question_of() has it, and who answers it: the rows of a metric by the dimensions.
+# A question as question_of() returns it, and the function that answers it with the rows of a
+# metric by the dimensions.
 Asked: TypeAlias = Mapping[str, str]
 Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[AnsweredRow]]
 
 
 @contextmanager
 def asking(api: str) -> Iterator[Callable[..., list[AnsweredRow]]]:
-    """A function that asks the API: ask(metric, question_of(key), dimensions) are all its rows.
+    """Yield a function that asks the API: ask(metric, question_of(key), dimensions) is all rows.
 
-    It raises TallyError on any other answer than 200, StackError without one.
+    It raises TallyError when the status is not 200, StackError when the API does not answer.
     """
     with httpx.Client(base_url=f"http://{api}", timeout=_SECONDS) as client:
         yield partial(_rows, client)
@@ -55,7 +56,7 @@ def _rows(
     while page:
         answer = _answer(client, page, parameters)
         rows += answer["rows"]
-        # The address of the next page has all of the question.
+        # The address of the next page includes all parameters of the question.
         page, parameters = answer.get("next"), {}
     return rows
 

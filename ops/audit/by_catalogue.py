@@ -1,7 +1,7 @@
-"""Answers of the API against the master, by the metric catalogue.
+"""Comparison of the API's answers with the master, by the metric catalogue.
 
-In each family each metric that is a sum of its parts is asked, whole and by each of its dimensions,
-and each level at the end of a window.
+The audit asks for each metric that is a sum of a family's parts, in total and by each of its
+dimensions, and for each level at the end of a window.
 """
 
 import random
@@ -24,9 +24,10 @@ from tally.algebra.parts import Sum
 from tally.families import CURRENCY, Family
 from tally.generation import Generation
 
-# Values of the dimensions of a question, in their order; () is the whole.
+# Values of the dimensions of a question, in their order; () is the total.
 DimensionValues: TypeAlias = tuple[str | None, ...]
-# The API answers for 1971 to 2169 (serving/query/question.py): a till's clock may say another year.
+# The API answers for 1971 to 2169 (serving/query/question.py); the clock of a till may be set to
+# another year.
 _FIRST_YEAR, _LAST_YEAR = 1972, 2168
 
 
@@ -44,7 +45,7 @@ class SumMetric:
         """The metric of these rows together, in its unit."""
         weights = self.weights.items()
         total = sum(weight * row[part] for row in rows for part, weight in weights)
-        # Exact up to the one rounding of a float: the API must not be right by the audit's mistake.
+        # Exact up to the one rounding of a float: an error here must not hide one of the API.
         value = Fraction(total, self.divide_by)
         return int(value) if value.denominator == 1 else float(value)
 
@@ -52,17 +53,17 @@ class SumMetric:
     def questions(self) -> Sequence[tuple[str, ...]]:
         """The dimensions of each question: each alone and all of them together, then none.
 
-        The currency is the first.
+        The currency comes first.
         """
-        each = sorted((name,) for name in self.by)
+        single = sorted((name,) for name in self.by)
         together = [self.by] if len(self.by) > 1 else []
-        currency_first = sorted(each, key=lambda by: by != (CURRENCY,))
+        currency_first = sorted(single, key=lambda by: by != (CURRENCY,))
         return [*currency_first, *together, ()]
 
 
 @dataclass(frozen=True)
 class AskedFamily:
-    """A family, what it must show, what is published of its days, and when days of stores begin.
+    """A family with its expected values, its published generations, and when store days begin.
 
     `values`: parts by axes of each (store, window start in UTC) with records.
     """
@@ -77,7 +78,7 @@ class AskedFamily:
 class ApiComparison:
     """How many windows were asked and equal, in how many rows, and each row that differs.
 
-    `left_out`: levels that nobody could compare, of days that are not wholly in the scope.
+    `left_out`: levels that could not be compared, because their day is not wholly in the scope.
     """
 
     windows: int
@@ -113,15 +114,15 @@ def sum_metrics(family: Family) -> list[SumMetric]:
 def compare_answers(
     ask: Ask, families: Sequence[AskedFamily], sample: Sample, readers: int = READERS
 ) -> ApiComparison | None:
-    """Random windows of the families, asked of the API: half of them with records.
+    """Ask the API for random windows of the families, and compare its answers with the master.
 
-    Each metric's value is compared, whole and by its dimensions, and beside it what the answer
-    claims of itself. None where there is nothing to ask: no family has both windows and a metric
-    that is a sum.
+    Half of the windows have records. Each metric is compared in total and by its dimensions, and
+    so is the state (complete, final) that the answer claims. Returns None if no family has both
+    windows and a metric that is a sum.
     """
-    drawn = [*_drawn(families, sample)]
+    drawn = [*_draw_windows(families, sample)]
     with ThreadPoolExecutor(readers) as pool:
-        found = list(pool.map(lambda one: _compared(ask, *one), drawn))
+        found = list(pool.map(lambda question: _compare_window(ask, *question), drawn))
     if not found:
         return None
     return ApiComparison(
@@ -133,16 +134,17 @@ def compare_answers(
     )
 
 
-def _drawn(
+def _draw_windows(
     families: Sequence[AskedFamily], sample: Sample
 ) -> Iterator[tuple[AskedFamily, WindowKey]]:
-    """The windows, shared among the families: at least one of each that can be asked."""
+    """The sampled windows, shared among the families: at least one per family with windows."""
     chance = random.Random(sample.seed)  # a sample, not a secret
-    there = [(asked, _askable(asked)) for asked in families if sum_metrics(asked.family)]
-    filled = [(asked, keys) for asked, keys in there if keys]
+    candidates = [(asked, _askable(asked)) for asked in families if sum_metrics(asked.family)]
+    filled = [(asked, keys) for asked, keys in candidates if keys]
     for place, (asked, keys) in enumerate(filled):
         share = sample.count // len(filled) + (place < sample.count % len(filled))
-        # Also where fewer are wanted than there are families: none is proved by another's windows.
+        # At least one, even if the sample is smaller than the number of families: windows of one
+        # family prove nothing about another.
         for key in random_windows(keys, max(1, share), chance):
             yield asked, key
 
@@ -151,18 +153,18 @@ def _askable(asked: AskedFamily) -> list[WindowKey]:
     return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
-def _compared(
+def _compare_window(
     ask: Ask,
     asked: AskedFamily,
     key: WindowKey,
 ) -> WindowFindings:
-    """How many rows were answered about the window, and what of them differs."""
+    """Compare all answers about one window; counts the rows, and lists those that differ."""
     levels = LevelCheck(asked.family, asked.values, asked.claims, asked.days)
     count, left_out, wrong = levels.compared(ask, key)
     for metric in sum_metrics(asked.family):
         currencies = 1
         for by in metric.questions:
-            # What does not add up is refused, and asked by currency: that question came first.
+            # The API refuses to add up several currencies; the question by currency came first.
             if metric.is_money and currencies > 1 and CURRENCY not in by:
                 continue
             rows = [*ask(metric.id, question_of(key), by)]
@@ -182,17 +184,17 @@ class _SplitMetric:
     by: tuple[str, ...]
 
     def expected(self, family: Family, values: WindowValues) -> dict[DimensionValues, int | float]:
-        """The metric's value, in its unit, by split that has records; the whole always has."""
+        """The metric's value, in its unit, by split with records; the total is always present."""
         places = [family.axes.index(name) for name in self.by]
         rows: dict[DimensionValues, list[Parts]] = {}
         if not self.by:
             rows[()] = []
         for axes, parts in values.items():
             rows.setdefault(tuple(axes[place] for place in places), []).append(parts)
-        return {split: self.metric.value(some) for split, some in rows.items()}
+        return {split: self.metric.value(split_rows) for split, split_rows in rows.items()}
 
     def name(self, split: DimensionValues) -> str:
-        """How a difference names it: `revenue currency=USD`."""
+        """The name of the split in a difference, such as `revenue currency=USD`."""
         named = zip(self.by, split, strict=True)
         return " ".join((self.metric.id, *(f"{name}={value}" for name, value in named)))
 
@@ -205,7 +207,7 @@ def _differences(
 ) -> Iterator[Difference]:
     where = partial(Difference, key[0], question_of(key)["from"])
     expected = question.expected(asked.family, asked.values.get(key, {}))
-    # Of a window without records nobody may know even that: is_honest() says where one must.
+    # A window without records may be unknown to the API; is_honest() decides when it must know.
     is_empty = key not in asked.values
     for split, row in answered.items():
         name = question.name(split)
@@ -213,10 +215,10 @@ def _differences(
         is_unknown = got is None and row["source"] == "missing"
         if got != should and not (is_unknown and is_empty):
             yield where(name, should, got)
-        # Values alone would let pass an API that calls everything final.
+        # A comparison of values alone would accept an API that calls everything final.
         if not is_honest(row, key[1], asked.claims):
             yield where(f"{name}: {row['source']}, {row['status']}", should, got)
     for split in expected.keys() - answered.keys():
-        # A row of nothing may be there or not; the whole is always answered.
+        # A row without records may be absent; the total is always answered.
         if expected[split] or not split:
             yield where(question.name(split), expected[split], None)

@@ -1,4 +1,4 @@
-"""Which events of the master count, in SQL: no code of the pipeline takes part."""
+"""SQL that decides which events of the master count, independent of the pipeline's code."""
 
 from tally.identity import REVERSAL
 
@@ -6,12 +6,13 @@ _PREFIX = "^(?:void:(?:[0-9]+:)?|version:(?:[0-9]+|[+-][0-9a-f]{32}):)"
 
 
 def _escape(column: str) -> str:
-    """A part of an identity, as identities have it."""
+    """SQL that escapes a part of an identity as identities do."""
     return f"replace(replace({column}, '%', '%25'), ':', '%3A')"
 
 
-# First by offset wins; the same fingerprint again is a duplicate, another one a conflict; without
-# an identity it is unreadable. All shares of an interval have its fingerprint, and its fate.
+# The first copy by offset wins; the same fingerprint again is a duplicate, another one is a
+# conflict; a record without an identity is unreadable. All shares of an interval have the
+# fingerprint and the fate of the interval.
 COPIES = r"""
     WITH copies AS (
         SELECT *, first_value(fingerprint) OVER whole AS kept, row_number() OVER identity AS copy
@@ -21,13 +22,13 @@ COPIES = r"""
         WINDOW identity AS (PARTITION BY store_id, event_id ORDER BY "offset"),
                whole AS (PARTITION BY store_id, interval_id ORDER BY "offset"))
 """
-# One of the two digests is enough; and a receipt is taken back once, however many voids say so.
+# One matching digest of the two is enough; and a receipt is reversed once, by any number of voids.
 IS_AGAIN = f"""(split_part(fingerprint, '.', 1) = split_part(kept, '.', 1)
     OR (contains(fingerprint, '.')
         AND split_part(fingerprint, '.', 2) = split_part(kept, '.', 2))
     OR starts_with(event_id, '{REVERSAL}'))"""
-# Of the events of a receipt the last one decides: a version counts alone, behind a void nothing
-# counts. Of a generation as far as it has seen them (docs/adr/026-revisions.md).
+# The last event of a receipt decides: a version counts alone, and after a void nothing counts. A
+# generation considers the events that it has seen (docs/adr/026-revisions.md).
 VALUED = rf"""{COPIES},
     events AS (
         SELECT *, starts_with(event_id, '{REVERSAL}') AS is_void,
@@ -78,7 +79,7 @@ VALUED = rf"""{COPIES},
         FROM chained),
     valued AS (SELECT * FROM ranked WHERE NOT is_void)
 """
-# Voids whose receipt has not come.
+# Voids whose receipt has not arrived.
 WAITING = (
     f"{VALUED} SELECT store_id, event_id, event_date FROM ranked WHERE is_void AND NOT has_receipt"
     " ORDER BY ALL"

@@ -1,6 +1,6 @@
-"""Up to where an audit counts: ends that are read first.
+"""The end offsets up to which an audit counts.
 
-So what arrives meanwhile makes no difference.
+They are read first, so records that arrive during the audit make no difference.
 """
 
 import time
@@ -19,16 +19,16 @@ from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
 _LOOK_EVERY_SECONDS = 0.5
-# Beside the time between two appends to the master: the normaliser's transaction, the append
-# itself.
+# Added to the time between two appends to the master: it covers the normaliser's transaction and
+# the append itself.
 _PATIENCE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Ends of the raw topics at one moment, and ends of the canonical topics after it.
+    """End offsets of the raw topics at one moment, and of the canonical topics after it.
 
-    Those are read once the normaliser had passed the raw ones.
+    The canonical ends are read once the normaliser has passed the raw ones.
     """
 
     raw: TopicOffsets
@@ -36,20 +36,20 @@ class Cut:
 
 
 def settled_cut(settings: Settings, session: Session) -> Cut:
-    """The cut of now, when the master holds all of it.
+    """The cut of now, returned once the master holds all of it.
 
-    After a while it is returned without: what is missing then is a difference.
+    After a timeout it is returned anyway: records that are still missing then are a difference.
     """
     deadline = time.monotonic() + settings.ingest_trigger_seconds + _PATIENCE_SECONDS
-    # One after the other: of all ends at one moment, what is on its way through the normaliser
-    # would be in neither ledger.
+    # The ends are read one after the other: if all were read at one moment, records on their way
+    # through the normaliser would be in neither ledger.
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
-    _wait(lambda: _is_reached(raw, _normalised(settings, raw)), deadline)
-    # What the normaliser has written by then: readers of committed records may see it later.
+    _wait(lambda: _is_reached(raw, _normaliser_positions(settings, raw)), deadline)
+    # The normaliser has written these by now; readers of committed records may see them later.
     written = _ends(settings, [*FAMILIES, DEAD_LETTERS], UNCOMMITTED)
     _wait(lambda: _is_reached(written, _ends(settings, written)), deadline)
     canonical = {family: written[family] for family in FAMILIES}
-    _wait(lambda: _is_reached(canonical, _held(session)), deadline)
+    _wait(lambda: _is_reached(canonical, _master_positions(session)), deadline)
     return Cut(raw, canonical)
 
 
@@ -61,31 +61,33 @@ def _wait(condition: Callable[[], bool], deadline: float) -> None:
 def _is_reached(ends: TopicOffsets, reached: TopicOffsets) -> bool:
     return all(
         reached.get(topic, {}).get(number, 0) >= end
-        for topic, of in ends.items()
-        for number, end in of.items()
+        for topic, partitions in ends.items()
+        for number, end in partitions.items()
     )
 
 
 def _ends(
     settings: Settings, names: Iterable[str], overrides: Mapping[str, str] | None = None
 ) -> TopicOffsets:
-    """First offset by partition that a reader cannot have yet: of committed records, or as the
-    overrides of the consumer say."""
+    """The end offset of each partition: the first offset that a reader cannot have yet.
+
+    Readers see committed records, unless the consumer's overrides change the isolation level.
+    """
     with kafka_consumer(settings, "audit", overrides) as consumer:
         return ends(consumer, names, _TIMEOUT_SECONDS)
 
 
-def _normalised(settings: Settings, raw: TopicOffsets) -> TopicOffsets:
-    lanes = [(topic, number) for topic, of in raw.items() for number in of]
+def _normaliser_positions(settings: Settings, raw: TopicOffsets) -> TopicOffsets:
+    lanes = [(topic, number) for topic, partitions in raw.items() for number in partitions]
     reached: dict[str, dict[int, int]] = {}
-    # By the group's name, and no member of it: its partitions stay where they are.
+    # This consumer uses the group's name without joining it: its partitions stay assigned.
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
         for part in committed_positions(consumer, lanes, _TIMEOUT_SECONDS):
             reached.setdefault(part.topic, {})[part.partition] = max(0, part.offset)
     return reached
 
 
-def _held(session: Session) -> TopicOffsets:
+def _master_positions(session: Session) -> TopicOffsets:
     reached: dict[str, dict[int, int]] = {}
     for row in session.execute("SELECT family, partition, until FROM master_position"):
         reached.setdefault(row.family, {})[row.partition] = row.until

@@ -1,4 +1,4 @@
-"""Accepted gaps, as an audit names them."""
+"""The accepted gaps, as an audit reports them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from tally.instants import instant_text
 
 @dataclass(frozen=True)
 class GapFinding:
-    """Records [from_offset, until_offset) that were gone before they were read.
+    """Records [from_offset, until_offset) that Kafka deleted before they were read.
 
-    The arrivals are those of their neighbours.
+    The arrival times are those of the neighbouring records.
     """
 
     topic: str
@@ -26,7 +26,7 @@ class GapFinding:
 
 
 def read_gaps(session: Session) -> Sequence[GapFinding]:
-    """Every accepted gap."""
+    """All accepted gaps."""
     rows = session.execute(
         "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
         " FROM gap"

@@ -24,12 +24,12 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class Ledgers:
-    """Every ledger line, and beside them what the views do not (yet) show.
+    """All ledger lines, and counts of what the views do not show (yet).
 
     late_pending: events that the master holds and the speed rows lack, of `events` events in
     `windows` windows. unserved: windows of published generations that are not what the master
-    holds up to their pins: 0. left_out: records that add nothing, by the rule that says so;
-    waiting: voids of what has not come. All are of all families.
+    holds up to their pins: 0. left_out: records that add nothing, by the rule that excludes them.
+    waiting: voids whose receipt has not arrived. All counts are over all families.
     """
 
     raw: list[RawLedger]
@@ -51,7 +51,7 @@ class Ledgers:
         The master holds each record once, and the generations hold their sums.
         """
         return (
-            # late_pending is none of it: what the speed layer has dropped batch counts.
+            # late_pending is not checked: the batch layer counts what the speed layer dropped.
             all(line.difference == 0 for line in self.raw)
             and all(line.holds for line in self.canonical)
             and self.unserved == 0
@@ -59,12 +59,12 @@ class Ledgers:
 
 
 def read_ledgers(settings: Settings, session: Session) -> Ledgers:
-    """The ledgers of all topic-partitions, of what had arrived and Kafka still keeps.
+    """The ledgers of all topic-partitions, for the records that Kafka still keeps.
 
-    What arrives after the call is not counted.
+    Records that arrive after the call are not counted.
     """
     cut = settled_cut(settings, session)
-    # Before the master is opened: it then holds everything that they say.
+    # The claims are read before the master is opened, so that it holds everything they cover.
     families = families_of(settings)
     claims = {name: published_claims(session, family) for name, family in families.items()}
     master, letters = Master(settings), dead_letters(settings)
@@ -79,17 +79,17 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
             _late_pending(session, FAMILIES[name], windows) for name, windows in considered.items()
         ),
         unserved=sum(
-            len(generation_differences(session, master, families[name], of))
-            for name, of in claims.items()
+            len(generation_differences(session, master, families[name], published))
+            for name, published in claims.items()
         ),
-        left_out=_left_out(master),
+        left_out=_left_out_by_rule(master),
         waiting=sum(len(master.waiting(name)) for name in FAMILIES),
         gaps=read_gaps(session),
-        tills=[one for one in till_conflicts(session) if one.is_open],
+        tills=[till for till in till_conflicts(session) if till.is_open],
     )
 
 
-def _left_out(master: Master) -> dict[str, int]:
+def _left_out_by_rule(master: Master) -> dict[str, int]:
     found: Counter[str] = Counter()
     for name in FAMILIES:
         found.update(master.left_out(name))
@@ -104,8 +104,8 @@ def _raw_ledgers(
         topic = topics()[family]["raw"]
         spans = committed_spans(settings, topic, cut.raw[topic])
         canonical = master.canonical_of_raw(family, spans)
-        # A letter may have been sent twice; and it is kept for months, the raw record for a day:
-        # those of records that are gone would be too many.
+        # A letter may have been sent twice. It is retained for months, the raw record for a day, so
+        # letters of deleted records must not be counted.
         coordinates = {
             (letter.partition, letter.offset) for letter in letters if letter.topic == topic
         }
@@ -144,7 +144,7 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
 
 
 def _late_pending(session: Session, family: Family, considered: Mapping[WindowKey, int]) -> int:
-    # Its speed rows say how far they have read, and not how many events that were.
+    # Speed rows of presences hold the offset they have read, not the number of events.
     if family.reading is not None:
         return 0
     speed = speed_windows(session, Scope(), family)

@@ -1,6 +1,7 @@
-"""Answers of the API about levels against the master: who came and did not go in a store's day.
+"""Comparison of the API's answers about levels with the master.
 
-The catalogue says which metrics are levels, the stores file when days begin.
+A level is the number of persons who came and have not left in a store's day. The catalogue says
+which metrics are levels, the stores file says when days begin.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from tally.windows import WINDOW, window_start, window_starts
 
 @dataclass(frozen=True)
 class OwnDays:
-    """When stores' days begin, and of which stores and UTC days the records were read."""
+    """When stores' days begin, and the stores and UTC days whose records were read."""
 
     default_zone: str
     entries: Mapping[str, StoreEntry]
@@ -35,17 +36,17 @@ class OwnDays:
 
     @classmethod
     def load(cls, settings: Settings, scope: Scope) -> "OwnDays":
-        """Those of the stores file. Raises BadSettings for a file that does not fit."""
+        """Read the stores file. Raises BadSettings for an invalid file."""
         return cls(settings.default_timezone, store_entries(settings.stores_file), scope)
 
     def day(self, store_id: str, instant: datetime) -> LocalDay:
-        """The store's own day that holds the instant."""
+        """The local day of the store that contains the instant."""
         entry = self.entries.get(store_id, StoreEntry())
         return day_of(instant, entry.clock(self.default_zone))
 
 
 class LevelQuestion(NamedTuple):
-    """A level, how it is asked, and the windows that it is of, from the reset on (UTC)."""
+    """A level, its query parameters, and the windows it sums, from the reset on (UTC)."""
 
     metric: LevelShape
     asked: Asked
@@ -53,7 +54,7 @@ class LevelQuestion(NamedTuple):
 
 
 class WindowFindings(NamedTuple):
-    """How many rows were answered about a window, how many levels not asked, and what differs."""
+    """How many rows were answered about a window, how many levels left out, and the differences."""
 
     rows: int
     left_out: int
@@ -62,7 +63,7 @@ class WindowFindings(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelCheck:
-    """The levels of a family: by (store, window start in UTC) the parts that they are made of."""
+    """Comparison of a family's levels, from their parts by (store, window start in UTC)."""
 
     family: Family
     values: Mapping[WindowKey, WindowValues]
@@ -70,24 +71,24 @@ class LevelCheck:
     days: OwnDays
 
     def compared(self, ask: Ask, key: WindowKey) -> WindowFindings:
-        """The levels at the end of the window, and at the end of its day, against the master."""
-        asked = [*self.questions(key)]
-        # What came on a day that was not read is in no sum here.
+        """Compare the levels at the ends of the window and of its day with the master."""
+        questions = [*self.questions(key)]
+        # Records of days that were not read are in no sum here.
         whole = [
-            one
-            for one in asked
-            if all(self.days.scope.holds(key[0], start) for start in one.windows)
+            question
+            for question in questions
+            if all(self.days.scope.holds(key[0], start) for start in question.windows)
         ]
-        answers = [[*_answered(ask, one)] for one in whole]
+        answers = [[*_ask_level(ask, question)] for question in whole]
         wrong = [
             difference
-            for one, rows in zip(whole, answers, strict=True)
-            for difference in self._differences(key[0], one, rows)
+            for question, rows in zip(whole, answers, strict=True)
+            for difference in self._differences(key[0], question, rows)
         ]
-        return WindowFindings(sum(map(len, answers)), len(asked) - len(whole), wrong)
+        return WindowFindings(sum(map(len, answers)), len(questions) - len(whole), wrong)
 
     def questions(self, key: WindowKey) -> Iterator[LevelQuestion]:
-        """Of each level how it is asked about the window, by its shortest grain."""
+        """The question for each level about the window, by the level's shortest grain."""
         store, start = key
         day = self.days.day(store, start)
         for metric in loader.metrics():
@@ -100,24 +101,26 @@ class LevelCheck:
                 yield LevelQuestion(metric, question_of(key), windows)
             else:
                 windows = _windows(day.start, day.end)
-                yield LevelQuestion(metric, _own_day(store, day.day), windows)
+                yield LevelQuestion(metric, _local_day_question(store, day.day), windows)
 
     def _differences(
         self, store: str, question: LevelQuestion, rows: Sequence[AnsweredRow]
     ) -> Iterator[Difference]:
         where = partial(Difference, store, instant_text(question.windows[-1]))
-        open_ones = [one for one in question.windows if not is_covered(self.claims, one)]
-        # A level behind a window that neither layer has is not known, however much is known since.
-        is_known = all((store, start) in self.values for start in open_ones)
+        open_windows = [
+            window for window in question.windows if not is_covered(self.claims, window)
+        ]
+        # A level after a window that neither layer has is unknown, even if later windows are known.
+        is_known = all((store, start) in self.values for start in open_windows)
         should = self._expected(store, question) if is_known else None
         name = question.metric.id
         for row in rows:
             got = row["value"]
-            # The speed layer may lack a record that came late, and a window with it.
-            is_unknown = got is None and row["source"] == "missing" and bool(open_ones)
+            # The speed layer may lack a late record, and with it the whole window.
+            is_unknown = got is None and row["source"] == "missing" and bool(open_windows)
             if got != should and not is_unknown:
                 yield where(name, should, got)
-            if not claims_no_more(row, is_covered=not open_ones):
+            if not claims_no_more(row, is_covered=not open_windows):
                 yield where(f"{name}: {row['source']}, {row['status']}", should, got)
         if not rows:
             yield where(name, should, None)
@@ -132,11 +135,11 @@ class LevelCheck:
         )
 
 
-def _answered(ask: Ask, question: LevelQuestion) -> Iterable[AnsweredRow]:
+def _ask_level(ask: Ask, question: LevelQuestion) -> Iterable[AnsweredRow]:
     return ask(question.metric.id, question.asked, ())
 
 
-def _own_day(store: str, day: date) -> Asked:
+def _local_day_question(store: str, day: date) -> Asked:
     following = day + timedelta(days=1)
     return {
         "store": store,
@@ -148,6 +151,6 @@ def _own_day(store: str, day: date) -> Asked:
 
 
 def _windows(begin: datetime, end: datetime) -> list[datetime]:
-    """Those that begin in the stretch."""
+    """The starts of the windows that begin in [begin, end)."""
     first = window_start(begin)
     return window_starts(first if first == begin else first + WINDOW, end)

@@ -1,4 +1,4 @@
-"""The master dataset as it is on disk, read by DuckDB: no code of the pipeline takes part."""
+"""The master dataset on disk, read by DuckDB and independent of the pipeline's code."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from tally.windows import WINDOW
 
 WindowKey = tuple[str, datetime]
 WindowValues = Mapping[Axes, Parts]
-# By (day, partition): first offset that is left out.
+# The first excluded offset, by (day, partition).
 Pins = Mapping[tuple[date, int], int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,13 +35,13 @@ _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
-# Looked for as text first: hardly any record has the field, and each would have to be parsed.
+# A text search comes first: few records have the field, and it saves parsing all others.
 _LEFT_OUT = f"""{COPIES}
     SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
         WHERE copy = 1 AND event_id IS NOT NULL AND contains(value, '"rule":'))
     WHERE rule IS NOT NULL GROUP BY rule ORDER BY rule
 """
-# A kind of article of the vendor's own, which counts as an article while nobody has mapped it.
+# A vendor-specific kind of line, which counts as an article until it is mapped by a setting.
 _UNMAPPED = f"""{COPIES}
     SELECT store_id, word, count(*), max(event_date) FROM (
         SELECT store_id, event_date,
@@ -57,7 +57,7 @@ _FATES = f"""{COPIES}
     FROM copies JOIN span USING ("partition")
     WHERE "offset" >= first AND "offset" < until GROUP BY ALL
 """
-# Not distinct: a record that the master holds twice is found by it.
+# Not distinct, so that a record that the master holds twice is found.
 _ROWS = """
     SELECT "partition", count(*) FROM master JOIN span USING ("partition")
     WHERE source = ? AND "offset" >= first AND "offset" < until GROUP BY ALL
@@ -78,7 +78,7 @@ _WINDOW_EVENTS = f"""
 """
 
 
-# The strongest of each minute, of the records that can be read: all copies, for it is a set.
+# The strongest signal of each minute, over all copies of readable records: presences are a set.
 _MINUTES = f"""
     SELECT store_id, CAST(json_extract(value, '$.period_start') AS BIGINT),
            CAST(json_extract(value, '$.period_end') AS BIGINT),
@@ -102,7 +102,7 @@ _MINUTES = f"""
 
 
 class MasterMinute(NamedTuple):
-    """A minute in which a device was heard; instants in minutes since 1970 (UTC).
+    """A minute in which a device was heard; times are minutes since 1970 (UTC).
 
     `rank` is the place of the address's class in tally.heard.CLASSES.
     """
@@ -119,7 +119,7 @@ class MasterMinute(NamedTuple):
 
 @dataclass(frozen=True)
 class Fates:
-    """One canonical topic-partition's distinct records in the master, and what became of them."""
+    """Counts of one canonical topic-partition's distinct records in the master, by fate."""
 
     counted: int = 0
     duplicate: int = 0
@@ -128,7 +128,7 @@ class Fates:
 
 
 class Master:
-    """One version of the master dataset, open for questions."""
+    """One version of the master dataset, open for queries."""
 
     def __init__(self, settings: Settings) -> None:
         if not DeltaTable.is_deltatable(str(settings.master_path)):
@@ -139,13 +139,13 @@ class Master:
         table = DeltaTable(str(settings.master_path))
         self.version = table.version()
         self._database = duckdb.connect()
-        # Else DuckDB makes dates of instants by the machine's zone.
+        # Without this DuckDB converts instants to dates by the machine's time zone.
         self._database.execute("SET TimeZone = 'UTC'")
-        # Of that one version: what the ingest appends meanwhile is not looked at.
+        # The view has the files of that version: later appends of the ingest are not read.
         if files := table.file_uris():
-            self._database.execute(_VIEW.format(files=_quoted(files)))
+            self._database.execute(_VIEW.format(files=_quote_files(files)))
         else:
-            # Nothing has arrived yet.
+            # No record has arrived yet.
             self._database.register(
                 "master",
                 pa.schema(table.schema().to_arrow()).empty_table(),
@@ -163,10 +163,10 @@ class Master:
         family: str,
         spans: Mapping[int, OffsetSpan],
     ) -> dict[int, Fates]:
-        """By partition how many records in the spans of the canonical topic came to each fate."""
+        """How many records in the spans of the canonical topic have each fate, by partition."""
         return {
             partition: Fates(*counts)
-            for partition, *counts in self._of_spans(_FATES, family, spans)
+            for partition, *counts in self._query_spans(_FATES, family, spans)
         }
 
     def rows(
@@ -174,22 +174,22 @@ class Master:
         family: str,
         spans: Mapping[int, OffsetSpan],
     ) -> dict[int, int]:
-        """How many rows, by partition of the canonical topic, repeated coordinates included."""
-        return {row[0]: row[1] for row in self._of_spans(_ROWS, family, spans)}
+        """How many rows there are by canonical partition, with repeated coordinates."""
+        return {row[0]: row[1] for row in self._query_spans(_ROWS, family, spans)}
 
     def canonical_of_raw(
         self,
         family: str,
         spans: Mapping[int, OffsetSpan],
     ) -> dict[int, tuple[int, int]]:
-        """How many raw records have canonical ones, and how many those are, by raw partition."""
-        found = self._of_spans(_CANONICAL_OF_RAW, family, spans)
-        return {partition: (raw, canonical) for partition, raw, canonical in found}
+        """How many raw records have canonical records, and how many they have, by raw partition."""
+        rows = self._query_spans(_CANONICAL_OF_RAW, family, spans)
+        return {partition: (raw, canonical) for partition, raw, canonical in rows}
 
     def window_events(self, family: str, pins: Pins | None = None) -> dict[WindowKey, int]:
-        """Distinct events by (store, window start in UTC): what a rebuild of them considers.
+        """Distinct events by (store, window start in UTC), as a rebuild considers them.
 
-        Without pins, of all records.
+        Without pins all records are counted.
         """
         self._fill(
             "pin",
@@ -203,8 +203,8 @@ class Master:
     ) -> dict[WindowKey, dict[Axes, Parts]]:
         """Parts (family's units) by axes of the first copies, by (store, window start in UTC).
 
-        This is what must be served of these records. Raises TallyError for a part of a kind that
-        no query computes.
+        These values must be served for these records. Raises TallyError for a part of a kind
+        that no query computes.
         """
         self._fill(
             "pin",
@@ -229,27 +229,27 @@ class Master:
         family: str,
         pins: Mapping[int, int] | None = None,
     ) -> list[MasterMinute]:
-        """Of a family that is read from presences the minutes of its devices, in order.
+        """The minutes of the devices of a family that is read from presences, in order.
 
-        `pins` by partition: first offset that is left out; without them of all records.
+        `pins`: the first excluded offset by partition; without them all records are read.
         """
         self._fill("reached", list((pins or {}).items()))
         rows = self._database.execute(_MINUTES, [family, pins is not None]).fetchall()
         return [MasterMinute(*row) for row in rows]
 
     def left_out(self, family: str) -> dict[str, int]:
-        """How many counted records add nothing, by the rule that says so."""
+        """How many counted records add nothing, by the rule that excludes them."""
         return dict(self._database.execute(_LEFT_OUT, [family]).fetchall())
 
     def waiting(self, family: str) -> list[tuple[str, str, date]]:
-        """Store, identity and UTC day of counted records that take back what is not there."""
+        """Store, identity and UTC day of counted voids whose receipt is not there."""
         return self._database.execute(WAITING, [family]).fetchall()
 
     def unmapped(self, family: str) -> list[tuple[str, str, int, date]]:
-        """By store and word of its vendor's own how many lines have it, and the last UTC day."""
+        """How many lines have each unmapped word, and the last UTC day, by store and word."""
         return self._database.execute(_UNMAPPED, [family]).fetchall()
 
-    def _of_spans(
+    def _query_spans(
         self, query: str, family: str, spans: Mapping[int, OffsetSpan]
     ) -> Sequence[tuple[int, ...]]:
         self._fill(
@@ -265,16 +265,16 @@ class Master:
             self._database.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)
 
 
-def _brought(part: Part) -> str:
-    found = f"json_extract(value, '$.{part.name}')"
-    return f"coalesce({found}, 0)" if part.is_optional else found
+def _part_value_sql(part: Part) -> str:
+    extracted = f"json_extract(value, '$.{part.name}')"
+    return f"coalesce({extracted}, 0)" if part.is_optional else extracted
 
 
 def _values_query(family: Family) -> str:
-    # The names come from a source's descriptor, which takes nothing but letters and digits.
+    # The names come from a source's descriptor, which accepts only letters and digits.
     axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
     queries = [(query_of(family.name, part), part) for part in family.parts]
-    parts = [query.sql(_brought(part)) for query, part in queries]
+    parts = [query.sql(_part_value_sql(part)) for query, part in queries]
     return f"""{VALUED}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}
         FROM valued LEFT JOIN pin USING (event_date, "partition")
@@ -284,10 +284,10 @@ def _values_query(family: Family) -> str:
     """
 
 
-def _quoted(uris: Iterable[str]) -> str:
-    """File names between the quotes of SQL.
+def _quote_files(uris: Iterable[str]) -> str:
+    """File names as SQL string literals.
 
-    Delta writes a blank of the home as `%20`, DuckDB takes names as they are.
+    Delta writes a space in the home's path as `%20`, DuckDB expects names unescaped.
     """
     return ", ".join(
         "'" + unquote(uri.removeprefix("file://")).replace("'", "''") + "'" for uri in uris

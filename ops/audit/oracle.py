@@ -1,4 +1,4 @@
-"""Served values against the oracle, cell by cell."""
+"""Comparison of served values with the oracle, cell by cell."""
 
 import random
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +18,7 @@ from tally.generation import Generation
 from tally.instants import instant_text
 from tally.windows import WINDOW
 
-# Asked for by HTTP; units are compared in the rows alone.
+# These are compared by HTTP; units are compared in the table rows only.
 METRICS = {"transactions": "receipts", "revenue": "minor"}
 
 
@@ -32,9 +32,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell that is not what the oracle says.
+    """One cell that differs from the oracle.
 
-    Money is in minor units, a part as its kind has it.
+    Money is in minor units, a part in the form of its kind.
     """
 
     store: str
@@ -63,11 +63,11 @@ class Comparison:
 def compare_rows(
     expected: Mapping[WindowKey, Totals], served: Mapping[WindowKey, MergedWindow]
 ) -> Comparison:
-    """All windows that the oracle or the tables hold, each of their three values."""
+    """Compare the three values of all windows that the oracle or the tables hold."""
     got = {key: totals(window) for key, window in served.items()}
     keys = sorted(expected.keys() | got.keys())
     wrong = {
-        # A window that a side lacks is a zero there: neither writes rows of nothing.
+        # A window that a side lacks counts as zero: neither side writes rows without records.
         key: list(
             _differences(
                 key,
@@ -104,10 +104,11 @@ def compare_http(
     sample: Sample,
     claims: Mapping[date, Generation],
 ) -> Comparison:
-    """Random windows asked of the API: half of them with receipts, half anywhere in the same days.
+    """Compare random windows of the API with the oracle.
 
-    Beside the value: what the answer calls complete is covered by a generation, and what one covers
-    is not missing. Raises TallyError where nothing is expected, or the API gives no answer.
+    Half of them have receipts, half are anywhere in the same days. Beside the value it is checked
+    that an answer called complete is covered by a generation, and that a covered window is not
+    missing. Raises TallyError when nothing is expected, or the API does not answer.
     """
     if not expected:
         raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
@@ -133,7 +134,7 @@ def compare_http(
             )
             if row["value"] != should:
                 wrong.append(Difference(*where, metric, should, row["value"]))
-            # Values alone would let pass an API that calls everything final.
+            # A comparison of values alone would accept an API that calls everything final.
             if not is_honest(row, start, claims):
                 wrong.append(
                     Difference(
@@ -157,15 +158,15 @@ def is_honest(
     start: datetime,
     claims: Mapping[date, Generation],
 ) -> bool:
-    """Whether the answer claims for a window what the generation of its day does.
+    """Whether the answer's claim about a window agrees with the generation of its day.
 
-    It is complete only if covered, and then never missing.
+    The answer is complete only if the window is covered, and a covered window is never missing.
     """
     return claims_no_more(row, is_covered=is_covered(claims, start))
 
 
 def claims_no_more(row: Mapping[str, Any], *, is_covered: bool) -> bool:
-    """Whether the answer claims no more, and no less, than a generation of all its windows does."""
+    """Whether the answer claims neither more nor less than a generation of all its windows."""
     if row["complete"] or row["status"] in ("final", "restated"):
         return is_covered and bool(row["source"] == "batch")
     return not (is_covered and row["source"] == "missing")
@@ -176,13 +177,13 @@ def random_windows(
     count: int,
     chance: random.Random,
 ) -> list[WindowKey]:
-    """So many windows of the stores and days of those that are filled, of which there is one.
+    """Draw `count` random windows from the stores and days of the filled windows.
 
-    Half of them are filled, a window may come twice.
+    Half of them are filled; a window may be drawn twice. There must be at least one filled window.
     """
     known, stores = sorted(filled), stores_in(filled)
     first, last = min(start for _, start in known), max(start for _, start in known)
-    # Half of them anywhere: most quarter hours are empty, and a zero is an answer too.
+    # Half are drawn anywhere: most quarter hours are empty, and a zero is an answer too.
     grid = (last - first) // WINDOW + 1
     anywhere = [
         (

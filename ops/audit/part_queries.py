@@ -1,7 +1,7 @@
-"""What each kind of part is of a window's events, in DuckDB's SQL.
+"""DuckDB SQL that computes each kind of part from a window's events.
 
-Written from what the part means (docs/adr/014-parts-and-kinds.md), and by no code of the pipeline:
-of tally/algebra/parts.py only the names and the two limits are taken.
+The SQL follows the meaning of each part (docs/adr/014-parts-and-kinds.md) and uses no code of the
+pipeline: only the names and the two limits come from tally/algebra/parts.py.
 """
 
 from collections import Counter
@@ -17,9 +17,9 @@ from tally.windows import WINDOW_SECONDS
 
 
 class PartQuery(NamedTuple):
-    """An aggregate over the events of a group, and what is stored of its answer.
+    """An aggregate over the events of a group, and the conversion of its result to a part value.
 
-    `sql` is told what an event brings to the part, as SQL; `happened_at` is its instant.
+    `sql` gets the SQL of what an event adds to the part; `happened_at` is the event's instant.
     """
 
     sql: Callable[[str], str]
@@ -40,22 +40,22 @@ def query_of(family: str, part: Part) -> PartQuery:
     return found
 
 
-# 128 bits: the audit must not meet the bound that it is to find.
+# 128 bits: the audit must not overflow at the bound that it is meant to detect.
 def _number(brought: str) -> str:
     return f"CAST({brought} AS HUGEINT)"
 
 
 def _bucket(brought: str) -> str:
-    """The number with all bits behind its five highest set to 0; of a negative one 0.
+    """SQL of the number with all bits below its five highest set to 0; 0 for a negative number.
 
-    By the remainder and the digits of base two, where the pipeline shifts.
+    It uses the remainder and the binary digits, where the pipeline shifts.
     """
     size = f"greatest(CAST({brought} AS BIGINT), 0)"
     rest = f"greatest(length(bin({size})) - {Histogram.STEPS}, 0)"
     return f"({size} - {size} % (CAST(1 AS BIGINT) << {rest}))"
 
 
-def _whole(found: Any) -> Value:
+def _optional_integer(found: Any) -> Value:
     return None if found is None else int(found)
 
 
@@ -65,7 +65,7 @@ def _pairs(found: Any) -> Value:
 
 
 def _shares(brought: str) -> str:
-    """Of each number its key and its amount, by division where the pipeline shifts."""
+    """SQL of each number's key and amount, by division where the pipeline shifts."""
     number, step = f"CAST({brought} AS BIGINT)", KeyedSum.MOST_AMOUNT + 1
     amount = f"(({number} % {step} + {step}) % {step})"
     return f"list(ROW(({number} - {amount}) // {step}, {amount}))"
@@ -79,15 +79,15 @@ def _sums(found: Any) -> Value:
 
 
 def _stretches(brought: str) -> str:
-    """Of each event its key, its first second within the window and its amount."""
+    """SQL of each event's key, its first second within the window and its amount."""
     second = f"((epoch_ms(happened_at) // 1000 % {WINDOW_SECONDS}) + {WINDOW_SECONDS})"
     shares = _shares(brought).removeprefix("list(ROW(").removesuffix("))")
     key, _, amount = shares.rpartition(", (")
     return f"list(ROW({key}, {second} % {WINDOW_SECONDS}, ({amount}))"
 
 
-def _covered(found: Any) -> Value:
-    """Second by second, where the pipeline joins ends."""
+def _covered_spans(found: Any) -> Value:
+    """The covered seconds by key, counted second by second where the pipeline joins ends."""
     seconds: dict[int, set[int]] = {}
     for key, first, amount in found:
         end = min(first + amount, WINDOW_SECONDS)
@@ -104,13 +104,13 @@ def _covered(found: Any) -> Value:
 
 
 def _events(brought: str) -> str:
-    """Of each event its instant in milliseconds, whether it moves something, and how much."""
+    """SQL of each event's instant in milliseconds, whether it is a movement, and its number."""
     number = f"CAST({brought} AS BIGINT)"
     return f"list(ROW(epoch_ms(happened_at), {number} % 2 <> 0, {number}))"
 
 
 def _since_last_count(found: Any) -> Value:
-    # Of one instant the count comes before what moved, and a lower number before a higher one.
+    # At the same instant a count sorts before movements, and a lower number before a higher one.
     events = sorted(found)
     last = 0
     for place, (_, is_movement, _) in enumerate(events):
@@ -119,10 +119,10 @@ def _since_last_count(found: Any) -> Value:
 
 
 QUERIES: Mapping[type[Part], PartQuery] = {
-    Sum: PartQuery(lambda brought: f"sum({_number(brought)})", _whole),
-    Count: PartQuery(lambda _: "count(*)", _whole),
-    Min: PartQuery(lambda brought: f"min({_number(brought)})", _whole),
-    Max: PartQuery(lambda brought: f"max({_number(brought)})", _whole),
+    Sum: PartQuery(lambda brought: f"sum({_number(brought)})", _optional_integer),
+    Count: PartQuery(lambda _: "count(*)", _optional_integer),
+    Min: PartQuery(lambda brought: f"min({_number(brought)})", _optional_integer),
+    Max: PartQuery(lambda brought: f"max({_number(brought)})", _optional_integer),
     Uniques: PartQuery(
         lambda brought: (
             f"list_slice(list_sort(list(DISTINCT CAST({brought} AS BIGINT))), 1, {Uniques.KEPT})"
@@ -130,7 +130,7 @@ QUERIES: Mapping[type[Part], PartQuery] = {
         list,
     ),
     KeyedSum: PartQuery(_shares, _sums),
-    KeyedSpans: PartQuery(_stretches, _covered),
+    KeyedSpans: PartQuery(_stretches, _covered_spans),
     Level: PartQuery(_events, _since_last_count),
     Histogram: PartQuery(lambda brought: f"histogram({_bucket(brought)})", _pairs),
 }

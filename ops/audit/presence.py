@@ -1,7 +1,7 @@
-"""What must be served of a family that is read from presences, by the master's records.
+"""The values that must be served for a family that is read from presences.
 
-DuckDB reads them; what their minutes mean is the one definition that both layers have
-(tally/presence.py), and tests hold that against an oracle of its own.
+DuckDB reads the master's records; the meaning of their minutes is the one definition that both
+layers share (tally/presence.py), and tests compare it with an oracle of its own.
 """
 
 from collections import Counter, defaultdict
@@ -24,22 +24,22 @@ from tally.visit_parts import Device
 from tally.visits import Heard
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# By partition the first offset that is left out, ascending.
+# The first excluded offset by partition, in ascending order.
 PinnedOffsets = tuple[tuple[int, int], ...]
-# By store, day and generation: for which windows it answers.
+# The windows that a generation answers for, by store, day and generation.
 AnsweredDays = Mapping[tuple[str, date, int], AnsweredSpan]
 
 
 @dataclass
 class PresenceWindows:
-    """Device-minutes, and parts by axes, of each (store, window start in UTC)."""
+    """Device-minutes, and parts by axes, by (store, window start in UTC)."""
 
     events: Counter[WindowKey] = field(default_factory=Counter)
     values: dict[WindowKey, dict[Axes, Parts]] = field(default_factory=dict)
 
 
 class Covered(NamedTuple):
-    """The windows that published generations answer for, store by store."""
+    """The windows that published generations answer for, by store."""
 
     published: Mapping[date, Generation]
     answers: AnsweredDays
@@ -55,7 +55,7 @@ class Covered(NamedTuple):
 
 
 def answers_of(session: Session, family: Family) -> AnsweredDays:
-    """What the table `answered_span` says of the family."""
+    """The rows of the table `answered_span` for the family."""
     rows = session.execute(
         "SELECT store_id, day, generation, since, until FROM answered_span WHERE family = %s"
         " ALLOW FILTERING",
@@ -73,24 +73,24 @@ def presence_windows(
     family: Family,
     pins: Mapping[int, int] | None = None,
 ) -> PresenceWindows:
-    """The windows as a rebuild of the records would write them, were all key periods over.
+    """The windows as a rebuild of the records would write them after all key periods ended.
 
-    `pins` by partition: first offset that is left out; without them of all records.
+    `pins`: the first excluded offset by partition; without them all records are read.
     """
     found = PresenceWindows()
     minutes = master.minutes(family.name, pins)
-    by_period = groupby(minutes, key=lambda one: one[:4])
-    for (store, begin, end, opening), of_period in by_period:
-        devices = _devices(of_period)
+    by_period = groupby(minutes, key=lambda minute: minute[:4])
+    for (store, begin, end, opening), period_minutes in by_period:
+        devices = _devices(period_minutes)
         hours = period_hours(opening, begin, end)
         rules = family.visit_rules.of(store, begin)
         rows = list(period_rows(devices, family.parts, rules, hours))
-        # Once for each window: each of its rows has them.
+        # Counted once per window: each row of a window has the window's device-minutes.
         heard = {row.key[0]: row.device_minutes for row in rows}
         for start, count in heard.items():
             key = store, _instant(start)
             found.events[key] += count
-        # Periods overlap where a store's zone, or a setting, has changed.
+        # Periods overlap when a store's time zone, or a setting, has changed.
         for (start, mac_class), _, values in rows:
             window = found.values.setdefault((store, _instant(start)), {})
             parts = dict(zip(family.part_names, values, strict=True))
@@ -104,13 +104,13 @@ def presence_windows_of(
     family: Family,
     covered: Covered,
 ) -> PresenceWindows:
-    """The covered windows, each of the records up to where the generation of its day has read."""
-    # Of days that were rebuilt together the records are read once.
+    """The covered windows, each from the records up to the pins of its day's generation."""
+    # The records of days that were rebuilt together are read once.
     by_pins: dict[PinnedOffsets, list[date]] = defaultdict(list)
     for day, claim in covered.published.items():
         by_pins[*sorted(claim.pinned.items()),].append(day)
     found = PresenceWindows()
-    # Of a period on several days all records count, those of the other days too.
+    # For a period over several days all records count, those of the other days too.
     for pins, days in by_pins.items():
         read = presence_windows(master, family, dict(pins))
         for key, count in read.events.items():
@@ -121,10 +121,10 @@ def presence_windows_of(
 
 
 def _devices(minutes: Iterable[MasterMinute]) -> Iterator[tuple[Device, Heard]]:
-    for device, some in groupby(minutes, key=lambda one: one.device):
-        of_device = list(some)
-        mac_class = CLASSES[max(one.rank for one in of_device)]
-        strongest = {one.minute: one.dbm for one in of_device}
+    for device, group in groupby(minutes, key=lambda minute: minute.device):
+        device_minutes = list(group)
+        mac_class = CLASSES[max(minute.rank for minute in device_minutes)]
+        strongest = {minute.minute: minute.dbm for minute in device_minutes}
         yield Device(int(device, 16), mac_class), strongest
 
 

@@ -1,5 +1,8 @@
-"""What was refused or waits, by store: dead letters by reason, conflicts, voids without their
-receipt, and words of vendors that nobody has mapped; with what can be done."""
+"""Refused and waiting events by store, with a fix for each.
+
+They are dead letters by reason, conflicts, voids without their receipt, and unmapped words of
+vendors.
+"""
 
 from collections.abc import Iterator
 from datetime import date
@@ -28,28 +31,32 @@ _UNMAPPED_FIX = (
 def refused_events(
     settings: Settings, session: Session, wanted: WantedLetters, store: str = ""
 ) -> list[RefusedEvents]:
-    """Everything that does not count, by store, the most frequent first.
+    """All events that do not count, by store, the most frequent reason first.
 
-    Of conflicts those that nobody has accepted. Raises as the readers of Kafka and Cassandra do.
+    Accepted conflicts are left out. Raises the same errors as the readers of Kafka and Cassandra.
     """
-    # Conflicts are told by day and till: some of them were accepted.
+    # Conflicts are reported by day and till instead, because some of them were accepted.
     letters = (
-        one
-        for one in dead_letters(settings).values()
-        if wanted.matches(one) and one.reason != CONFLICT
+        letter
+        for letter in dead_letters(settings).values()
+        if wanted.matches(letter) and letter.reason != CONFLICT
     )
-    found = [*refused_letters(letters), *_of_master(settings, wanted), *_conflicts(session, wanted)]
-    mine = [one for one in found if store in ("", one.store)]
-    mine.sort(key=lambda one: (one.store, -one.events, one.reason))
-    return mine
+    found = [
+        *refused_letters(letters),
+        *_read_master(settings, wanted),
+        *_conflicts(session, wanted),
+    ]
+    selected = [refused for refused in found if store in ("", refused.store)]
+    selected.sort(key=lambda refused: (refused.store, -refused.events, refused.reason))
+    return selected
 
 
-def _of_master(settings: Settings, wanted: WantedLetters) -> Iterator[RefusedEvents]:
-    # Without a master dataset nothing was rebuilt, so nothing waits.
+def _read_master(settings: Settings, wanted: WantedLetters) -> Iterator[RefusedEvents]:
+    # Without a master dataset nothing was rebuilt, so no event waits.
     if not wanted.topic and settings.master_path.exists():
         master = Master(settings)
         found = [*_waiting(master), *_unmapped(master)]
-        yield from (one for one in found if wanted.reason in ("", one.reason))
+        yield from (refused for refused in found if wanted.reason in ("", refused.reason))
 
 
 def _unmapped(master: Master) -> Iterator[RefusedEvents]:
@@ -63,18 +70,18 @@ def _waiting(master: Master) -> Iterator[RefusedEvents]:
     for name in FAMILIES:
         for store, event_id, day in master.waiting(name):
             by_store.setdefault(store, []).append((event_id, day))
-    # The newest is the example: its receipt may be under way.
-    for store, some in by_store.items():
-        event_id, day = max(some, key=lambda one: one[1])
-        yield RefusedEvents(store, WAITS, "/voids", len(some), str(day), event_id, "", _WAITS_FIX)
+    # The newest void is the example: its receipt may be under way.
+    for store, voids in by_store.items():
+        event_id, day = max(voids, key=lambda void: void[1])
+        yield RefusedEvents(store, WAITS, "/voids", len(voids), str(day), event_id, "", _WAITS_FIX)
 
 
 def _conflicts(session: Session, wanted: WantedLetters) -> Iterator[RefusedEvents]:
     if wanted.reason not in ("", CONFLICT) or wanted.topic:
         return
     fix = loader.dead_letter_fixes()[CONFLICT]
-    for one in till_conflicts(session):
-        if one.is_open:
-            count = one.conflicts - one.accepted
-            message = f"till {one.till_id}: {count} of its {one.records} records"
-            yield RefusedEvents(one.store_id, CONFLICT, "", count, one.day, "", message, fix)
+    for till in till_conflicts(session):
+        if till.is_open:
+            count = till.conflicts - till.accepted
+            message = f"till {till.till_id}: {count} of its {till.records} records"
+            yield RefusedEvents(till.store_id, CONFLICT, "", count, till.day, "", message, fix)

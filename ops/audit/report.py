@@ -1,4 +1,4 @@
-"""The whole audit: its parts, its verdict, and how it is shown to a person and to a machine."""
+"""The whole audit: its parts, its verdict, and its output as text and as JSON."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -26,16 +26,16 @@ from tally.algebra.parts import Value
 from tally.settings import Settings
 from tally.tills import conflicts_text
 
-# Differences of each comparison, and of a list the values where they begin to differ: --json has
-# them all.
+# How many differences are shown per comparison, and how many values of a list from where it
+# begins to differ; --json has them all.
 _SHOWN, _VALUES = 20, 3
 
 
 @dataclass(frozen=True)
 class WantedProof:
-    """What to audit, which halves of it, and against what.
+    """What to audit: the scope, the checks, and the reference to compare with.
 
-    It has the scope, and how many windows to ask by HTTP with which seed.
+    `http` is the number of windows to ask by HTTP, `seed` draws them.
     """
 
     scope: Scope
@@ -48,7 +48,7 @@ class WantedProof:
 
 @dataclass(frozen=True)
 class Audit:
-    """The findings; a half that was not asked for is None."""
+    """The findings; a check that was not requested is None."""
 
     ledgers: Ledgers | None
     rows: Comparison | None
@@ -58,16 +58,16 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Whether each half that was asked for holds, and compared something."""
-        # A family of which nothing was ever sent has no windows, which is no failure of it.
-        families = [one for one in self.families.values() if one.windows]
+        """Whether each requested check holds, and compared something."""
+        # A family without any records has no windows, which is not a failure.
+        families = [family for family in self.families.values() if family.windows]
         parts = (self.ledgers, self.rows, self.http, *families)
         return not self.is_empty and all(part.ok for part in parts if part is not None)
 
     @property
     def is_empty(self) -> bool:
         """Whether families were to be compared and none of them has a window in the scope."""
-        return bool(self.families) and not any(one.windows for one in self.families.values())
+        return bool(self.families) and not any(family.windows for family in self.families.values())
 
 
 def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None]) -> Audit:
@@ -81,7 +81,7 @@ def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
         proof = _Proof(settings, session, wanted, say)
-        # The oracle knows the receipts of the package alone: whatever else was sent would be a
+        # The oracle knows only the receipts of the package: any other data would be a
         # difference.
         if wanted.against_master:
             families, http = proof.by_master()
@@ -92,7 +92,7 @@ def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None
 
 @dataclass(frozen=True)
 class _Proof:
-    """What served values are compared with, and by what means."""
+    """The comparison of served values with the oracle or with the master."""
 
     settings: Settings
     session: Session
@@ -100,7 +100,7 @@ class _Proof:
     say: Callable[[str], None]
 
     def by_oracle(self) -> tuple[Comparison, Comparison | None]:
-        """The real receipts: every window's rows, and random ones by HTTP."""
+        """Compare every window's rows, and random ones by HTTP, with the real receipts."""
         self.say("audit: comparing every served window with the oracle")
         expected = window_totals(self.wanted.scope)
         rows = compare_rows(expected, merged_windows(self.session, self.wanted.scope, SALES))
@@ -111,7 +111,10 @@ class _Proof:
         return rows, compare_http(self.settings.api, expected, self._sample, claims)
 
     def by_master(self) -> tuple[dict[str, FamilyComparison], ApiComparison | None]:
-        """Whatever was sent, of all families: every window's rows, and random ones by HTTP."""
+        """Compare every window's rows, and random ones by HTTP, with the master.
+
+        All families are compared.
+        """
         self.say("audit: comparing every served window with the master dataset")
         families = families_of(self.settings)
         expected = expected_windows(Master(self.settings), families, self.wanted.scope)
@@ -120,16 +123,16 @@ class _Proof:
             return compared, None
         self._say_sample()
         days = OwnDays.load(self.settings, self.wanted.scope)
-        asked = [
+        sampled = [
             AskedFamily(family, expected[name], published_claims(self.session, family), days)
             for name, family in FAMILIES.items()
         ]
         with asking(self.settings.api) as ask:
-            return compared, compare_answers(ask, asked, self._sample)
+            return compared, compare_answers(ask, sampled, self._sample)
 
     @property
     def _sample(self) -> Sample:
-        # By seed: a sample that has found something can be drawn again.
+        # The seed lets a sample that found a difference be drawn again.
         return Sample(self.wanted.http, self.wanted.seed)
 
     def _say_sample(self) -> None:
@@ -137,7 +140,7 @@ class _Proof:
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
-    """The audit by field in the shape of `--json`, the HTTP comparison beside the oracle's."""
+    """The audit as a dictionary in the shape of `--json`."""
     answer: dict[str, Any] = {
         "ok": audit.ok,
         "ledgers": [],
@@ -171,7 +174,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
 
 
 def show(audit: Audit, console: Console) -> None:
-    """Print the ledgers, the comparisons with how many cells they compared, and the verdict."""
+    """Print the ledgers, the comparisons with the number of cells compared, and the verdict."""
     if audit.ledgers is not None:
         _show_ledgers(audit.ledgers, console)
     if audit.rows is not None:
@@ -189,21 +192,21 @@ def show(audit: Audit, console: Console) -> None:
 
 
 def shown_apart(expected: Value, got: Value) -> tuple[str, str]:
-    """Both values as a person is shown them: of lists how long they are, and where they part."""
+    """Both values as text; lists are shown by their length and where they begin to differ."""
     if not isinstance(expected, list) or not isinstance(got, list):
         return str(expected), str(got)
     pairs = enumerate(zip(expected, got, strict=False))
-    # Of two lists of which one goes on, where the other ends.
+    # If one list is a prefix of the other, they differ where the shorter one ends.
     end = min(len(expected), len(got))
-    place = next((at for at, (one, other) in pairs if one != other), end)
-    return _from(expected, place), _from(got, place)
+    place = next((at for at, (left, right) in pairs if left != right), end)
+    return _list_text(expected, place), _list_text(got, place)
 
 
-def _from(values: list[Any], place: int) -> str:
-    some = [*map(str, values[place : place + _VALUES])]
+def _list_text(values: list[Any], place: int) -> str:
+    shown = [*map(str, values[place : place + _VALUES])]
     more = ["…"] if len(values) > place + _VALUES else []
     return f"{len(values):,} values" + (
-        f", from number {place} [{', '.join(some + more)}]" if some else ""
+        f", from number {place} [{', '.join(shown + more)}]" if shown else ""
     )
 
 

@@ -1,6 +1,6 @@
-"""What the serving tables answer, window by window.
+"""The contents of the serving tables, window by window.
 
-All rows of both layers are merged by the rule of tally/algebra/merge.py.
+The rows of both layers are merged by the rule of tally/algebra/merge.py.
 """
 
 from collections import defaultdict
@@ -18,25 +18,25 @@ from tally.families import Family
 from tally.generation import GENERATION_COLUMNS, Generation, generation_of
 
 _FETCH = 10_000
-# What net revenue is less of.
+# The amounts that are subtracted from gross revenue to get net revenue.
 _LESS = ("discounts_minor", "returns_minor", "voids_minor")
 
 
 def merged_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
-    """Every (store, window start in UTC) that either layer holds, merged as readers see it."""
+    """The merged windows that readers see, by (store, window start in UTC) in either layer."""
     published = published_claims(session, family)
     speed = speed_windows(session, scope, family)
     batch = batch_windows(session, scope, family, published)
     merged = {}
-    # Only windows with a row are looked at: what is covered without one is a zero, and compares as
-    # none.
+    # Only windows with a row are merged: a covered window without a row is a zero, which compares
+    # like an absent window.
     for key in speed.keys() | batch.keys():
         start, held = key[1], batch.get(key)
         claim = published.get(start.date())
         merged[key] = family.kind.merge(
             family.parts,
             speed.get(key),
-            # What a reader believes of a covered window without a row is a state too.
+            # A covered window without a row has a state for readers too.
             held if claim is None else claim.state_of(start, held),
             is_covered(published, start),
         )
@@ -51,7 +51,7 @@ def is_covered(published: Mapping[date, Generation], start: datetime) -> bool:
 
 def speed_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, WindowState]:
     """The speed layer's rows by (store, window start in UTC)."""
-    return _states(_all_rows(session, family.speed_table), scope, family)
+    return _window_states(_all_rows(session, family.speed_table), scope, family)
 
 
 def batch_windows(
@@ -60,17 +60,17 @@ def batch_windows(
     family: Family,
     claims: Mapping[date, Generation] | None = None,
 ) -> dict[WindowKey, WindowState]:
-    """The published generations' rows by (store, window start in UTC), by the claims if given.
+    """The published generations' rows by (store, window start in UTC).
 
-    Rows of other generations are not served.
+    `claims` are read from the pointer unless given. Rows of other generations are not served.
     """
     published = published_claims(session, family) if claims is None else claims
     rows = _all_rows(session, family.batch_table)
-    return _states((row for row in rows if _is_served(row, published)), scope, family)
+    return _window_states((row for row in rows if _is_served(row, published)), scope, family)
 
 
 def published_claims(session: Session, family: Family) -> dict[date, Generation]:
-    """What the pointer says of each UTC day."""
+    """The published generation of each UTC day, from the batch pointer."""
     rows = session.execute(
         f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = %s", [family.name]
     )
@@ -80,14 +80,14 @@ def published_claims(session: Session, family: Family) -> dict[date, Generation]
 
 def _is_served(row: Any, published: Mapping[date, Generation]) -> bool:
     claim = published.get(row.day.date())
-    # The table keeps every generation that was ever written, also of runs that never flipped.
+    # The table keeps every generation ever written, even of runs that never moved the pointer.
     return claim is not None and claim.generation == row.generation
 
 
 def totals(window: MergedWindow) -> Totals:
     """Receipts, net cents and units of one merged window.
 
-    All currencies are taken together; the real data has one.
+    All currencies are added up; the real data has one.
     """
     parts = list((window.values or {}).values())
     return Totals(
@@ -98,20 +98,20 @@ def totals(window: MergedWindow) -> Totals:
 
 
 def _all_rows(session: Session, table: str) -> Iterator[Any]:
-    # The name comes from a source's descriptor, which takes nothing but letters and digits.
+    # The name comes from a source's descriptor, which accepts only letters and digits.
     statement = session.prepare(f"SELECT * FROM {table}")
     statement.fetch_size = _FETCH
-    # A whole table: there is no time after which it has taken too long.
+    # No timeout: reading a whole table may take any time.
     page = session.execute(statement, timeout=None)
     while page.has_more_pages:
-        # Cassandra reads the next page while this one is looked at.
+        # Cassandra reads the next page while this one is processed.
         page.response_future.start_fetching_next_page()
         yield from page.current_rows
         page = page.response_future.result()
     yield from page.current_rows
 
 
-def _states(
+def _window_states(
     rows: Iterable[Any],
     scope: Scope,
     family: Family,
@@ -125,7 +125,7 @@ def _states(
 
 
 class _AuditedRow(NamedTuple):
-    """A row of either layer, as the merge rule wants it."""
+    """A row of either layer in the form that the merge rule takes."""
 
     axes: Axes
     epoch: int
@@ -138,6 +138,6 @@ def _row(row: Any, family: Family) -> _AuditedRow:
     axes, parts = (
         tuple(getattr(row, name) for name in names) for names in (family.axes, family.part_names)
     )
-    # Speed rows have no such columns.
+    # Speed rows have no columns of excluded parts.
     excluded = tuple(getattr(row, name, None) for name in family.excluded_parts)
     return _AuditedRow(axes, row.epoch, row.events, parts, excluded)

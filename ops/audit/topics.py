@@ -1,4 +1,4 @@
-"""What Kafka itself holds: committed records counted by reading them, and the dead letters."""
+"""The contents of Kafka: committed records, counted by reading them, and the dead letters."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from tally.settings import Settings
 
 @dataclass(frozen=True)
 class OffsetSpan:
-    """Offsets [first, until) of one partition, and how many committed records Kafka keeps of it."""
+    """Offsets [first, until) of one partition, and how many committed records Kafka keeps there."""
 
     first: int
     until: int
@@ -20,7 +20,7 @@ class OffsetSpan:
 
 @dataclass(frozen=True)
 class DeadLetterOrigin:
-    """One dead letter: why, and the coordinates of the original."""
+    """One dead letter: its reason, and the coordinates of the original record."""
 
     reason: str
     topic: str
@@ -31,9 +31,9 @@ class DeadLetterOrigin:
 def committed_spans(
     settings: Settings, topic: str, until: Mapping[int, int]
 ) -> dict[int, OffsetSpan]:
-    """By partition the committed records before the given offsets that Kafka still keeps.
+    """The committed records before the given offsets that Kafka still keeps, by partition.
 
-    They are counted by reading; markers do not count.
+    They are counted by reading; transaction markers do not count.
     """
     counts: Counter[int] = Counter()
     firsts: dict[int, int] = {}
@@ -41,8 +41,8 @@ def committed_spans(
         partition, offset = int(message.partition() or 0), int(message.offset() or 0)
         if offset < until.get(partition, 0):
             counts[partition] += 1
-            # The first record that comes: where Kafka's first offset is a marker's, that one lies
-            # behind it.
+            # The offset of the first record read: Kafka's first offset may be a transaction marker,
+            # and the first record then lies after it.
             firsts.setdefault(partition, offset)
     return {
         partition: OffsetSpan(firsts.get(partition, end), end, counts[partition])
@@ -51,9 +51,9 @@ def committed_spans(
 
 
 def dead_letters(settings: Settings) -> set[DeadLetterOrigin]:
-    """Every dead letter once: a repeat has the same coordinates and reason."""
+    """The distinct dead letters: a repeat has the same coordinates and reason."""
     return {
         DeadLetterOrigin(letter.reason, *letter.place)
-        # One after the other: what was kept of the originals need not lie in memory together.
+        # Iterated lazily, so that the payloads of the originals are not all in memory together.
         for letter in read_letters(settings)
     }

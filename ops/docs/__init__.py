@@ -1,1 +1,1 @@
-"""The pages of docs/generated, made from what the code says of itself."""
+"""Generators of the pages in docs/generated, which are made from the code."""

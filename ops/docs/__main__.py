@@ -10,9 +10,9 @@ from schemas.source import BadSource
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when the files are written, 1 when a descriptor is wrong: one line on stderr.
+    """Return 0 when the files are written, 1 with one line on stderr for a wrong descriptor.
 
-    Raises StackError when an application does not describe itself.
+    Raises StackError when an application cannot print its OpenAPI document.
     """
     parser = argparse.ArgumentParser(prog="python -m ops.docs", description=__doc__)
     parser.add_argument(

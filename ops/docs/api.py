@@ -1,4 +1,4 @@
-"""The page of the HTTP API, from the OpenAPI documents of the applications."""
+"""The page of the HTTP API, generated from the OpenAPI documents of the applications."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -49,11 +49,12 @@ def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
         yield f"Body: {_body(operation['requestBody']['content'])}.\n"
     if parameters := operation.get("parameters"):
         yield table(
-            ("parameter", "type", "default", "meaning"), (_parameter(one) for one in parameters)
+            ("parameter", "type", "default", "meaning"),
+            (_parameter(parameter) for parameter in parameters),
         )
-    # Those that FastAPI adds itself come first, whatever their status is.
+    # Sorted by status: FastAPI puts the responses that it adds itself first.
     answers = sorted(operation["responses"].items())
-    yield table(("status", "answer", "meaning"), (_answer(*one) for one in answers))
+    yield table(("status", "answer", "meaning"), (_answer(*answer) for answer in answers))
 
 
 def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -65,7 +66,7 @@ def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _body(content: Mapping[str, Any]) -> str:
-    """The media types, and the file of the message's schema, or the shape."""
+    """The media types of a body, with the file of the message's schema or the shape."""
     titles = {loader.message_schema(name)["title"]: name for name in loader.own_sources()}
     if "application/json" not in content:
         return "what the vendor sends, as it is"
@@ -74,8 +75,8 @@ def _body(content: Mapping[str, Any]) -> str:
         return f"one {type_of(schema)} as `application/json`"
     title = schema["title"]
     file = f"ingest/sources/{titles[title]}/message.schema.json"
-    one = f"one [{title}](../../{file}) as `application/json`"
-    return f"{one}, or one a line as `application/x-ndjson`"
+    single = f"one [{title}](../../{file}) as `application/json`"
+    return f"{single}, or one a line as `application/x-ndjson`"
 
 
 def _answer(

@@ -1,4 +1,4 @@
-"""The topics of Kafka as one AsyncAPI 3 document, for programs that read or write them."""
+"""The Kafka topics as one AsyncAPI 3 document, for programs that read or write them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ _MADE = (
     " Read with isolation.level=read_committed: what a transaction has not committed is no record."
     " Fields may be added; pass over those that you do not know."
 )
-# A JSON Schema is one of AsyncAPI but for these.
+# AsyncAPI accepts a JSON Schema except for these keywords.
 _ONLY_JSON_SCHEMA = ("$schema", "title")
 _KAFKA = "0.5.0"
 # Part of a JSON document.
 Described: TypeAlias = dict[str, Any]
-# Probes that only the brokers' time is read from.
+# Topics with probe records that serve only to read the brokers' time.
 _NO_RECORDS = frozenset({"clock"})
 
 
@@ -30,10 +30,10 @@ def asyncapi_text() -> str:
 
 
 def asyncapi_document() -> Described:
-    """The document: a channel a topic, with its configuration by the default settings.
+    """The document: one channel per topic, with its configuration by the default settings.
 
-    Operations are Tally's: it receives what senders send, and sends what others read. Lengths of
-    time are in milliseconds, sizes in bytes, as Kafka has them.
+    Operations are from Tally's side: it receives raw records, and sends records that others read.
+    Durations are in milliseconds, sizes in bytes, as in Kafka.
     """
     channels, operations = {}, {}
     for name, topic in topics().items():
@@ -51,10 +51,10 @@ def asyncapi_document() -> Described:
 
 
 def _channel(name: str, topic: Mapping[str, str]) -> Described:
-    # As the page of settings has them: without what this machine's environment says.
+    # Defaults as on the page of settings: without the environment variables of this machine.
     settings, kind = Settings.model_construct(), topic["kind"]
     configuration = topic_configuration(kind, settings)
-    kept = {
+    shown = {
         "cleanup.policy": [configuration.get("cleanup.policy", "delete")],
         "retention.ms": int(configuration["retention.ms"]),
         "max.message.bytes": int(configuration["max.message.bytes"]),
@@ -67,7 +67,7 @@ def _channel(name: str, topic: Mapping[str, str]) -> Described:
             "kafka": {
                 "topic": name,
                 "partitions": partition_count(kind, settings),
-                "topicConfiguration": kept,
+                "topicConfiguration": shown,
                 "bindingVersion": _KAFKA,
             }
         },
@@ -85,7 +85,7 @@ def _operation(name: str, kind: str) -> Described:
 def _messages() -> Iterator[tuple[str, Described]]:
     store = {"type": "string", "minLength": 1, "x-meaning": "store_id"}
     for name, source in own_sources().items():
-        # Of a raw record nobody reads the key; the gateway writes the store's.
+        # No reader uses the key of a raw record; the gateway writes the store's.
         yield source.raw_topic, _message(message_schema(name), {})
         yield name, _message(event_schema(name), {"key": store})
     for name in topics():
@@ -97,13 +97,13 @@ def _messages() -> Iterator[tuple[str, Described]]:
 
 
 def _message(schema: Described, record: Described) -> Described:
-    """A message: its value's schema, and what of key and headers `record` tells."""
+    """A message: the schema of its value, and the key and headers that `record` describes."""
     kafka = {"bindingVersion": _KAFKA}
     if "key" in record:
         kafka["key"] = record["key"]
     message = {
         "title": schema["title"],
-        "payload": {name: one for name, one in schema.items() if name not in _ONLY_JSON_SCHEMA},
+        "payload": {name: value for name, value in schema.items() if name not in _ONLY_JSON_SCHEMA},
         "bindings": {"kafka": kafka},
     }
     if record.get("headers", {}).get("properties"):

@@ -1,6 +1,7 @@
-"""The OpenAPI documents of our applications, each told by a process of its own.
+"""The OpenAPI documents of our applications, each printed by its own process.
 
-What serves and what operates know nothing of each other's code.
+A separate process is needed because the serving code and the operations code do not import each
+other.
 """
 
 import json
@@ -15,20 +16,20 @@ from tally.errors import StackError
 
 
 def api_document() -> dict[str, Any]:
-    """That of the API. Raises StackError."""
-    return _told_by("serving.api.openapi")
+    """The document of the API. Raises StackError when its process fails."""
+    return _read_document("serving.api.openapi")
 
 
 def gateway_document() -> dict[str, Any]:
-    """That of the gateway. Raises StackError."""
-    return _told_by("ingest.gateway.openapi")
+    """The document of the gateway. Raises StackError when its process fails."""
+    return _read_document("ingest.gateway.openapi")
 
 
-def _told_by(module: str) -> dict[str, Any]:
+def _read_document(module: str) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, "-m", module],
         cwd=REPOSITORY,
-        # The pages are of the product: a source of somebody's folder has no file here to link to.
+        # The pages describe the product: a further source has no file in the repository to link to.
         env={name: value for name, value in os.environ.items() if name != FURTHER},
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The page of metrics, from the catalogue in schemas/metrics."""
+"""The page of metrics, generated from the catalogue in schemas/metrics."""
 
 import json
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _ASKED = ("id", "kind", "families", "by", "grains", "variants")
 
 
 def metrics_page() -> str:
-    """The page as Markdown: what each metric says, how it is asked, and what the columns are."""
+    """The page as Markdown: the metrics, how each is queried, and the meaning of the columns."""
     entries, columns = loader.metrics(), _columns()
     return "\n".join(
         [
@@ -52,17 +52,17 @@ def _section(
 
 
 def _row(entry: MetricShape, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_shown(name, getattr(entry, name)) for name in names)
+    return tuple(_cell(name, getattr(entry, name)) for name in names)
 
 
-def _shown(name: str, value: str | tuple[str, ...]) -> str:
+def _cell(name: str, value: str | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
         return codes(value)
     return f"`{value}`" if name in ("id", "unit") else value
 
 
 def _columns() -> dict[str, str]:
-    """Meaning of each column, in the order of the tables."""
+    """The meaning of each column, in the order of the tables."""
     shape = json.loads((loader.FOLDER / "metrics.schema.json").read_text("utf-8"))["properties"]
     names = dict.fromkeys((*_SAID, *_ASKED))
     return {name: shape[name]["x-meaning"] for name in names}

@@ -1,4 +1,4 @@
-"""Which pages and copies there are, and what each is made by."""
+"""All generated pages and copies, and the functions that make them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,12 +25,12 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def written() -> dict[Path, str]:
-    """Content by file of all that is generated for readers of the repository."""
+    """The content of every generated file for readers of the repository, by path."""
     pages = {FOLDER / name: made() for name, made in PAGES.items()}
     return pages | copies(own_sources()) | rule_copies()
 
 
 def written_of_all(out: Path) -> dict[Path, str]:
-    """The same of all sources, those of TALLY_SOURCES too, under another folder."""
+    """The pages of all sources, those of TALLY_SOURCES included, under another folder."""
     page = out / "docs" / "generated" / "sources.md"
     return {page: sources_page(sources())} | copies(sources(), out)

@@ -1,6 +1,6 @@
-"""What tally/alerts/rule.py says of a rule, for readers: its JSON Schema, and a page of its fields.
+"""The JSON Schema of a rule and a page of its fields, generated from tally/alerts/rule.py.
 
-Nothing reads these files.
+The files are for readers only: no program reads them.
 """
 
 import json
@@ -26,17 +26,17 @@ alerts are told, and holds at once. Every field but `rule_id` may be left out. J
 {", ".join(JUDGED)} rules.
 
 """
-# The two forms of a condition, which the type joins in a union.
+# The two forms of a condition, which the type combines in a union.
 _SHAPES = (Threshold, AgainstBaseline)
 
 
 def rule_copies(root: Path = REPOSITORY) -> dict[Path, str]:
-    """Content by file of what readers find of rules in schemas/."""
+    """The content of the rules' files in schemas/, by path."""
     return {root / SCHEMA_FILE: json.dumps(rule_schema(), indent=2, ensure_ascii=False) + "\n"}
 
 
 def rules_page() -> str:
-    """The page as Markdown, one row a field, in the order of the class."""
+    """The page as Markdown, one row per field, in the order of the class."""
     rows = (
         (
             f"`{field.encode_name}`",
@@ -51,12 +51,12 @@ def rules_page() -> str:
 
 
 def rule_schema() -> dict[str, Any]:
-    """JSON Schema of a rule as its file has it, or a record of the topic alert-rules."""
+    """The JSON Schema of a rule, in its file or as a record of the topic alert-rules."""
     fields = structs.fields(Rule)
-    # msgspec describes no union of two shapes without a tag.
+    # msgspec cannot describe a union of two structs without a tag.
     plain = [field.type for field in fields if not _is_condition(field.type)]
     _, inner = msgspec.json.schema_components([*_SHAPES, *plain], ref_template="#/$defs/{name}")
-    # As people write it, and as a record has it.
+    # A number as people write it, or a string as a record has it.
     inner["Threshold"]["properties"]["value"] = {
         "type": ["number", "string"],
         "pattern": f"^{DECIMAL}$",
@@ -67,12 +67,12 @@ def rule_schema() -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "required": [field.encode_name for field in fields if field.required],
-        "properties": {field.encode_name: _described(field) for field in fields},
+        "properties": {field.encode_name: _field_schema(field) for field in fields},
         "$defs": {name: _portable(shape) for name, shape in sorted(inner.items())},
     }
 
 
-def _described(field: structs.FieldInfo) -> dict[str, Any]:
+def _field_schema(field: structs.FieldInfo) -> dict[str, Any]:
     words = FIELD_WORDS[field.encode_name]
     unit = {} if words.unit is None else {"x-unit": words.unit}
     shape = _condition_shape() if _is_condition(field.type) else _shape(field.type)
@@ -87,7 +87,7 @@ def _shape(kind: Any) -> dict[str, Any]:
 
 
 def _condition_shape() -> dict[str, Any]:
-    refs: list[dict[str, Any]] = [{"$ref": f"#/$defs/{one.__name__}"} for one in _SHAPES]
+    refs: list[dict[str, Any]] = [{"$ref": f"#/$defs/{form.__name__}"} for form in _SHAPES]
     return {"anyOf": [*refs, {"type": "null"}]}
 
 
@@ -97,7 +97,7 @@ def _is_condition(kind: Any) -> bool:
 
 def _plain_default(field: structs.FieldInfo) -> Any:
     if field.default is msgspec.NODEFAULT:
-        # Of what can be changed each rule has its own.
+        # A mutable default has a factory, so that each rule gets its own.
         return msgspec.to_builtins(field.default_factory())
     return [*field.default] if isinstance(field.default, tuple) else field.default
 
@@ -112,10 +112,10 @@ def _default(field: structs.FieldInfo) -> str:
 
 
 def _portable(shape: Any) -> Any:
-    """The schema with patterns as JSON Schema has them: its $ is Python's end of the text."""
+    """The schema with patterns in the syntax of JSON Schema, where `$` means Python's `\\Z`."""
     if isinstance(shape, dict):
-        found = {name: _portable(one) for name, one in shape.items() if name != "description"}
+        found = {name: _portable(value) for name, value in shape.items() if name != "description"}
         if isinstance(found.get("pattern"), str):
             found["pattern"] = found["pattern"].replace(r"\Z", "$")
         return found
-    return [_portable(one) for one in shape] if isinstance(shape, list) else shape
+    return [_portable(item) for item in shape] if isinstance(shape, list) else shape

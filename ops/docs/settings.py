@@ -1,4 +1,4 @@
-"""The page of settings, from tally/settings.py."""
+"""The page of settings, generated from tally/settings.py."""
 
 import re
 from typing import Any, get_args
@@ -22,7 +22,7 @@ with one line that names the variable.
 | variable | default | meaning |
 |---|---|---|
 """
-# Defaults that depend on the user are told as the rule that makes them.
+# Defaults that depend on the user are described by the rule that makes them.
 RULES = {
     "cache": "`tally` in `XDG_CACHE_HOME`, else in `~/.cache`",
     "checkpoints": "`data/checkpoints` in `TALLY_HOME`",
@@ -37,17 +37,17 @@ These are no settings: `addresses.env` is not looked into for them, a process is
 |---|---|
 """
 ALONE = {
-    # Not a setting: Spark's Python workers ask for the sources, and no settings reach them.
+    # Not a setting: Spark's Python workers need the sources, and no settings reach them.
     FURTHER: "folders of further sources, each with a source.yaml; `:` between several",
-    # Not a setting: that the settings do not fit is told there too.
+    # Not a setting: invalid settings are reported in this file too.
     EXIT_FILE: "file that takes why a job has ended by itself; set by whoever starts it",
 }
-# The field whose variables are named by family.
+# The field with one variable per family.
 LATENESS = "lateness"
 
 
 def settings_page() -> str:
-    """The page as Markdown, one row a setting, in the order of the class."""
+    """The page as Markdown, one row per setting, in the order of the class."""
     rows = (
         _lateness() if name == LATENESS else _row(name, field)
         for name, field in Settings.model_fields.items()
@@ -57,12 +57,12 @@ def settings_page() -> str:
 
 
 def variables() -> set[str]:
-    """Every environment variable of the page."""
+    """All environment variables on the page."""
     return set(re.findall(r"^\| `(TALLY_\w+)`", settings_page(), re.MULTILINE))
 
 
 def _lateness() -> str:
-    """A row for each source of the product: any other has its own variable likewise."""
+    """One row for each source of the product; further sources have a variable of the same form."""
     return "".join(
         f"| `{lateness_variable(name)}` | `{source.lateness_seconds}` | seconds that"
         f" the speed layer keeps a {name} window open |\n"

@@ -1,4 +1,4 @@
-"""JSON schemas in words."""
+"""Descriptions of JSON schemas in words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,12 +22,12 @@ def type_of(schema: Schema) -> str:
         return _either([f"`{value}`" for value in schema["enum"]])
     for several in ("anyOf", "oneOf"):
         if several in schema:
-            return _either([type_of(one) for one in schema[several]])
+            return _either([type_of(choice) for choice in schema[several]])
     return _plain_type(schema)
 
 
 def limits_of(schema: Schema) -> str:
-    """What bounds a value, after its type; nothing without bounds.
+    """The bounds of a value, as text after its type; empty without bounds.
 
     >>> limits_of({"type": "integer", "minimum": 1, "maximum": 10_000})
     ', 1 to 10,000'
@@ -38,7 +38,7 @@ def limits_of(schema: Schema) -> str:
 
 
 def reference_name(schema: Schema) -> str:
-    """Name of the shape that a schema refers to."""
+    """The name of the shape that a schema refers to."""
     return str(schema["$ref"]).rpartition("/")[2]
 
 
@@ -48,14 +48,15 @@ def _plain_type(schema: Schema) -> str:
         return f"list of {_grouped(type_of(schema['items']))}"
     if kind == "object":
         content = schema.get("additionalProperties")
-        # Of an object whose fields another file describes nothing is said here.
+        # An object whose fields are described in another file is not detailed here.
         return f"map to {_grouped(type_of(content))}" if isinstance(content, Mapping) else kind
     return _FORMATS.get(schema.get("format", ""), kind)
 
 
 def _either(types: list[str]) -> str:
-    # An integer is a number; both are named where a sum stays exact and a ratio cannot.
-    different = [one for one in types if one != "integer" or "number" not in types]
+    # An integer is also a number, so it is not listed beside one: sums are exact integers, ratios
+    # are numbers.
+    different = [kind for kind in types if kind != "integer" or "number" not in types]
     *others, last = different
     return f"{', '.join(others)} or {last}" if others else last
 

@@ -1,7 +1,7 @@
-"""What follows from the sources' descriptors, for readers.
+"""Files for readers, generated from the sources' descriptors.
 
-That is a page of all of them, the CQL of each one's views, and the JSON Schema of its canonical
-record. Nothing reads these files.
+They are one page of all sources, and for each source the CQL of its views and the JSON Schema of
+its canonical record. No program reads these files.
 """
 
 import json
@@ -25,7 +25,7 @@ def copies(
     found: Mapping[str, Source],
     root: Path = REPOSITORY,
 ) -> dict[Path, str]:
-    """Content by file of what readers find of each source in schemas/."""
+    """The content of each source's files in schemas/, by path."""
     files = {}
     for name, source in found.items():
         files[root / "schemas" / "views" / f"{name}.cql"] = views_of(source)
@@ -35,9 +35,9 @@ def copies(
 
 
 def sources_page(found: Mapping[str, Source] | None = None) -> str:
-    """The page as Markdown, a section a source, by default of the product's own.
+    """The page as Markdown, one section per source, by default for the product's own sources.
 
-    Raises BadSource.
+    Raises BadSource for a wrong descriptor.
     """
     shown = own_sources() if found is None else found
     return HEADING + "\n".join(map(_section, shown.values()))
@@ -49,7 +49,9 @@ def _section(source: Source) -> str:
     facts = {
         "what": source.meaning,
         "taken at": f"`POST {source.path}`, or the Kafka topic `{source.raw_topic}`",
-        "vendors' own forms at": ", ".join(f"`POST {source.path}/{one}`" for one in source.formats)
+        "vendors' own forms at": ", ".join(
+            f"`POST {source.path}/{form}`" for form in source.formats
+        )
         or "–",
         "canonical topic": f"`{source.name}`",
         "tables": f"`{source.name}_15min`, `batch_{source.name}_15min`",

@@ -1,8 +1,8 @@
 """Runs the rest of a command in a child process and ends every process that it leaves.
 
-Services of a local stack run in sessions of their own: neither Ctrl-C in the terminal nor the end
-of the command that started them reaches them. On Linux the parent is their subreaper (prctl(2)), so
-that orphans stay its descendants and are found; elsewhere it finds those that still have a parent.
+Services of a local stack run in separate sessions: neither Ctrl-C in the terminal nor the end of
+the command that started them reaches them. On Linux the parent is their subreaper (prctl(2)), so
+orphans stay its descendants and are found; elsewhere only processes with a parent are found.
 """
 
 import ctypes
@@ -16,18 +16,18 @@ import psutil
 
 _PR_SET_CHILD_SUBREAPER = 36
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Together with the default grace well below 10 seconds, also where processors are short.
+# Together with the default grace this stays well below 10 seconds, even on a busy machine.
 TERM_SECONDS = 2.0
 GRACE_SECONDS = 3.0
 _LOOK_EVERY_SECONDS = 0.05
 
 
 def fork_supervised(grace_seconds: float = GRACE_SECONDS) -> int | None:
-    """Forks; None in the child, which goes on with the command, its exit code in the parent.
+    """Fork; returns None in the child, which runs the command, and its exit code in the parent.
 
     The parent returns once no process that the command started is left. SIGINT, SIGTERM and SIGHUP
-    to the parent interrupt the child (KeyboardInterrupt); after `grace_seconds` all that is left is
-    asked to end by SIGTERM, and killed after two more seconds. For a process without threads.
+    to the parent interrupt the child (KeyboardInterrupt); after `grace_seconds` all processes that
+    are left get SIGTERM, and SIGKILL after two more seconds. The process must have no threads.
     """
     _adopt_orphans()
     received: list[int] = []
@@ -56,7 +56,7 @@ def _adopt_orphans() -> None:
 
 
 def _wait_for(child: int, received: list[int], grace_seconds: float) -> int:
-    """Exit code of the child; that of the signal when it has not ended within the grace."""
+    """The exit code of the child, or that of the signal if it did not end within the grace."""
     deadline: float | None = None
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -65,7 +65,7 @@ def _wait_for(child: int, received: list[int], grace_seconds: float) -> int:
             return code if code >= 0 else 128 - code
         if received and deadline is None:
             deadline = time.monotonic() + grace_seconds
-            # In a terminal the child has had its SIGINT from there.
+            # A child in the same terminal has already received SIGINT from the terminal.
             if received[0] != signal.SIGINT or not _shares_terminal(child):
                 os.kill(child, signal.SIGINT)
         if deadline is not None and time.monotonic() > deadline:
@@ -96,13 +96,13 @@ def _end_descendants(quietly: bool) -> None:
     deadline = time.monotonic() + TERM_SECONDS
     while left := _descendants():
         if time.monotonic() > deadline:
-            # Again and again: a process may have started another one meanwhile.
+            # Repeated, because a process may have started another one meanwhile.
             _send(left, signal.SIGKILL)
         time.sleep(_LOOK_EVERY_SECONDS)
 
 
 def _descendants() -> list[psutil.Process]:
-    """Every live descendant of this process; those that have ended are reaped."""
+    """All live descendants of this process; ended ones are reaped."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -112,13 +112,13 @@ def _descendants() -> list[psutil.Process]:
 
 
 def _names(found: Iterable[psutil.Process]) -> str:
-    named = []
+    names = []
     for process in found:
         try:
-            named.append(f"{process.name()} ({process.pid})")
+            names.append(f"{process.name()} ({process.pid})")
         except psutil.Error:
             continue  # ended while we looked
-    return ", ".join(named)
+    return ", ".join(names)
 
 
 def _send(found: Iterable[psutil.Process], number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""The right answer, computed without any code of the pipeline.
+"""The expected results, computed without any code of the pipeline.
 
-It imports nothing of Tally but files of schemas/.
+This package imports nothing of Tally except files of schemas/.
 """

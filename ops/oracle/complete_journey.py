@@ -1,6 +1,6 @@
-"""What every (store, window) of the real receipts must show.
+"""The expected totals of every (store, window) of the real receipts.
 
-DuckDB computes it straight from the package's Parquet file.
+DuckDB computes them directly from the package's Parquet file.
 """
 
 from collections.abc import Collection
@@ -22,9 +22,9 @@ class Totals:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which part of the data to speak of: stores and UTC days.
+    """The part of the data to consider: stores and UTC days.
 
-    No stores are all of them; both days are inclusive, and None is no bound.
+    An empty set of stores means all stores; both days are inclusive, and None means no bound.
     """
 
     stores: frozenset[str] = frozenset()
@@ -42,10 +42,10 @@ class Scope:
 
 WHOLE = Scope()
 
-# The stamps of the package carry no zone and are UTC; a line's cents are its sales_value to the
-# cent.
-# A basket has a line for each of its products, 1,469,307 of 155,848: receipts are baskets in which
-# anything was sold.
+# The package's timestamps have no time zone and are UTC; a line's amount is its sales_value,
+# rounded to the cent.
+# A basket has one line per product (1,469,307 lines in 155,848 baskets): receipts are the baskets
+# in which anything was sold.
 _TOTALS = """
     SELECT CAST(store_id AS VARCHAR),
            time_bucket(INTERVAL 15 MINUTE, transaction_timestamp) AS window_start,
@@ -74,5 +74,5 @@ def window_totals(scope: Scope = WHOLE) -> dict[tuple[str, datetime], Totals]:
 
 
 def stores_in(totals: Collection[tuple[str, datetime]]) -> list[str]:
-    """Store ids that occur, ascending."""
+    """The store ids that occur, in ascending order."""
     return sorted({store for store, _ in totals})

@@ -1,1 +1,1 @@
-"""Calls to what others run: addresses looked at, no redirects, bounded in time and size."""
+"""Calls to external services: checked addresses, no redirects, bounded in time and size."""

@@ -1,7 +1,7 @@
-"""Which addresses may be called: those of the public internet, and what a setting allows.
+"""Addresses that may be called: those of the public internet, and those that a setting allows.
 
-A channel's URL is anybody's text. Its name is looked up once, each address is looked at after that,
-and the call goes to that very address: a second look-up could be answered otherwise.
+A channel's URL is untrusted text. Its name is looked up once, each address is checked after that,
+and the call goes to the checked address: a second look-up could return another one.
 """
 
 import asyncio
@@ -24,24 +24,24 @@ from tally.errors import AddressRefused, BadSettings
 
 CallableAddress = IPv4Address | IPv6Address
 AllowedNetwork = IPv4Network | IPv6Network
-# Global unicast; all else of IPv6 is for a link, a site, a loop, or leads to an address of IPv4.
+# Global unicast; other IPv6 addresses are for a link, a site, a loop, or lead to an IPv4 address.
 _UNICAST = IPv6Network("2000::/3")
-# Addresses of IPv4 as a translator writes them.
+# IPv4 addresses in the form of a translator (NAT64).
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 _6TO4, _TEREDO = IPv6Network("2002::/16"), IPv6Network("2001::/32")
-# Of protocols and relays; not all of them are known to every version of Python.
+# Networks of protocols and relays; not every version of Python knows all of them.
 _SPECIAL = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
 _LOW = 0xFFFFFFFF
 MOST_URL = 2_000
-# Names that are looked up at once; a name that hangs counts once.
+# Names that are looked up concurrently; a name that hangs counts once.
 _MOST_LOOKUPS = 128
 
 
 def allowed_networks(text: str) -> tuple[AllowedNetwork, ...]:
-    """The networks that a setting names, comma between. Raises BadSettings."""
+    """Parse the networks of a setting, separated by commas. Raises BadSettings."""
     try:
-        named = (one.strip() for one in text.split(","))
-        return tuple(ip_network(one) for one in named if one)
+        names = (name.strip() for name in text.split(","))
+        return tuple(ip_network(name) for name in names if name)
     except ValueError as error:
         raise BadSettings(
             f"TALLY_WEBHOOK_NETWORKS: {error}; write networks as 10.20.0.0/16, comma between"
@@ -49,7 +49,7 @@ def allowed_networks(text: str) -> tuple[AllowedNetwork, ...]:
 
 
 def is_public(address: CallableAddress) -> bool:
-    """Whether an address is one of the public internet, in whatever form it is written."""
+    """Whether an address is one of the public internet, in any of its written forms."""
     if isinstance(address, IPv4Address):
         is_special = any(address in network for network in _SPECIAL)
         is_odd = address.is_multicast or address.is_reserved or is_special
@@ -57,13 +57,13 @@ def is_public(address: CallableAddress) -> bool:
     inner = _inner(address)
     if inner is not None:
         return is_public(inner)
-    # Where a tunnel ends, and in whose network, its address does not say in one way only.
+    # The address of a tunnel does not show unambiguously in which network the tunnel ends.
     is_tunnel = address in _6TO4 or address in _TEREDO
     return address in _UNICAST and address.is_global and not is_tunnel
 
 
 def _inner(address: IPv6Address) -> IPv4Address | None:
-    """The address of IPv4 that one of IPv6 leads to."""
+    """The IPv4 address that an IPv6 address leads to; None if there is none."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address in _TRANSLATED:
@@ -72,7 +72,7 @@ def _inner(address: IPv6Address) -> IPv4Address | None:
 
 
 def checked_url(text: str) -> httpx.URL:
-    """The URL, if it is one that may be called, whatever its host turns out to be.
+    """The URL, if it may be called as far as its text shows; the host's address is not checked.
 
     Raises AddressRefused.
     """
@@ -84,7 +84,7 @@ def checked_url(text: str) -> httpx.URL:
         raise AddressRefused(f"no URL of {MOST_URL} characters that can be read")
     if url.scheme not in ("https", "http") or not url.host:
         raise AddressRefused("a webhook's URL begins with https:// and names a host")
-    # A user would go out as a password; what looks like a host before an @ deceives who reads it.
+    # User info would be sent as a password; a text like a host before an @ deceives readers.
     if url.userinfo or url.fragment:
         raise AddressRefused("a webhook's URL has no user, password or fragment")
     return url
@@ -96,8 +96,8 @@ _HostAndPort = tuple[str, int]
 class HostLookups:
     """Look-ups of names, at most one under way for each: all calls to a host share it.
 
-    A look-up that hangs cannot be cancelled and keeps its thread. Shared, a host that hangs keeps
-    one thread, however many messages wait for it.
+    A look-up that hangs cannot be cancelled and keeps its thread. As they are shared, a host that
+    hangs keeps one thread, however many messages wait for it.
     """
 
     def __init__(self) -> None:
@@ -109,22 +109,24 @@ class HostLookups:
 
         Raises OSError when the name is not known.
         """
-        asked = host, port
-        if asked not in self._under_way:
-            self._under_way[asked] = asyncio.create_task(self._look_up(asked))
-        # Whoever waits no longer takes it from none of the others.
-        return await asyncio.shield(self._under_way[asked])
+        host_and_port = host, port
+        if host_and_port not in self._under_way:
+            self._under_way[host_and_port] = asyncio.create_task(self._look_up(host_and_port))
+        # A cancelled caller must not cancel the look-up of the others.
+        return await asyncio.shield(self._under_way[host_and_port])
 
-    async def _look_up(self, asked: _HostAndPort) -> list[str]:
+    async def _look_up(self, host_and_port: _HostAndPort) -> list[str]:
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, _found, asked)
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._threads, _resolve, host_and_port
+            )
         finally:
-            self._under_way.pop(asked, None)
+            self._under_way.pop(host_and_port, None)
         return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
-def _found(asked: _HostAndPort) -> list[tuple[Any, ...]]:
-    return socket.getaddrinfo(*asked, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+def _resolve(host_and_port: _HostAndPort) -> list[tuple[Any, ...]]:
+    return socket.getaddrinfo(*host_and_port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
 
 
 async def callable_addresses(
@@ -132,17 +134,17 @@ async def callable_addresses(
 ) -> list[CallableAddress]:
     """The addresses of the URL's host that may be called, in the order of the look-up.
 
-    Plain http goes to this machine alone, if that is allowed. Raises AddressRefused when there is
-    none, OSError when the name is not known.
+    Plain http may only go to this machine, if that is allowed. Raises AddressRefused when there is
+    no such address, OSError when the name is not known.
     """
     port = url.port or (443 if url.scheme == "https" else 80)
     texts = await (lookups or HostLookups()).find(url.host, port)
-    # One with a zone is of a link.
+    # An address with a zone is link-local.
     addresses = [ip_address(text) for text in texts if "%" not in text]
     fitting = [address for address in addresses if _may_call(url, address, allowed)]
     if not fitting:
-        told = ", ".join(str(address) for address in addresses[:3])
-        raise AddressRefused(f"{url.host} is at {told}: not to be called by {url.scheme}")
+        shown = ", ".join(str(address) for address in addresses[:3])
+        raise AddressRefused(f"{url.host} is at {shown}: not to be called by {url.scheme}")
     return fitting
 
 

@@ -1,4 +1,4 @@
-"""One call to an address that was looked at, and what was answered."""
+"""One call to a checked address, and its answer."""
 
 import asyncio
 import socket
@@ -21,18 +21,18 @@ from runtime.outbound.addresses import (
 from tally.errors import AddressRefused
 
 SECONDS = 15.0
-# Of what is said beside a status, so much is read: that the other side may end its answer.
+# At most so much of an answer's body is read, which lets the other side finish its answer.
 MOST_ANSWER_BYTES = 4_096
-# Of a call's time the share that a body may use up; the rest is for taking the status out.
+# The share of a call's time that a body may use up; the rest is for reading the status.
 _BODY_SHARE = 0.9
-# Of a host's addresses so many are tried, while none takes the connection.
+# At most so many of a host's addresses are tried, while none accepts the connection.
 _MOST_ADDRESSES = 3
 _NO_POOL = httpx.Limits(max_keepalive_connections=0)
 
 
 @dataclass(frozen=True)
 class OutboundRequest:
-    """What is asked of an address."""
+    """A request to an address."""
 
     method: str
     url: str
@@ -42,11 +42,11 @@ class OutboundRequest:
 
 @dataclass(frozen=True)
 class OutboundAnswer:
-    """A status and the begin of its body, or none and why.
+    """A status and the begin of the body, or no status and the error.
 
-    `retry_after`: seconds that the other side asks for; `is_refused`: nobody was called at all, for
-    the address is none that may be called; `is_unsent`: nobody has taken the connection; `is_cut`:
-    the status came, and its body did not come whole.
+    `retry_after`: seconds that the other side requests; `is_refused`: no call was made, since the
+    address must not be called; `is_unsent`: no host accepted the connection; `is_cut`: the status
+    came, but the body is incomplete.
     """
 
     status: int | None = None
@@ -68,46 +68,46 @@ class CheckedCaller:
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
     lookups: HostLookups = field(default_factory=HostLookups)
 
-    async def call(self, asked: OutboundRequest) -> OutboundAnswer:
-        """What came of one call.
+    async def call(self, request: OutboundRequest) -> OutboundAnswer:
+        """Make one call and return its outcome.
 
-        Whatever the other side does, it takes `seconds` at most.
+        It takes `seconds` at most, even if the other side misbehaves.
         """
         until = asyncio.get_running_loop().time() + _BODY_SHARE * self.seconds
         try:
-            # Of the whole: what is sent byte by byte would never be too slow for a read.
+            # The limit is on the whole call: a byte-by-byte answer never exceeds a read time-out.
             async with asyncio.timeout(self.seconds):
-                target = checked_url(asked.url)
+                target = checked_url(request.url)
                 addresses = await callable_addresses(target, self.allowed, self.lookups)
-                return await self._first_to_connect(target, addresses, asked, until)
+                return await self._first_to_connect(target, addresses, request, until)
         except AddressRefused as error:
             return OutboundAnswer(error=str(error), is_refused=True)
         except TimeoutError:
             return OutboundAnswer(error=f"no answer in {self.seconds:.0f} s")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
-            told = f"{type(error).__name__}: {error}"[:200]
-            # Whoever has not taken the connection has certainly taken nothing.
+            reason = f"{type(error).__name__}: {error}"[:200]
+            # A host that has not accepted the connection has certainly received nothing.
             is_unsent = isinstance(error, httpx.ConnectError | socket.gaierror)
-            return OutboundAnswer(error=told, is_unsent=is_unsent)
+            return OutboundAnswer(error=reason, is_unsent=is_unsent)
 
     async def _first_to_connect(
         self,
         url: httpx.URL,
         addresses: Sequence[CallableAddress],
-        asked: OutboundRequest,
+        request: OutboundRequest,
         until: float,
     ) -> OutboundAnswer:
         *others, last = addresses[:_MOST_ADDRESSES]
         for address in others:
             try:
-                return await self._send(url, address, asked, until)
-            # Nothing was sent; whatever else goes wrong, something may have been.
+                return await self._send(url, address, request, until)
+            # Nothing was sent; after any other error something may have been.
             except httpx.ConnectError:
                 continue
-        return await self._send(url, last, asked, until)
+        return await self._send(url, last, request, until)
 
     async def _send(
-        self, url: httpx.URL, address: CallableAddress, asked: OutboundRequest, until: float
+        self, url: httpx.URL, address: CallableAddress, request: OutboundRequest, until: float
     ) -> OutboundAnswer:
         # A client for each call: connections are pooled by address, and hosts share addresses.
         async with (
@@ -115,12 +115,12 @@ class CheckedCaller:
                 verify=self.tls, trust_env=False, timeout=self.seconds, limits=_NO_POOL
             ) as client,
             client.stream(
-                asked.method,
+                request.method,
                 url.copy_with(host=str(address)),
-                content=asked.body,
-                # As it stands in the URL, with its port; the certificate has to be the host's too.
+                content=request.body,
+                # The host of the URL with its port; the certificate must be that host's too.
                 headers={
-                    **asked.headers,
+                    **request.headers,
                     "host": url.netloc.decode("ascii"),
                     "user-agent": "tally",
                     "accept-encoding": "identity",
@@ -136,7 +136,7 @@ class CheckedCaller:
             async with asyncio.timeout_at(until):
                 async for piece in response.aiter_raw(MOST_ANSWER_BYTES):
                     body += piece
-                    # The rest is not waited for: the status has said it.
+                    # The rest is not awaited: the status suffices.
                     if len(body) >= MOST_ANSWER_BYTES:
                         break
         # The other side has answered with its status; only the body is missing.
@@ -151,16 +151,16 @@ class CheckedCaller:
 
 
 def retry_after(text: str, now: float) -> float | None:
-    """The seconds from now that a header Retry-After asks for, as a number or an instant.
+    """The seconds from now that a header Retry-After requests, as a number or an instant.
 
-    None without it, and for what is neither.
+    None without it, and for a text that is neither.
     """
-    told = text.strip()
-    if told.isascii() and told.isdigit():
-        # More digits are of no time that anybody waits for.
-        return float(told[:9]) if len(told) < 10 else None
+    value = text.strip()
+    if value.isascii() and value.isdigit():
+        # A number with more digits is no realistic delay.
+        return float(value[:9]) if len(value) < 10 else None
     try:
-        instant = parsedate_to_datetime(told)
+        instant = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError):
         return None
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The calls under way, on a thread of their own: a processor's loop waits for none of them."""
+"""Calls under way on a separate thread: a processor's loop waits for none of them."""
 
 import asyncio
 from collections import deque
@@ -10,17 +10,18 @@ from typing import Generic, TypeVar
 import structlog
 
 log = structlog.get_logger()
-# Files that are written wait in threads: so many, that some folders that hang hold up no others.
+# File writes wait in threads: there are enough that some hanging folders do not block others.
 _MOST_WAITING = 128
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 
 class CallsUnderWay(Generic[Asked, Answer]):
-    """Begins calls, and keeps what came of them until it is asked for.
+    """Begins calls, and keeps their answers until they are taken.
 
-    `call` makes one; `failed` is the answer of one that raises: whatever it is, nobody may wait for
-    ever for an answer that does not come. Of two with one `key` the first has to be taken before.
+    `call` makes one call; `failed` makes the answer of a call that raises: after any error the
+    caller must get an answer. Of two calls with the same `key` the first answer must be taken
+    before the second call begins.
     """
 
     def __init__(
@@ -30,9 +31,9 @@ class CallsUnderWay(Generic[Asked, Answer]):
         failed: Callable[[Exception], Answer],
     ) -> None:
         self._call, self._key, self._failed = call, key, failed
-        # The processor's thread alone looks into it.
+        # Only the processor's thread accesses it.
         self._under_way: dict[Hashable, Asked] = {}
-        # Appended by the calls' thread, taken by the processor's.
+        # The calls' thread appends, the processor's thread takes.
         self._ended: deque[tuple[Asked, Answer]] = deque()
         # One thread for all calls: they wait, and compute nothing.
         self._loop = asyncio.new_event_loop()
@@ -40,17 +41,17 @@ class CallsUnderWay(Generic[Asked, Answer]):
         self._thread = Thread(target=self._loop.run_forever, name="calls", daemon=True)
         self._thread.start()
 
-    def begin(self, asked: Asked) -> None:
-        """Call; that it is tried is stored already."""
-        self._under_way[self._key(asked)] = asked
-        asyncio.run_coroutine_threadsafe(self._answer(asked), self._loop)
+    def begin(self, request: Asked) -> None:
+        """Begin a call; the attempt must be stored already."""
+        self._under_way[self._key(request)] = request
+        asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
 
     def under_way(self) -> list[Asked]:
-        """What was called for and whose answers were not taken yet."""
+        """The requests whose answers are not taken yet."""
         return [*self._under_way.values()]
 
     def take_answers(self) -> list[tuple[Asked, Answer]]:
-        """What came of the calls that have ended, each once."""
+        """The answers of calls that have ended, each returned once."""
         found = []
         while self._ended:
             ended = self._ended.popleft()
@@ -65,13 +66,13 @@ class CallsUnderWay(Generic[Asked, Answer]):
         self._thread.join(10)
         self._loop.close()
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, request: Asked) -> None:
         try:
-            answer = await self._call(asked)
+            answer = await self._call(request)
         except Exception as error:
-            log.exception("not called", key=str(self._key(asked)))
+            log.exception("not called", key=str(self._key(request)))
             answer = self._failed(error)
-        self._ended.append((asked, answer))
+        self._ended.append((request, answer))
 
     async def _cancel(self) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

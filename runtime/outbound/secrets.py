@@ -1,4 +1,4 @@
-"""What signs messages: a file of its own, beside the data and never in it."""
+"""Secrets that sign messages, in a separate file beside the data and never in it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,30 +9,30 @@ from tally.alerts.delivery.signing import secret_key
 from tally.errors import BadSettings
 
 FILE = "webhook-secrets.json"
-# Anybody of the machine's other users.
+# The permission bits of other users of the machine.
 _OTHERS = 0o077
-# By the names of secrets; raises BadSettings.
+# A function from the names of secrets to their keys; raises BadSettings.
 KeyLookup = Callable[[Sequence[str]], Sequence[bytes]]
 _DECODER = msgspec.json.Decoder(dict[str, str])
 
 
 class SigningKeys:
-    """The secrets of a file, `{"name": "whsec_…"}`, which its owner alone may read.
+    """The secrets of a file, `{"name": "whsec_…"}`, which only its owner may read.
 
-    It is read whenever something is signed: who changes a secret starts nothing anew.
+    It is read at each signature: a changed secret needs no restart.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def __call__(self, names: Sequence[str]) -> list[bytes]:
-        """The keys of these names. Raises BadSettings, which tells no secret."""
-        named = self._named()
+        """The keys of these names. Raises BadSettings, which reveals no secret."""
+        named = self._read_secrets()
         if missing := [name for name in names if name not in named]:
             raise BadSettings(f"{self._file}: no secret {missing[0]!r}; add it, or name another")
         return [secret_key(named[name]) for name in names]
 
-    def _named(self) -> dict[str, str]:
+    def _read_secrets(self) -> dict[str, str]:
         try:
             if self._file.stat().st_mode & _OTHERS:
                 raise BadSettings(f"{self._file}: others may read it; `chmod 600` takes that away")
@@ -42,7 +42,7 @@ class SigningKeys:
                 f"{self._file}: {error.strerror}; TALLY_WEBHOOK_SECRETS names the file of secrets"
             ) from error
         except msgspec.DecodeError as error:
-            # What stands there is not told: it may be a secret.
+            # The error does not quote the content: it may be a secret.
             raise BadSettings(
                 f'{self._file}: no secrets by name, as {{"tablet": "whsec_…"}}'
             ) from error

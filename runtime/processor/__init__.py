@@ -1,1 +1,1 @@
-"""The one consume-transform-produce loop, with its guarantee as a setting."""
+"""The consume-transform-produce loop of all processors, with its guarantee as a setting."""

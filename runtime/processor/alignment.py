@@ -1,31 +1,31 @@
-"""Reading several partitions in event-time order.
+"""Alignment of several partitions by event time.
 
-So catching up does not make honest records late.
+With it, catching up does not make honest records late.
 
-What is late is decided by the order of a canonical partition, and that is the order in which this
-reader takes the raw ones. Read as fast as it goes, partitions of the real year come to lie days
+The order of a canonical partition decides which records are late, and that is the order in which
+this reader takes the raw records. Read at full speed, partitions of the real year come to lie days
 of event time apart, and a store whose messages lie in several of them would find its windows closed
-by its own future. So they are merged like lanes of a road: next is the lane whose first record is
-the earliest.
+by its own future. Therefore partitions are merged like lanes of a road: the next record comes from
+the lane whose first record is the earliest.
 
     partition 0    10:00  10:02  10:40
     partition 1    10:01  and nothing more has come
-    taken          10:00, 10:01, 10:02; then it waits: partition 1 has come to 10:01, and nothing
+    taken          10:00, 10:01, 10:02; then it waits: partition 1 has reached 10:01, and nothing
                    beyond 10:11 (a lead of 600 s) is taken before its next record
 
 It may go on when partition 1
 
-- brings a record (`add`): then that one counts, also if it is older;
-- is known to have ended (`end`), that is, the client library has met the end of its log;
-- has been silent for the patience: behind the last record may lie markers of transactions, which
-  hide that end for as long as nothing else comes.
+- brings a record (`add`): then that record counts, even if it is older;
+- is known to have ended (`end`), that is, the client library has reached the end of its log;
+- has been silent for longer than the patience: transaction markers may follow the last record,
+  which hide that end for as long as nothing else comes.
 
-Within a partition the order stays that of the offsets, whatever the records say: a late one does
-not take its lane back, and one without a readable time waits for nobody. Where the step has no
-event time that is each of them, and the lanes hold nothing back. A lane that holds enough is paused
-and goes on at half of it, so that one that is days ahead fills no memory.
+Within a partition the order is always that of the offsets, independent of event times: a late
+record does not move its lane back, and a record without a readable time never waits. Where the step
+has no event time all records are of this kind, and the lanes hold nothing back. A lane that holds
+enough is paused and resumed at half of it, so that a lane that is days ahead fills no memory.
 
-Pure: no Kafka, no clock; `now` is any monotonic time in seconds.
+The module is pure: no Kafka, no clock; `now` is any monotonic time in seconds.
 """
 
 from collections import deque
@@ -39,9 +39,10 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class AlignmentLimits:
-    """Lead over a silent partition and patience with it, in seconds.
+    """Limits of the alignment.
 
-    Records and bytes at which a partition is paused.
+    They are the lead over a silent partition and the patience with it, in seconds, and the records
+    and bytes at which a partition is paused.
     """
 
     lead_seconds: float
@@ -52,7 +53,7 @@ class AlignmentLimits:
 
 @dataclass
 class LanePace:
-    """The buffered records of one partition, first in first out."""
+    """The buffered records of one partition, first in, first out, and its event time."""
 
     partition: int
     silent_since: float
@@ -63,15 +64,15 @@ class LanePace:
     records: deque[tuple[float | None, Input]] = field(default_factory=deque)
 
     def head_time(self) -> float:
-        """Event time up to which the partition will have come with its next record.
+        """The event time that the partition will have reached with its next record.
 
-        A late record does not take it back; one without a readable time goes first.
+        A late record does not move it back; one without a readable time goes first.
         """
         time = self.records[0][0]
         return _NEVER if time is None else max(time, self.progress)
 
     def pop(self, now: float) -> Input:
-        """The next record; the partition has come up to its event time."""
+        """Remove and return the next record; the partition has then reached its event time."""
         time, record = self.records.popleft()
         self.bytes -= len(record.value or b"")
         if time is not None and time > self.progress:
@@ -85,8 +86,8 @@ class Alignment:
     """The partitions of one topic, merged by event time.
 
     A partition without records holds the others back (beyond the lead) while it may still have
-    older ones: until it is known to have ended, or has been silent for longer than the patience.
-    Control records can hide the end of a log, so waiting is bounded.
+    older records: until it is known to have ended, or has been silent for longer than the patience.
+    Control records can hide the end of a log, so the wait is bounded.
     """
 
     def __init__(self, limits: AlignmentLimits) -> None:
@@ -94,27 +95,27 @@ class Alignment:
         self._lanes: dict[int, LanePace] = {}
 
     def assign(self, partitions: Iterable[int], now: float) -> None:
-        """Begin anew with these partitions, nothing buffered."""
+        """Reset to these partitions with empty buffers."""
         self._lanes = {partition: LanePace(partition, now) for partition in partitions}
 
     def add(self, record: Input, event_time: float | None) -> None:
-        """Buffer a record of an assigned partition; of others nothing is kept."""
+        """Buffer a record of an assigned partition; records of others are dropped."""
         lane = self._lanes.get(record.partition)
         if lane is not None:
-            # Its end was that of a moment ago.
+            # The end reported before is outdated.
             lane.ended = False
             lane.bytes += len(record.value or b"")
             lane.records.append((event_time, record))
 
     def end(self, partition: int) -> None:
-        """The partition has nothing more for now."""
+        """Note that the partition has no further records for now."""
         if partition in self._lanes:
             self._lanes[partition].ended = True
 
     def ready(self, now: float, held: Collection[int] = ()) -> LanePace | None:
-        """The partition to take the next record of now; None if there is none or it must wait.
+        """The partition whose next record is to be taken now; None if none is ready.
 
-        Those that are held are neither taken nor waited for.
+        Held partitions are neither taken from nor waited for.
         """
         best, best_time, bound = None, float("inf"), float("inf")
         for lane in self._lanes.values():
@@ -126,11 +127,11 @@ class Alignment:
                     best, best_time = lane, time
             elif not lane.ended and now - lane.silent_since < self._limits.patience_seconds:
                 bound = min(bound, lane.progress + self._limits.lead_seconds)
-        # A record without a readable time (-inf) waits for nobody.
+        # A record without a readable time (-inf) never waits.
         return best if best_time <= bound or best_time == _NEVER else None
 
     def is_empty(self, held: Collection[int] = ()) -> bool:
-        """Whether nothing is buffered but of partitions that are held."""
+        """Whether nothing is buffered, except for held partitions."""
         lanes = (lane for lane in self._lanes.values() if lane.partition not in held)
         return not any(lane.records for lane in lanes)
 
@@ -139,7 +140,7 @@ class Alignment:
         return any(lane.records or not lane.ended for lane in self._lanes.values())
 
     def to_pause(self) -> list[int]:
-        """Partitions that now hold enough; they count as paused from here on."""
+        """The partitions that now hold enough; they count as paused from here on."""
         full = [
             lane for lane in self._lanes.values() if not lane.paused and self._is_above(lane, 1.0)
         ]
@@ -148,8 +149,8 @@ class Alignment:
         return [lane.partition for lane in full]
 
     def to_resume(self) -> list[int]:
-        """Paused partitions that have gone down to half; they count as fetching from here on."""
-        # At half of it: just below the limit the next record would have it paused again.
+        """The paused partitions that are down to half; they count as fetching from here on."""
+        # They resume at half: just below the limit the next record would pause them again.
         low = [
             lane for lane in self._lanes.values() if lane.paused and not self._is_above(lane, 0.5)
         ]

@@ -1,4 +1,4 @@
-"""What one transaction holds: outputs of the inputs taken so far, and how far they were read."""
+"""The batch of one transaction: outputs of the inputs taken so far, and the inputs' positions."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from runtime.processor.record import Input, Output
 from runtime.topics import Lane
 
-# By topic and partition.
+# The last input by topic and partition.
 LastInputs = dict[Lane, Input]
 
 
 @dataclass
 class Batch:
-    """What the inputs became, and the last one by topic and partition.
+    """The outputs of the inputs, and the last input by topic and partition.
 
     `last` may begin with inputs of held partitions, which earlier transactions have taken without
     moving their positions.
@@ -24,8 +24,8 @@ class Batch:
     begun: float = 0.0
 
     def add(self, record: Input, outputs: Sequence[Output], now: float) -> None:
-        """Take one input and what it became."""
-        # Its age counts from the first input: a processor with nothing to do has no transaction.
+        """Add one input and its outputs."""
+        # The age counts from the first input: an idle processor has no transaction.
         if not self.inputs:
             self.begun = now
         self.inputs += 1
@@ -36,6 +36,6 @@ class Batch:
         """The last inputs of partitions that are done, and of those that are held."""
         done, left = LastInputs(), LastInputs()
         for lane, record in self.last.items():
-            kept = left if lane[1] in held else done
-            kept[lane] = record
+            group = left if lane[1] in held else done
+            group[lane] = record
         return done, left

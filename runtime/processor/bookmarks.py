@@ -1,4 +1,4 @@
-"""Where to read on, and whether the log is still the one that was read.
+"""Committed positions of a group, and the check that the log is still the one that was read.
 
 A bookmark lies beside each committed position.
 """
@@ -23,10 +23,10 @@ log = structlog.get_logger()
 
 
 class Bookmarks(Protocol):
-    """Positions of a group, as they are kept by the brokers."""
+    """Positions of a group as the brokers store them."""
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Where to read on in each partition.
+        """The position at which to resume in each partition.
 
         Raises DataLoss when records that were not read are gone.
         """
@@ -38,19 +38,19 @@ class Bookmarks(Protocol):
         """
 
     def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
-        """The positions as they are: a transaction without any would not be fenced."""
+        """The unchanged positions: a transaction without positions would not be fenced."""
 
     def brokers_answer(self) -> bool:
-        """Whether the brokers answer somebody who has just come."""
+        """Whether the brokers answer a new client."""
 
 
 class KafkaBookmarks:
     """The bookmarks of a consumer's group.
 
-    `anchor` is a topic beside whose position the ids of those that it reads are kept; `hints`:
-    topics of which nothing is lost with a record that was not read; `again`: topics that are read
-    from their beginning where something is gone; `begun`: topics that a group which has never read
-    them begins with what is left of them.
+    `anchor` is a topic beside whose position the ids of the group's topics are stored; `hints`:
+    topics in which an unread record that is gone is no loss; `again`: topics that are read from
+    their beginning where something is gone; `begun`: topics in which a group that has never read
+    them begins at the first record left.
     """
 
     def __init__(
@@ -67,25 +67,25 @@ class KafkaBookmarks:
         self._hints, self._again = hints, again
         self.begun: Collection[str] = ()
         self._topic_ids: dict[str, str] = {}
-        # As they are committed, or will be with the transaction that is under way.
+        # Positions that are committed, or will be with the transaction that is under way.
         self._positions: dict[Lane, TopicPartition] = {}
 
     def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Where to read on: the committed position, 0 without one.
+        """The positions at which to resume: the committed one, 0 without one.
 
-        Never where Kafka happens to begin, but for hints and what may come again. Raises DataLoss
-        when other records that were not read are gone.
+        The first offset in Kafka is used only for hints and topics that may come again. Raises
+        DataLoss when other records that were not read are gone.
         """
-        committed = self._committed(partitions)
+        committed = self._read_committed(partitions)
         self._topic_ids = (
             topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
         )
         known = self._known_ids()
         bookmarks = {}
         for at in committed:
-            # With a deleted topic its positions go too: what is left of it is the id beside the
-            # anchor.
-            bookmark = Bookmark.read(at.metadata) or _unread(known.get(at.topic))
+            # The positions of a deleted topic are deleted too: only the id beside the anchor is
+            # left.
+            bookmark = Bookmark.read(at.metadata) or _bookmark_of_id(known.get(at.topic))
             bookmarks[at.topic, at.partition] = bookmark
         places = {
             lane: (*lane, bookmark.last.offset)
@@ -98,55 +98,61 @@ class KafkaBookmarks:
             lane = at.topic, at.partition
             bookmark = bookmarks[lane]
             mark_found = found[places[lane]] if lane in places else None
-            kept = Log(
+            current = Log(
                 self._topic_ids[at.topic],
                 *bounds_of(self._consumer, lane, POSITIONS_SECONDS),
                 mark_found,
             )
             start = max(0, at.offset)
             metadata = at.metadata
-            if at.topic in self.begun and at.offset < 0 and _is_of(bookmark, kept):
-                # What was gone before anybody came is nobody's loss. Kept at once: what is gone by
-                # the next time is one, read or not.
-                start = kept.earliest
-                begun.append(_begin_of(lane, start, kept.topic_id))
-            elif loss := what_is_lost(start, bookmark, kept):
-                start = self._beyond(TopicPartition(*lane, start), loss, bookmark, kept)
+            if at.topic in self.begun and at.offset < 0 and _is_same_log(bookmark, current):
+                # Records gone before the group's first start are no loss. The position is stored at
+                # once: records that go from now on are a loss, read or not.
+                start = current.earliest
+                begun.append(_begin_position(lane, start, current.topic_id))
+            elif loss := what_is_lost(start, bookmark, current):
+                start = self._start_after_loss(
+                    TopicPartition(*lane, start), loss, bookmark, current
+                )
                 metadata = ""
-            # Of a log that is read anew there is no record that was read last.
-            metadata = metadata or Bookmark(kept.topic_id).text
+            # A log that is read from its beginning has no last record that was read.
+            metadata = metadata or Bookmark(current.topic_id).text
             self._positions[lane] = TopicPartition(*lane, start, metadata=metadata)
             starts.append(TopicPartition(*lane, start))
-        self._keep_ids({**known, **self._topic_ids}, known, begun)
+        self._store_ids({**known, **self._topic_ids}, known, begun)
         return starts
 
-    def _beyond(
+    def _start_after_loss(
         self,
         at: TopicPartition,
         loss: str,
         bookmark: Bookmark | None,
-        kept: Log,
+        current: Log,
     ) -> int:
-        """Where to read on without what is gone. Raises DataLoss where something is lost by it."""
+        """The position after the missing records. Raises DataLoss where skipping them is a loss."""
         if at.topic in self._again:
-            # Of a log that was cut nobody knows which of its records are others now.
+            # It is unknown which records of a cut log were replaced.
             log.warning("read again", topic=at.topic, partition=at.partition, reason=loss)
-            return kept.earliest
+            return current.earliest
         if at.topic not in self._hints:
             place = f"topic {at.topic} partition {at.partition}"
             raise DataLoss(f"{place}: {loss}; {way_out(at.topic, at.partition)}")
         log.info("hints are gone", topic=at.topic, partition=at.partition, reason=loss)
-        # Compaction takes the very record that was read last; the offsets are those of this log.
-        is_same = bookmark is None or bookmark.topic_id == kept.topic_id
-        return at.offset if is_same and kept.earliest <= at.offset <= kept.end else kept.earliest
+        # Compaction may delete even the record that was read last; the offsets stay valid.
+        is_same = bookmark is None or bookmark.topic_id == current.topic_id
+        return (
+            at.offset
+            if is_same and current.earliest <= at.offset <= current.end
+            else current.earliest
+        )
 
     def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
-        """The offset behind each record, with a bookmark."""
+        """The offset after each record, with a bookmark."""
         found = {
             lane: TopicPartition(*lane, record.offset + 1, metadata=self._bookmark(record).text)
             for lane, record in last.items()
         }
-        # Where a transaction fails, all positions are read from the brokers again.
+        # After a failed transaction all positions are read from the brokers again.
         self._positions |= found
         return [*found.values()]
 
@@ -155,7 +161,7 @@ class KafkaBookmarks:
         return [self._positions[lane] for lane in lanes]
 
     def brokers_answer(self) -> bool:
-        """Asked by a client of its own."""
+        """Whether the brokers answer a new client; it uses a separate client."""
         return brokers_answer(self._settings)
 
     def _bookmark(self, record: Input) -> Bookmark:
@@ -164,38 +170,38 @@ class KafkaBookmarks:
         )
 
     def _known_ids(self) -> dict[str, str]:
-        anchor = self._committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
+        anchor = self._read_committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
         return TopicIds.read(anchor[0].metadata).topic_ids if anchor else {}
 
-    def _keep_ids(
+    def _store_ids(
         self,
         ids: dict[str, str],
         known: dict[str, str],
         begun: Sequence[TopicPartition],
     ) -> None:
-        # Outside of any transaction, since it is no progress; each assignment looks again.
+        # Outside of any transaction, since it is no progress; each assignment checks again.
         if not self._anchor or (ids == known and not begun):
             return
-        kept = TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)
+        position = TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)
         try:
-            self._consumer.commit(offsets=[kept, *begun], asynchronous=False)
+            self._consumer.commit(offsets=[position, *begun], asynchronous=False)
         except KafkaException as error:
             log.warning(
                 "topic ids not kept, the next assignment tries again", reason=error.args[0].str()
             )
 
-    def _committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def _read_committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         lanes = [(at.topic, at.partition) for at in partitions]
         return committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
 
 
-def _is_of(bookmark: Bookmark | None, kept: Log) -> bool:
-    return bookmark is None or bookmark.topic_id == kept.topic_id
+def _is_same_log(bookmark: Bookmark | None, current: Log) -> bool:
+    return bookmark is None or bookmark.topic_id == current.topic_id
 
 
-def _begin_of(lane: Lane, start: int, topic_id: str) -> TopicPartition:
+def _begin_position(lane: Lane, start: int, topic_id: str) -> TopicPartition:
     return TopicPartition(*lane, start, metadata=Bookmark(topic_id).text)
 
 
-def _unread(topic_id: str | None) -> Bookmark | None:
+def _bookmark_of_id(topic_id: str | None) -> Bookmark | None:
     return None if topic_id is None else Bookmark(topic_id)

@@ -1,4 +1,4 @@
-"""A processor wired to Kafka by the settings."""
+"""Construction of a processor and its Kafka clients from the settings."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,19 +21,19 @@ from runtime.processor.transaction import (
 )
 from tally.settings import Settings
 
-# Above what one raw message can grow to; the topics take as much.
+# Above the largest size that a raw message can grow to; the topics allow as much.
 _MAX_MESSAGE_BYTES = 6_000_000
 
 
 @dataclass(frozen=True)
 class ProcessorJob:
-    """What a processor does; the group is also its name.
+    """The definition of a processor; the group is also its name.
 
     A slot is one process of it, with a stable identity for the brokers. `anchor` names a durable
-    topic beside whose position the ids of the topics are kept; `hints` are those of the topics of
-    which nothing is lost with a record that was deleted before it was read; `again`: those whose
-    records change nothing when they come again, so that all that are left are read anew; `begun`:
-    those of which the first process of the group ever reads what is left.
+    topic beside whose position the ids of the topics are stored; `hints` are topics in which a
+    record that was deleted before it was read is no loss; `again`: topics with idempotent records,
+    of which all remaining ones are read again; `begun`: topics in which the very first process of
+    the group begins at the first record left.
     """
 
     group: str
@@ -47,14 +47,14 @@ class ProcessorJob:
 
     @property
     def identity(self) -> str:
-        """transactional.id, the same from run to run."""
-        # By a random one nobody ends what a killed process left open: every reader of committed
-        # records would wait for its time-out.
+        """The transactional.id, the same from run to run."""
+        # With a random id nothing would end the open transaction of a killed process: every reader
+        # of committed records would wait for its time-out.
         return f"tally-{self.group}-{self.slot}"
 
 
 def build_processor(settings: Settings, job: ProcessorJob, moments: Moments) -> Processor:
-    """The processor, which the caller closes after the last turn."""
+    """Build the processor, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
     reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
     limits = BatchLimits(settings.transaction_records)
@@ -71,16 +71,16 @@ def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:
     Not a static one: after a crash of the broker the client fences itself (seen).
     """
     overrides = {
-        # By it the group tells the processes of one slot from the others.
+        # The group identifies the processes of a slot by this id.
         "client.id": job.identity,
-        # The broker's least: so long the successor of a killed process waits for its partitions.
+        # The broker's minimum: the successor of a killed process waits this long for partitions.
         "session.timeout.ms": 6_000,
         "heartbeat.interval.ms": 1_500,
-        # Also how long a rebalance waits for a member of which only the broker still knows.
+        # Also how long a rebalance waits for a dead member that the broker still lists.
         "max.poll.interval.ms": 60_000,
-        # The alignment has to know which partition has nothing more.
+        # The alignment has to know which partitions have ended.
         "enable.partition.eof": True,
-        # Deleted before read is an error, never a silent jump.
+        # A record deleted before it is read is an error, never silently skipped.
         "auto.offset.reset": "error",
         "fetch.wait.max.ms": 100,
         "queued.max.messages.kbytes": 16_384,
@@ -89,7 +89,7 @@ def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:
 
 
 def job_state(settings: Settings, job: ProcessorJob) -> State:
-    """What the job's step is restored from."""
+    """The source from which the job's step is restored."""
     if not job.step.state_topic:
         return no_state
     return partial(kept_state, settings, job.step.state_topic, job.topics)

@@ -1,28 +1,29 @@
-"""The three guarantees: the order in which outputs are sent and positions are kept.
+"""The three delivery guarantees: the order in which outputs are sent and positions are committed.
 
-A delivery is what the loop has taken since the last one: what some inputs have become, and by
-partition the position behind the last of them. One call of deliver() stores both; the guarantee is
-what a crash inside of that call leaves behind.
+A delivery has everything that the loop has taken since the last one: the outputs of some inputs,
+and by partition the position after the last of them. One call of deliver() stores both; the
+guarantee is the state that a crash inside that call leaves behind.
 
     at_most_once     positions, then outputs     a crash between the two loses the outputs
     at_least_once    outputs, then positions     a crash between the two sends the outputs again
     exactly_once     both in one transaction     a crash leaves neither, or both
 
-What deliver() raises says what the loop has to do, and each answer is wrong for the others:
+The error of deliver() decides what the loop has to do, and each reaction is wrong for the others:
 
-    Aborted          no position is kept, and of a transaction no output either: forget what was
-                     taken, read on at the committed positions
-    OutcomeUnknown   it may be stored: renew() first, and only then ask for the positions. Who sends
-                     again from memory repeats what a commit without answer has stored
+    Aborted          no position is stored, and no output of a transaction either: forget the
+                     inputs taken, resume at the committed positions
+    OutcomeUnknown   it may be stored: renew() first, and only then read the positions. Sending
+                     again from memory would repeat what a commit without an answer has stored
     Fenced           a successor works under the same id: exit. A new producer would fence that one
                      in turn, and so on for ever
     TallyError       exit; the next process begins with renew()
 
-renew() comes before anything that is read: it ends what the last producer of this id left open, and
-fences it if it lives. A position asked for earlier could be moved by that transaction afterwards.
+renew() comes before any read: it ends the open transaction of the last producer of this id, and
+fences that producer if it lives. A position read earlier could be moved by that transaction
+afterwards.
 
-A transaction is open within deliver() alone. The consumer is polled between two of them, and what
-happens to its partitions is told within a poll: no such callback ever meets an open transaction.
+A transaction is open only within deliver(). The consumer is polled between two deliveries, and
+changes of its partitions are reported within a poll: no such callback meets an open transaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,9 +49,9 @@ class Delivery(Protocol):
     """Stores outputs and positions together."""
 
     def renew(self) -> None:
-        """Make the producer (anew); positions are read after this, never before.
+        """Make a new producer; positions are read after this, never before.
 
-        Raises OutcomeUnknown without an answer.
+        Raises OutcomeUnknown when no broker answers.
         """
 
     def deliver(
@@ -62,7 +63,7 @@ class Delivery(Protocol):
 class ExactlyOnce:
     """Outputs and positions in one transaction.
 
-    It is open only here: never across a poll, so never across a rebalance.
+    The transaction is open only here: never across a poll, and thus never across a rebalance.
     """
 
     def __init__(self, producer: TransactionalProducer, moments: Moments) -> None:
@@ -70,7 +71,7 @@ class ExactlyOnce:
         self._moments = moments
 
     def renew(self) -> None:
-        """A new producer under the same id; aborts what the last one left open."""
+        """Make a new producer under the same id; it aborts the last one's open transaction."""
         self._producer.renew()
 
     def deliver(
@@ -93,14 +94,15 @@ class Plain:
         self._positions_first = positions_first
 
     def renew(self) -> None:
-        """Nothing to make anew: no transaction is ever open."""
+        """Do nothing, since no transaction is ever open."""
 
     def deliver(
         self, outputs: Sequence[Output], positions: Positions, _metadata_now: MetadataNow
     ) -> None:
-        """At most once: positions first, a crash between loses outputs.
+        """Store outputs and positions in the configured order.
 
-        At least once: outputs first, a crash repeats them.
+        At most once: positions first, and a crash in between loses outputs. At least once: outputs
+        first, and a crash in between repeats them.
         """
         steps: list[Callable[[], None]] = [
             lambda: self._send(outputs),

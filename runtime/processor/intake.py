@@ -1,32 +1,32 @@
 """The consumer's side: records into the alignment buffers.
 
-Also what a change of the group means for them.
+It also handles the effect of a change of the group on the buffers.
 
 The brokers divide the partitions among the members of a group, and number each division: its
-generation. Positions that come with a transaction they check by member and generation (KIP-447),
-never by who has the partition: a member that was thrown out and has joined again passes with its
+generation. They check positions that come with a transaction by member and generation (KIP-447),
+never by the owner of the partition: a member that was removed and has joined again passes with its
 new number, though another one has meanwhile stored what it had read before. A broker was seen to
-take such a transaction, and the records were there twice. Hence
+accept such a transaction, and the records were there twice. Therefore
 
-- the group's metadata is taken right after the poll that brought records, and read again when they
-  are delivered; unequal, or without a generation (-1), and nothing is stored (`metadata_now`);
+- the group's metadata is read right after the poll that brought records, and again when they are
+  delivered; if both differ, or have no generation (-1), nothing is stored (`metadata_now`);
 - records of two generations never lie in the buffers together (`_remember_generation`);
-- partitions that are given, taken or lost drop all that was buffered, and all that was taken of it,
-  before the callback returns; both go on at the committed positions;
+- when partitions are assigned, revoked or lost, everything buffered, and everything taken from the
+  buffers, is dropped before the callback returns; both resume at the committed positions;
 - these are read at each assignment, by a consumer of committed records, which waits for the end of
-  a predecessor's transaction (processor/bookmarks.py); after them the step's state is
+  a predecessor's transaction (processor/bookmarks.py); the step's state is read after them
   (processor/state.py).
 
 The life of the buffers:
 
-    subscribe()    nothing is ours
+    subscribe()    no partitions are assigned
     _assign()      dropped, positions and state read,      by poll(), at the first and any later one
                    lanes empty
     poll()         records and ends of partitions come; full lanes are paused, low ones resumed
-    rewind()       as an assignment of what is ours        after Aborted, after a new producer
-    _lose()        dropped, nothing is ours                by poll(); an assignment follows, or, if
+    rewind()       like an assignment of the same ones     after Aborted, after a new producer
+    _give_up()     dropped, no partitions are assigned     by poll(); an assignment follows, or, if
                    the client library hangs, none, and after 75 s the process ends
-    close()        out of the group, then closed           at the end; what is given now is ignored
+    close()        leaves the group, then closes           at the end; assignments are now ignored
 """
 
 import struct
@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read, and how it is put in order."""
+    """The topics that are read, and how their records are put in order."""
 
     topics: tuple[str, ...]
     event_time: EventTime
@@ -67,8 +67,8 @@ class Reading:
 class Intake:
     """Buffers of all topics.
 
-    `forget` is called whenever what was taken from them must not be delivered any more; `restore`,
-    with all that is assigned, once it is known where to read on and before anything is read.
+    `forget` is called whenever records taken from them must not be delivered any more; `restore`,
+    with all assigned partitions, once the positions are known and before anything is read.
     """
 
     def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
@@ -80,32 +80,32 @@ class Intake:
         self._metadata: bytes | None = None
         self.assigned = False
         self._is_leaving = False
-        # Since when the group has said nothing of what is ours; a monotonic time.
+        # The monotonic time since when no partitions are assigned.
         self._without_since: float | None = None
         self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
 
     @property
     def most_records(self) -> int:
-        """How many records one poll brings at most."""
+        """The most records that one poll returns."""
         return self._reading.most_records
 
     def subscribe(self) -> None:
-        """Join the group. The producer must be ready before: positions are read on assignment."""
+        """Join the group. The producer must be ready before: an assignment reads positions."""
         self._without_since = time.monotonic()
         self._consumer.subscribe(
             list(self._reading.topics),
             on_assign=self._assign,
-            on_revoke=self._lose,
-            on_lost=self._lose,
+            on_revoke=self._give_up,
+            on_lost=self._give_up,
         )
 
     def poll(self, wait_seconds: float) -> int:
-        """Buffer what has arrived; the number of records.
+        """Buffer the records that have arrived and return their number.
 
         Raises DataLoss, Aborted or TallyError.
         """
         messages = self._consumer.consume(self._reading.most_records, wait_seconds)
-        received = sum([self._take(message) for message in messages])
+        received = sum([self._buffer(message) for message in messages])
         if received:
             self._remember_generation()
         self._pause_and_resume()
@@ -117,7 +117,7 @@ class Intake:
         return received
 
     def metadata_now(self) -> Any:
-        """The group metadata of the poll that the buffered records came from, read again and equal.
+        """Read the group metadata again and return it if it is that of the buffered records' poll.
 
         Raises Aborted otherwise.
         """
@@ -130,21 +130,21 @@ class Intake:
     def is_behind(self) -> bool:
         """Whether there is, or may be, something to do.
 
-        Something is buffered, a partition has not been read to its end, or nobody knows yet which
-        ones are ours.
+        That is when records are buffered, a partition has not been read to its end, or the
+        assignment is not known yet.
         """
         return self._without_since is not None or any(
             alignment.is_behind() for alignment in self.alignments.values()
         )
 
     def rewind(self) -> None:
-        """Forget everything read and go back to what the brokers say is committed."""
+        """Forget everything read and go back to the positions committed at the brokers."""
         self._begin(self._consumer.assignment())
 
     def close(self) -> None:
         """Leave the group, and only then close the consumer."""
-        # Closed at once, the client library hands out in the middle of it what the group was just
-        # giving: to read positions then fails with what no `except` takes, holds up the process
+        # If closed at once, the client library delivers a pending assignment in the middle of it:
+        # reading positions then fails with an error that no `except` catches, or blocks the process
         # for half a minute, or for ever (seen; librdkafka's issue 4884).
         self._is_leaving = True
         self._consumer.unsubscribe()
@@ -161,14 +161,14 @@ class Intake:
         self._without_since = None
 
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
-        # Before the positions are read: whatever is still held was read by an earlier division.
+        # Dropped before the positions are read: records still held are of an earlier division.
         self._drop()
         starts = self.bookmarks.starts(partitions)
-        # After the positions: whatever transaction they count as done has its state in the log by
-        # now. Read before, it could lack what no record will come again for.
+        # Restored after the positions: the state of every transaction that they include is in the
+        # log by now. Read before, it could lack state whose records will not come again.
         self.restore(starts)
-        # A pause outlives an assignment, and the buffers that it was for are gone. After it, the
-        # two could overtake each other.
+        # A pause outlives an assignment, and its buffers are gone. Called after assign(), the two
+        # could overtake each other.
         self._consumer.resume(starts)
         self._consumer.assign(starts)
         now = time.monotonic()
@@ -177,8 +177,8 @@ class Intake:
         self.assigned = True
         log.info("assigned", positions={f"{at.topic}:{at.partition}": at.offset for at in starts})
 
-    def _lose(self, _consumer: Any, _partitions: Sequence[TopicPartition]) -> None:
-        # No transaction is open while polling, so there is none to abort; what was taken is not
+    def _give_up(self, _consumer: Any, _partitions: Sequence[TopicPartition]) -> None:
+        # No transaction is open while polling, so there is none to abort; taken records are not
         # delivered.
         self._drop()
         for alignment in self.alignments.values():
@@ -187,10 +187,10 @@ class Intake:
         log.info("partitions given up")
 
     def _give_up_unless_kafka_is_away(self) -> None:
-        """The client library can wait for ever for its turn (seen).
+        """Raise TallyError if a new client reaches the brokers and this one has no partitions.
 
-        It does when the group's coordinator moves while it joins, and when it has lost all brokers:
-        so it is not the one to be asked.
+        The client library can wait for an assignment for ever (seen), when the group's coordinator
+        moves while it joins, and when it has lost all brokers: so a new client checks the brokers.
         """
         self._without_since = time.monotonic()
         if not self.bookmarks.brokers_answer():
@@ -205,20 +205,20 @@ class Intake:
         self._metadata = None
         self.forget()
 
-    def _take(self, message: Message) -> int:
+    def _buffer(self, message: Message) -> int:
         error = message.error()
         if error is not None:
-            self._event(error, message)
+            self._handle_error(error, message)
             return 0
         record = input_of(message)
         self.alignments[record.topic].add(record, self._reading.event_time(record))
         return 1
 
-    def _event(self, error: KafkaError, message: Any) -> None:
+    def _handle_error(self, error: KafkaError, message: Any) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
             self.alignments[message.topic()].end(message.partition())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-            # Retention was faster than this reader; build.py has that told as an error.
+            # Retention was faster than this reader; build.py configures that as an error.
             place = f"topic {message.topic()}, partition {message.partition()}"
             lost = f"records were deleted before they were read ({error.str()})"
             raise DataLoss(f"{place}: {lost}; {way_out(str(message.topic()), message.partition())}")
@@ -229,8 +229,8 @@ class Intake:
 
     def _remember_generation(self) -> None:
         current = self._consumer.consumer_group_metadata()
-        # What lies in the buffers was read under the number before, and may be another member's by
-        # now.
+        # Buffered records were read under the earlier generation, and their partitions may be
+        # another member's by now.
         if self._metadata is not None and current != self._metadata:
             raise Aborted("the group has changed while records were polled")
         self._metadata = current
@@ -244,7 +244,7 @@ class Intake:
 
 
 def input_of(message: Any) -> Input:
-    """A consumed message as the processor's record; header values without bytes are left out."""
+    """Convert a consumed message to an Input; headers whose value is not bytes are left out."""
     found = message.headers() or ()
     headers = [(name, value) for name, value in found if isinstance(value, bytes)]
     stamp = message.timestamp()[1]
@@ -262,9 +262,9 @@ def input_of(message: Any) -> Input:
 def generation_of(metadata: bytes) -> int:
     """The group generation in the client library's serialised metadata; -1 when not a member.
 
-    Raises TallyError when the metadata is of another format than the one that is known.
+    Raises TallyError when the metadata is in another format than the known one.
     """
-    # The library has no call for it; the brokers let -1 without a member id pass unchecked.
+    # The library has no call for it; brokers accept -1 without a member id unchecked.
     if not metadata.startswith(_METADATA_PREFIX):
         raise TallyError(
             "the Kafka client library writes group metadata in a new way;"

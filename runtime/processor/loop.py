@@ -1,4 +1,4 @@
-"""The one consume-transform-produce loop; what is done with records is a step given to it."""
+"""The consume-transform-produce loop; the processing of records is a step given to it."""
 
 import time
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """When a transaction ends: inputs, seconds without more input, seconds at most."""
+    """When a transaction ends: after so many inputs, idle seconds, or seconds in all."""
 
     most_inputs: int
     idle_seconds: float = 0.05
@@ -50,7 +50,7 @@ class Processor:
         self._delivery = delivery
         self._limits = limits
         self._batch = Batch()
-        # The step has to be asked again before it is given more.
+        # The step's tick() must be repeated before the step gets more records.
         self._is_waiting = False
         self._counts = _Counts()
         self._heartbeat = Heartbeat(None)
@@ -64,8 +64,8 @@ class Processor:
         """
         self._heartbeat = heartbeat or self._heartbeat
         self._renew(stopped)
-        # After the producer: an assignment reads positions, and a predecessor's open transaction
-        # may still move them.
+        # Subscribed after the producer is made: an assignment reads positions, and a predecessor's
+        # open transaction may still move them.
         self._intake.subscribe()
         while not stopped.is_set():
             try:
@@ -74,15 +74,15 @@ class Processor:
                 log.warning("redo from the committed positions", reason=str(error))
                 self._intake.rewind()
             except OutcomeUnknown as error:
-                # Whether the commit was applied is for the brokers to say: positions come from
-                # them, never from memory.
+                # Only the brokers know whether the commit was applied: positions come from them,
+                # never from memory.
                 log.warning("new producer, redo from the committed positions", reason=str(error))
                 self._renew(stopped)
                 self._intake.rewind()
             if self._intake.assigned:
                 ready.set()
-            # Progress is a transaction and no record: a loop that reads and never stores stands
-            # still.
+            # Progress means a transaction and not a record: a loop that reads and never stores has
+            # stalled.
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Processor:
         self._intake.close()
 
     def _renew(self, stopped: Event) -> None:
-        """A producer, however long the brokers take to answer."""
+        """Make a new producer, however long the brokers take to answer."""
         while not stopped.is_set():
             try:
                 self._delivery.renew()
@@ -107,7 +107,7 @@ class Processor:
             self._take_ready(alignment)
         held = self._step.held_partitions
         age = time.monotonic() - self._batch.begun
-        # A full poll has left more behind: one larger transaction costs less than two.
+        # After a full poll more records wait: one larger transaction costs less than two.
         all_taken = received < self._intake.most_records and all(
             aligned.is_empty(held) for aligned in self._intake.alignments.values()
         )
@@ -124,8 +124,8 @@ class Processor:
         while (lane := self._next_lane(alignment, now)) is not None:
             if self._batch.inputs >= self._limits.most_inputs:
                 self._deliver()
-                # A delivery takes time, in which the patience with a silent partition runs on, and
-                # after it partitions may be held.
+                # A delivery takes time that counts as patience with a silent partition, and after
+                # it partitions may be held.
                 now = time.monotonic()
                 continue
             record = lane.pop(now)
@@ -137,8 +137,8 @@ class Processor:
         return alignment.ready(now, self._step.held_partitions)
 
     def _deliver(self) -> None:
-        # Before the transaction begins: what a step asks others for here, however long they take,
-        # holds up no reader of committed records.
+        # tick() runs before the transaction begins: its calls to other services, however slow,
+        # block no reader of committed records.
         try:
             outputs = self._step.tick()
         except NotYet as error:
@@ -148,7 +148,7 @@ class Processor:
         self._is_waiting = False
         batch = self._batch
         done, held = batch.parted(self._step.held_partitions)
-        # Taken out first: whatever the delivery raises, nothing is delivered again from memory.
+        # Replaced first: after any error of the delivery nothing is delivered again from memory.
         self._batch = Batch(last=held)
         batch.outputs.extend(outputs)
         begun = time.monotonic()
@@ -170,7 +170,7 @@ class Processor:
 
 
 class _Counts:
-    """Records and transactions of this run, for the log."""
+    """Counts of records and transactions of this run, for the log."""
 
     def __init__(self) -> None:
         self._inputs = self._outputs = self.transactions = 0
@@ -187,10 +187,7 @@ class _Counts:
         self._changed = True
 
     def log_now_and_then(self) -> None:
-        """The sums so far into the log, now and then.
-
-        They have changed since the last line, and that was long enough ago.
-        """
+        """Log the sums so far, if they have changed and the last line is long enough ago."""
         if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
             return
         self._logged, self._changed = time.monotonic(), False

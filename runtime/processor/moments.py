@@ -1,8 +1,8 @@
-"""Named moments of a delivery: what has been done when one comes, and the next step has not."""
+"""Named moments of a delivery: points after one step and before the next."""
 
 AFTER_POLL = "after_poll"
-# Between the two halves of a delivery: the output is sent and the position is not kept yet, or the
-# other way round.
+# Between the two halves of a delivery: the output is sent and the position is not committed yet, or
+# the other way round.
 BETWEEN = "between_output_and_position"
 BEFORE_OFFSETS = "before_offsets"
 AFTER_OFFSETS = "after_offsets"
@@ -12,10 +12,11 @@ NAMES = (AFTER_POLL, BETWEEN, BEFORE_OFFSETS, AFTER_OFFSETS, BEFORE_COMMIT, AFTE
 
 
 class Moments:
-    """Told of each moment, and does nothing.
+    """A hook that is called at each moment, and does nothing.
 
-    Another one in its place can end the process there: so each step is shown to survive a crash.
+    Tests replace it by one that ends the process there, which shows that each step survives a
+    crash.
     """
 
     def reach(self, name: str) -> None:
-        """The moment has come."""
+        """Handle that the moment has come."""

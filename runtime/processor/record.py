@@ -1,4 +1,4 @@
-"""A record as the processor takes it in, and as a step gives it out."""
+"""Input and output records of a processor."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,7 +12,7 @@ Kept = TypeVar("Kept")
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One record of an input topic; timestamp in milliseconds since 1970 (UTC), as Kafka has it."""
+    """One record of an input topic; its Kafka timestamp is in milliseconds since 1970 (UTC)."""
 
     topic: str
     partition: int
@@ -33,13 +33,13 @@ class Output(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-# Seconds since 1970 (UTC); None when the record has no place in event time and is to go straight
-# through.
+# A function to seconds since 1970 (UTC), or None when the record has no event time and must not
+# wait for others.
 EventTime = Callable[[Input], float | None]
 
 
 def parsed_state(record: Input, parse: Callable[[bytes], Kept]) -> Kept:
-    """What a record of a step's own state says. Raises Refused for one that it cannot read."""
+    """Parse a record of a step's own state. Raises Refused for one that cannot be read."""
     try:
         return parse(record.value or b"")
     except msgspec.DecodeError as error:

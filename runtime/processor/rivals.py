@@ -1,6 +1,6 @@
-"""Whether a fenced process has a rival.
+"""The check whether a fenced process has a rival.
 
-The brokers fence one whose transaction has timed out in the same words.
+The brokers fence a process whose transaction has timed out with the same error.
 """
 
 import time
@@ -11,14 +11,14 @@ from tally.errors import Fenced, TallyError
 from tally.settings import Settings
 
 _SECONDS = 30.0
-# Longer than the session of a member that has died: whoever is in the group after that is alive.
+# Longer than the session of a dead member: the members left after that are alive.
 PATIENCE_SECONDS = 8.0
 
 
 def fenced_or_late(settings: Settings, job: ProcessorJob, error: Fenced) -> TallyError:
-    """The error itself if another process works in the same slot, else one that a new start heals.
+    """The error itself if another process works in the same slot, else one that a restart heals.
 
-    For a process that has left its group. Raises KafkaException when the brokers do not answer.
+    The caller must have left its group. Raises KafkaException when the brokers do not answer.
     """
     time.sleep(PATIENCE_SECONDS)
     admin = kafka_admin(settings)

@@ -1,4 +1,4 @@
-"""A processor as a process of its own: heartbeat, watchdog, and what a fenced one has to say."""
+"""A processor as a separate process, with heartbeat, watchdog, and the error of a fenced one."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -35,6 +35,6 @@ def serve(
     try:
         with closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
-    # In the same words brokers end a transaction that took too long: no reason to stay away.
+    # Brokers end a transaction that took too long with the same error; that allows a restart.
     except Fenced as error:
         raise fenced_or_late(settings, job, error) from error

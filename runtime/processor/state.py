@@ -1,4 +1,4 @@
-"""The state of a step, read back from its topic."""
+"""Restored state of a step, read from its topic."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -10,12 +10,12 @@ from runtime.reading import read_written
 from tally.errors import TallyError
 from tally.settings import Settings
 
-# The state that belongs to partitions of the inputs, all of those that are ours.
+# A function from all assigned partitions of the inputs to the records of their state.
 State = Callable[[Sequence[TopicPartition]], Iterable[Input]]
 
 
 def no_state(_assigned: Sequence[TopicPartition]) -> Iterable[Input]:
-    """That of a step without a topic for it."""
+    """The empty state of a step without a state topic."""
     return ()
 
 
@@ -24,12 +24,12 @@ def kept_state(
 ) -> Iterable[Input]:
     """Every committed record of the state topic in the partitions whose inputs are assigned.
 
-    Read from Kafka while it is gone through, to the ends of that moment: to be called once the
-    positions are known. Raises TallyError when a partition of one input is ours and of another not;
-    going through it raises StackError or KafkaException when the brokers do not tell all of it.
+    Records are read from Kafka during the iteration, up to the ends at its start: call it once the
+    positions are known. Raises TallyError when a partition of one input is assigned and of another
+    not; the iteration raises StackError or KafkaException when the brokers do not deliver all.
     """
     owned = [{at.partition for at in assigned if at.topic == name} for name in inputs]
-    # Two processes would each keep the state of such a partition, and each but half of it.
+    # Two processes would each keep the state of such a partition, and each only half of it.
     if any(numbers != owned[0] for numbers in owned):
         raise TallyError(
             f"{', '.join(inputs)}: their partitions are divided each in another way, and {topic}"

@@ -1,4 +1,4 @@
-"""What is done with records: the part of a processor that is written anew for each."""
+"""The step of a processor: the part that processes records, specific to each processor."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
@@ -7,23 +7,25 @@ from runtime.processor.record import Input, Output
 
 
 class Step(ABC):
-    """A function of records, with a memory of what it has taken if it wants one.
+    """A function of records, with optional state of the records that it has taken.
 
     The loop calls it from one thread, in an order that no failure changes:
 
-    - `restore` before the first record, and again before the next one whenever what was taken may
-      not count: partitions were given or lost, a transaction was aborted or its outcome is unknown;
-    - `process` for each record, of one partition in the order of its offsets;
-    - `tick` once a transaction, just before it begins, and never without a record since the last,
-      but while partitions are held;
-    - `stored` once it is known to be stored, before anything else: not called, nothing is.
+    - `restore` before the first record, and again before the next one whenever taken records may
+      not count: partitions were assigned or lost, a transaction was aborted or its outcome is
+      unknown;
+    - `process` for each record, within one partition in the order of its offsets;
+    - `tick` once per transaction, just before it begins, and never without a record since the last
+      one, except while partitions are held;
+    - `stored` once the transaction is known to be stored, before anything else: without this call
+      nothing is stored.
 
-    A step that counts by key, and keeps its counts in the topic `counts`. A predecessor has counted
-    `a` and `b` of partition 0, at offsets 0 and 1:
+    Example: a step counts by key, and keeps its counts in the topic `counts`. A predecessor has
+    counted `a` and `b` of partition 0, at offsets 0 and 1:
 
-        what happens                | called               | what the step gives
+        event                       | called               | outputs of the step
         joins; the position is 2    | restore(a=1 b=1)     |
-        a is polled, at offset 2    | process(a)           | "a=2" to who wants to know
+        a is polled, at offset 2    | process(a)           | "a=2" to its readers
         nothing more has come       | tick()               | a=2 to partition 0 of `counts`
         committed, with position 3  |                      |
         b is polled, at offset 3    | process(b)           | "b=2"
@@ -31,64 +33,65 @@ class Step(ABC):
         aborted; the position is 3  | restore(a=1 b=1 a=2) |
         b is polled again           | process(b)           | "b=2"
 
-    Did it remember what was aborted, it would say "b=3" now, and nobody would ever be told "b=2".
+    If it remembered the aborted record, it would output "b=3" now, and no reader would get "b=2".
     """
 
-    # Compacted, with as many partitions as each topic that is read; "" for a memory that may be
-    # lost with any transaction.
+    # A compacted topic with as many partitions as each input topic; "" for state that may be lost
+    # with any transaction.
     state_topic: str = ""
 
     @property
     def held_partitions(self) -> Collection[int]:
-        """Numbers of partitions of which work is left that records have caused: by default none.
+        """Numbers of the partitions whose records have caused work that is left; by default none.
 
-        No more of their records are given, and their positions stay where they are, until a tick()
-        after which they are not held any more. Who dies meanwhile is given the records again.
+        Their further records are not passed, and their positions do not move, until a tick() after
+        which they are no longer held. After a crash in between the records come again.
         """
         return ()
 
     @abstractmethod
     def process(self, record: Input) -> Sequence[Output]:
-        """What the record becomes, in the order in which it is to be sent.
+        """The outputs of the record, in the order in which they are to be sent.
 
-        What is to be remembered of it goes to `state_topic` too, here or with the next tick, and
-        to the record's own partition: whoever is given that one restores it.
+        State of the record goes to `state_topic` too, here or with the next tick, and to the
+        record's own partition: the process that is assigned this partition restores it.
         """
 
     @abstractmethod
     def restore(self, state: Iterable[Input]) -> None:
-        """Begin anew: forget what was remembered, and remember what the state says.
+        """Replace the state in memory by the given state.
 
-        `state` is read while it is gone through: the committed records of `state_topic` in the
-        partitions that are ours now, each partition in its order, so that of a key the last one
-        counts, and one without value deletes it. None without a topic. It has to end within the
-        minute for which the group waits for a process that does not poll.
+        `state` is read during the iteration: the committed records of `state_topic` in the
+        partitions that are assigned now, each partition in its order, so that the last record of a
+        key counts, and one without value deletes it. It is empty without a topic. The call has to
+        end within the minute for which the group waits for a process that does not poll.
         """
 
     def tick(self) -> Sequence[Output]:
-        """What the records since the last transaction become together: by default nothing more.
+        """Outputs of all records since the last transaction together; by default none.
 
-        What depends on more than one record, or is slow to find out, belongs here. Time alone
-        calls nothing: a transaction without positions would be taken from a process whose
-        partitions another one has by now. Who acts by the clock reads a topic of ticks.
+        Outputs that depend on more than one record, or are slow to compute, belong here. Time alone
+        causes no call: a transaction without positions would be accepted from a process whose
+        partitions another one has by now. A step that acts by the clock reads a topic of ticks.
 
-        Raises NotYet when it cannot find out now, and has changed nothing: it is asked again, and
-        given no record before; Aborted when it has: nothing is stored, and all comes again.
+        Raises NotYet when it cannot compute them now, and has changed nothing: it is called again,
+        without a record before; Aborted when it has changed something: nothing is stored, and all
+        records come again.
         """
         return ()
 
     def stored(self) -> None:  # noqa: B027
-        """All that was given since the last transaction is stored, and the positions with it.
+        """Handle that all outputs since the last transaction and the positions are stored.
 
-        Here begins what must not be done before, such as a call that another process would have to
-        know of. It must not take long, for nothing is read meanwhile, and has to expect that the
-        process dies just before: then whoever restores the state finds what was to be done.
+        Actions that must not happen earlier start here, such as a call that another process would
+        have to know of. It must not take long, since nothing is read meanwhile, and must allow for
+        a crash just before: the process that restores the state then finds the pending actions.
         """
 
     def event_time(self, record: Input) -> float | None:
-        """Seconds since 1970 (UTC), by which partitions are read in order.
+        """Event time in seconds since 1970 (UTC), by which partitions are aligned.
 
-        None for a record that waits for no other partition. By default none does, and each is
-        taken as it comes.
+        None for a record that waits for no other partition. By default all are None, and records
+        are taken as they come.
         """
         return None

@@ -1,4 +1,4 @@
-"""One transactional producer and what each of its errors means."""
+"""A transactional producer, with a reaction to each of its errors."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,23 +17,23 @@ from tally.errors import Aborted, Fenced, OutcomeUnknown, TallyError
 # Below the transaction time-out, so that a message is given up before the broker gives up the
 # transaction.
 MESSAGE_TIMEOUT_MS = 5_000
-# So long a process that is frozen inside a transaction holds up everybody who reads committed
-# records, and its successor.
+# A process that is frozen inside a transaction blocks all readers of committed records, and its
+# successor, for this long.
 TRANSACTION_TIMEOUT_MS = 7_000
 CALL_SECONDS = 5.0
-# After its own time-out a call has had its chance.
+# A call that is not back this long after its start hangs: its own time-out has passed.
 HANG_SECONDS = 2 * CALL_SECONDS
 
 Verdict = Literal["fenced", "fatal", "abort", "retry"]
 
 
 def verdict(error: KafkaError) -> Verdict:
-    """What to do about an error of a transactional call.
+    """The reaction to an error of a transactional call.
 
     fenced, fatal: exit; abort: abort and redo; retry: make the same call again.
     """
-    # A transaction that took too long is told in the words of a fenced one: what tells them apart,
-    # KIP-588, is not in this client library (rivals.py asks the group).
+    # A transaction that took too long has the error of a fenced one: KIP-588, which distinguishes
+    # them, is not in this client library (rivals.py asks the group).
     fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.FENCED_INSTANCE_ID)
     if error.code() in fenced or (
         error.fatal() and error.code() == KafkaError.INVALID_PRODUCER_EPOCH
@@ -64,21 +64,21 @@ class TransactionalProducer:
         self._producer: Any = None
 
     def renew(self) -> None:
-        """A new producer with the same id, which fences its predecessor.
+        """Make a new producer with the same id, which fences its predecessor.
 
-        What the predecessor left open is aborted. Positions and state are to be read only after
-        this. Never called after Fenced. Raises OutcomeUnknown when no broker answers in time: call
-        again; Fenced or TallyError when the process must exit.
+        An open transaction of the predecessor is aborted. Positions and state must be read only
+        after this. Never called after Fenced. Raises OutcomeUnknown when no broker answers in time:
+        call again; Fenced or TallyError when the process must exit.
         """
-        # What it has queued and not sent is of a transaction that does not count.
+        # Messages that are queued and not sent are of a transaction that does not count.
         if self._producer is not None:
             self._producer.purge()
         self._producer = None
         self._producer = self._make()
         try:
-            self._until_deadline(lambda: self._producer.init_transactions(CALL_SECONDS))
+            self._retry_until_deadline(lambda: self._producer.init_transactions(CALL_SECONDS))
         except KafkaException as error:
-            raise self._final(error.args[0]) from error
+            raise self._fatal_error(error.args[0]) from error
 
     def send(
         self,
@@ -88,19 +88,19 @@ class TransactionalProducer:
     ) -> None:
         """Commit outputs and positions together.
 
-        metadata_now gives the group metadata of the poll after reading it again, or raises Aborted
-        when they differ.
+        metadata_now reads the group metadata again and returns it, or raises Aborted when it
+        differs from that of the poll.
 
         Raises Aborted (nothing is stored), OutcomeUnknown (it may be), Fenced or TallyError (the
         process must exit).
         """
-        # Before there is a transaction: a group that has changed costs no abort.
+        # Checked before the transaction begins: a changed group then costs no abort.
         metadata_now()
-        self._guarded(self._producer.begin_transaction)
+        self._call_or_raise(self._producer.begin_transaction)
         self._produce(outputs)
-        # The messages first: offsets sent beside them meet the coordinator while it is busy and
+        # Messages are flushed first: offsets sent at the same time find the coordinator busy and
         # wait 100 ms (measured).
-        self._guarded(lambda: self._producer.flush(CALL_SECONDS))
+        self._call_or_raise(lambda: self._producer.flush(CALL_SECONDS))
         self._moments.reach(BETWEEN)
         try:
             metadata = metadata_now()
@@ -108,24 +108,25 @@ class TransactionalProducer:
             self._abort()
             raise
         self._moments.reach(BEFORE_OFFSETS)
-        # Once only, and not waited for without end: after a broker died it ignores its time-out
+        # One try with a bounded wait: after a broker died the call ignores its time-out
         # (librdkafka issues 5456 and 5511).
-        self._guarded(lambda: self._send_offsets(list(positions), metadata), repeats=False)
+        self._call_or_raise(lambda: self._send_offsets(list(positions), metadata), repeats=False)
         self._moments.reach(AFTER_OFFSETS)
         self._moments.reach(BEFORE_COMMIT)
-        self._guarded(lambda: self._producer.commit_transaction(CALL_SECONDS))
+        self._call_or_raise(lambda: self._producer.commit_transaction(CALL_SECONDS))
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
-        """The call, from a thread of its own.
+        """Send the offsets from a separate thread.
 
-        Raises OutcomeUnknown when it hangs: its producer is left to it, the next one fences it.
+        Raises OutcomeUnknown when the call hangs: its producer is abandoned, and the next one
+        fences it.
         """
         answer = Future[None]()
         offer = partial(
             self._producer.send_offsets_to_transaction, positions, metadata, CALL_SECONDS
         )
         Thread(
-            target=_answer,
+            target=_set_answer,
             args=(answer, offer),
             name="offsets",
             daemon=True,
@@ -154,47 +155,47 @@ class TransactionalProducer:
                 # An error of an earlier message has already doomed the transaction.
                 self._settle(error)
 
-    def _guarded(self, call: Callable[..., Any], repeats: bool = True) -> None:
-        """The call, made again while that is the right answer to its error."""
+    def _call_or_raise(self, call: Callable[..., Any], repeats: bool = True) -> None:
+        """Make the call, and repeat it while that is the right reaction to its error."""
         try:
-            self._until_deadline(call, repeats)
+            self._retry_until_deadline(call, repeats)
         except KafkaException as error:
             self._settle(error)
 
     def _settle(self, error: KafkaException) -> None:
         problem = error.args[0]
         if verdict(problem) != "abort":
-            raise self._final(problem) from error
+            raise self._fatal_error(problem) from error
         self._abort()
         raise Aborted(f"{self._name}: transaction aborted: {problem.str()}") from error
 
     def _abort(self) -> None:
-        # An abort before the brokers know the transaction's partitions is fatal in librdkafka: let
-        # the messages arrive first.
+        # An abort before the brokers know the transaction's partitions is fatal in librdkafka: the
+        # messages must arrive first.
         try:
             self._producer.flush(CALL_SECONDS)
-            self._until_deadline(lambda: self._producer.abort_transaction(CALL_SECONDS))
+            self._retry_until_deadline(lambda: self._producer.abort_transaction(CALL_SECONDS))
         except KafkaException as error:
-            raise self._final(error.args[0]) from error
+            raise self._fatal_error(error.args[0]) from error
 
-    def _until_deadline(self, call: Callable[..., Any], repeats: bool = True) -> None:
+    def _retry_until_deadline(self, call: Callable[..., Any], repeats: bool = True) -> None:
         deadline = time.monotonic() + (self._deadline_seconds if repeats else 0.0)
         while True:
             try:
-                # Again the same call: it goes on with what is under way, and sends nothing twice.
+                # The same call again resumes the pending operation, and sends nothing twice.
                 call()
                 return
             except KafkaException as error:
                 if verdict(error.args[0]) != "retry":
                     raise
-                # Nor is it aborted: an end that is still under way can strike the next transaction
-                # of the same producer (librdkafka issue 5423).
+                # It is not aborted either: an end that is still under way can hit the next
+                # transaction of the same producer (librdkafka issue 5423).
                 if time.monotonic() >= deadline:
                     raise OutcomeUnknown(
                         f"{self._name}: no answer from Kafka in time: {error.args[0].str()}"
                     ) from error
 
-    def _final(self, problem: KafkaError) -> TallyError:
+    def _fatal_error(self, problem: KafkaError) -> TallyError:
         if verdict(problem) == "fenced":
             return Fenced(
                 f"{self._name}: a newer instance has taken over ({problem.str()});"
@@ -206,14 +207,14 @@ class TransactionalProducer:
         )
 
 
-def _answer(answer: Future[None], call: Callable[[], None]) -> None:
-    """The call's end, or what it raises, is the answer."""
+def _set_answer(answer: Future[None], call: Callable[[], None]) -> None:
+    """Run the call and set its result or its error as the answer."""
     try:
         call()
         answer.set_result(None)
     except KafkaException as error:
         answer.set_exception(error)
     finally:
-        # Without effect once there is an answer; any other error is shown by this thread and ends
+        # No effect once there is an answer; any other error is printed by this thread and ends
         # the wait.
         answer.cancel()

@@ -1,1 +1,1 @@
-"""The rules of alerts as processes have them: read from files, and from their topic."""
+"""Alert rules as processes read them: from files, and from their topic."""

@@ -1,4 +1,4 @@
-"""What rules have to know of the metrics and families that there are."""
+"""Catalogue of the metrics and families that alert rules may use."""
 
 from functools import cache
 
@@ -19,7 +19,7 @@ def rule_catalogue() -> RuleCatalogue:
 
 def _facts(entry: AnyMetric) -> MetricFacts:
     sources = [loader.sources()[name] for name in entry.families]
-    # What a later record of a derived family makes of earlier ones may be less.
+    # In a derived family a later record may lower the value of earlier ones.
     adds_up = all(KINDS[source.family.kind] is ADDITIVE for source in sources)
     return MetricFacts(
         kind=entry.kind,
@@ -32,16 +32,18 @@ def _facts(entry: AnyMetric) -> MetricFacts:
 
 
 def _is_sum_of_no_loss(entry: AnyMetric) -> bool:
-    """Whether a further record takes nothing away, as its source's descriptor says.
+    """Whether a further record can never lower the sum, by its source's descriptor.
 
-    A receipt that is taken back brings -1: such a field has no minimum.
+    A receipt that is taken back adds -1: such a field has no minimum.
     """
-    # What is subtracted rises too, and the whole falls.
+    # A subtracted part rises too, and the whole falls.
     if not isinstance(entry, AdditiveShape) or -1 in entry.value.sum.values():
         return False
     (family,) = entry.families
     source = loader.sources()[family]
     counted = {part.name for part in source.family.parts if part.kind == "count"}
-    least = {one.name: one.minimum for one in source.fields}
-    never_negative = {name for name, told in least.items() if told is not None and told >= 0}
+    minimums = {source_field.name: source_field.minimum for source_field in source.fields}
+    never_negative = {
+        name for name, minimum in minimums.items() if minimum is not None and minimum >= 0
+    }
     return entry.value.sum.keys() <= counted | never_negative

@@ -1,4 +1,4 @@
-"""Rules as files have them: YAML text to a rule, one a file."""
+"""Rules as YAML files, one rule per file: parsing and writing."""
 
 from typing import Any
 
@@ -9,48 +9,48 @@ from tally.alerts.rule_checks import RuleCatalogue
 from tally.alerts.rule_file import checked_rule
 from tally.errors import BadRule
 
-# Ids of 10,000 stores as long as they may be, and as much as Kafka's client sends in one record.
+# Room for the ids of 10,000 stores at full length, within what Kafka's client sends in one record.
 MOST_BYTES = 900_000
-_MOST_TOLD = 300
+_MOST_CHARACTERS = 300
 
 
 def parse_rule(text: str | bytes, catalogue: RuleCatalogue | None = None) -> Rule:
-    """The rule that the YAML text is; its metrics are of the catalogue, by default the product's.
+    """Parse the YAML text as a rule; metrics are of the catalogue, by default the product's.
 
     Raises BadRule with one line for each problem: field, what is wrong, the fix.
     """
     try:
         content = text if isinstance(text, bytes) else text.encode()
-        # Before the parser sees it: that takes seconds a megabyte.
+        # Checked before parsing: the parser takes seconds per megabyte.
         if len(content) > MOST_BYTES:
             raise BadRule([f"the text has {len(content):,} bytes; {MOST_BYTES:,} are the most"])
-        told = yaml_texts(content)
-    # A text with half of a pair of characters has no bytes.
+        document = yaml_texts(content)
+    # A text with half of a surrogate pair cannot be encoded.
     except ValueError as error:
         raise BadRule([f"it cannot be read as YAML: {_printable(str(error))}"]) from error
-    return checked_rule(told, catalogue or rule_catalogue())
+    return checked_rule(document, catalogue or rule_catalogue())
 
 
 def rule_text(rule: Rule) -> str:
-    """The YAML text that parse_rule() reads as the rule; what has its default is left out."""
+    """The YAML text that parse_rule() reads as the rule; fields with their default are left out."""
     default = told_rule(Rule(rule_id=rule.rule_id))
-    told = told_rule(rule)
-    # As a rule of silence is read, its default is another one.
+    values = told_rule(rule)
+    # A rule of silence is read with another default.
     if rule.kind == "silence":
         default["on_silence"] = "raise"
-    named = {name: one for name, one in told.items() if one != default[name]}
+    named = {name: value for name, value in values.items() if value != default[name]}
     return yaml_written({"rule_id": rule.rule_id, **_texts(named)})
 
 
 def _texts(value: Any) -> Any:
-    """The value with every scalar as the text that is read as it."""
+    """The value with every scalar as the text from which it is parsed."""
     match value:
         case dict():
-            # Of `change` and `sigmas` one is said, and the other is none.
-            said = {name: one for name, one in value.items() if one is not None}
-            return {name: _texts(one) for name, one in said.items()}
+            # One of `change` and `sigmas` is given, and the other is None.
+            given = {name: entry for name, entry in value.items() if entry is not None}
+            return {name: _texts(entry) for name, entry in given.items()}
         case list():
-            return [_texts(one) for one in value]
+            return [_texts(entry) for entry in value]
         case bool():
             return "true" if value else "false"
         case float():
@@ -59,6 +59,6 @@ def _texts(value: Any) -> Any:
 
 
 def _printable(text: str) -> str:
-    """The text for a terminal: it quotes the file, of which nobody knows what it holds."""
-    signs = (sign if sign.isprintable() else "?" for sign in text[:_MOST_TOLD])
+    """The text made safe for a terminal: it quotes the file, whose content is untrusted."""
+    signs = (sign if sign.isprintable() else "?" for sign in text[:_MOST_CHARACTERS])
     return "".join(signs)

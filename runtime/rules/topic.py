@@ -1,7 +1,7 @@
-"""The topic of rules: read up to an offset, and written so that of two writers one is told.
+"""The topic of rules: read up to an offset, and written so that the loser of two writers fails.
 
-It has one partition, and Kafka keeps all of it: by compaction it would keep the last record of a
-key, and the first is the one that holds (docs/adr/020-rules-are-a-chronicle.md).
+It has one partition, and Kafka keeps all of it: compaction would keep the last record of a key, and
+the first record is the valid one (docs/adr/020-rules-are-a-chronicle.md).
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ ANSWER_SECONDS = 30.0
 
 
 class RuleReader:
-    """The rules as the topic has them. What was read once is kept: a later call reads on."""
+    """Reads the rules from the topic. Entries read once are cached: a later call reads on."""
 
     def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
         self._settings = settings
@@ -31,7 +31,7 @@ class RuleReader:
         self._next = 0
 
     def end(self) -> int:
-        """The first offset that is not written yet: up to there are the rules of now.
+        """The first offset that is not written yet: the records below it are the current rules.
 
         Raises KafkaException.
         """
@@ -39,30 +39,30 @@ class RuleReader:
             return bounds_of(consumer, (self._topic, PARTITION), ANSWER_SECONDS).end
 
     def read(self, until: int | None = None) -> RuleChains:
-        """The versions that the records below the offset make; by default of all that are there.
+        """The versions that the records below the offset define; by default of all records.
 
-        The same for everybody who reads up to the same offset. Raises KafkaException, and
-        StackError when the topic does not come to the offset, or has not the brokers' time.
+        The result is the same for every reader up to the same offset. Raises KafkaException, and
+        StackError when the topic does not reach the offset, or has not the brokers' time.
         """
-        # One look at the end: what comes while it is read belongs to the next call.
+        # The end is read once: records that arrive during the read belong to the next call.
         wanted = self.end() if until is None else until
         if wanted > self._next:
             lane = self._topic, PARTITION
             messages = read_until(self._settings, lane, wanted, self._next)
             found = [entry_of(_record(message)) for message in messages]
-            # Only now: what breaks off is read again whole.
+            # Added only now: an interrupted read is repeated as a whole.
             self._entries += found
             self._next = wanted
-        return chains_of(one for one in self._entries if one.offset < wanted)
+        return chains_of(entry for entry in self._entries if entry.offset < wanted)
 
 
 def write_rules(
     settings: Settings, stored: Sequence[StoredRule], topic: str = TOPIC
 ) -> list[RuleVersion]:
-    """The versions that the changes make, one for each, once all are acknowledged.
+    """Write the changes; return the version of each, once all are acknowledged.
 
-    Each is read back. Raises RuleConflict when one of them lost to a change that somebody else had
-    made to the same rule; then all others hold. NotSent when an unknown part of them is stored.
+    Each is read back. Raises RuleConflict when one of them lost to another writer's change to the
+    same rule; then all others are valid. Raises NotSent when an unknown part of them is stored.
     """
     if not stored:
         return []
@@ -70,19 +70,19 @@ def write_rules(
     sender = AwaitedProducer(
         kafka_producer(settings), ANSWER_SECONDS, lambda message: offsets.append(_offset(message))
     )
-    for one in stored:
-        sender.send(topic, one.value, one.key, PARTITION)
-    # Before that nobody knows an offset, and so not who was first.
+    for change in stored:
+        sender.send(topic, change.value, change.key, PARTITION)
+    # Offsets, and thus the order of the writers, are known only after the acknowledgement.
     sender.settle(f"topic {topic}", "look with `tally rules diff` at what is stored")
-    # As far as our own records: what comes behind them cannot have been first.
+    # Read as far as the own records: a later record cannot have been first.
     chains = RuleReader(settings, topic).read(max(offsets) + 1)
-    _refuse_lost(one for one in stored if not chains.holds(one))
-    made = (chains.version(one.rule.rule_id, one.version) for one in stored)
+    _refuse_lost(change for change in stored if not chains.holds(change))
+    made = (chains.version(change.rule.rule_id, change.version) for change in stored)
     return [version for version in made if version is not None]
 
 
 def _refuse_lost(lost: Iterable[StoredRule]) -> None:
-    ids = tuple(one.rule.rule_id for one in lost)
+    ids = tuple(change.rule.rule_id for change in lost)
     if ids:
         raise RuleConflict(
             f"rules: {', '.join(ids)}: somebody else has written another version meanwhile, and"
@@ -94,7 +94,7 @@ def _refuse_lost(lost: Iterable[StoredRule]) -> None:
 def _record(message: Message) -> RuleRecord:
     kind, arrived_ms = message.timestamp()
     if kind != TIMESTAMP_LOG_APPEND_TIME:
-        # By a writer's own clock a rule could begin in the past.
+        # With a writer's own clock a rule could begin in the past.
         raise StackError(
             f"topic {message.topic()} has not the brokers' time in its records;"
             " `tally up kafka` sets message.timestamp.type"

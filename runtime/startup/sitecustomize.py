@@ -1,9 +1,9 @@
-"""Run first by each Python that Spark starts (runtime/spark.py).
+"""Start-up code of each Python process that Spark starts (runtime/spark.py).
 
-So PySpark is taken as it is installed, and not from the copy in Spark's archives.
+It makes PySpark come from the installation, and not from the copy in Spark's archives.
 
-Python compiles what it imports of an archive anew in each process, half a second for PySpark; and
-for each task a worker has the import system forget what it knows, so that it reads the directory of
+Python compiles modules imported from an archive again in each process, half a second for PySpark;
+and for each task a worker clears the import system's caches, so that it reads the directory of
 every archive on its path again, 150 ms.
 """
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 
 def without_archives() -> None:
-    """The search path names no archive, if PySpark can be imported without."""
+    """Remove archives from the search path, if PySpark can be imported without them."""
     path = [*sys.path]
     archives = [entry for entry in path if Path(entry).is_file()]
     sys.path[:] = [entry for entry in path if entry not in archives]
     if find_spec("pyspark") is None:
         sys.path[:] = path
         return
-    # Whoever has the importers forget what they know finds them here, and not by the path.
+    # Code that clears the caches of importers finds them here, and not by the path.
     for archive in archives:
         sys.path_importer_cache.pop(archive, None)
 

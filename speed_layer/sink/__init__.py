@@ -1,4 +1,4 @@
-"""How a micro-batch gets into Cassandra and onto view-updates.
+"""Sinks of a micro-batch: Cassandra and the topic view-updates.
 
-Once in effect, however often it is written.
+Repeated writes have the effect of one.
 """

@@ -1,6 +1,6 @@
 """First and last day of each store's events, and of each value that an axis has in a store.
 
-Two registers by day number each.
+Each span is two registers by day number.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,27 +12,27 @@ from runtime.day_spans import DaySpan, SpanKey, SpanTable, activity_table, axis_
 from runtime.writes import write_groups
 from tally.families import Family
 
-# Keys that a worker remembers of one table: half a kilobyte each, and items may be very many.
+# Most keys that a worker remembers of one table: half a kilobyte each, and items may be very many.
 MOST_REMEMBERED = 100_000
-# Behind store, day and start of the window (rows.py) a row has its axes.
+# The axes of a row follow its store, day and start of the window (rows.py).
 _FIRST_AXIS = 3
 
 
 class StoreActivity:
-    """What one Python worker has noted of the stores of a family, and of the values of its axes."""
+    """Days of the stores of a family and of the values of its axes, noted by one Python worker."""
 
     def __init__(self, family: Family, session: Session) -> None:
         self._stores = DaySpans(session, activity_table(session, family.name))
-        # By the axis's place in a row.
+        # Each entry has the axis's place in a row.
         self._axes = [
             (place, DaySpans(session, axis_table(session, family.name, axis)))
             for place, axis in enumerate(family.axes, _FIRST_AXIS)
         ]
 
     def note(self, rows: Sequence[Sequence[Any]]) -> None:
-        """The stores, days and axes of rows in the columns of the family's speed table.
+        """Note the stores, days and axes of rows in the columns of the family's speed table.
 
-        Day as days since 1970.
+        Day is in days since 1970.
         """
         self._stores.note(((row[0],), row[1]) for row in rows)
         days = [row[1] for row in rows]
@@ -41,26 +41,26 @@ class StoreActivity:
             spans.note(zip(keys, days, strict=True))
 
     def flush(self) -> None:
-        """Block until all that was noted is acknowledged. Raises Unacknowledged."""
+        """Block until all noted days are acknowledged. Raises Unacknowledged."""
         self._stores.flush()
         for _, spans in self._axes:
             spans.flush()
 
 
 class DaySpans:
-    """First and last day by key, in one table; a key is written again only when its span grows."""
+    """First and last day by key in one table; a key is written again only when its span grows."""
 
     def __init__(self, session: Session, table: SpanTable) -> None:
         self._session, self._table = session, table
-        # What was seen, of that what is not written yet, and what Cassandra has acknowledged.
+        # The spans seen, those of them not written yet, and those that Cassandra has acknowledged.
         self._seen: dict[SpanKey, DaySpan] = {}
         self._changed: dict[SpanKey, DaySpan] = {}
         self._written: dict[SpanKey, DaySpan] = {}
 
     def note(self, days: Iterable[tuple[SpanKey, int]]) -> None:
-        """Keys seen on days (days since 1970).
+        """Note keys seen on days (days since 1970).
 
-        Written by flush(), however many lots of rows there were before it.
+        flush() writes them once, however many batches of rows there were before it.
         """
         for key, day in days:
             span = self._seen.get(key)
@@ -83,7 +83,7 @@ class DaySpans:
         )
         self._written.update(self._changed)
         self._changed.clear()
-        # Forgotten all at once: what comes again is written once more, and the registers decide.
+        # The memory is cleared all at once: a repeated key is written again, and registers decide.
         if len(self._seen) > MOST_REMEMBERED:
             self._seen.clear()
             self._written.clear()

@@ -1,6 +1,6 @@
-"""View rows into Cassandra, from the executors.
+"""Sink of view rows: from the executors into Cassandra.
 
-A max-register by write timestamp (epoch, events).
+A row is a max-register by write timestamp (epoch, events).
 """
 
 import time
@@ -21,12 +21,12 @@ from tally.settings import Settings
 from tally.windows import WINDOW_SECONDS
 
 DAY_SECONDS = 86_400
-# Cassandra refuses a longer time to live, 20 years, and one that ends after 2038-01-19 (31 bits); a
+# Cassandra refuses a time to live above 20 years, and one that ends after 2038-01-19 (31 bits); a
 # day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
 
-# In the columns of row_columns(); the rows of one window.
+# A row in the columns of row_columns(), and the rows of one window.
 SpeedRow: TypeAlias = tuple[Any, ...]
 WindowRows: TypeAlias = tuple[Family, Sequence[SpeedRow]]
 
@@ -34,7 +34,7 @@ WindowRows: TypeAlias = tuple[Family, Sequence[SpeedRow]]
 def row_columns(family: Family) -> tuple[str, ...]:
     """Every column of the family's speed table, in the order in which rows go to the writers."""
     return (
-        # By their places the operator fills rows in, and the sink finds key, day and start in them.
+        # The operator fills in rows by these places, and the sink finds key, day and start by them.
         "store_id",
         "day",
         "window_start",
@@ -50,7 +50,7 @@ def row_columns(family: Family) -> tuple[str, ...]:
 def insert_statement(family: Family, keyspace: str) -> str:
     """The INSERT of a speed row: every column, so that a row is never a mix of two writes."""
     columns = row_columns(family)
-    # All of them in each write: what an update leaves out expires at the time of its own (seen).
+    # Each write has all columns: a column that an update leaves out expires at its old time (seen).
     names = ", ".join(f'"{name}"' for name in columns)
     marks = ", ".join("?" * len(columns))
     return (
@@ -60,22 +60,22 @@ def insert_statement(family: Family, keyspace: str) -> str:
 
 
 def seconds_to_live(window_start_millis: int, retention_days: int, now_seconds: float) -> int:
-    """The retention after the later of the window's end and now; 0 means without an end.
+    """Seconds from now until the retention after the later of the window's end and now.
 
-    As far as Cassandra can store it.
+    0 means without an end. The value is limited to what Cassandra can store.
     """
     window_end = window_start_millis // 1000 + WINDOW_SECONDS
-    # From the later of the two: a row of years ago that is replayed today lives as long as one of
-    # today.
+    # The later of the two counts: a row of years ago that is replayed today lives as long as a new
+    # one.
     ends = min(max(window_end, now_seconds) + retention_days * DAY_SECONDS, LAST_EXPIRY)
     return max(0, min(LONGEST_TTL_SECONDS, int(ends - now_seconds)))
 
 
 class Sink(Protocol):
-    """Where the rows of windows go."""
+    """A destination of the rows of windows."""
 
     def write(self, windows: Sequence[WindowRows]) -> None:
-        """Block until every row is acknowledged; the windows are on their way to be announced."""
+        """Block until every row is acknowledged; the windows' announcements are then in flight."""
 
     def flush(self) -> None:
         """Block until every written window is announced; raise NotSent when one is not."""
@@ -91,7 +91,7 @@ def worker_sink(make: MakeSink, settings: Settings) -> Sink:
 
 
 class RowSink:
-    """Writes rows, then announces their windows, and at the end the stores' days."""
+    """Writes rows, then announces their windows, and at the end writes the stores' days."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings, self._session = settings, worker_session(settings)
@@ -101,14 +101,16 @@ class RowSink:
     def write(self, windows: Sequence[WindowRows]) -> None:
         """Block until the rows are acknowledged by Cassandra. Raises Unacknowledged.
 
-        The rows of a window are seen together: who sees one of its currencies sees the others as
-        new.
+        The rows of a window become visible together: a reader that sees one of its currencies sees
+        the others as new.
         """
-        # One instant for all: rows of a window that expire apart would sum to less, for as long as
-        # one of them is there, and not say so.
+        # One instant for all rows: rows of a window with different expiries would silently sum to
+        # less, for as long as one of them is left.
         now = time.time()
-        write_groups(self._session, (self._bound(family, rows, now) for family, rows in windows))
-        # Only now: who is told of a window finds its rows.
+        write_groups(
+            self._session, (self._bind_rows(family, rows, now) for family, rows in windows)
+        )
+        # Announced only now: a subscriber that gets an update must find its rows.
         for family, rows in windows:
             store_id, _, start, *_, epoch = first = rows[0]
             seen = first[self._table(family).events]
@@ -119,7 +121,7 @@ class RowSink:
             )
 
     def flush(self) -> None:
-        """Block until every written window is acknowledged by Kafka, its store's day by Cassandra.
+        """Block until Kafka acknowledges every written window, and Cassandra the stores' days.
 
         Raises NotSent, Unacknowledged.
         """
@@ -128,10 +130,10 @@ class RowSink:
         self._updates.flush()
 
     def timestamp(self, family: Family, row: SpeedRow) -> int:
-        """The write timestamp of a row."""
+        """The write timestamp of a row, its register by epoch and events."""
         return family.kind.register(row[-1], row[self._table(family).events])
 
-    def _bound(
+    def _bind_rows(
         self,
         family: Family,
         rows: Sequence[SpeedRow],
@@ -163,13 +165,13 @@ class RowSink:
 
 
 class FamilyTable:
-    """What one worker keeps of a family's table.
+    """State of one worker for a family's table.
 
-    Its INSERT, the place of `events` in a row, what it has noted of the stores.
+    It has the INSERT, the place of `events` in a row, and the noted days of the stores.
     """
 
     def __init__(self, family: Family, session: Session, keyspace: str) -> None:
-        # Its timestamp makes a repeated write no other.
+        # The explicit timestamp makes a repeated write identical.
         self.insert = binder(prepared(session, insert_statement(family, keyspace)))
         self.events = row_columns(family).index("events")
         self.activity = StoreActivity(family, session)

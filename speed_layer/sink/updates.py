@@ -1,6 +1,6 @@
 """One `view-updates` record for each changed (family, store, window), at least once.
 
-It follows after its rows are acknowledged.
+It is sent after the rows are acknowledged.
 """
 
 from functools import lru_cache
@@ -22,26 +22,27 @@ class ViewUpdates:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        # Only what was not sent is told: a call for each of thousands that were would cost as much
-        # as sending it.
+        # Only failures are reported: a callback for each of thousands of sent records would cost as
+        # much as sending them.
         producer = kafka_producer(settings, {"delivery.report.only.error": True})
         self._sender = AwaitedProducer(producer, _FLUSH_SECONDS, reports_failures_only=True)
 
     def announce(
         self, family: str, store_id: str, window_start: int, events: int, epoch: int
     ) -> None:
-        """One changed window, on its way.
+        """Begin to send one changed window.
 
-        Its start in milliseconds since 1970, and the register that its rows were written with.
+        `window_start` is in milliseconds since 1970; `events` and `epoch` are the register with
+        which its rows were written.
         """
         update = {
             "family": family,
             "store_id": store_id,
-            "window_start": _text(window_start),
+            "window_start": _window_text(window_start),
             "events": events,
             "epoch": epoch,
         }
-        # Named here: of the same key one client library makes another partition than the next one.
+        # The partition is explicit: client libraries choose different partitions for the same key.
         partition = partition_of(store_id, self._settings.partitions)
         self._sender.send(TOPIC, msgspec.json.encode(update), store_id, partition)
 
@@ -56,5 +57,5 @@ class ViewUpdates:
 
 # The windows of a micro-batch begin at few instants, whatever the number of stores.
 @lru_cache(maxsize=10_000)
-def _text(millis: int) -> str:
+def _window_text(millis: int) -> str:
     return instant_text(from_millis(millis))

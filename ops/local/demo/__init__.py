@@ -1,4 +1,4 @@
-"""The whole loop on one year of real receipts: one verb after the other, and their proof.
+"""The demo: the whole pipeline on one year of real receipts, and the audit of its results.
 
-The verbs are those of the command line.
+Its steps are commands of the command line.
 """

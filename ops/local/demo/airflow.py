@@ -1,4 +1,4 @@
-"""One run of the DAG `rebuild_views`, asked of the real Airflow over its REST API."""
+"""One run of the DAG `rebuild_views`, requested from the real Airflow over its REST API."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,14 +20,14 @@ def run_rebuild(
 ) -> str:
     """Trigger the DAG with the conf, wait for its end and return the run id.
 
-    Raises StackError unless it succeeds.
+    Raises StackError when the run does not succeed.
     """
     with httpx.Client(base_url=f"http://{address}", timeout=30) as client:
         client.headers["Authorization"] = f"Bearer {_token(client)}"
-        # Airflow answers some seconds before it has read its DAGs.
+        # Airflow answers requests some seconds before it has parsed its DAGs.
         _wait_for_dag(client)
-        # The demo keeps it paused until here: an hourly run would replace what the speed layer is
-        # to show.
+        # The demo keeps the DAG paused until here: an hourly run would replace the speed layer's
+        # answers that the demo shows.
         client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
         answer = client.post(
             f"/api/v2/dags/{DAG}/dagRuns", json={"logical_date": None, "conf": conf}
@@ -64,12 +64,12 @@ def _wait_for_dag(client: httpx.Client) -> None:
         )
 
 
-def _goes_on(state: str) -> bool:
+def _is_unfinished(state: str) -> bool:
     return state in ("queued", "running")
 
 
 @retry(
-    retry=retry_if_result(_goes_on),
+    retry=retry_if_result(_is_unfinished),
     stop=stop_after_delay(_DEADLINE_SECONDS),
     wait=wait_fixed(_POLL_SECONDS),
 )

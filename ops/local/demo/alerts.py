@@ -1,8 +1,8 @@
-"""The demo's alerts: two stores fall silent, and of one of them it was only the till's line.
+"""The demo's alerts: two stores fall silent, one of them only because its till lost its line.
 
-Nothing is made shorter for it. A rule judges no quarter hour that had begun, or was to begin within
-15 minutes, when it was written; and what a generation is to settle has to be over. So it is told
-half an hour to three quarters after the rule was applied, which the demo does first of all.
+No delay is shortened for the demo. A rule evaluates no quarter hour that had begun, or was to begin
+within 15 minutes, when it was written; and a generation settles only past windows. So the alerts
+appear 30 to 45 minutes after the rule was applied, which is the first step of the demo.
 """
 
 import time
@@ -23,20 +23,20 @@ from tally.windows import WINDOW, window_start
 
 RULE_FILE = Path(__file__).parent / "till-silent.yaml"
 RULE = "till-silent"
-# One that sells nothing, and one whose receipts come late.
+# The first store sells nothing, the receipts of the second arrive late.
 SHUT, CUT_OFF = "corner-1", "corner-2"
 STORES = (SHUT, CUT_OFF)
 SETTLED = {SHUT: "confirmed", CUT_OFF: "retracted"}
-# Of a tick, the evaluator and the projector together; and of a busy machine.
+# Time for a tick, the evaluator and the projector, with a reserve for a busy machine.
 TELLING_SECONDS = 180.0
 _POLL_SECONDS = 2.0
 _SAID_SECONDS = 300.0
-# When in the quarter hour the till that was cut off has sold.
+# The time of the sale within the quarter hour, at the till that was cut off.
 _SOLD_AFTER = timedelta(minutes=7)
 
 
 class ToldRaise(NamedTuple):
-    """An alert's id and the state in which the API has it."""
+    """An alert's id and its state in the API."""
 
     alert_id: str
     state: str
@@ -44,7 +44,7 @@ class ToldRaise(NamedTuple):
 
 @dataclass(frozen=True)
 class DemoAlerts:
-    """What is done between the rule and its two ends.
+    """The steps from the applied rule to the final states of its two alerts.
 
     `rebuild` returns once a generation serves all that has been sent; `sleep` takes seconds.
     """
@@ -56,24 +56,24 @@ class DemoAlerts:
     sleep: Callable[[float], None] = time.sleep
 
     def run(self, in_force_from: datetime) -> dict[str, ToldRaise]:
-        """By store the alert as the rebuild has left it.
+        """Run the steps; returns the alert of each store as it is after the rebuild.
 
-        Raises StackError when one is not told in time, or does not end as it is to.
+        Raises StackError when an alert does not appear in time, or does not end as expected.
         """
         with httpx.Client(timeout=30) as client:
             window = self._open_stores(client, in_force_from)
             self._wait_until_over(window)
-            # In whatever state: an hourly rebuild may have been quicker than we are.
-            found = self._told(client, window, dict.fromkeys(STORES))
-            for store, one in found.items():
-                self.say(f"{store} is silent: alert {one.alert_id[:12]}…, {one.state}")
+            # Any state is accepted: an hourly rebuild may already have run.
+            found = self._wait_for_alerts(client, window, dict.fromkeys(STORES))
+            for store, alert in found.items():
+                self.say(f"{store} is silent: alert {alert.alert_id[:12]}…, {alert.state}")
             self._send_late(client, window)
             self.rebuild()
-            return self._told(client, window, SETTLED)
+            return self._wait_for_alerts(client, window, SETTLED)
 
     def _open_stores(self, client: httpx.Client, in_force_from: datetime) -> datetime:
-        """Start of the quarter hour in which both are silent, and the rule looks."""
-        # Who has never sent anything is not silent.
+        """Send one receipt per store; returns the start of the quarter hour of silence."""
+        # A store that has never sent a receipt is not silent.
         now = self.now()
         for store in STORES:
             send_receipt(client, self.settings, live_receipt(now, store))
@@ -107,15 +107,15 @@ class DemoAlerts:
             " stays provisional: only a rebuild takes back, or confirms"
         )
 
-    def _told(
+    def _wait_for_alerts(
         self, client: httpx.Client, window: datetime, wanted: dict[str, Any]
     ) -> dict[str, ToldRaise]:
-        """The alerts of the quarter hour by store, once they stand as wanted; None is any state."""
+        """The alerts of the quarter hour by store, once in the wanted states; None is any state."""
         deadline = self.now() + timedelta(seconds=TELLING_SECONDS)
         while True:
-            found = self._raised(client, window)
-            states = {store: one.state for store, one in found.items()}
-            are_there = (wanted[one] in (None, states[one]) for one in found)
+            found = self._read_alerts(client, window)
+            states = {store: alert.state for store, alert in found.items()}
+            are_there = (wanted[silent] in (None, states[silent]) for silent in found)
             if len(found) == 2 and all(are_there):
                 return found
             if self.now() >= deadline:
@@ -125,9 +125,9 @@ class DemoAlerts:
                 )
             self.sleep(_POLL_SECONDS)
 
-    def _raised(self, client: httpx.Client, window: datetime) -> dict[str, ToldRaise]:
-        """By store the alert of the quarter hour, as far as the API has it."""
-        asked = {
+    def _read_alerts(self, client: httpx.Client, window: datetime) -> dict[str, ToldRaise]:
+        """The alerts of the quarter hour that the API has, by store."""
+        question = {
             "store": ",".join(STORES),
             "rule": RULE,
             "edge": "raise",
@@ -135,20 +135,20 @@ class DemoAlerts:
             "to": instant_text(window + timedelta(days=1)),
         }
         try:
-            answer = client.get(f"http://{self.settings.api}/v1/alerts", params=asked)
+            answer = client.get(f"http://{self.settings.api}/v1/alerts", params=question)
             answer.raise_for_status()
         except httpx.HTTPError:
-            # Of stores that it does not know yet, or while it starts: the deadline tells.
+            # The API may be starting, or may not know the stores yet: the caller has the deadline.
             return {}
         return {
-            one["store_id"]: ToldRaise(one["alert_id"], one["state"])
-            for one in answer.json()["alerts"]
-            if datetime.fromisoformat(one["window"]["start"]) == window
+            alert["store_id"]: ToldRaise(alert["alert_id"], alert["state"])
+            for alert in answer.json()["alerts"]
+            if datetime.fromisoformat(alert["window"]["start"]) == window
         }
 
 
 def in_force_from(settings: Settings) -> datetime:
-    """From when on the demo's rule judges, UTC. Raises StackError where it was not applied."""
+    """The instant (UTC) from which the demo's rule applies. Raises StackError without it."""
     newest = RuleReader(settings).read().newest(RULE)
     if newest is None:
         raise StackError(f"demo: the rule {RULE} is not there; `tally rules apply {RULE_FILE}`")
@@ -158,7 +158,7 @@ def in_force_from(settings: Settings) -> datetime:
 def show_alerts(
     settings: Settings, found: dict[str, ToldRaise], say: Callable[[str], None]
 ) -> None:
-    """Says which is which, and where each can be looked at."""
+    """Print the outcome of each alert, and where it can be viewed."""
     words = {
         SHUT: "confirmed by the rebuild, for nothing was sold there",
         CUT_OFF: "taken back by the rebuild, for a receipt of that quarter hour had come",
@@ -174,7 +174,7 @@ def show_alerts(
 
 
 def how_to_see_alerts() -> str:
-    """What a demo that does not stay says of its alerts."""
+    """The text about alerts for a demo that does not keep running."""
     return (
         f"The demo's rule of alerts, {RULE}, tells nothing so soon: it judges from a quarter hour"
         " on that begins at least 15 minutes after it was written, and a rebuild confirms or takes"

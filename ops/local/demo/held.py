@@ -1,4 +1,4 @@
-"""Waits until the master dataset holds what has been sent, while more is being sent."""
+"""Waits until the master dataset holds the records sent so far, while more are being sent."""
 
 import time
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from ops.lag import Waiting
 from tally.errors import StackError
 
-# Some triggers of the master's ingest.
+# Enough for several triggers of the master's ingest.
 DEADLINE_SECONDS = 180
 
 
 def wait_until_held(
     waiting: Callable[[], Waiting], deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
-    """Return when the master holds all that was served when it was called, whatever comes since.
+    """Return when the master holds all records that were served at the time of the call.
 
     Raises StackError after the deadline.
     """
-    # A store that goes on sending is never caught up with: a lag of none would be chance.
+    # While a store keeps sending, the lag reaches zero only by chance.
     since = time.monotonic()
 
     @retry(
@@ -29,7 +29,7 @@ def wait_until_held(
         reraise=True,
     )
     def held() -> None:
-        """One look. Raises LookupError while the oldest unread record may be of before."""
+        """Raises LookupError while the oldest unread record may be from before the call."""
         if waiting().master >= time.monotonic() - since:
             raise LookupError
 

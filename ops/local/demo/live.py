@@ -1,7 +1,4 @@
-"""A receipt of this very second: sent to the gateway, and asked of the API until it is served.
-
-It is sent as a till sends it.
-"""
+"""A receipt of now: sent to the gateway like a till does, and awaited in the API's answers."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +13,7 @@ from tally.instants import instant_text
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
 
-# A store of its own: the audit compares the others with what the package of receipts holds.
+# A separate store: the audit compares the other stores with the package of receipts.
 STORE = "live"
 LINES = (
     {"item": "Milk 1l", "price": 0.99, "amount": 2},
@@ -31,16 +28,15 @@ def serve_one(
     say: Callable[[str], None],
     now: datetime | None = None,
 ) -> float:
-    """Seconds from before the receipt was sent until the API served it.
+    """Send a receipt; returns the seconds from before sending until the API served it.
 
-    Raises StackError when it does not within a minute.
+    Raises StackError when it is not served within a minute.
     """
     now = now or datetime.now(UTC)
     receipt = live_receipt(now)
     started = time.monotonic()
     with httpx.Client(timeout=DEADLINE_SECONDS) as client:
-        # The store may have sold in this quarter hour already, in an earlier run: one more is
-        # waited for.
+        # The store may have receipts of an earlier run in this quarter hour: one more is awaited.
         before = served_receipts(client, settings, now) or 0
         send_receipt(client, settings, receipt)
         taken = time.monotonic() - started
@@ -57,7 +53,7 @@ def serve_one(
 
 
 def send_receipt(client: httpx.Client, settings: Settings, receipt: dict[str, Any]) -> None:
-    """Gives a receipt to the gateway. Raises StackError when it is not taken."""
+    """Send a receipt to the gateway. Raises StackError when the gateway does not accept it."""
     answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
     if answer.status_code != httpx.codes.ACCEPTED:
         raise StackError(
@@ -67,9 +63,9 @@ def send_receipt(client: httpx.Client, settings: Settings, receipt: dict[str, An
 
 
 def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
-    """A receipt of the instant, by field of the message; prices in major units.
+    """A receipt of the instant, as the fields of a message; prices in major units.
 
-    Its number is the instant's, so that another run's is another receipt.
+    Its number is derived from the instant, so another run sends another receipt.
     """
     number = int(now.timestamp() * 1000)
     return {
@@ -84,13 +80,13 @@ def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
 def served_receipts(
     client: httpx.Client, settings: Settings, now: datetime, store: str = STORE
 ) -> int | None:
-    """Transactions of the store's window at the instant as the API tells them.
+    """The number of transactions in the store's window at the instant, as the API answers.
 
-    None while it knows nothing of the store or the window.
+    None while the API does not know the store or the window.
     """
     start = window_start(now)
-    asked = {"store": store, "from": instant_text(start), "to": instant_text(start + WINDOW)}
-    answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=asked)
+    question = {"store": store, "from": instant_text(start), "to": instant_text(start + WINDOW)}
+    answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=question)
     if answer.status_code != httpx.codes.OK:
         return None
     (row,) = answer.json()["rows"]
@@ -102,7 +98,7 @@ def wait_until(
     served: Callable[[], bool],
     missing: Callable[[], str],
 ) -> None:
-    """Returns when it is served. Raises StackError after a minute, with what is missing."""
+    """Return when `served` is true. Raises StackError, with what is missing, after a minute."""
     again = retry(
         retry=retry_if_result(lambda done: not done),
         stop=stop_after_delay(DEADLINE_SECONDS),

@@ -1,4 +1,4 @@
-"""What the speed layer did, from its progress lines: micro-batches, receipts, seconds."""
+"""A summary of the speed layer's progress lines: micro-batches, receipts, seconds."""
 
 import json
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ WARM_FROM = 2  # the first two micro-batches compile code and open connections
 
 @dataclass(frozen=True)
 class SpeedSummary:
-    """Micro-batches that held records, and what those from the third on took.
+    """The number of micro-batches with records, and the work of those from the third on.
 
-    That is their records, and the seconds of these micro-batches.
+    The work is their number of records, and their seconds.
     """
 
     micro_batches: int
@@ -21,23 +21,23 @@ class SpeedSummary:
 
     @property
     def warm_per_second(self) -> float:
-        """Records a second of micro-batch time, waiting for input not counted."""
+        """Records per second of micro-batch time, without the time spent waiting for input."""
         return self.warm_records / self.warm_seconds if self.warm_seconds else 0.0
 
 
 def speed_summary(log: Path) -> SpeedSummary:
-    """Summary of one query's progress lines (JSON: batch_id, input_rows, duration_ms)."""
+    """The summary of one query's progress lines (JSON: batch_id, input_rows, duration_ms)."""
     text = log.read_text("utf-8") if log.exists() else ""
     lines = [json.loads(line) for line in text.splitlines()]
-    held = [
+    filled = [
         (int(line["input_rows"]), line["duration_ms"]["triggerExecution"] / 1000)
         for line in lines
         if line["input_rows"]
     ]
-    warm = held[WARM_FROM:]
+    warm = filled[WARM_FROM:]
     rates = [rows / seconds for rows, seconds in warm if seconds]
     return SpeedSummary(
-        len(held),
+        len(filled),
         sum(rows for rows, _ in warm),
         sum(seconds for _, seconds in warm),
         max(rates, default=0.0),

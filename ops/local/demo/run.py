@@ -1,6 +1,6 @@
-"""The demo, step by step: each step is a verb that a person could type.
+"""The demo, step by step: each step is a command that a person could type.
 
-The audit is the proof.
+The audit at the end checks the results.
 """
 
 import subprocess
@@ -34,7 +34,7 @@ from tally.settings import Settings
 
 CATCH_UP_SECONDS = 900
 LAST = "airflow"
-# One question with receipts and an empty window in it; the README shows its answer.
+# One query over windows with receipts and an empty window; the README shows its answer.
 SAMPLE = (
     "query",
     "revenue",
@@ -45,7 +45,7 @@ SAMPLE = (
     "--to",
     "2017-09-19T22:45:00Z",
 )
-# How the real receipts are disturbed, in the demo and wherever a test wants the same.
+# The disturbances of the real receipts, in the demo and in tests that need the same.
 DISTURBED = (
     "--duplicates",
     "0.02",
@@ -66,7 +66,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What is replayed, and how fast (times real time)."""
+    """The options of the replay; `speed` is a multiple of real time."""
 
     speed: float
     seed: int = 1
@@ -75,7 +75,7 @@ class DemoPlan:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The audit's exit code, a live receipt's seconds to its answer, and what was measured.
+    """The audit's exit code, the seconds until a live receipt was served, and measurements.
 
     `twin_page` is the address of the twin store's page.
     """
@@ -99,15 +99,16 @@ class Demo:
         self._twin: TwinChild | None = None
 
     def run(self, plan: DemoPlan) -> DemoResult:
-        """Start everything, replay the year, rebuild under Airflow, audit, let a twin store sell
-        beside it, serve a receipt of now.
+        """Run all steps of the demo.
 
-        The stack and the twin store are left running.
+        Start the stack, replay the year, rebuild under Airflow, audit, start a twin store that
+        keeps selling, and serve a receipt of now. The stack and the twin store are left running.
         """
         self._step("start the stack, Airflow beside what follows", self._start)
         # `up` has chosen the addresses by now.
         self._settings = Settings.load(self._environment)
-        # First of all: no rule judges what begins sooner than a quarter hour after it was written.
+        # The rule comes first, because it evaluates only windows that begin at least a quarter hour
+        # after it was written.
         self._step("apply a rule of alerts", lambda: self._tally("rules", "apply", str(RULE_FILE)))
         self._say(f"watch it come in: http://{self._settings.api}/")
         pace = ("--seed", str(plan.seed), "--speed", f"{plan.speed:g}")
@@ -115,8 +116,8 @@ class Demo:
         self._step("replay one year of receipts", lambda: self._tally(*replay))
         self._step("both layers catch up", self._catch_up)
         self._step(
-            # Before the rebuild: afterwards the batch layer answers, whatever the speed layer
-            # holds.
+            # Asked before the rebuild: afterwards the batch layer answers, regardless of the
+            # speed layer's rows.
             "one question before any rebuild: the speed layer answers",
             lambda: self._tally(*SAMPLE),
         )
@@ -132,12 +133,12 @@ class Demo:
             "the same question after the rebuild: the batch layer answers",
             lambda: self._tally(*SAMPLE),
         )
-        # Its exit code is the demo's own.
+        # The audit's exit code is also that of the demo.
         code = self._step("audit", lambda: self._tally("audit", check=False))
-        # Of the year's receipts alone.
+        # Read here, so that the summary is of the year's receipts only.
         speed = speed_summary(self._log("speed-progress-views.jsonl"))
-        # After the audit, which knows the receipts of the package alone; and the twin first: a
-        # receipt of now in its partition would close the days that it has yet to send.
+        # Both come after the audit, which knows only the receipts of the package. The twin comes
+        # first: a receipt of now in its partition would close the days that it has yet to send.
         page = self._step("a twin store catches up with now, and goes on", self._start_twin)
         live = self._step(
             "a receipt of this very second", lambda: serve_one(self._settings, self._say)
@@ -145,9 +146,9 @@ class Demo:
         return DemoResult(code, live, page, speed, self._seconds)
 
     def show_alerts(self) -> None:
-        """Returns when one alert was confirmed and one taken back, and says where they are.
+        """Return when one alert was confirmed and one retracted, and print where they are.
 
-        Raises StackError when that does not come about.
+        Raises StackError when the alerts do not reach these states.
         """
 
         def rebuild() -> None:
@@ -163,7 +164,7 @@ class Demo:
         show_alerts(self._settings, found, self._say)
 
     def watch_twin(self) -> None:
-        """Returns when the twin store sends no more, and says so."""
+        """Return when the twin store has stopped sending, and print a line about it."""
         if self._twin is not None:
             self._twin.watch()
 
@@ -172,7 +173,7 @@ class Demo:
         if self._twin is not None:
             self._twin.stop()
         if self._starting is not None and self._starting.poll() is None:
-            # It holds the stack's lock, for which `down` would wait.
+            # The process holds the stack's lock, for which `down` would wait.
             self._starting.terminate()
             self._starting.wait()
         self._step("stop the stack", lambda: self._tally("down"))
@@ -186,7 +187,7 @@ class Demo:
                 if name != LAST
             ),
         )
-        # It takes longest, and is needed last.
+        # Airflow takes the longest to start, and is needed last.
         command = [sys.executable, "-m", "ops.cli", "up", LAST]
         self._starting = subprocess.Popen(
             command,
@@ -205,8 +206,8 @@ class Demo:
 
     def _wait_for_airflow(self) -> None:
         assert self._starting is not None
-        told, _ = self._starting.communicate()
-        self._say(f"$ tally up {LAST}\n{told.rstrip()}")
+        output, _ = self._starting.communicate()
+        self._say(f"$ tally up {LAST}\n{output.rstrip()}")
         if self._starting.returncode:
             raise StackError(
                 f"demo: `tally up {LAST}` ended with {self._starting.returncode};"
@@ -244,7 +245,7 @@ class Demo:
 
 
 def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: float) -> None:
-    """Return when nothing that was sent is still on its way.
+    """Return when every record that was sent has reached both layers.
 
     Raises StackError after the deadline.
     """
@@ -256,7 +257,7 @@ def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: flo
         reraise=True,
     )
     def caught_up() -> None:
-        """One look. Raises LookupError while something is left."""
+        """Raises LookupError while some records have not arrived."""
         now = lag()
         if now.total:
             say(

@@ -1,5 +1,4 @@
-"""The demo's twin store: it has been selling for some days, is open now, and sends until the demo
-ends."""
+"""The demo's twin store: it has sold for some days, is open now, and sends until the demo ends."""
 
 import subprocess
 import sys
@@ -18,13 +17,13 @@ from tally.errors import StackError
 from tally.settings import Settings
 
 STORE = "twin-1"
-# When `tally simulate` lets its stores open and close.
+# The opening and closing hours of the stores of `tally simulate`.
 OPENS, CLOSES = 8, 20
-# By then somebody has come, left, and been gone for a quarter hour.
+# From this hour on some visitor has come, left, and been gone for a quarter hour.
 FIRST_VISITS = 9
-# A report of a week has all of its days, and one just before.
+# Enough days for a report of a week, and the day before it.
 DAYS, LIVE_DAYS = 8, 3
-# What people counters and WiFi have told of today.
+# The metrics of today from people counters and WiFi.
 METRICS = ("visitors_in", "in_store_traffic")
 _STORES_FILE = f"""{STORE}:
   name: Twin store (simulated)
@@ -39,8 +38,10 @@ _STORES_FILE = f"""{STORE}:
 
 
 def write_stores(file: Path) -> None:
-    """Writes a stores file with the twin store where it is about midday now; one that is there
-    stays, for a store's zone can never change."""
+    """Write a stores file with the twin store in a time zone where it is about midday now.
+
+    An existing file stays, because a store's time zone can never change.
+    """
     if file.exists():
         return
     with owner_only():
@@ -49,7 +50,7 @@ def write_stores(file: Path) -> None:
 
 
 class TwinChild:
-    """The process that sends, a child of this one; it ends when this one does, however it does."""
+    """The sending child process; it ends when this process ends, in any way."""
 
     def __init__(
         self,
@@ -66,13 +67,13 @@ class TwinChild:
 
     @property
     def page(self) -> str:
-        """Address of the store's page."""
+        """The address of the store's page."""
         return f"http://{self._settings.api}/?store={STORE}&days=7"
 
     def start(self) -> None:
-        """Starts it, and returns when it has caught up with now.
+        """Start the process, and return when it has caught up with now.
 
-        Raises StackError when it ends before.
+        Raises StackError when it ends before that.
         """
         sent = f"--days {DAYS} --catch-up --live-minutes {LIVE_DAYS * 24 * 60}"
         self._say(f"$ tally simulate {sent}")
@@ -80,31 +81,31 @@ class TwinChild:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "ops.cli", "simulate", *sent.split(), "--until-stdin-ends"],
                 env={**self._environment},
-                # Held open by this process alone: it ends when we do.
+                # Only this process holds the pipe open: the child ends when it closes.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                # Ctrl-C is for the demo, which then stops it.
+                # Ctrl-C goes to the demo only, which then stops the child.
                 start_new_session=True,
             )
-        told = _held(self._process.stdout).readline()
-        if not told:
+        line = _require(self._process.stdout).readline()
+        if not line:
             code = self._process.wait()
             self.stop()
             raise StackError(
                 f"demo: the twin store ended with {code} before it had caught up; see {self._log}"
             )
-        self._say(f"{STORE}: {told.rstrip()}")
+        self._say(f"{STORE}: {line.rstrip()}")
 
     def wait_until_served(self, now: datetime | None = None) -> None:
-        """Returns when today's visitors and visits are answered; at once where none can be yet.
+        """Return when the API has today's visitors and visits; at once if there can be none yet.
 
-        Raises StackError when they are not within a minute.
+        Raises StackError when the API does not have them within a minute.
         """
         local = (now or datetime.now(UTC)).astimezone(self._zone)
-        if told := closed_line(local):
-            self._say(told)
+        if line := closed_line(local):
+            self._say(line)
         if local.hour < FIRST_VISITS:
             return
         found = dict.fromkeys(METRICS, 0)
@@ -120,16 +121,16 @@ class TwinChild:
         self._say(f"{STORE} today, as the API answers so far: {_counts(found)}")
 
     def stop(self) -> None:
-        """Ends it, if it runs."""
+        """End the process, if it runs."""
         if self._process is not None:
             self._process.terminate()
             self._process.communicate()
 
     def watch(self) -> None:
-        """Returns when it has ended, and says so."""
+        """Return when the process has ended, and print a line about it."""
         if self._process is None:
             return
-        # What it still prints is a line at most.
+        # It prints at most one more line, so the pipe cannot fill up.
         code = self._process.wait()
         self._say(f"{STORE} sends no more: it ended with {code}; see {self._log}")
 
@@ -139,7 +140,7 @@ class TwinChild:
 
 
 def closed_line(local: datetime) -> str | None:
-    """What to say of the twin store when it is closed at the instant of its clock; else None."""
+    """The line about a closed twin store at this local time; None if it is open."""
     if OPENS <= local.hour < CLOSES:
         return None
     day = "today" if local.hour < OPENS else "tomorrow"
@@ -150,8 +151,8 @@ def closed_line(local: datetime) -> str | None:
 
 
 def _total(client: httpx.Client, metric: str, local: datetime) -> int:
-    """The metric of the local day so far, as the API answers; 0 while it answers nothing."""
-    asked = {
+    """The metric of the local day so far, as the API answers; 0 while it has no answer."""
+    question = {
         "store": STORE,
         "from": local.date().isoformat(),
         "to": (local.date() + timedelta(days=1)).isoformat(),
@@ -159,9 +160,9 @@ def _total(client: httpx.Client, metric: str, local: datetime) -> int:
         "grain": "15m",
     }
     try:
-        answer = client.get(f"/v1/metrics/{metric}", params=asked).raise_for_status()
+        answer = client.get(f"/v1/metrics/{metric}", params=question).raise_for_status()
     except httpx.HTTPError:
-        # Of a store that it does not know yet, or that it starts: the deadline tells.
+        # The API may be starting, or may not know the store yet: the caller has the deadline.
         return 0
     return sum(row["value"] or 0 for row in answer.json()["rows"])
 
@@ -170,6 +171,6 @@ def _counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value:,}" for name, value in found.items())
 
 
-def _held(stream: IO[str] | None) -> IO[str]:
+def _require(stream: IO[str] | None) -> IO[str]:
     assert stream is not None
     return stream

@@ -1,4 +1,4 @@
-"""From a fresh clone to a working environment.
+"""The set-up of a working environment in a fresh clone.
 
-Standard library only, run by any Python 3.11 or 3.12.
+It uses the standard library only, and runs with any Python 3.11 or 3.12.
 """

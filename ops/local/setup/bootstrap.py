@@ -1,7 +1,7 @@
 """`make setup`: the virtual environment, the locked packages, the JVM parts.
 
-What is there already is left alone. Standard library only. Each step checks its own result, so that
-a broken run is continued by the next one.
+Existing parts are kept. It uses the standard library only. Each step checks its own result, so the
+next run continues an interrupted one.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-# By whichever Python this is run, there is no environment yet in which Tally is installed.
+# Any Python may run this file, and no environment with Tally is installed yet.
 sys.path.insert(0, str(REPOSITORY))
 
 from ops.local.stack.machine import check_folder, check_java  # noqa: E402
@@ -30,7 +30,7 @@ NEEDED_GIGABYTES = 3.0
 
 
 def main() -> int:
-    """0 when everything is in place; 1 with one line (what, where, the fix) on stderr."""
+    """Return 0 when everything is in place, else 1 with one line (what, where, fix) on stderr."""
     try:
         if not _environment_is_current():
             check_java(os.environ)
@@ -42,7 +42,7 @@ def main() -> int:
     except TallyError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
-    # By the new environment: the JVM parts need its packages.
+    # Run by the new environment, because the JVM parts need its packages.
     command = [str(PYTHON), "-m", "ops.local.stack.artifacts"]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
@@ -53,19 +53,19 @@ def _environment_is_current() -> bool:
 
 def _wanted_state() -> str:
     content = b"".join((REPOSITORY / name).read_bytes() for name in INPUTS)
-    # The folder too: an environment's scripts name it, and do not run from another one.
+    # The folder is included: the scripts of an environment contain its path, and work only there.
     return hashlib.sha256(content + str(REPOSITORY).encode()).hexdigest()
 
 
 def _make_environment() -> None:
-    """A .venv with pip. One of another Python version, or a half-made one, is made anew."""
+    """Create a .venv with pip, or replace one of another Python version or an incomplete one."""
     if _runs(
         [str(PYTHON), "-c", f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}"]
     ):
         if not _runs([str(PYTHON), "-m", "pip", "--version"]):
             _run([str(PYTHON), "-m", "ensurepip"], "pip into .venv", quiet=True)
         return
-    # Debian parts Python into packages: venv can be there, and ensurepip not.
+    # Debian splits Python into packages: venv may be installed without ensurepip.
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
         name = f"python{sys.version_info.major}.{sys.version_info.minor}"
         raise StackError(
@@ -77,7 +77,7 @@ def _make_environment() -> None:
 
 
 def _install_uv() -> None:
-    """The uv of uv.lock, its hash checked by pip."""
+    """Install the uv of uv.lock; pip checks its hash."""
     version, requirement = _locked_uv()
     if _runs([str(ENVIRONMENT / "bin" / "uv"), "--version"], expect=f"uv {version} "):
         return
@@ -92,7 +92,7 @@ def _install_uv() -> None:
             "install",
             "--quiet",
             "--disable-pip-version-check",
-            # Of the one package that is not fetched by uv, the lock's own hashes.
+            # uv is the one package that uv does not fetch: its hashes come from the lock too.
             "--require-hashes",
             "--no-deps",
         ]
@@ -100,12 +100,12 @@ def _install_uv() -> None:
 
 
 def _install_packages() -> None:
-    """Exactly the packages of uv.lock."""
+    """Install exactly the packages of uv.lock."""
     _say("packages of uv.lock into .venv")
     uv = [
         str(ENVIRONMENT / "bin" / "uv"),
         "sync",
-        "--frozen",  # the lock as it is, no index is asked for anything newer
+        "--frozen",  # use the lock as it is, without a query for newer versions
         "--no-python-downloads",
         "--python",
         str(PYTHON),
@@ -114,7 +114,7 @@ def _install_packages() -> None:
 
 
 def _locked_uv() -> tuple[str, str]:
-    """Version of uv and its line for pip, with a hash for each of its files."""
+    """The version of uv, and its requirement line for pip with a hash for each file."""
     lock: dict[str, Any] = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
     package = next(package for package in lock["package"] if package["name"] == "uv")
     hashes = [wheel["hash"] for wheel in package["wheels"]] + [package["sdist"]["hash"]]

@@ -1,1 +1,1 @@
-"""Local services from registry packages: fetched, started, watched and stopped on loopback."""
+"""Local services from registry packages: they are fetched, started, watched and stopped here."""

@@ -1,6 +1,6 @@
-"""Addresses of the local services, kept in TALLY_HOME/addresses.env.
+"""Addresses of the local services, stored in TALLY_HOME/addresses.env.
 
-They are chosen once, on free loopback ports that no other home has.
+They are chosen once, on free loopback ports that no other home uses.
 """
 
 import fcntl
@@ -18,54 +18,54 @@ from tally.settings import Settings
 
 NAMES = ("kafka", "kafka_controller", "cassandra", "cassandra_storage", "gateway", "api", "airflow")
 HOST = "127.0.0.1"
-# Below the range that systems give to outgoing connections: a kept port must still be free at the
-# next start.
+# Below the range of ephemeral ports for outgoing connections: a stored port must still be free at
+# the next start.
 FIRST_PORT, LAST_PORT = 20000, 32000
 TRIES = 1000
 HOMES_FILE = "homes"
 
 
 def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
-    """Settings whose addresses are settled: from the environment, else kept, else a free port.
+    """Settings with an address for every service: from the environment, else stored, else free.
 
-    The free port is kept from now on.
+    A free port is stored for later starts.
     """
     home = home_of(environment)
     if any(
         kept_addresses(home).get(name) != address
-        for name, address in _chosen(environment, home).items()
+        for name, address in _configured_addresses(environment, home).items()
     ):
         make_private(home)
-        with _other_homes(Settings.load(environment).cache, home) as others:
-            chosen = _chosen(environment, home)
+        with _lock_other_homes(Settings.load(environment).cache, home) as others:
+            chosen = _configured_addresses(environment, home)
             taken = {address for address in (*chosen.values(), *others) if address}
             for name in chosen:
                 chosen[name] = chosen[name] or _free_address(taken)
                 taken.add(chosen[name])
-            _keep(home, chosen)
+            _write_addresses(home, chosen)
     return Settings.load(environment)
 
 
 def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a home of its own: of Tally's only the cache is inherited."""
-    kept = {
+    """The environment for a separate home: of Tally's variables only the cache is inherited."""
+    others = {
         name: value
-        # A variable of the caller's own home would lead a test or a benchmark into it.
+        # A variable of the caller's home would make a test or a benchmark use that home.
         for name, value in inherited.items()
         if not name.startswith("TALLY_") or name == variable("cache")
     }
-    return {**kept, "TALLY_HOME": str(home)}
+    return {**others, "TALLY_HOME": str(home)}
 
 
-def _chosen(environment: Mapping[str, str], home: Path) -> dict[str, str]:
-    """Variable to address, "" where none is chosen yet."""
-    kept = kept_addresses(home)
+def _configured_addresses(environment: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The address by variable, "" where none is chosen yet."""
+    stored = kept_addresses(home)
     variables = [variable(name) for name in NAMES]
-    return {name: environment.get(name) or kept.get(name) or "" for name in variables}
+    return {name: environment.get(name) or stored.get(name) or "" for name in variables}
 
 
 def variable(name: str) -> str:
-    """The environment variable of one setting."""
+    """The environment variable of a setting."""
     return f"TALLY_{name.upper()}"
 
 
@@ -79,8 +79,8 @@ def _free_address(taken: set[str]) -> str:
     )
 
 
-def _keep(home: Path, chosen: Mapping[str, str]) -> None:
-    lines = "".join(f"{name}={address}\n" for name, address in chosen.items())
+def _write_addresses(home: Path, addresses: Mapping[str, str]) -> None:
+    lines = "".join(f"{name}={address}\n" for name, address in addresses.items())
     try:
         keep_whole(
             home / ADDRESSES_FILE,
@@ -94,30 +94,31 @@ def _keep(home: Path, chosen: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
-    """The addresses of every other home of this user; this home is among them from now on.
+def _lock_other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
+    """Yield the addresses of all other homes of this user, and register this home.
 
-    One process does it at a time. A port is free until its service has started, so that asking the
-    system for a free one gives the same port to two homes.
+    Only one process does it at a time. A port is free until its service has started, so two homes
+    that ask the system for a free port could get the same one.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / HOMES_FILE).open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            # A home that is gone has no addresses: its ports are free for others.
-            kept = {
+            # A deleted home has no addresses, so its ports are free for others.
+            homes = {
                 line: kept_addresses(Path(line))
                 for line in file.read().splitlines()
                 if line != str(home.resolve())
             }
-            yield [address for addresses in kept.values() for address in addresses.values()]
-            # Only now: until this home has kept its addresses, nobody else may read the list.
+            yield [address for addresses in homes.values() for address in addresses.values()]
+            # Written only now: no other process may read the list before this home has stored its
+            # addresses.
             file.truncate(0)
             file.writelines(
                 f"{line}\n"
                 for line in (
-                    *(line for line, addresses in kept.items() if addresses),
+                    *(line for line, addresses in homes.items() if addresses),
                     home.resolve(),
                 )
             )

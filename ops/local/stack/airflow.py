@@ -1,4 +1,4 @@
-"""Airflow (scheduler, DAG processor, API server; SQLite) as a local process tree."""
+"""Airflow (scheduler, DAG processor, API server; SQLite) as a tree of local processes."""
 
 import sys
 from pathlib import Path
@@ -23,17 +23,17 @@ def _environment(site: Site) -> dict[str, str]:
         "PYTHONPATH": str(REPOSITORY),
         "AIRFLOW_HOME": str(site.data("airflow")),
         "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
-        # Airflow's own default would leave the hourly rebuild off until somebody turns it on.
+        # Airflow's default would leave the hourly rebuild paused until a person turns it on.
         NEW_DAGS_ARE_PAUSED: site.environment.get(NEW_DAGS_ARE_PAUSED, "False"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        # On loopback, where whoever reaches it is its owner: nobody logs in.
+        # No login: Airflow listens on loopback, and every local user counts as its owner.
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-        # With one worker and one parsing process below, 1.5 GB in place of 5.5 (measured).
+        # With the one worker and one parsing process below it takes 1.5 GB, not 5.5 GB (measured).
         "AIRFLOW__CORE__PARALLELISM": "2",
-        # By default it opens its tasks' logs to the group and to others.
+        # By default Airflow makes its tasks' logs readable for the group and for others.
         "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
         "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
-        # The default names port 8080, and every task would fail to report.
+        # The default has port 8080, so every task would fail to report.
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://{host}:{port}/execution/",
         "AIRFLOW__API__HOST": host,
         "AIRFLOW__API__PORT": port,
@@ -42,7 +42,7 @@ def _environment(site: Site) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-        "NO_COLOR": "1",  # into a log
+        "NO_COLOR": "1",  # the output goes to a log file
     }
 
 

@@ -1,6 +1,6 @@
 """Airflow's scheduler, DAG processor and API server under one process, on loopback only.
 
-In place of `airflow standalone`, which also serves task logs on every network interface (no setting
+It replaces `airflow standalone`, which also serves task logs on every network interface (no setting
 turns that off) and runs a triggerer that no DAG of Tally needs.
 """
 
@@ -19,18 +19,18 @@ from ops.local.stack.tree_guard import leave_watcher
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
 LOOK_EVERY_SECONDS = 0.5
-STOP_SECONDS = 20.0  # below what the supervisor gives this process
-# A rebuild that a task starts must not leave its end, or a sign of life, in Airflow's name.
+STOP_SECONDS = 20.0  # less than the supervisor's stop deadline for this process
+# A rebuild that a task starts must not write its end, or a heartbeat, to Airflow's files.
 OWN_FILES = ("TALLY_READY_FILE", "TALLY_HEARTBEAT_FILE", "TALLY_EXIT_FILE")
 
 log = logging.getLogger("airflow_run")
 
 
 def main() -> int:
-    """0 after SIGTERM, 1 when a component has ended by itself."""
+    """Return 0 after SIGTERM, 1 when a component has ended by itself."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
-    # A SIGKILL of this process tells its components nothing.
+    # A SIGKILL of this process does not reach its components; the watcher ends them.
     leave_watcher()
     for name in OWN_FILES:
         os.environ.pop(name, None)
@@ -51,9 +51,9 @@ def main() -> int:
 
 
 def _migrate(home: Path) -> None:
-    """The database in the shape of this Airflow.
+    """Migrate the database to the schema of this Airflow version.
 
-    It is asked only once a version, as asking takes seconds.
+    It runs once per version, because even a check takes seconds.
     """
     stamp = home / "migrated"
     if not stamp.exists() or stamp.read_text() != version("apache-airflow"):
@@ -64,7 +64,7 @@ def _migrate(home: Path) -> None:
 def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         process.terminate()
-    # One for all: they end side by side.
+    # One deadline for all, because they end in parallel.
     deadline = time.monotonic() + STOP_SECONDS
     for process in processes:
         try:

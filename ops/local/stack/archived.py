@@ -1,6 +1,6 @@
-"""The archives of the JVMs' classes (runtime/class_archive.py).
+"""Creation of the JVMs' class archives (runtime/class_archive.py).
 
-Each is made once, by a process that does a little of all.
+Each is made once, by a sample process that loads the usual classes.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 from runtime.class_archive import archive_file
 from runtime.output import note
 
-# The longest first: two cores make two at a time.
+# The longest one first, because two are made in parallel on two cores.
 SAMPLES: dict[str, tuple[str, ...]] = {
     "spark": ("ops.local.stack.sample_session",),
     "cassandra": ("ops.local.stack.sample_service", "cassandra"),
@@ -22,9 +22,9 @@ SECONDS = 300
 
 
 def make_archives(cache: Path) -> None:
-    """The archives in their place, unless they are there.
+    """Create the archives that are missing.
 
-    A JVM that cannot make one is no error: it then starts as without.
+    A failure is no error: the JVM then starts without an archive.
     """
     files = {part: archive_file(cache, part) for part in SAMPLES}
     missing = {
@@ -36,7 +36,7 @@ def make_archives(cache: Path) -> None:
             " so that each starts sooner; half a minute, once"
         )
         with ThreadPoolExecutor(2) as pool:
-            # Taken one by one, so that what fails is raised here.
+            # The results are consumed, so that an exception is raised here.
             list(pool.map(_make, missing, missing.values()))
 
 
@@ -57,6 +57,6 @@ def _make(part: str, final: Path) -> None:
             return
         for older in final.parent.glob(f"{part}-*.jsa"):
             older.unlink()
-        # A service's files are its owner's alone; this one holds nobody's data.
+        # Other files are readable by their owner only; an archive holds no personal data.
         made.chmod(0o644)
         made.replace(final)

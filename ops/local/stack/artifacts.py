@@ -38,15 +38,15 @@ JAR_NAME = "[artifact]-[revision](-[classifier]).[ext]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when every JVM part lies verified in the cache, 1 with one line on stderr if not."""
+    """Return 0 when every JVM part is verified in the cache, else 1 with one line on stderr."""
     arguments = argparse.ArgumentParser(prog="artifacts", description=__doc__)
     arguments.add_argument(
         "--record", action="store_true", help="write artifacts.lock from what Ivy resolves now"
     )
-    asked = arguments.parse_args(argv)
+    options = arguments.parse_args(argv)
     try:
         cache = Settings.load().cache.absolute()
-        fetch_parts(cache, record=asked.record)
+        fetch_parts(cache, record=options.record)
         compile_classes(java_command(os.environ), _spark_jars(), cache)
         make_archives(cache)
     except TallyError as error:
@@ -56,13 +56,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fetch_parts(cache: Path, record: bool = False) -> None:
-    """Every part of ivy.xml in <cache>/jars/<part>, verified.
+    """Fetch and verify every part of ivy.xml into <cache>/jars/<part>.
 
-    Raises StackError. Downloads nothing if all is there.
+    Nothing is downloaded if all parts are there. Raises StackError when a part cannot be fetched or
+    verified.
     """
     if record:
         LOCK_FILE.write_text(_heading())
-    # A lock of another ivy.xml would verify what nobody asks for any more.
+    # A lock of another ivy.xml would verify jars that are not needed any more.
     elif not LOCK_FILE.read_text().startswith(_heading()):
         raise StackError(
             "ivy.xml is not the one of ops/local/stack/artifacts.lock;"
@@ -73,12 +74,12 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     if not missing:
         return
     check_folder(cache, NEEDED_GIGABYTES, "set TALLY_CACHE to another")
-    # Asked for once it is known that something is missing: a second run needs no Java at all.
+    # Java is checked only if something is missing: a second run needs no Java at all.
     java = check_java(os.environ)
     total = sum(len(locked.get(part, {})) for part in missing)
-    with _one_at_a_time(cache) as lock, progress("JVM parts", total) as advance:
-        # Side by side: an Ivy asks for one jar after the other. A lock file is written in the order
-        # of the parts.
+    with _lock_cache(cache) as lock, progress("JVM parts", total) as advance:
+        # Fetched in parallel, because one Ivy downloads one jar after the other. A lock file is
+        # recorded in the order of the parts.
         with ThreadPoolExecutor(1 if record else len(missing)) as pool:
             fetched = [
                 pool.submit(
@@ -86,15 +87,15 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
                 )
                 for part in missing
             ]
-        for one in fetched:
-            one.result()
+        for future in fetched:
+            future.result()
         for part in missing:
             (cache / "jars" / part / ".verified").write_text(_wanted_state(part))
     note(f"JVM parts: complete in {cache / 'jars'}")
 
 
 def part_is_complete(cache: Path, part: str) -> bool:
-    """Whether one part's jars were verified against the present lock, and none has gone since."""
+    """Whether the jars of a part were verified against the current lock, and all still exist."""
     stamp = cache / "jars" / part / ".verified"
     names = locked_jars().get(part, {})
     return (
@@ -105,7 +106,7 @@ def part_is_complete(cache: Path, part: str) -> bool:
 
 
 def locked_jars() -> dict[str, dict[str, str]]:
-    """Part to {jar name: SHA-256}, from artifacts.lock."""
+    """The SHA-256 by jar name of each part, from artifacts.lock."""
     jars: dict[str, dict[str, str]] = {}
     for line in LOCK_FILE.read_text().splitlines():
         if line.startswith("#"):
@@ -117,12 +118,12 @@ def locked_jars() -> dict[str, dict[str, str]]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Jar name to SHA-256 of each jar in a folder."""
+    """The SHA-256 of each jar in a folder, by jar name."""
     return {jar.name: _sha256(jar) for jar in folder.glob("*.jar")}
 
 
 def class_path(cache: Path, part: str) -> str:
-    """Class path of all jars of one part. Raises StackError if the set-up has not run."""
+    """The class path of all jars of a part. Raises StackError if the set-up has not run."""
     if not part_is_complete(cache, part):
         raise StackError(
             f"the JVM parts of {part} are not in {cache / 'jars' / part}; run `make setup`"
@@ -132,7 +133,7 @@ def class_path(cache: Path, part: str) -> str:
 
 @dataclass(frozen=True)
 class _Fetch:
-    """One part on its way into the cache; `lock` is the descriptor that keeps others out."""
+    """The download of one part; `lock` is the file descriptor of the cache's lock."""
 
     java: str
     cache: Path
@@ -146,7 +147,7 @@ class _Fetch:
 
     @property
     def ivy(self) -> Path:
-        """Ivy's own folder: two that work in one would get into each other's way."""
+        """The folder of this Ivy process: two processes in one folder would conflict."""
         return self.cache / "ivy" / self.part
 
 
@@ -158,7 +159,7 @@ def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
         _verify(fetch.arriving, locked, fetch.cache)
     else:
         _record(fetch.arriving, fetch.part)
-    # Whole or not at all: a broken run leaves only `.arriving`, which nobody reads.
+    # Renamed when complete: an interrupted run leaves only `.arriving`, which is never read.
     shutil.rmtree(final, ignore_errors=True)
     fetch.arriving.rename(final)
     if found := len(locked) - advanced:
@@ -166,7 +167,7 @@ def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
 
 
 def _retrieve(fetch: _Fetch) -> int:
-    """Number of jars just downloaded and reported; the others were in Ivy's cache."""
+    """Run Ivy; returns the number of downloaded and reported jars, without cached ones."""
     downloaded = 0
     for attempt in range(1, ATTEMPTS + 1):
         complaint = ""
@@ -187,7 +188,7 @@ def _retrieve(fetch: _Fetch) -> int:
 
 
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
-    """What Ivy says while it works; its failure is one more line."""
+    """Yield Ivy's output lines while it works; a failure is one more line."""
     command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
     command += [
         "-ivy",
@@ -198,8 +199,8 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
         str(fetch.ivy / "cache"),
     ]
     command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
-    # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has put
-    # its files down.
+    # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has
+    # written its files.
     output = subprocess.PIPE
     with subprocess.Popen(
         command, stdout=output, stderr=subprocess.STDOUT, text=True, pass_fds=(fetch.lock,)
@@ -215,9 +216,9 @@ def _ivy_jar() -> Path:
 
 
 def _spark_jars() -> Path:
-    """The jars that PySpark ships.
+    """The folder of the jars that PySpark ships.
 
-    They are looked up without importing PySpark, which takes longer than all else here.
+    It is found without an import of PySpark, which would take longer than everything else here.
     """
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
@@ -226,7 +227,7 @@ def _spark_jars() -> Path:
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:
-    # By the lock alone, whatever the repository's own checksums said: it is what was tried.
+    # Only the lock counts, not the checksums of the download repository: it lists the tested jars.
     found = hashes(folder)
     names = found.keys() | locked.keys()
     wrong = sorted(name for name in names if found.get(name) != locked.get(name))
@@ -260,8 +261,8 @@ def _heading() -> str:
 
 
 @contextmanager
-def _one_at_a_time(cache: Path) -> Iterator[int]:
-    """Holds the cache's lock: two checkouts of one user may be set up at the same time."""
+def _lock_cache(cache: Path) -> Iterator[int]:
+    """Hold the cache's lock: two checkouts of one user may be set up at the same time."""
     with (cache / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,13 +13,14 @@ from runtime.sparkconf import FIRST_COMPILER
 CONFIG = Path(__file__).with_name("config")
 # The node takes 870 MB with this heap (measured).
 JVM = ("-Xms1g", "-Xmx1g", *FIRST_COMPILER.split())
-# From Java 18 on a security manager has to be allowed, and Cassandra 5 installs one.
+# Since Java 18 a security manager must be allowed explicitly, and Cassandra 5 installs one.
 SECURITY_MANAGER_SINCE = 18
 QUICK_START = (
-    "-Dcassandra.skip_wait_for_gossip_to_settle=0",  # nobody to gossip with
+    "-Dcassandra.skip_wait_for_gossip_to_settle=0",  # the node has no peers
     "-Dcassandra.ring_delay_ms=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
-    # The clock of its time-outs, which are seconds: 2 ms, its default, cost 1.6 % of a core.
+    # The precision of the clock for time-outs, which are seconds: the default of 2 ms costs
+    # 1.6 % of a core.
     "-Dcassandra.approximate_time_precision_ms=50",
 )
 
@@ -47,7 +48,7 @@ def launch(site: Site) -> Launch:
         *(part for line in options for part in line.split()),
     ]
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
-    # Fewer arenas: each native thread would else hold its own part of the memory.
+    # Fewer arenas: otherwise each native thread would hold its own part of the memory.
     return Launch(
         (
             java,

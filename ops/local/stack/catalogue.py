@@ -1,4 +1,4 @@
-"""Every service of the local stack, in start order."""
+"""All services of the local stack, in start order."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from tally.errors import StackError
 def python_module(
     module: str, site: Site, environment: Mapping[str, str] = MappingProxyType({})
 ) -> Launch:
-    """A module of this repository, run by this Python from wherever `tally` was called."""
+    """The launch of a module of this repository by this Python, independent of the folder."""
     return Launch(
         (sys.executable, "-m", module),
         {"PYTHONPATH": python_path(site.environment), "PYTHONUNBUFFERED": "1", **environment},
@@ -25,12 +25,12 @@ def python_module(
 
 
 def _normaliser(slot: int) -> Service:
-    """One of several; each has an identity of its own for the brokers."""
+    """One of several normalisers; each has its own identity for the brokers."""
     name, own = (
         f"normaliser-{slot + 1}" if slot else "normaliser",
         {"TALLY_NORMALISER_SLOT": str(slot)},
     )
-    # The key that loyalty ids are hashed with is in no other process's environment.
+    # The key for the hashes of loyalty ids is in no other process's environment.
     service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
     return replace(service, launch=lambda site: python_module("ingest.normaliser", site, own))
 
@@ -43,7 +43,7 @@ def _job(
     spark_driver: bool = False,
     secrets: tuple[str, ...] = (),
 ) -> Service:
-    """A job without HTTP: ready when it has touched its ready file."""
+    """A job without HTTP, which is ready when it has touched its ready file."""
     return Service(
         name=name,
         launch=lambda site: python_module(module, site),
@@ -79,7 +79,7 @@ SERVICES: dict[str, Service] = {
         KAFKA,
         CASSANDRA,
         _normaliser(0),
-        # What vendors' senders know is compared where it arrives, and nowhere else.
+        # Only the gateway needs the vendors' secrets, to verify what their senders send.
         _web("gateway", "ingest.gateway", ("kafka",), ("TALLY_VENDOR_SECRETS",)),
         _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
         _job("receipts", "speed_layer.receipts_job", ("kafka", "cassandra"), spark_driver=True),
@@ -92,19 +92,19 @@ SERVICES: dict[str, Service] = {
     )
 }
 
-# Off unless somebody wants them.
+# Off by default.
 STOCK = _job("stock", "serving.stock.movements", ("kafka", "cassandra"))
 STOCK_ADAPTER = _job("stock-adapter", "serving.stock.adapter", ("kafka",))
 OPTIONAL = {service.name: service for service in (STOCK, STOCK_ADAPTER)}
 
 
 def services_of(site: Site) -> dict[str, Service]:
-    """Every service of this site.
+    """All services of this site.
 
-    There is a normaliser for each slot that its settings want, or that was started and not stopped;
-    so are stock movements and the adapter, which are off without a setting.
+    There is a normaliser for each slot that the settings want, or that was started and not stopped.
+    The same holds for stock movements and their adapter, which are off by default.
     """
-    # A slot that is wanted no more, and still runs, can be stopped and told of.
+    # A slot that is not wanted any more but still runs must be visible, so that it can be stopped.
     begun = [
         int(record.stem.rpartition("-")[2])
         for record in site.run("").glob("normaliser-[0-9]*.json")
@@ -116,14 +116,17 @@ def services_of(site: Site) -> dict[str, Service]:
             max(site.settings.normalisers, *begun, 1),
         )
     ]
-    further = {service.name: service for service in (*more, *_stock_of(site))}
+    further = {service.name: service for service in (*more, *_stock_services(site))}
     return {**SERVICES, **further}
 
 
-def _stock_of(site: Site) -> list[Service]:
-    """What somebody has asked for who wants stock movements, or has started."""
-    told = site.settings.stock_target is not None
-    wanted = {STOCK.name: told or site.settings.stock_movements, STOCK_ADAPTER.name: told}
+def _stock_services(site: Site) -> list[Service]:
+    """The stock services that the settings enable, or that were started and not stopped."""
+    has_target = site.settings.stock_target is not None
+    wanted = {
+        STOCK.name: has_target or site.settings.stock_movements,
+        STOCK_ADAPTER.name: has_target,
+    }
     return [
         service
         for name, service in OPTIONAL.items()
@@ -135,15 +138,15 @@ def named(
     names: Iterable[str],
     services: dict[str, Service] = SERVICES,
 ) -> list[Service]:
-    """The services of these names, all if there are none, in start order.
+    """The services with these names, all services if no name is given, in start order.
 
     Raises StackError for an unknown name.
     """
-    asked = set(names) or set(services)
-    unknown = sorted(asked - set(services))
+    chosen = set(names) or set(services)
+    unknown = sorted(chosen - set(services))
     if unknown:
         raise StackError(f"no service {', '.join(unknown)}; there are {', '.join(services)}")
-    return [service for name, service in services.items() if name in asked]
+    return [service for name, service in services.items() if name in chosen]
 
 
 def with_needs(

@@ -1,4 +1,4 @@
-"""The JVM classes of Tally's own, compiled by the Scala compiler that Spark ships.
+"""Compilation of Tally's own JVM classes by the Scala compiler that Spark ships.
 
 No JDK is needed.
 """
@@ -16,9 +16,9 @@ SECONDS = 300
 
 
 def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
-    """The classes of runtime/forkless in their jar.
+    """Compile the classes of runtime/forkless into their jar, unless it exists.
 
-    Raises StackError. Does nothing if it is there.
+    Raises StackError when the compiler fails.
     """
     final = classes_jar(cache)
     if final.is_file():
@@ -47,5 +47,5 @@ def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
             raise StackError(
                 f"JVM parts: {SOURCE} was not compiled ({said}); run `make setup` again"
             )
-        # The set-up of another checkout may have been faster, with the same source.
+        # Another checkout may have created the jar meanwhile, from the same source.
         classes.replace(final)

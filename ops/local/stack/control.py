@@ -1,4 +1,4 @@
-"""`up`, `down` and `status` of the whole stack: order, deadlines, one caller at a time."""
+"""`up`, `down` and `status` of the whole stack, with start order, deadlines and a lock."""
 
 import fcntl
 import time
@@ -18,10 +18,10 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class _Bringing:
-    """How far `up` is: what waits, what was started and when, what is ready, what failed and why.
+class _Progress:
+    """The progress of `up`: services by state, start times, and reasons of failures.
 
-    It also knows what ran before, and what it had to restart.
+    `kept` are services that ran before, `restarted` those that had to be restarted.
     """
 
     waiting: list[Service]
@@ -33,40 +33,40 @@ class _Bringing:
 
 
 def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
-    """Every service of `services` running and ready, needs included, in start order.
+    """Start every service of `services`, needs included, and wait until they are ready.
 
-    Those that run already keep their process.
+    Services that run already keep their process.
 
-    Raises StackError that names each service which did not come up, after the others have.
+    Raises StackError, with the name of each service that did not come up, after the others have.
     """
-    with _alone(site):
-        bringing = _Bringing(list(services))
-        while bringing.waiting or bringing.started:
-            _start_what_can_start(site, bringing, tell)
-            _look_at_started(site, bringing, tell)
-            if bringing.started:
+    with _lock_stack(site):
+        progress = _Progress(list(services))
+        while progress.waiting or progress.started:
+            _start_what_can_start(site, progress, tell)
+            _check_started(site, progress, tell)
+            if progress.started:
                 time.sleep(LOOK_EVERY_SECONDS)
-    if bringing.failed:
-        raise StackError("; ".join(f"{name}: {reason}" for name, reason in bringing.failed.items()))
+    if progress.failed:
+        raise StackError("; ".join(f"{name}: {reason}" for name, reason in progress.failed.items()))
 
 
 def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
-    """None of the services runs, nothing that they started either.
+    """Stop the services, and all processes that they started.
 
-    Those that others need end after them, Kafka last.
+    A service ends after those that need it, Kafka last.
     """
-    with _alone(site):
+    with _lock_stack(site):
         left = list(services)
         while left:
             needed = {need for service in left for need in service.needs}
-            # Kafka goes alone and last: whoever closes down may still commit to it.
+            # Kafka stops alone and last: services that shut down may still commit to it.
             wave = [
                 service
                 for service in left
                 if service.name not in needed and (service.name != "kafka" or len(left) == 1)
             ]
-            asked = [(service, supervisor.ask_to_stop(site, service)) for service in wave]
-            for service, process in asked:
+            stopping = [(service, supervisor.ask_to_stop(site, service)) for service in wave]
+            for service, process in stopping:
                 supervisor.finish_stop(site, service, process)
                 if process is not None:
                     tell(f"{service.name}: stopped")
@@ -75,79 +75,80 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
 
 def watch(site: Site) -> None:
-    """What was started and has ended by itself is started again from now on."""
-    with _alone(site):
+    """Start the watcher, which restarts services that end by themselves."""
+    with _lock_stack(site):
         watching.ensure(site)
 
 
 def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
-    """By service's name its state, in start order."""
+    """The state of each service by name, in start order."""
     return {service.name: states.status_of(site, service) for service in services}
 
 
-def _start_what_can_start(site: Site, bringing: _Bringing, tell: Tell) -> None:
-    for service in list(bringing.waiting):
-        broken = [need for need in service.needs if need in bringing.failed]
+def _start_what_can_start(site: Site, progress: _Progress, tell: Tell) -> None:
+    for service in list(progress.waiting):
+        broken = [need for need in service.needs if need in progress.failed]
         if broken:
-            bringing.waiting.remove(service)
-            bringing.failed[service.name] = f"not started, it needs {', '.join(broken)}"
-        elif set(service.needs) <= bringing.ready:
-            bringing.waiting.remove(service)
-            _start(site, service, bringing, tell)
+            progress.waiting.remove(service)
+            progress.failed[service.name] = f"not started, it needs {', '.join(broken)}"
+        elif set(service.needs) <= progress.ready:
+            progress.waiting.remove(service)
+            _start(site, service, progress, tell)
 
 
-def _start(site: Site, service: Service, bringing: _Bringing, tell: Tell) -> None:
+def _start(site: Site, service: Service, progress: _Progress, tell: Tell) -> None:
     try:
         if supervisor.is_alive(site, service):
-            bringing.kept.add(service.name)
+            progress.kept.add(service.name)
         else:
             tell(f"{service.name}: starting")
-            # By hand it begins anew: the tries of before do not count.
+            # A start by hand resets the count: earlier tries do not matter.
             site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
             supervisor.start(site, service)
-        bringing.started[service.name] = (service, time.monotonic())
+        progress.started[service.name] = (service, time.monotonic())
     except TallyError as error:
-        bringing.failed[service.name] = str(error).removeprefix(f"{service.name}: ")
+        progress.failed[service.name] = str(error).removeprefix(f"{service.name}: ")
 
 
-def _look_at_started(site: Site, bringing: _Bringing, tell: Tell) -> None:
-    for name, (service, since) in list(bringing.started.items()):
+def _check_started(site: Site, progress: _Progress, tell: Tell) -> None:
+    for name, (service, since) in list(progress.started.items()):
         seconds = time.monotonic() - since
         try:
-            if _came_up(site, service, seconds):
-                # Also for one that ran before: a changed setting is to reach topics that exist.
+            if _is_ready(site, service, seconds):
+                # This also runs for a service that ran before: changed settings must reach existing
+                # topics.
                 service.once_ready(site)
-                bringing.ready.add(name)
-                how = "runs already" if name in bringing.kept else f"ready after {seconds:.1f} s"
-                tell(f"{name}: {how}{_at(site, service)}")
+                progress.ready.add(name)
+                how = "runs already" if name in progress.kept else f"ready after {seconds:.1f} s"
+                tell(f"{name}: {how}{_address_text(site, service)}")
             else:
                 continue
         except RestartNeeded as error:
-            _restart(site, service, bringing, tell, error)
+            _restart(site, service, progress, tell, error)
             continue
         except TallyError as error:
-            bringing.failed[name] = str(error).removeprefix(f"{name}: ")
-        del bringing.started[name]
+            progress.failed[name] = str(error).removeprefix(f"{name}: ")
+        del progress.started[name]
 
 
 def _restart(
-    site: Site, service: Service, bringing: _Bringing, tell: Tell, why: RestartNeeded
+    site: Site, service: Service, progress: _Progress, tell: Tell, why: RestartNeeded
 ) -> None:
-    """The service stopped and started once more; failed when that was done before."""
-    del bringing.started[service.name]
-    if service.name in bringing.restarted:
-        bringing.failed[service.name] = str(why)
+    """Restart the service once; a second request counts as a failure."""
+    del progress.started[service.name]
+    if service.name in progress.restarted:
+        progress.failed[service.name] = str(why)
         return
     tell(f"{service.name}: restarting ({why})")
-    bringing.restarted.add(service.name)
-    bringing.kept.discard(service.name)
+    progress.restarted.add(service.name)
+    progress.kept.discard(service.name)
     supervisor.finish_stop(site, service, supervisor.ask_to_stop(site, service))
-    _start(site, service, bringing, tell)
+    _start(site, service, progress, tell)
 
 
-def _came_up(site: Site, service: Service, seconds: float) -> bool:
-    """Whether it is ready; StackError if it ended or takes longer than its deadline."""
-    # First: a ready file outlives the process that has touched it.
+def _is_ready(site: Site, service: Service, seconds: float) -> bool:
+    """Whether the service is ready. Raises StackError if it ended or missed its deadline."""
+    # Checked first: a ready file outlives the process that has touched it.
     if not supervisor.is_alive(site, service):
         raise StackError(
             f"ended while it started ({supervisor.why_ended(site, service)[1]});"
@@ -163,14 +164,14 @@ def _came_up(site: Site, service: Service, seconds: float) -> bool:
     return False
 
 
-def _at(site: Site, service: Service) -> str:
+def _address_text(site: Site, service: Service) -> str:
     address = service.address(site.settings)
     return f" at {address}" if address else ""
 
 
 @contextmanager
-def _alone(site: Site) -> Iterator[None]:
-    """Holds the stack's lock: two `tally up` at once would start everything twice."""
+def _lock_stack(site: Site) -> Iterator[None]:
+    """Hold the stack's lock: two concurrent `tally up` would start every service twice."""
     try:
         make_private(site.home)
         site.run("lock").parent.mkdir(exist_ok=True)
@@ -186,11 +187,11 @@ def _alone(site: Site) -> Iterator[None]:
 
 @contextmanager
 def alone_or_not(site: Site) -> Iterator[bool]:
-    """Whether the stack's lock was free; if so it is held meanwhile.
+    """Yield whether the stack's lock was free; if so, it is held in the block.
 
-    Raises FileNotFoundError when the home has gone.
+    Raises FileNotFoundError when the home was deleted.
     """
-    # r+: a home that has gone is not made again by its own watcher.
+    # r+ does not create the file: a watcher must not re-create its deleted home.
     with site.run("lock").open("r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

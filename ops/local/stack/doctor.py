@@ -1,4 +1,4 @@
-"""`tally doctor`: one check a line, each with what was found and, if it failed, the fix."""
+"""`tally doctor`: one check per line, with its finding and, if it failed, the fix."""
 
 import platform
 from collections import Counter
@@ -30,13 +30,13 @@ from tally.errors import StackError, TallyError
 
 NEEDED_GIGABYTES = 1.0
 PACKAGES = ("pyspark", "apache-airflow", "confluent-kafka", "cassandra-driver")
-# Speed rows are written with timestamps near 1970, which these guardrails would warn of or refuse.
+# Speed rows have write timestamps near 1970, which these guardrails would warn of or refuse.
 GUARDRAILS = ("minimum_timestamp_warn_threshold", "minimum_timestamp_fail_threshold")
 
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at and found; `fix` is empty when it is ok."""
+    """The outcome of one check; `fix` is empty when it is ok."""
 
     ok: bool
     detail: str
@@ -44,7 +44,7 @@ class Check:
 
 
 def checks(site: Site) -> Iterator[tuple[str, Check]]:
-    """Name and outcome of each check, as soon as it is known."""
+    """Yield the name and outcome of each check, as soon as it is known."""
     yield "java", _outcome(lambda: _java(site))
     yield "versions", Check(True, _versions())
     yield "jvm parts", _outcome(lambda: _parts(site))
@@ -52,11 +52,11 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
     for service in catalogue.services_of(site).values():
         yield service.name, _service(site, service)
     yield "watcher", _watcher(site)
-    # Only of what runs: a refused connection would tell the same once more.
+    # Only for running services: a refused connection would repeat the finding above.
     if supervisor.is_alive(site, catalogue.SERVICES["kafka"]):
         yield "topics", _outcome(lambda: _topics(site))
-        # One that hangs keeps every reader of committed records where it is, and the Python clients
-        # cannot ask for it.
+        # A hanging transaction blocks every reader of committed records, and the Python clients
+        # cannot list it.
         yield "transactions", _outcome(lambda: _transactions(site))
     if supervisor.is_alive(site, catalogue.SERVICES["cassandra"]):
         yield "cassandra guardrails", _outcome(lambda: _guardrails(site))
@@ -68,7 +68,7 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
 
 
 def _outcome(look: Callable[[], str]) -> Check:
-    """The message of an error is `what; the fix`."""
+    """Run a check; the message of its error has the form `what; fix`."""
     try:
         return Check(True, look())
     except TallyError as error:
@@ -111,7 +111,7 @@ def _service(site: Site, service: Service) -> Check:
         return Check(
             False, f"{status.state}: {status.reason}; see {status.log}", _cure(service, status)
         )
-    # A process that runs may be one that hangs.
+    # A running process may hang.
     if not service.is_ready(site):
         return Check(
             False,
@@ -157,16 +157,16 @@ def _free_ports(site: Site, service: Service) -> str:
 
 def _topics(site: Site) -> str:
     found = kafka_admin(site.settings).list_topics(timeout=probes.TIMEOUT_SECONDS).topics
-    held = {name: len(topic.partitions) for name, topic in found.items()}
+    present = {name: len(topic.partitions) for name, topic in found.items()}
     wanted = {
-        name: partition_count(told["kind"], site.settings)
-        # Not every topic has the settings' partitions: a chronicle has one.
-        for name, told in loader.topics().items()
+        name: partition_count(entry["kind"], site.settings)
+        # Not every topic has the settings' partition count: a chronicle has one partition.
+        for name, entry in loader.topics().items()
     }
     wrong = [
-        f"{name} {held.get(name, 0)} for {count}"
+        f"{name} {present.get(name, 0)} for {count}"
         for name, count in wanted.items()
-        if held.get(name, 0) != count
+        if present.get(name, 0) != count
     ]
     if wrong:
         raise StackError(

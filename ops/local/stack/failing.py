@@ -1,4 +1,4 @@
-"""A service that ended by itself: how often it is started again, when, and when it is given up."""
+"""The restart policy of a service that ended by itself: retries, back-off, and giving up."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ _WAITS = "; waits for "
 
 @dataclass(frozen=True)
 class Patience:
-    """When to try again, and when to give up.
+    """When to retry, and when to give up.
 
-    Seconds to the first try and at most to the next, tries in a row, and the seconds of work after
-    which the count begins anew.
+    It has the seconds to the first try, the most seconds between tries, the number of tries in a
+    row, and the seconds of work after which the count is reset.
     """
 
     first_seconds: float = 1.0
@@ -26,9 +26,9 @@ class Patience:
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """Since when a service fails, why, how often it was started since, and when it will be next.
+    """The failure of a service: since when, why, the number of tries, and the next try.
 
-    Times are seconds since 1970. `next_try` is None while it is being tried, and for good once it
+    Times are seconds since 1970. `next_try` is None during a try, and permanently once the service
     is `given_up`.
     """
 
@@ -40,37 +40,37 @@ class Failing(msgspec.Struct, frozen=True):
 
     @property
     def under_way(self) -> bool:
-        """Whether it has been started again: if it is found ended, it has ended once more."""
+        """Whether a try is in progress: a service that is found ended has then failed again."""
         return self.next_try is None and not self.given_up
 
     def ended(self, reason: str, refused: bool, patience: Patience, now: float) -> "Failing":
         """With its next try, later after each one; or given up.
 
-        That is after too many tries, or after a refusal, which a new start would only meet again.
+        It is given up after too many tries, or after a refusal, which a new start would repeat.
         """
         if refused or self.tries >= patience.tries:
             return msgspec.structs.replace(self, reason=reason, next_try=None, given_up=True)
-        # Doubled: what heals by itself is soon back, and what does not costs little.
+        # Doubled each time: a short problem is retried soon, and a long one costs few starts.
         wait = min(patience.first_seconds * 2**self.tries, patience.most_seconds)
         return msgspec.structs.replace(self, reason=reason, next_try=now + wait)
 
     def is_due(self, patience: Patience, now: float) -> bool:
-        """Whether it is to be started now.
+        """Whether the next try is due.
 
-        A wall clock that was set back must not make it wait for hours.
+        A wall clock that was set back must not delay the try for hours.
         """
         return self.next_try is not None and (
             now >= self.next_try or self.next_try - now > patience.most_seconds
         )
 
     def waiting_for(self, needs: list[str], patience: Patience, now: float) -> "Failing":
-        """Put off until what it needs works again; that costs it no try."""
-        # Without what it waited for at the last look.
+        """The state while a needed service does not work; waiting does not count as a try."""
+        # The needs of the previous check are removed from the reason.
         reason = self.reason.partition(_WAITS)[0] + _WAITS + ", ".join(needs)
         return msgspec.structs.replace(self, reason=reason, next_try=now + patience.first_seconds)
 
     def tried(self) -> "Failing":
-        """One start more, now."""
+        """The state during a new try, with one more start counted."""
         return msgspec.structs.replace(
             self,
             reason=self.reason.partition(_WAITS)[0],
@@ -80,15 +80,15 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 def read_failing(site: Site, service: Service) -> Failing | None:
-    """What is known of a service that ended by itself.
+    """The stored failure of a service that ended by itself.
 
-    None if it did not, or was started or stopped by hand since.
+    None if it did not end by itself, or was started or stopped by hand since.
     """
     file = site.trace(service.name, supervisor.FAILING)
     return msgspec.json.decode(file.read_bytes(), type=Failing) if file.exists() else None
 
 
 def write_failing(site: Site, service: Service, failing: Failing) -> None:
-    """Kept, at once or not at all."""
+    """Write the failure to its file atomically."""
     file = site.trace(service.name, supervisor.FAILING)
     keep_whole(file, msgspec.json.encode(failing))

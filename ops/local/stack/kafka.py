@@ -20,7 +20,7 @@ JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", *FIRST_COMPILER.split())
 
 
 def launch(site: Site) -> Launch:
-    """The broker's command; formats the data folder before the first start."""
+    """The broker's command; the data folder is formatted before the first start."""
     java, jars = check_java(site.environment), class_path(site.settings.cache, "kafka")
     config, archive = _write_config(site), archive_options(site.settings.cache, "kafka")
     if not (site.data("kafka") / "meta.properties").exists():
@@ -53,7 +53,7 @@ def _format(
     config: Path,
     archive: tuple[str, ...],
 ) -> None:
-    # A cluster id is 16 random bytes in URL-safe base 64 and must not look like an option.
+    # A cluster id is 16 random bytes in URL-safe base 64, and must not start like an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
     command = [
         java,

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, for what the client libraries of Python cannot ask."""
+"""Kafka's own command-line tools, for queries that the Python clients do not support."""
 
 import subprocess
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def hanging_transactions(
 ) -> list[dict[str, str]]:
     """Transactions that no coordinator will end, by column name.
 
-    Each holds `read_committed` readers back for ever.
+    Each blocks `read_committed` readers for ever.
     """
     return _table(settings, environment, "find-hanging", "--broker-id", BROKER_ID)
 
@@ -28,7 +28,7 @@ def open_transactions(
     settings: Settings,
     environment: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """Transactions that are neither committed nor aborted now, by column name.
+    """Transactions that are neither committed nor aborted yet, by column name.
 
     The columns are TransactionalId, TransactionState, ….
     """
@@ -62,7 +62,7 @@ def _table(
             f"kafka: {TRANSACTIONS} {arguments[0]}: {reason[-1]}; look into the broker's log"
         )
     lines = answer.stdout.splitlines()
-    # The tool has no other form; what it remarks beside its table has no tab.
+    # The tool has no machine-readable format; its remarks beside the table have no tab.
     header, *rows = [line.split("\t") for line in lines if "\t" in line]
     return [
         dict(

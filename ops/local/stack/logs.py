@@ -1,20 +1,18 @@
-"""Log files that never fill the disk: each at most so large, with a few of its past beside it."""
+"""Rotation of log files: each has a size limit, and a few older files are kept beside it."""
 
 import shutil
 from pathlib import Path
 
 MOST_BYTES = 20_000_000
-KEPT = 5  # about 120 MB of a service, the log itself included
+KEPT = 5  # about 120 MB per service, the log itself included
 _PATTERNS = ("*.log", "*.jsonl")
 
 
 def rotate(folder: Path, most_bytes: int = MOST_BYTES) -> None:
-    """Each log beyond its size is copied to <name>.1 and begins anew.
+    """Copy each log above the limit (in bytes) to <name>.1, and truncate it.
 
-    What <name>.1 held before moves on to .2 and so forth.
-
-    It is emptied in place, since its writer goes on with the file that it opened; what is written
-    in that instant is lost.
+    The previous <name>.1 moves to <name>.2, and so on. The log is truncated in place, because its
+    writer keeps the file open; lines that are written in that instant are lost.
     """
     for pattern in _PATTERNS:
         for file in folder.glob(pattern):
@@ -29,7 +27,7 @@ def _rotate(file: Path) -> None:
     ):
         if newer.exists():
             newer.rename(older)
-    # A copy, not the file under a new name: with the mode of the log, its owner's alone.
+    # A copy, not a rename: it keeps the mode of the log, which only the owner may read.
     shutil.copy(file, past[0])
     with file.open("r+b") as log:
         log.truncate()

@@ -1,6 +1,6 @@
-"""What the machine must have before Tally can run: Java, disk, folders.
+"""Checks of the machine's requirements: Java, disk, folders.
 
-Standard library only: it runs before the set-up.
+It uses the standard library only, because it runs before the set-up.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from tally.errors import StackError
 
 JAVA_VERSIONS = (17, 21)
-# Spark 4 starts its JVM with this module: a Java without it ends at once (seen).
+# Spark 4 starts its JVM with this module; a Java without it exits at once (observed).
 VECTOR_MODULE = "jdk.incubator.vector"
 INSTALL_JAVA = (
     "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jdk-headless)"
@@ -25,7 +25,7 @@ GIGABYTE = 1_000_000_000
 
 
 def java_command(environment: Mapping[str, str]) -> str:
-    """Path of the Java that PySpark takes too: JAVA_HOME/bin/java, else the one on PATH.
+    """The path of the Java that PySpark uses too: JAVA_HOME/bin/java, else the one on PATH.
 
     Raises StackError if there is none.
     """
@@ -43,9 +43,9 @@ def java_command(environment: Mapping[str, str]) -> str:
 
 @cache
 def java_version(java: str) -> int:
-    """Major version of a Java, e.g. 17. Raises StackError if it does not run."""
+    """The major version of a Java, e.g. 17. Raises StackError if it does not run."""
     answer = subprocess.run(
-        # A JVM for one line: asked once a process.
+        # A JVM start for one line of output: cached per process.
         [java, "-XshowSettings:properties", "-version"],
         capture_output=True,
         text=True,
@@ -54,7 +54,7 @@ def java_version(java: str) -> int:
     for line in answer.stderr.splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "java.specification.version":
-            # Up to 8 they called themselves 1.8 and the like.
+            # Versions up to 8 have the form 1.8.
             return int(value.strip().removeprefix("1."))
     raise StackError(
         f"java: {java} does not run ({answer.stderr.strip().splitlines()[:1]}); {INSTALL_JAVA}"
@@ -62,9 +62,9 @@ def java_version(java: str) -> int:
 
 
 def check_java(environment: Mapping[str, str]) -> str:
-    """The Java command, checked: version 17 or 21, with the vector module that Spark 4 starts with.
+    """The Java command, checked for version 17 or 21 and the vector module that Spark 4 needs.
 
-    Raises StackError.
+    Raises StackError when the Java is missing or does not fit.
     """
     java = java_command(environment)
     version = java_version(java)
@@ -81,18 +81,18 @@ def check_java(environment: Mapping[str, str]) -> str:
 @cache
 def _modules(java: str) -> frozenset[str]:
     command = [java, "--list-modules"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return frozenset(line.partition("@")[0] for line in told.splitlines())
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return frozenset(line.partition("@")[0] for line in listed.splitlines())
 
 
 def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
     """Raise StackError, which ends with `fix`, unless `folder` can be written and has room.
 
-    It is made if it is not there; room is in 10^9 bytes.
+    A missing folder is created; room is in 10^9 bytes.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Tried and not asked: rights may be there, and the disk be full or read only.
+        # A real write, not a check of permissions: the disk may be full or read-only.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"tally")
     except OSError as error:
@@ -104,7 +104,7 @@ def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
 
 
 def scarce_disk(folder: Path, needed_gigabytes: float) -> str | None:
-    """What is missing on the disk of `folder`, in words; None: it has room (in 10^9 bytes)."""
+    """A text about missing space on the disk of `folder`; None if it has room (10^9 bytes)."""
     free = shutil.disk_usage(folder).free / GIGABYTE
     if free >= needed_gigabytes:
         return None
@@ -114,7 +114,7 @@ def scarce_disk(folder: Path, needed_gigabytes: float) -> str | None:
 def port_is_free(host: str, port: int) -> bool:
     """Whether a service could listen on host:port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: a port whose old connections are only in TIME_WAIT is free.
+        # The option that servers use: a port with only TIME_WAIT connections counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -124,5 +124,5 @@ def port_is_free(host: str, port: int) -> bool:
 
 
 def executable(path: Path) -> bool:
-    """Whether the file is there and may be run."""
+    """Whether the file exists and is executable."""
     return path.is_file() and os.access(path, os.X_OK)

@@ -1,7 +1,7 @@
-"""What `tally doctor` asks of the pipeline itself.
+"""The checks of `tally doctor` for the pipeline itself.
 
-It asks who is behind for how long, what was lost, and which tills used numbers again. Each
-check returns what it found, and raises StackError `what; fix` if somebody has to act.
+They check the lag of the readers, lost records, and tills that used numbers again. Each check
+returns its finding, and raises StackError `what; fix` if an operator has to act.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,15 +22,15 @@ from tally.settings import Settings
 Row = TypeVar("Row")
 RowReader: TypeAlias = Callable[[Session], list[Row]]
 HOUR_SECONDS = 3600
-# What lies further back was told when it was new, and nothing that anybody does makes it go away.
+# Older findings were reported when they were new, and no action can remove them.
 RECENT = timedelta(days=31)
 SHOWN = 3
 
 
 def lag(settings: Settings) -> str:
-    """How long the oldest unread records have waited: not yet half as long as they may.
+    """The longest wait of an unread record, as text, if it is below half of its limit.
 
-    Raises StackError when they have, or nobody can say.
+    Raises StackError when it is above, or cannot be determined.
     """
     try:
         with cassandra_session(settings) as session:
@@ -49,15 +49,15 @@ def lag(settings: Settings) -> str:
 
 
 def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
-    """Each reader whose oldest unread record has waited for more than half of what it may.
+    """Yield each reader whose oldest unread record has waited for more than half of the limit.
 
-    It says what happens then.
+    The text names the consequence at the limit.
     """
     canonical = settings.canonical_retention_hours * HOUR_SECONDS
     limits = {"normaliser": settings.raw_backlog_seconds, "speed": canonical, "master": canonical}
     for name, limit in limits.items():
         seconds = getattr(waiting, name)
-        # At half of it there is time left to act.
+        # At half of the limit there is time left to act.
         if seconds > limit / 2:
             end = (
                 "the gateway refuses messages"
@@ -68,7 +68,7 @@ def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
 
 
 def gaps(settings: Settings, now: datetime | None = None) -> str:
-    """Holes that somebody has accepted: none in the last month. Raises StackError for others."""
+    """A text about accepted gaps. Raises StackError if one was accepted in the last 31 days."""
     question = "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap"
     rows = _read(settings, lambda session: [*session.execute(question)])
     new = [
@@ -89,18 +89,18 @@ def gaps(settings: Settings, now: datetime | None = None) -> str:
 
 
 def tills(settings: Settings, now: datetime | None = None) -> str:
-    """Tills with receipts of a number used before: none of the last month is open.
+    """A text about tills that used receipt numbers again.
 
-    Raises StackError that names those there are.
+    Raises StackError, with the tills, if a conflict of the last 31 days is open.
     """
     found = _read(settings, till_conflicts)
     since = str(((now or datetime.now(UTC)) - RECENT).date())
-    new = [one for one in found if one.is_open and one.day > since]
+    new = [till for till in found if till.is_open and till.day > since]
     if new:
         who = ", ".join(
-            f"store {one.store_id} till {one.till_id} on {one.day}"
-            f" ({one.conflicts} of {one.records})"
-            for one in new[:SHOWN]
+            f"store {till.store_id} till {till.till_id} on {till.day}"
+            f" ({till.conflicts} of {till.records})"
+            for till in new[:SHOWN]
         )
         raise StackError(
             f"receipts bear numbers used before: {who};"

@@ -1,6 +1,6 @@
 """Files that only their owner may read.
 
-Receipts, logs and Airflow's database are nobody else's business on a shared machine.
+Receipts, logs and Airflow's database must be private on a shared machine.
 """
 
 import os
@@ -16,9 +16,9 @@ _OWN = ("data", "logs", "run", "addresses.env")
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Whatever is made meanwhile can be read by its owner alone.
+    """Make files that are created in this block readable by their owner only.
 
-    That holds too for what a process makes that is started here.
+    This includes the files of processes that are started in the block.
     """
     before = os.umask(_OTHERS)
     try:
@@ -28,17 +28,17 @@ def owner_only() -> Iterator[None]:
 
 
 def make_private(home: Path) -> None:
-    """The folder, and all that lies open to others in it, are their owner's alone.
+    """Remove the access of other users to the folder and to Tally's files in it.
 
-    It is made if it is not there. Raises StackError when it cannot be made or belongs to somebody
-    else.
+    A missing folder is created. Raises StackError when it cannot be created or belongs to another
+    user.
     """
     try:
         with owner_only():
             home.mkdir(parents=True, exist_ok=True)
         if home.stat().st_mode & _OTHERS:
-            # The home itself last: if this is interrupted, the next start begins again. What else
-            # lies in it is not Tally's.
+            # The home itself comes last, so that the next start repeats an interrupted run. Other
+            # files in it are not Tally's.
             for path in [
                 *(
                     path
@@ -50,7 +50,7 @@ def make_private(home: Path) -> None:
                 ),
                 home,
             ]:
-                _close(path)
+                _remove_access(path)
     except OSError as error:
         raise StackError(
             f"folder {home}: cannot be written ({error.strerror});"
@@ -58,7 +58,7 @@ def make_private(home: Path) -> None:
         ) from error
 
 
-def _close(path: Path) -> None:
+def _remove_access(path: Path) -> None:
     try:
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~_OTHERS)

@@ -1,4 +1,4 @@
-"""Whether a service answers: by its own protocol, within seconds."""
+"""Probes of services by their own protocols, with time-outs of seconds."""
 
 import http.client
 import json
@@ -12,15 +12,15 @@ from tally.settings import Settings
 
 TIMEOUT_SECONDS = 3.0
 ANSWER_SECONDS = 1.0
-# ApiVersions, version 0, without a client id; and CQL's OPTIONS: what each server answers before it
-# knows who asks.
+# ApiVersions, version 0, without a client id; and CQL's OPTIONS: requests that each server answers
+# before authentication.
 KAFKA_HELLO = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
 CASSANDRA_HELLO = bytes.fromhex("04 00 0000 05 00000000")
 SYSLOG_ERROR = 3
 
 
 def accepts_connections(address: str) -> bool:
-    """Whether somebody listens on host:port."""
+    """Whether a process accepts connections on host:port."""
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), TIMEOUT_SECONDS):
@@ -30,11 +30,11 @@ def accepts_connections(address: str) -> bool:
 
 
 def kafka_answers(settings: Settings) -> bool:
-    """Whether the broker is there and leads every partition.
+    """Whether the broker answers and leads every partition.
 
-    After a crash the second comes seconds after the first.
+    After a crash it leads them some seconds after it answers.
     """
-    # The plain connection first: the client library prints a line for every refused one.
+    # A plain connection first: the client library prints a line for every refused connection.
     if not accepts_connections(settings.kafka.split(",")[0]):
         return False
     try:
@@ -60,7 +60,7 @@ def cassandra_answers(settings: Settings) -> bool:
 
 
 def http_json(address: str, path: str) -> tuple[int, object]:
-    """Status and JSON body of GET path; (0, None) when nobody answers."""
+    """The status and JSON body of GET path; (0, None) without an answer."""
     connection = http.client.HTTPConnection(address, timeout=TIMEOUT_SECONDS)
     try:
         connection.request("GET", path)
@@ -73,14 +73,14 @@ def http_json(address: str, path: str) -> tuple[int, object]:
 
 
 def responds(address: str, request: bytes) -> bool:
-    """Whether somebody at host:port says anything to the request within a second.
+    """Whether the process at host:port answers the request within a second.
 
-    A frozen process still has its port open.
+    A connection alone proves nothing: a frozen process still has its port open.
     """
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), ANSWER_SECONDS) as connection:
-            # Not only connected: the kernel takes connections of a frozen process too.
+            # A request is sent, because the kernel accepts connections for a frozen process too.
             connection.sendall(request)
             return bool(connection.recv(1))
     except OSError:
@@ -88,14 +88,14 @@ def responds(address: str, request: bytes) -> bool:
 
 
 def responds_http(address: str, path: str) -> bool:
-    """Whether an HTTP service says anything to GET path."""
+    """Whether an HTTP service gives any answer to GET path."""
     return responds(
         address, f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode()
     )
 
 
 def is_healthy(address: str) -> bool:
-    """Whether an HTTP service of ours answers /healthz with 200."""
+    """Whether one of Tally's HTTP services answers /healthz with 200."""
     return http_json(address, "/healthz")[0] == 200
 
 

@@ -1,8 +1,8 @@
 """Processes that the stack started: their records on disk, and the mark of their children.
 
-By the mark every child of one service is found. A PySpark JVM outlives its driver, Airflow's
-components outlive their parent: a pid alone is not enough to end a service. Each process inherits
-TALLY_SERVICE=<home>:<service>, so that what is left is found and nothing else is touched.
+The mark finds every child of a service. A PySpark JVM outlives its driver, and Airflow's components
+outlive their parent, so a pid alone is not enough to end a service. Each process inherits
+TALLY_SERVICE=<home>:<service>, so remaining processes are found and no others are touched.
 """
 
 import os
@@ -24,9 +24,9 @@ LOOK_EVERY_SECONDS = 0.02
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What was started: pid and create_time (seconds since 1970) name one process.
+    """A started process: pid and create_time (seconds since 1970) identify it.
 
-    They do so whatever pid is given to others later.
+    Together they stay unique when the system reuses the pid.
     """
 
     pid: int
@@ -41,7 +41,7 @@ def read_record(file: Path) -> Record | None:
 
 
 def write_record(file: Path, record: Record) -> None:
-    """The record in the file, at once or not at all."""
+    """Write the record to the file atomically."""
     keep_whole(file, msgspec.json.encode(record))
 
 
@@ -50,15 +50,15 @@ def start_detached(
     environment: Mapping[str, str],
     log: Path,
 ) -> Record:
-    """A process in a session of its own, both outputs appended to `log`, input empty.
+    """Start a process in its own session, with both outputs appended to `log` and no input.
 
-    What it writes is its owner's alone. Raises OSError if it cannot start.
+    Files that it creates are readable by their owner only. Raises OSError if it cannot start.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        # Appended: a log that is emptied in place (logs.py) goes on at its new end, and not behind
-        # a hole.
+        # Append mode: after a log is truncated in place (logs.py) writing continues at its new
+        # end, not after a hole.
         (
             os.POSIX_SPAWN_OPEN,
             1,
@@ -68,7 +68,7 @@ def start_detached(
         ),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    # Spawn, not Popen: the service outlives this process and must not be tied to an object of it.
+    # Spawn, not Popen: the service outlives this process, so no object here may own it.
     with owner_only():
         pid = os.posix_spawn(
             argv[0],
@@ -86,7 +86,7 @@ def start_detached(
 def process_of(record: Record | None) -> psutil.Process | None:
     """The running process of a record.
 
-    None if it has ended, also if its pid belongs to another process by now.
+    None if it has ended, even if its pid belongs to another process by now.
     """
     if record is None:
         return None
@@ -99,7 +99,7 @@ def process_of(record: Record | None) -> psutil.Process | None:
 
 
 def marked_processes(mark: str) -> list[psutil.Process]:
-    """Every live process that was started for a service, children and orphans included."""
+    """All live processes that were started for a service, children and orphans included."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -110,12 +110,12 @@ def marked_processes(mark: str) -> list[psutil.Process]:
             ):
                 found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue  # ended while we looked, or another user's: not ours
+            continue  # ended during the scan, or owned by another user
     return found
 
 
 def end_leftovers(mark: str) -> None:
-    """Block until nothing with the mark lives: SIGTERM, then SIGKILL to what does not go."""
+    """Block until no process with the mark lives: SIGTERM, then SIGKILL to the remaining ones."""
     for end in (signal.SIGTERM, signal.SIGKILL):
         left = marked_processes(mark)
         for process in left:
@@ -124,9 +124,9 @@ def end_leftovers(mark: str) -> None:
 
 
 def wait_until_ended(waited: Iterable[psutil.Process], seconds: float) -> None:
-    """Returns when none of the processes runs any more, or after so many seconds.
+    """Return when none of the processes runs any more, or after this many seconds.
 
-    An orphan that nobody reaps has ended too, which psutil's own wait does not see.
+    An orphan that was not reaped counts as ended, which psutil's own wait does not detect.
     """
     deadline = time.monotonic() + seconds
     left = list(waited)
@@ -137,9 +137,9 @@ def wait_until_ended(waited: Iterable[psutil.Process], seconds: float) -> None:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether the process does nothing any more; reaps it if it is a child of this one."""
+    """Whether the process has ended; it is reaped if it is a child of this process."""
     try:
-        # A zombie has ended: only its exit code has not been asked for.
+        # A zombie has ended: only its exit code has not been collected.
         if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             return False
     except psutil.NoSuchProcess:
@@ -156,11 +156,11 @@ def has_jvm(process: psutil.Process) -> bool:
             for child in process.children(recursive=True)
         )
     except psutil.NoSuchProcess:
-        return False  # it, or a child of it, ended while we looked
+        return False  # the process or a child ended during the scan
 
 
 def send(process: psutil.Process, number: signal.Signals) -> None:
-    """The signal to the process, if it is still there."""
+    """Send the signal to the process, if it still exists."""
     try:
         process.send_signal(number)
     except psutil.NoSuchProcess:
@@ -168,13 +168,13 @@ def send(process: psutil.Process, number: signal.Signals) -> None:
 
 
 def reap_children() -> None:
-    """No child of this process that has ended stays in the process table."""
+    """Reap all ended children of this process."""
     while _reap(-1):
         pass
 
 
 def _reap(pid: int) -> bool:
-    """Takes the exit code of a child of ours (-1: of any) that has ended; whether there was one."""
+    """Collect the exit code of an ended child (-1: of any); returns whether there was one."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:

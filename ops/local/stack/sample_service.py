@@ -1,4 +1,4 @@
-"""`python -m ops.local.stack.sample_service NAME FILE`: Kafka or Cassandra once up and down.
+"""`python -m ops.local.stack.sample_service NAME FILE`: starts and stops Kafka or Cassandra once.
 
 Its JVM writes the archive FILE.
 """
@@ -21,7 +21,7 @@ STOP_SECONDS = 120.0
 
 
 def main(name: str, file: Path) -> None:
-    """The service in a home of its own with Tally's topics or tables, and its end."""
+    """Start the service in a temporary home with Tally's topics or tables, and stop it."""
     with tempfile.TemporaryDirectory() as folder:
         environment = apart(Path(folder), os.environ)
         site = Site.of(settings_with_addresses(environment), environment)

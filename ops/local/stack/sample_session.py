@@ -1,4 +1,4 @@
-"""`python -m ops.local.stack.sample_session FILE`: does a little of all that jobs do with Spark.
+"""`python -m ops.local.stack.sample_session FILE`: runs a sample of what jobs do with Spark.
 
 Its JVM writes the archive FILE.
 """
@@ -17,7 +17,7 @@ from tally.settings import Settings
 
 
 def main(file: Path) -> None:
-    """One session; the JVM writes the archive as it ends."""
+    """Run one session; the JVM writes the archive as it ends."""
     with tempfile.TemporaryDirectory() as folder:
         options = f'{FIRST_COMPILER} "{making(file)}"'
         update = {
@@ -32,7 +32,7 @@ def main(file: Path) -> None:
         spark.stop()
         assert gateway is not None
         gateway.shutdown()
-        # The JVM of PySpark ends with its standard input.
+        # The JVM of PySpark ends when its standard input closes.
         gateway.proc.stdin.close()
         gateway.proc.wait()
 
@@ -45,17 +45,19 @@ def _use(spark: SparkSession, folder: Path) -> None:
         F.col("id").cast("string").alias("text"),
     )
     rows.write.format("delta").partitionBy("key").save(table)
-    held = spark.read.format("delta").load(table)
+    stored = spark.read.format("delta").load(table)
     sums = (
-        held.dropDuplicates(["id"])
+        stored.dropDuplicates(["id"])
         .groupBy("key")
         .agg(F.sum("id"), F.countDistinct("text"), F.collect_list("text"))
     )
     keys = F.broadcast(sums.select("key"))
-    joined = held.join(sums, on="key").join(keys, on="key", how="left_semi")
+    joined = stored.join(sums, on="key").join(keys, on="key", how="left_semi")
     joined.repartition(2).collect()
-    held.mapInArrow(lambda batches: batches, "id bigint, key bigint, text string").persist().count()
-    # A stream of Delta's own table: no broker runs while the set-up makes archives.
+    stored.mapInArrow(
+        lambda batches: batches, "id bigint, key bigint, text string"
+    ).persist().count()
+    # A stream from the Delta table: no broker runs while the set-up makes archives.
     stream = (
         spark.readStream.format("delta")
         .load(table)
@@ -64,8 +66,8 @@ def _use(spark: SparkSession, folder: Path) -> None:
         .writeStream.format("noop")
         .outputMode("update")
     )
-    kept = stream.option("checkpointLocation", str(folder / "checkpoint"))
-    kept.trigger(availableNow=True).start().awaitTermination()
+    query = stream.option("checkpointLocation", str(folder / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the stack knows of one service, as data.
+"""The description of one service, as data.
 
-That is needs, ports, how it starts, how it shows that it is ready.
+It has the service's needs, ports, start command and readiness check.
 """
 
 import signal
@@ -25,7 +25,7 @@ class Site:
     def of(cls, settings: Settings, environment: Mapping[str, str]) -> "Site":
         """The site of these settings, with absolute folders.
 
-        A service may so be started from anywhere.
+        Absolute folders let a service start from any working directory.
         """
         absolute = {"home": settings.home.absolute(), "cache": settings.cache.absolute()}
         return cls(settings.model_copy(update=absolute), environment)
@@ -36,27 +36,27 @@ class Site:
         return self.settings.home
 
     def data(self, service: str) -> Path:
-        """Folder of one service's own data, made if it is not there."""
+        """The data folder of a service, created if it is missing."""
         folder = self.home / "data" / service
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def log(self, service: str) -> Path:
-        """Log file of one service."""
+        """The log file of a service."""
         return self.home / "logs" / f"{service}.log"
 
     def run(self, file: str) -> Path:
-        """A file of the process records' folder."""
+        """A file in the folder of the process records."""
         return self.home / "run" / file
 
     def trace(self, service: str, kind: str) -> Path:
-        """What a service, or its watcher, leaves of one kind: record, heartbeat, end, ..."""
+        """A file that a service or its watcher writes: record, heartbeat, exit, and so on."""
         return self.run(f"{service}.{kind}")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One command, absolute, and what its environment has beyond the site's."""
+    """One command, with an absolute path, and its environment beyond the site's."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class Service:
 
     `settings_names` are the addresses it listens on; the first is the one that status shows.
 
-    A `spark_driver` is Python with a JVM below it: neither does any work without the other.
-    `answers` is asked of a service without heartbeat, time and again; `secrets` are the variables
-    that this service may see and the others not.
+    A `spark_driver` is Python with a JVM below it: neither works without the other. `answers` is
+    polled for a service without heartbeat; `secrets` are the variables that only this service may
+    see.
     """
 
     name: str
@@ -92,14 +92,14 @@ class Service:
     stop_seconds: float = 20.0
 
     def address(self, settings: Settings) -> str | None:
-        """host:port, http://host:port for an HTTP service, None for one that listens nowhere."""
+        """The host:port, http://host:port for an HTTP service, None if it does not listen."""
         if not self.settings_names:
             return None
         address = str(getattr(settings, self.settings_names[0]))
         return f"http://{address}" if self.http else address
 
     def ports(self, settings: Settings) -> dict[str, tuple[str, int]]:
-        """Setting name to the (host, port) that must be free before a start."""
+        """The (host, port) that must be free before a start, by setting name."""
         ports = {}
         for name in self.settings_names:
             host, port = str(getattr(settings, name)).rsplit(":", 1)

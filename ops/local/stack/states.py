@@ -1,6 +1,6 @@
-"""What `tally status` says of a service; it changes nothing.
+"""The state of a service for `tally status`; reading it has no side effect.
 
-It is from its record, its heartbeat and what the watcher keeps.
+It is derived from the service's record, its heartbeat and the watcher's files.
 """
 
 import time
@@ -24,8 +24,8 @@ class ServiceStatus:
     """One line of `tally status`.
 
     `pid` is a process whose SIGKILL ends the service, None when it does not run. `since`: when it
-    got into this state. `reason`: why it does no work. `next_try`: when it is started again by
-    itself, None if never. Instants are RFC 3339 in UTC.
+    got into this state. `reason`: why it does no work. `next_try`: when it is restarted
+    automatically, None if never. Instants are RFC 3339 in UTC.
     """
 
     state: ServiceState
@@ -38,16 +38,16 @@ class ServiceStatus:
 
 
 def status_of(site: Site, service: Service) -> ServiceStatus:
-    """The state now.
+    """The current state of the service.
 
-    `failing`: it ended by itself and the watcher has it in hand; `failed`: nobody has.
+    `failing`: it ended by itself and the watcher handles it; `failed`: no watcher runs.
     """
     record = supervisor.record_of(site, service)
     if record is None:
         return _status(site, service, "stopped")
     process = supervisor.at_work(site, service)
     if process is None:
-        return _ended(site, service)
+        return _ended_status(site, service)
     if not (record.ready or service.is_ready(site)):
         failing = read_failing(site, service)
         return _status(
@@ -58,37 +58,38 @@ def status_of(site: Site, service: Service) -> ServiceStatus:
             _text(record.create_time),
             failing.reason if failing else None,
         )
-    if found := _stalled(site, service):
+    if found := _read_stall(site, service):
         seconds, reason = found
         return _status(site, service, "stalled", process, _text(time.time() - seconds), reason)
     return _status(site, service, "running", process, _text(record.create_time))
 
 
-def _ended(site: Site, service: Service) -> ServiceStatus:
+def _ended_status(site: Site, service: Service) -> ServiceStatus:
     code, reason = supervisor.why_ended(site, service)
-    kept = read_failing(site, service)
-    since = _text(kept.since) if kept else None
-    if code == REFUSED or (kept and kept.given_up):
-        return _status(site, service, "failing", None, since, kept.reason if kept else reason)
+    known = read_failing(site, service)
+    since = _text(known.since) if known else None
+    if code == REFUSED or (known and known.given_up):
+        return _status(site, service, "failing", None, since, known.reason if known else reason)
     if not watching.runs(site):
         return _status(site, service, "failed", None, since, reason)
-    # Without an instant the watcher has not looked yet: it will within a second.
-    next_try = kept.next_try if kept and kept.next_try else time.time()
+    # Without an instant the watcher has not checked yet: it will within a second.
+    next_try = known.next_try if known and known.next_try else time.time()
     return replace(
-        _status(site, service, "failing", None, since, kept.reason if kept else reason),
+        _status(site, service, "failing", None, since, known.reason if known else reason),
         next_try=_text(next_try),
     )
 
 
-def _stalled(site: Site, service: Service) -> tuple[float, str] | None:
-    """For how many seconds the service has done nothing, and how that shows.
+def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
+    """For how many seconds the service has done no work, and the evidence.
 
     None while it works or is idle.
     """
     after = site.settings.stalled_after_seconds
     if found := heartbeat.stall(site.trace(service.name, supervisor.HEARTBEAT), after):
         return found
-    # Who beats is judged by that; of the others the watcher notes since when they are silent.
+    # A service with a heartbeat is judged by it; for others the watcher notes since when they are
+    # silent.
     silent = site.trace(service.name, supervisor.SILENT)
     seconds = time.time() - silent.stat().st_mtime if silent.exists() else 0.0
     return (seconds, f"has not answered for {seconds:.0f} s") if seconds > after else None
@@ -99,7 +100,7 @@ def _status(
     service: Service,
     state: ServiceState,
     process: psutil.Process | None = None,
-    *told: str | None,
+    *details: str | None,
 ) -> ServiceStatus:
     pid = process.pid if process else None
     return ServiceStatus(
@@ -107,7 +108,7 @@ def _status(
         pid,
         service.address(site.settings),
         str(site.log(service.name)),
-        *told,
+        *details,
     )
 
 

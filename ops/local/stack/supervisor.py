@@ -1,4 +1,4 @@
-"""Start and stop one service, by its record and its mark; what it leaves about its end."""
+"""Start and stop of one service, by its record and its mark, and the reason of its end."""
 
 import json
 import time
@@ -18,47 +18,47 @@ from tally.errors import StackError
 LOG_LINES = 3
 DYING_SECONDS = 10
 LOG_BYTES = 16_384
-# What a run of a service leaves beside its record, by the ending of the file's name; gone before
-# the next start.
+# File name endings of what a run of a service leaves beside its record; removed before the next
+# start.
 READY, HEARTBEAT, EXIT, SILENT = "ready", "heartbeat", "exit", "silent"
-# What the watcher keeps over several runs: `up` and `down` by hand end it.
+# The watcher's file over several runs: `up` and `down` by hand remove it.
 FAILING = "failing"
-# Each is given only to the service that names it; whoever reads the environment of another does not
-# find it.
+# Each secret is given only to the service that names it, so that it is not in the environment of
+# other processes.
 SECRETS = ("TALLY_LOYALTY_KEY", "TALLY_VENDOR_SECRETS")
 
 
 def start(site: Site, service: Service) -> None:
-    """The service started, after the last process of an earlier run has ended.
+    """Start the service, after the last process of an earlier run has ended.
 
-    Raises StackError (busy port, no Java, …).
+    Raises StackError when it cannot start (busy port, no Java, …).
     """
-    _clear_the_way(site, service)
+    _prepare_start(site, service)
     _spawn(site, service, service.launch(site))
 
 
 def start_again(site: Site, service: Service, environment: Mapping[str, str]) -> None:
-    """The service started as it was.
+    """Restart the service with the command of its record.
 
-    It has the command of its record, and this environment of its earlier process. Raises StackError
-    when it never was, or cannot start.
+    `environment` is that of its earlier process. Raises StackError when it was never started, or
+    cannot start.
     """
     record = record_of(site, service)
     if record is None:
         raise StackError(f"{service.name}: was never started; run `tally up {service.name}`")
-    _clear_the_way(site, service)
+    _prepare_start(site, service)
     _spawn(replace(site, environment={}), service, Launch(record.argv, environment))
 
 
 def record_of(site: Site, service: Service) -> Record | None:
-    """What was started last and not stopped; None if nothing was."""
+    """The record of the last start; None if the service was stopped or never started."""
     return processes.read_record(_record_file(site, service))
 
 
 def at_work(site: Site, service: Service) -> psutil.Process | None:
-    """The recorded process; None once it has ended, or its JVM has.
+    """The recorded process; None once it, or its JVM, has ended.
 
-    After its JVM a driver only ends in its own time.
+    A driver may end some time after its JVM.
     """
     record = record_of(site, service)
     process = processes.process_of(record)
@@ -68,17 +68,17 @@ def at_work(site: Site, service: Service) -> psutil.Process | None:
 
 
 def is_alive(site: Site, service: Service) -> bool:
-    """Whether the recorded process runs, and below a Spark driver its JVM."""
+    """Whether the recorded process runs, and for a Spark driver also its JVM."""
     return at_work(site, service) is not None
 
 
 def is_ready(site: Site, service: Service) -> bool:
-    """Whether the service does its work now.
+    """Whether the service is ready now.
 
-    That is remembered in its record, so only for who holds the stack's lock.
+    The result is stored in its record, so the caller must hold the stack's lock.
     """
     record = record_of(site, service)
-    # Remembered below: one that was ready and is slow to answer now is not starting.
+    # Stored below: a service that was ready and is slow to answer now is not starting.
     if record is None or not service.is_ready(site):
         return False
     processes.write_record(
@@ -88,7 +88,7 @@ def is_ready(site: Site, service: Service) -> bool:
 
 
 def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
-    """The recorded process, told to end in its own time; None if it has ended already."""
+    """Send the stop signal to the recorded process; None if it has ended already."""
     process = processes.process_of(record_of(site, service))
     if process is not None:
         processes.send(process, service.stop_signal)
@@ -96,21 +96,21 @@ def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
 
 
 def finish_stop(site: Site, service: Service, process: psutil.Process | None) -> None:
-    """Block until nothing of the service is left: it, its children, JVMs of dead drivers.
+    """Block until no process of the service is left, including children and orphaned JVMs.
 
     Its data and log stay.
     """
     if process is not None:
         processes.wait_until_ended([process], service.stop_seconds)
     processes.end_leftovers(_mark(site, service))
-    _forget_the_run(site, service)
+    _remove_run_files(site, service)
     site.trace(service.name, FAILING).unlink(missing_ok=True)
-    # The record last: as long as it is there, an interrupted `down` begins here again.
+    # The record is removed last: while it exists, an interrupted `down` can be repeated.
     _record_file(site, service).unlink(missing_ok=True)
 
 
 def why_ended(site: Site, service: Service) -> tuple[int | None, str]:
-    """Exit code and reason that the service left, else None and the end of its log on one line."""
+    """The exit code and reason that the service left, else None and the end of its log."""
     file = site.trace(service.name, EXIT)
     if file.exists():
         left = json.loads(file.read_text("utf-8"))
@@ -134,12 +134,12 @@ def last_words(site: Site, service: Service) -> str:
     )
 
 
-def _clear_the_way(site: Site, service: Service) -> None:
+def _prepare_start(site: Site, service: Service) -> None:
     processes.end_leftovers(_mark(site, service))
-    # After the leftovers: a JVM of the last run may still hold the port.
+    # Checked after the leftovers ended: a JVM of the last run may still hold the port.
     _check_ports(site, service)
     site.run("").mkdir(parents=True, exist_ok=True)
-    _forget_the_run(site, service)
+    _remove_run_files(site, service)
 
 
 def _spawn(site: Site, service: Service, command: Launch) -> None:
@@ -150,22 +150,23 @@ def _spawn(site: Site, service: Service, command: Launch) -> None:
         "TALLY_READY_FILE": str(site.trace(service.name, READY)),
         "TALLY_HEARTBEAT_FILE": str(site.trace(service.name, HEARTBEAT)),
         "TALLY_EXIT_FILE": str(site.trace(service.name, EXIT)),
-        # A process that writes its title must not write it over its environment, where the mark is
+        # A process that sets its title must not overwrite its environment, where the mark is
         # read.
         "SPT_NOENV": "1",
     }
-    # The own ones last: a caller's TALLY_HOME must not lead a service into another home.
-    given = {**site.environment, **command.environment, **own}
+    # The service's own variables come last: a caller's TALLY_HOME must not lead it into another
+    # home.
+    variables = {**site.environment, **command.environment, **own}
     environment = {
         name: value
-        for name, value in given.items()
+        for name, value in variables.items()
         if name not in SECRETS or name in service.secrets
     }
     record = processes.start_detached(command.argv, environment, site.log(service.name))
     processes.write_record(_record_file(site, service), record)
 
 
-def _forget_the_run(site: Site, service: Service) -> None:
+def _remove_run_files(site: Site, service: Service) -> None:
     for kind in (READY, HEARTBEAT, EXIT, SILENT):
         site.trace(service.name, kind).unlink(missing_ok=True)
 
@@ -174,16 +175,16 @@ def _check_ports(site: Site, service: Service) -> None:
     for name, (host, port) in service.ports(site.settings).items():
         if not _is_free_by_then(host, port):
             raise StackError(
-                f"{service.name}: port {port} on {host} is busy{_named(_holders(port))};"
+                f"{service.name}: port {port} on {host} is busy{_pids_text(_holders(port))};"
                 f" end what holds it or set {variable(name)}={host}:PORT"
             )
 
 
 def _is_free_by_then(host: str, port: int) -> bool:
-    """Whether the port is free, now or when what is being killed has ended.
+    """Whether the port is free, now or when a killed process has ended.
 
-    Of a JVM the first thread may be gone, and with it all that anybody sees of what it had open,
-    long before the last one: until then the port is busy, and nobody can be named.
+    The first thread of a JVM may be gone, and with it the visible list of its open files, long
+    before the last thread: until then the port is busy, and its holder cannot be named.
     """
     deadline = time.monotonic() + DYING_SECONDS
     while not (is_free := port_is_free(host, port)) and not _holders(port):
@@ -194,16 +195,18 @@ def _is_free_by_then(host: str, port: int) -> bool:
 
 
 def _holders(port: int) -> list[int]:
-    """Pids, as far as they can be named."""
+    """The pids of the processes at the port, as far as they are visible."""
     try:
         found = psutil.net_connections("tcp")
     except psutil.AccessDenied:
         return []  # some systems show other users' connections to root only
-    at_port = [one for one in found if one.laddr and one.laddr.port == port]
-    return sorted({one.pid for one in at_port if one.pid})
+    at_port = [
+        connection for connection in found if connection.laddr and connection.laddr.port == port
+    ]
+    return sorted({connection.pid for connection in at_port if connection.pid})
 
 
-def _named(pids: list[int]) -> str:
+def _pids_text(pids: list[int]) -> str:
     return f" (pid {', '.join(map(str, pids))})" if pids else ""
 
 

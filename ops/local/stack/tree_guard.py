@@ -1,6 +1,6 @@
-"""Ends a whole process tree when its head dies, even of SIGKILL.
+"""Ends a whole process tree when its root process dies, even of SIGKILL.
 
-A SIGKILL lets the head tell nobody.
+A process cannot react to SIGKILL, so another process has to end the rest of the tree.
 """
 
 import os
@@ -13,7 +13,7 @@ LOOK_EVERY_SECONDS = 0.3
 
 
 def leave_watcher() -> None:
-    """A child of this process that outlives it and then ends every process with this one's mark."""
+    """Fork a child that outlives this process and then ends all processes with its mark."""
     guarded, mark = os.getpid(), os.environ[processes.MARK]
     if os.fork() == 0:
         _watch(guarded, mark)
@@ -21,10 +21,10 @@ def leave_watcher() -> None:
 
 
 def _watch(guarded: int, mark: str) -> None:
-    # It must not die of the signal that ends the head: what the head leaves behind is its work.
+    # It must survive the signal that ends the root process, because it ends what that leaves.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Whose parent dies is given another one.
+    # When its parent dies, a process gets another parent.
     while os.getppid() == guarded:
         time.sleep(LOOK_EVERY_SECONDS)
     processes.end_leftovers(mark)

@@ -1,7 +1,7 @@
-"""Starts again what has ended by itself: with back-off, and needs first.
+"""Restarts services that ended by themselves: with back-off, and needed services first.
 
 It gives up where a new start cannot help. `python -m ops.local.stack.watcher` runs beside the local
-stack. It begins nothing while `up` or `down` is at work: they hold the same lock.
+stack. It starts nothing while `up` or `down` runs, because they hold the same lock.
 """
 
 import logging
@@ -32,18 +32,18 @@ from tally.errors import TallyError
 from tally.settings import Settings
 
 LOOK_EVERY_SECONDS = 1.0
-# A service that does not answer is waited for, a second each: asked less often than looked at.
+# A probe of a service that does not answer takes a second, so probes are rarer than checks.
 ASK_EVERY_LOOKS = 5
 ROTATE_EVERY_LOOKS = 10
-# Cassandra that begins on a full disk leaves a log without a head there, which it refuses to read
-# ever after; with two of its logs' size it begins.
+# If Cassandra starts on a full disk, it leaves a commit log without a header, which it refuses to
+# read on all later starts; with the size of two of its logs free it starts.
 NEEDED_GIGABYTES = 0.25
 
 log = logging.getLogger("watcher")
 
 
 def main() -> int:
-    """0 once everything was stopped; otherwise it runs until it is killed."""
+    """Return 0 once everything was stopped; otherwise run until killed."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     return run_job(
         "watcher",
@@ -54,9 +54,9 @@ def main() -> int:
 
 
 def watch(site: Site) -> None:
-    """Returns when another watcher is recorded, or none.
+    """Watch the site; returns when another watcher, or none, is recorded.
 
-    There is none after `down` and when the home is gone.
+    None is recorded after `down`, and when the home was deleted.
     """
     watcher = Watcher(site)
     looks = 0
@@ -68,10 +68,10 @@ def watch(site: Site) -> None:
                 watcher.ask()
             if looks % ROTATE_EVERY_LOOKS == 0:
                 logs.rotate(site.home / "logs")
-        # Whatever one look meets: without its watcher nothing would come back at all.
+        # An error must not end the watcher: without it no service would be restarted.
         except (OSError, TallyError, psutil.Error, KafkaException, *CASSANDRA_AWAY) as error:
             log.error("%s; looking again", error)
-        # What it has started is its child, also when somebody else stops it.
+        # Services that it started are its children, even when another process stops them.
         processes.reap_children()
         looks += 1
         time.sleep(LOOK_EVERY_SECONDS)
@@ -83,9 +83,9 @@ def _is_recorded(site: Site) -> bool:
 
 
 class Watcher:
-    """What one watcher remembers of the services of one site.
+    """The state of one watcher for the services of one site.
 
-    That is since when each works, and the environment of its process.
+    It remembers since when each service works, and the environment of its process.
     """
 
     def __init__(
@@ -95,29 +95,29 @@ class Watcher:
         self._services: dict[str, Service] = {}
         self.know(services)
         self._patience = patience or Patience()
-        # Nowhere else, and on no disk: an environment may hold secrets.
-        self._met: dict[str, tuple[Record, Mapping[str, str]]] = {}
+        # Only in memory, never on disk: an environment may hold secrets.
+        self._environments: dict[str, tuple[Record, Mapping[str, str]]] = {}
         self._steady_since: dict[str, float] = {}
 
     def know(self, services: Iterable[Service]) -> None:
-        """These services too: settings may have grown since the watcher began."""
+        """Add these services: changed settings may want more than at the watcher's start."""
         self._services.update({service.name: service for service in services})
 
     def look(self) -> None:
-        """One look at every service that was started and not stopped.
+        """Check every service that was started and not stopped.
 
-        Nothing is begun while somebody holds the stack's lock.
+        Nothing is started while another process holds the stack's lock.
         """
         for service in self._services.values():
-            self._meet(service)
+            self._remember(service)
         with control.alone_or_not(self._site) as alone:
             for service in self._services.values() if alone else ():
-                self._look_at(service)
+                self._check(service)
 
     def ask(self) -> None:
-        """Notes since when a service without heartbeat has been silent.
+        """Record since when a service without heartbeat has been silent.
 
-        Alive it may be frozen, or hang.
+        A live process may be frozen, or hang.
         """
         for service in self._services.values():
             if service.answers and service.name in self._steady_since:
@@ -127,48 +127,48 @@ class Watcher:
                 elif not file.exists():
                     file.touch()
 
-    def _meet(self, service: Service) -> None:
-        """A new start is to have the environment of the process that ended.
+    def _remember(self, service: Service) -> None:
+        """Remember the environment of the running process, for a later restart.
 
-        It is read while that one lives.
+        It can be read only while the process lives.
         """
         record = supervisor.record_of(self._site, service)
         process = processes.process_of(record)
-        # By the record: a service that was started anew has another environment.
-        met, _ = self._met.get(service.name, (None, {}))
-        if record and process and met != record:
-            self._met[service.name] = record, process.environ()
+        # Compared by record: a service that was restarted by hand may have another environment.
+        remembered, _ = self._environments.get(service.name, (None, {}))
+        if record and process and remembered != record:
+            self._environments[service.name] = record, process.environ()
 
-    def _look_at(self, service: Service) -> None:
+    def _check(self, service: Service) -> None:
         record = supervisor.record_of(self._site, service)
         alive = supervisor.is_alive(self._site, service)
         if alive and ((record and record.ready) or supervisor.is_ready(self._site, service)):
-            self._see_at_work(service)
+            self._note_working(service)
             return
         self._steady_since.pop(service.name, None)
         if record and not alive:
-            self._see_ended(service)
+            self._handle_end(service)
         elif not record:
-            self._met.pop(service.name, None)
+            self._environments.pop(service.name, None)
 
-    def _see_at_work(self, service: Service) -> None:
+    def _note_working(self, service: Service) -> None:
         since = self._steady_since.setdefault(service.name, time.monotonic())
         if time.monotonic() - since >= self._patience.steady_seconds:
             self._site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
 
-    def _see_ended(self, service: Service) -> None:
+    def _handle_end(self, service: Service) -> None:
         known, now = failing.read_failing(self._site, service), time.time()
         if known is None or known.under_way:
             code, words = supervisor.why_ended(self._site, service)
-            # Jobs of ours leave a reason; of the others the end of the log is all there is.
+            # Tally's jobs leave a reason; for other services there is only the end of the log.
             reason = words if code is not None else f"ended by itself; the end of its log: {words}"
             failed = known or Failing(now, reason)
-            self._keep(service, failed.ended(reason, code == REFUSED, self._patience, now))
+            self._write_state(service, failed.ended(reason, code == REFUSED, self._patience, now))
         elif known.is_due(self._patience, now):
             self._try(service, known, now)
 
     def _try(self, service: Service, known: Failing, now: float) -> None:
-        # Without them it would end at once, and use up its tries.
+        # Without its needs the service would end at once, and use up its tries.
         needs = (self._services[name] for name in service.needs)
         missing = [need.name for need in needs if not need.is_ready(self._site)]
         if missing := [*missing, *scarce_disks(self._site)]:
@@ -176,22 +176,22 @@ class Watcher:
                 self._site, service, known.waiting_for(missing, self._patience, now)
             )
             return
-        # Noted ahead of the start: also a try in which this watcher ends is counted.
+        # Stored before the start, so that a try during which this watcher ends is counted too.
         tried = known.tried()
-        self._keep(service, tried)
+        self._write_state(service, tried)
         try:
             self._start(service)
         except (OSError, TallyError) as error:
-            self._keep(service, tried.ended(str(error), False, self._patience, now))
+            self._write_state(service, tried.ended(str(error), False, self._patience, now))
 
     def _start(self, service: Service) -> None:
-        met = self._met.get(service.name)
-        if met is None:
+        remembered = self._environments.get(service.name)
+        if remembered is None:
             supervisor.start(self._site, service)
         else:
-            supervisor.start_again(self._site, service, met[1])
+            supervisor.start_again(self._site, service, remembered[1])
 
-    def _keep(self, service: Service, known: Failing) -> None:
+    def _write_state(self, service: Service, known: Failing) -> None:
         failing.write_failing(self._site, service, known)
         what = (
             "given up"
@@ -204,12 +204,12 @@ class Watcher:
 
 
 def scarce_disks(site: Site) -> list[str]:
-    """Of the home and of what lies in its data folder: the disks without space for a start."""
-    folders = [site.home, *(one for one in (site.home / "data").glob("*") if one.is_dir())]
-    # Mostly one disk for all of it.
+    """Texts about disks without space for a start, of the home and its data folders."""
+    folders = [site.home, *(entry for entry in (site.home / "data").glob("*") if entry.is_dir())]
+    # Usually all folders are on one disk.
     by_disk = {folder.stat().st_dev: folder for folder in reversed(folders)}
-    scarce = (machine.scarce_disk(one, NEEDED_GIGABYTES) for one in by_disk.values())
-    return [one for one in scarce if one]
+    scarce = (machine.scarce_disk(path, NEEDED_GIGABYTES) for path in by_disk.values())
+    return [text for text in scarce if text]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The watcher as a process: one for each TALLY_HOME, started by `tally up`.
+"""The watcher's process: one per TALLY_HOME, started by `tally up`.
 
-It ends when nothing is left to watch.
+It ends when no service is left to watch.
 """
 
 import signal
@@ -16,17 +16,20 @@ STOP_SECONDS = 5.0
 
 
 def record_file(site: Site) -> Path:
-    """Where the running watcher's process is recorded."""
+    """The file with the record of the running watcher's process."""
     return site.trace(NAME, "json")
 
 
 def runs(site: Site) -> bool:
-    """Whether a watcher is at work."""
+    """Whether a watcher runs."""
     return processes.process_of(processes.read_record(record_file(site))) is not None
 
 
 def ensure(site: Site) -> None:
-    """A watcher runs, if something was started and not stopped. For who holds the stack's lock."""
+    """Start a watcher if a service was started and not stopped, and none runs.
+
+    The caller must hold the stack's lock.
+    """
     # Under the lock, else two callers of `up` would leave two watchers.
     if anything_wanted(site) and not runs(site):
         own = {
@@ -40,13 +43,13 @@ def ensure(site: Site) -> None:
 
 
 def end_if_idle(site: Site) -> None:
-    """No watcher runs once everything was stopped.
+    """End the watcher if every service was stopped.
 
-    For who holds the stack's lock, under which it begins nothing.
+    The caller must hold the stack's lock, under which the watcher starts nothing.
     """
     if anything_wanted(site):
         return
-    # Under the lock: whatever the watcher has begun is in the records by now.
+    # Under the lock all services that the watcher started are in the records.
     process = processes.process_of(processes.read_record(record_file(site)))
     if process is not None:
         processes.send(process, signal.SIGTERM)
