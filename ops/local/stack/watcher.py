@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import psutil
 from confluent_kafka import KafkaException
@@ -205,7 +206,8 @@ class Watcher:
 
 def scarce_disks(site: Site) -> list[str]:
     """Of the home and of what lies in its data folder: the disks without space for a start."""
-    folders = [site.home, *(one for one in (site.home / "data").glob("*") if one.is_dir())]
+    services = filter(Path.is_dir, (site.home / "data").glob("*"))
+    folders = [site.home, *services]
     # Mostly one disk for all of it.
     by_disk = {folder.stat().st_dev: folder for folder in reversed(folders)}
     scarce = (machine.scarce_disk(one, NEEDED_GIGABYTES) for one in by_disk.values())
