@@ -4,6 +4,7 @@ Processor time of the process, time of the event loop's thread, and memory are b
 """
 
 import asyncio
+import gc
 import json
 import time
 import tracemalloc
@@ -22,6 +23,7 @@ from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
 from ingest.gateway.submission import MOST_BYTES
 from tally.settings import Settings
+from tests.support.nominal_processor import slowness
 from tests.support.poslog import poslog
 from tests.unit.ingest.counter_gateway import STORES
 from tests.unit.ingest.messages import POS, pos
@@ -216,8 +218,10 @@ def test_a_body_costs_no_more_than_its_size(
     path = f"/v1/events/{form}?sensor=accc00000001"
     costs: list[tuple[float, float]] = []
 
-    # Perhaps twice, for a machine's other work makes the same work look like more.
-    for _ in range(2):
+    # What a thousand other tests have left is not the body's to look through.
+    gc.freeze()
+    # Perhaps more than once, for a machine's other work makes the same work look like more.
+    for _ in range(3):
         gateway.producer.stored.clear()
         began = time.process_time()
         answer = gateway.client(path, body)
@@ -228,8 +232,11 @@ def test_a_body_costs_no_more_than_its_size(
         if costs[-1][0] <= MOST_SECONDS and costs[-1][1] <= MOST_LOOP_SECONDS:
             break
 
-    assert min(seconds for seconds, _ in costs) <= MOST_SECONDS
-    assert min(seconds for _, seconds in costs) <= MOST_LOOP_SECONDS
+    gc.unfreeze()
+    slow = slowness()
+    print(f"{min(costs)[0]:.2f} s of the processor; this machine takes {slow:.2f} s for one")
+    assert min(seconds for seconds, _ in costs) <= MOST_SECONDS * slow
+    assert min(seconds for _, seconds in costs) <= MOST_LOOP_SECONDS * slow
 
 
 @pytest.mark.parametrize(("form", "body", "status", "stored"), BOMBS.values(), ids=BOMBS)
