@@ -30,6 +30,7 @@ from tests.unit.ingest.messages import POS, pos
 from tests.unit.ingest.stand_ins import StandInProducer
 
 MOST_SECONDS, MOST_LOOP_SECONDS, MOST_MEMORY = 2.0, 0.1, 64 * 2**20
+TRIES = 3
 XOVIS, AXIS, CSV = "traffic/xovis", "traffic/axis", "traffic/axis_csv"
 POSLOG, MERAKI, DOCUMENT = "pos/poslog", "wifi/meraki", "inventory/document"
 
@@ -221,22 +222,24 @@ def test_a_body_costs_no_more_than_its_size(
     # What a thousand other tests have left is not the body's to look through.
     gc.freeze()
     # Perhaps more than once, for a machine's other work makes the same work look like more.
-    for _ in range(3):
+    for _ in range(TRIES):
         gateway.producer.stored.clear()
+        slow = slowness()
         began = time.process_time()
         answer = gateway.client(path, body)
-        costs.append((time.process_time() - began, gateway.loop_seconds))
+        taken = time.process_time() - began
+        slow = max(slow, slowness())
+        costs.append((taken / slow, gateway.loop_seconds / slow))
 
         assert (answer.status_code, len(gateway.producer.stored)) == (status, stored), answer.text
         assert len(answer.content) <= 64 * 1024
         if costs[-1][0] <= MOST_SECONDS and costs[-1][1] <= MOST_LOOP_SECONDS:
             break
-
     gc.unfreeze()
-    slow = slowness()
-    print(f"{min(costs)[0]:.2f} s of the processor; this machine takes {slow:.2f} s for one")
-    assert min(seconds for seconds, _ in costs) <= MOST_SECONDS * slow
-    assert min(seconds for _, seconds in costs) <= MOST_LOOP_SECONDS * slow
+
+    print(f"{min(costs)[0]:.2f} s of the nominal processor; one takes {slow:.2f} s here")
+    assert min(seconds for seconds, _ in costs) <= MOST_SECONDS
+    assert min(seconds for _, seconds in costs) <= MOST_LOOP_SECONDS
 
 
 @pytest.mark.parametrize(("form", "body", "status", "stored"), BOMBS.values(), ids=BOMBS)
