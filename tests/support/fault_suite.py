@@ -26,6 +26,7 @@ class FaultSuite:
     rebuild that runs."""
 
     faults: tuple[tuple[str, str], ...]
+    receipts_a_second: int = 200
 
     @classmethod
     def suffer(cls, loop: Loop, load: LiveLoad, service: str, fault: str) -> Outcome:
@@ -43,7 +44,8 @@ class FaultSuite:
     def suffering(cls, loop: Loop, before: Counter[str]) -> Suffering:
         """All faults in a seeded order, one after the other, under load; everything read and
         rebuilt once more at the end."""
-        load, rebuilds, outcomes = LiveLoad(loop.settings.gateway), Rebuilds(loop), []
+        load = LiveLoad(loop.settings.gateway, cls.receipts_a_second)
+        rebuilds, outcomes = Rebuilds(loop), []
         today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         questions = Questions(
             STORES, (today - timedelta(days=1), today + timedelta(days=2)), days=1
@@ -53,7 +55,7 @@ class FaultSuite:
             load.selling(),
             rebuilds.repeated(),
         ):
-            wait_until(lambda: rebuilds.codes[0] > 0, 300, "the first rebuild has succeeded")
+            wait_until(lambda: rebuilds.codes[0] > 0, 900, "the first rebuild has succeeded")
             for service, fault in random.Random(SEED).sample(cls.faults, len(cls.faults)):
                 done = (
                     rebuild_suffered(loop, load, rebuilds, fault)

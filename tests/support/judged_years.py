@@ -67,6 +67,10 @@ class DrawnWindows:
         """The number of the window that begins then."""
         return (window - self.start) // WINDOW_MILLIS
 
+    def judged_cells(self, place: int) -> None:
+        """Nothing was read: what is judged is drawn."""
+        return self.cells[place]
+
     def verdicts(self, _rule: Rule) -> bytes:
         """A byte for each window; of those that are not over yet nothing is said."""
         return self._drawn.ljust(A_DAY, LEAVES)

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import psutil
 from confluent_kafka import KafkaException
@@ -205,7 +206,8 @@ class Watcher:
 
 def scarce_disks(site: Site) -> list[str]:
     """Texts about disks without space for a start, of the home and its data folders."""
-    folders = [site.home, *(entry for entry in (site.home / "data").glob("*") if entry.is_dir())]
+    services = filter(Path.is_dir, (site.home / "data").glob("*"))
+    folders = [site.home, *services]
     # Usually all folders are on one disk.
     by_disk = {folder.stat().st_dev: folder for folder in reversed(folders)}
     scarce = (machine.scarce_disk(path, NEEDED_GIGABYTES) for path in by_disk.values())

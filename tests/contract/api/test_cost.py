@@ -23,6 +23,7 @@ from tally.errors import BadQuery
 from tally.families import Family
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
+from tests.support.nominal_processor import slowness
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
 
@@ -64,7 +65,7 @@ def test_zone_whose_midnight_is_on_no_quarter_hour_is_refused_at_once(
         PATH, store="367", tz=zone, grain=grain, **{"from": f"{year}-02-01", "to": f"{year}-03-01"}
     )
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "tz")
-    assert time.thread_time() - started < MOST_SECONDS
+    assert time.thread_time() - started < MOST_SECONDS * slowness()
 
 
 def test_change_of_offset_onto_the_grid_is_refused_too(ask: Ask) -> None:
@@ -127,7 +128,7 @@ def test_every_zone_grain_and_year_is_cut_or_refused_in_under_a_tenth_of_a_secon
         f"{len(found)} questions over {len(zones)} zones; the worst took {1000 * worst[0]:.1f} ms:"
         f" {worst[1:]}"
     )
-    assert worst[0] < MOST_SECONDS
+    assert worst[0] < MOST_SECONDS * slowness()
 
 
 @asynccontextmanager
@@ -175,7 +176,7 @@ def test_longest_question_of_a_zone_does_not_hold_up_the_others(grain: str) -> N
 
     assert set(asyncio.run(ask_all())) == {200}
     print(f"{grain}: longest hold of the loop {1000 * max(held):.1f} ms of processor time")
-    assert max(held) < MOST_SECONDS
+    assert max(held) < MOST_SECONDS * slowness()
 
 
 def test_unknown_store_costs_a_look_at_that_store_and_none_at_all_of_them(

@@ -9,6 +9,7 @@ from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
 from tests.support.api_suite import asking
+from tests.support.nominal_processor import slowness
 from tests.support.serving_example import example
 from tests.support.serving_tables import insert_world
 
@@ -33,4 +34,4 @@ def test_week_of_quarter_hours_of_one_store(own_settings: Settings) -> None:
         f"week of 15m: median {statistics.median(taken):.1f} ms, fastest {min(taken):.1f} ms of"
         f" processor time (aim {AIM_MILLISECONDS} ms)"
     )
-    assert statistics.median(taken) < BOUND_MILLISECONDS
+    assert statistics.median(taken) < BOUND_MILLISECONDS * slowness()

@@ -4,6 +4,7 @@ Processor time of the process, time of the event loop's thread, and memory are b
 """
 
 import asyncio
+import gc
 import json
 import time
 import tracemalloc
@@ -22,12 +23,14 @@ from ingest.gateway.async_producer import AsyncProducer, Room
 from ingest.gateway.backlog import BacklogWatch, WaitingMessages
 from ingest.gateway.submission import MOST_BYTES
 from tally.settings import Settings
+from tests.support.nominal_processor import slowness
 from tests.support.poslog import poslog
 from tests.unit.ingest.counter_gateway import STORES
 from tests.unit.ingest.messages import POS, pos
 from tests.unit.ingest.stand_ins import StandInProducer
 
 MOST_SECONDS, MOST_LOOP_SECONDS, MOST_MEMORY = 2.0, 0.1, 64 * 2**20
+TRIES = 3
 XOVIS, AXIS, CSV = "traffic/xovis", "traffic/axis", "traffic/axis_csv"
 POSLOG, MERAKI, DOCUMENT = "pos/poslog", "wifi/meraki", "inventory/document"
 
@@ -216,18 +219,25 @@ def test_a_body_costs_no_more_than_its_size(
     path = f"/v1/events/{form}?sensor=accc00000001"
     costs: list[tuple[float, float]] = []
 
-    # Perhaps twice, for a machine's other work makes the same work look like more.
-    for _ in range(2):
+    # What a thousand other tests have left is not the body's to look through.
+    gc.freeze()
+    # Perhaps more than once, for a machine's other work makes the same work look like more.
+    for _ in range(TRIES):
         gateway.producer.stored.clear()
+        slow = slowness()
         began = time.process_time()
         answer = gateway.client(path, body)
-        costs.append((time.process_time() - began, gateway.loop_seconds))
+        taken = time.process_time() - began
+        slow = max(slow, slowness())
+        costs.append((taken / slow, gateway.loop_seconds / slow))
 
         assert (answer.status_code, len(gateway.producer.stored)) == (status, stored), answer.text
         assert len(answer.content) <= 64 * 1024
         if costs[-1][0] <= MOST_SECONDS and costs[-1][1] <= MOST_LOOP_SECONDS:
             break
+    gc.unfreeze()
 
+    print(f"{min(costs)[0]:.2f} s of the nominal processor; one takes {slow:.2f} s here")
     assert min(seconds for seconds, _ in costs) <= MOST_SECONDS
     assert min(seconds for _, seconds in costs) <= MOST_LOOP_SECONDS
 

@@ -10,6 +10,7 @@ from ingest.contract.vendor import VendorBody
 from ingest.sources.wifi.vendors import meraki
 from tally.errors import Forbidden, RejectedEvent
 from tally.settings import Settings
+from tests.support.nominal_processor import slowness
 
 NOW = datetime(2026, 3, 2, 10, 1, tzinfo=UTC)
 SIZE = 2**18
@@ -30,7 +31,7 @@ def test_who_does_not_know_the_secret_costs_little(body: bytes) -> None:
         list(meraki.messages(VendorBody(body, NOW, Rules.of(Settings()))))
 
     # It takes some milliseconds; what grows with the square took minutes.
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < slowness()
 
 
 def test_the_word_in_a_string_stays() -> None:

@@ -1,5 +1,6 @@
 """What an article's movements cost: as much for each, however many there are; and what is kept."""
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 
@@ -13,7 +14,7 @@ from tally.stock.modes import CallAnswer
 from tally.stock.movement import StockMovement
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
-FEW, MANY = 2_000, 8_000
+FEW, MANY, RUNS = 2_000, 8_000, 4
 # Linear is 4, quadratic 16.
 MOST_RATIO = 6.0
 WEEK = 7 * DAY
@@ -43,14 +44,23 @@ def counts_among_sales(number: int) -> list[StockMovement]:
 
 
 def ratio(work: Callable[[int], object]) -> float:
-    """How much longer many take than few, in time of this process; of each the quickest of two."""
+    """How much longer many take than few, in time of this process.
+
+    Of each the quickest of several, in turn: a busy moment of the machine must not hit one alone.
+    Without the garbage collector, which looks through what all other tests have left too.
+    """
 
     def seconds(number: int) -> float:
+        gc.collect()
+        gc.disable()
         begun = time.process_time()
         work(number)
-        return time.process_time() - begun
+        taken = time.process_time() - begun
+        gc.enable()
+        return taken
 
-    few, many = (min(seconds(number) for _ in range(2)) for number in (FEW, MANY))
+    runs = [(seconds(FEW), seconds(MANY)) for _ in range(RUNS)]
+    few, many = (min(taken) for taken in zip(*runs, strict=True))
     return many / few
 
 
