@@ -169,7 +169,7 @@ def _read_messages(body: VendorBody, messages: Messages) -> Iterator[bytes | Ski
 
 
 def lines_of(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and message of each line that is not blank.
+    """Yield the line number and the message of each line that is not blank.
 
     A body that is not NDJSON is one line. Raises TooMuch.
     """

@@ -119,9 +119,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
     errors = [_invalid_entry(found) for found in all_errors[:MOST_ERRORS]]
     left_out = len(all_errors) - len(errors)
     messages = [entry["message"] for entry in errors]
-    # The notice comes first, so that it is not cut off.
-    notice = [f"the first {len(errors)} errors, and {left_out} more"] if left_out else []
-    return refusal(request.url.path, 422, "; ".join(notice + messages), errors)
+    # The summary comes first, so that it is not cut off.
+    summary = [f"the first {len(errors)} errors, and {left_out} more"] if left_out else []
+    return refusal(request.url.path, 422, "; ".join(summary + messages), errors)
 
 
 def _invalid_entry(error: dict[str, Any]) -> dict[str, str]:

@@ -74,7 +74,8 @@ class CassandraViews:
         days: Sequence[date],
     ) -> dict[date, list[Covering]]:
         """As history, by UTC day, without the maps."""
-        rows = await self._gather(statements.COVERINGS, ((family.name, lot) for lot in _lots(days)))
+        lots = ((family.name, lot) for lot in _lots(days))
+        rows = await self._gather(statements.COVERINGS, lots)
         return _by_day(covering_of(row) for row in rows)
 
     async def history(

@@ -18,7 +18,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class _Progress:
+class _StartProgress:
     """The progress of `up`: services by state, start times, and reasons of failures.
 
     `kept` are services that ran before, `restarted` those that had to be restarted.
@@ -40,7 +40,7 @@ def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
     Raises StackError, with the name of each service that did not come up, after the others have.
     """
     with _lock_stack(site):
-        progress = _Progress(list(services))
+        progress = _StartProgress(list(services))
         while progress.waiting or progress.started:
             _start_what_can_start(site, progress, tell)
             _check_started(site, progress, tell)
@@ -85,7 +85,7 @@ def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
     return {service.name: states.status_of(site, service) for service in services}
 
 
-def _start_what_can_start(site: Site, progress: _Progress, tell: Tell) -> None:
+def _start_what_can_start(site: Site, progress: _StartProgress, tell: Tell) -> None:
     for service in list(progress.waiting):
         broken = [need for need in service.needs if need in progress.failed]
         if broken:
@@ -96,7 +96,7 @@ def _start_what_can_start(site: Site, progress: _Progress, tell: Tell) -> None:
             _start(site, service, progress, tell)
 
 
-def _start(site: Site, service: Service, progress: _Progress, tell: Tell) -> None:
+def _start(site: Site, service: Service, progress: _StartProgress, tell: Tell) -> None:
     try:
         if supervisor.is_alive(site, service):
             progress.kept.add(service.name)
@@ -110,7 +110,7 @@ def _start(site: Site, service: Service, progress: _Progress, tell: Tell) -> Non
         progress.failed[service.name] = str(error).removeprefix(f"{service.name}: ")
 
 
-def _check_started(site: Site, progress: _Progress, tell: Tell) -> None:
+def _check_started(site: Site, progress: _StartProgress, tell: Tell) -> None:
     for name, (service, since) in list(progress.started.items()):
         seconds = time.monotonic() - since
         try:
@@ -132,7 +132,7 @@ def _check_started(site: Site, progress: _Progress, tell: Tell) -> None:
 
 
 def _restart(
-    site: Site, service: Service, progress: _Progress, tell: Tell, why: RestartNeeded
+    site: Site, service: Service, progress: _StartProgress, tell: Tell, why: RestartNeeded
 ) -> None:
     """Restart the service once; a second request counts as a failure."""
     del progress.started[service.name]

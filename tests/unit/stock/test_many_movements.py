@@ -14,7 +14,7 @@ from tally.stock.modes import CallAnswer
 from tally.stock.movement import StockMovement
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
-FEW, MANY, RUNS = 2_000, 8_000, 4
+FEW, MANY, RUNS, ROUNDS = 2_000, 8_000, 3, 4
 # Linear is 4, quadratic 16.
 MOST_RATIO = 6.0
 WEEK = 7 * DAY
@@ -59,8 +59,14 @@ def ratio(work: Callable[[int], object]) -> float:
         gc.enable()
         return taken
 
-    runs = [(seconds(FEW), seconds(MANY)) for _ in range(RUNS)]
-    return min(many for _, many in runs) / min(few for few, _ in runs)
+    found = 2 * MOST_RATIO
+    # What is not linear stays so, however often it is measured.
+    for _ in range(ROUNDS):
+        runs = [(seconds(FEW), seconds(MANY)) for _ in range(RUNS)]
+        found = min(found, min(many for _, many in runs) / min(few for few, _ in runs))
+        if found <= MOST_RATIO:
+            break
+    return found
 
 
 def told(mode: CallMode, movements: Sequence[StockMovement]) -> tuple[CallDesk, list[CallChange]]:
