@@ -32,8 +32,8 @@ from rich.table import Table
 from bench.busy_doors import THRESHOLDS, BusyDoors, rule_id
 from bench.compared import say
 from bench.harness import own_environment
-from bench.subscribers import CALLED, STEPS, CrossedBy, Sightings, watching, webhook
-from ops.local.stack.addresses import apart
+from bench.subscribers import CALLED, STEPS, Sightings, ThresholdCrossing, watching, webhook
+from ops.local.stack.addresses import separate_environment
 from runtime.alert_controls import write_controls
 from runtime.rules.topic import write_rules
 from tally.alerts.delivery.controls import AlertChannel
@@ -46,14 +46,14 @@ from tally.windows import WINDOW, window_start
 SERVICES = ("normaliser", "gateway", "api", "speed", "evaluator", "dispatcher")
 POSTS_A_SECOND, WARM_RATE = 10, 50
 # An interval may not cross the end of its window.
-BORDER = timedelta(seconds=3)
+WINDOW_MARGIN = timedelta(seconds=3)
 # The first alerts are left out: the JVM still compiles the code that sends them.
-FIRST_SECONDS, PATIENCE_SECONDS, PROGRESS_SECONDS = 30.0, 60.0, 30.0
+FIRST_SECONDS, TIMEOUT_SECONDS, PROGRESS_SECONDS = 30.0, 60.0, 30.0
 WARM_UP = timedelta(seconds=45)
 CHANNEL, SECRET = "bench", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-def busy_from(threshold: int) -> StoredRule:
+def make_busy_rule(threshold: int) -> StoredRule:
     """The rule that a store is busy from this many visitors in a quarter hour."""
     rule = Rule(
         rule_id=rule_id(threshold),
@@ -92,7 +92,7 @@ def begin_after(start: datetime, seconds: float) -> datetime:
     """The first instant with that many seconds left in its window, after the rules apply."""
     earliest = max(start, datetime.now(UTC) + WARM_UP)
     end = window_start(earliest) + WINDOW
-    return earliest if end - earliest > timedelta(seconds=seconds) + 5 * BORDER else end
+    return earliest if end - earliest > timedelta(seconds=seconds) + 5 * WINDOW_MARGIN else end
 
 
 def warm_up(settings: Settings, doors: BusyDoors, until: datetime) -> None:
@@ -109,14 +109,14 @@ def warm_up(settings: Settings, doors: BusyDoors, until: datetime) -> None:
 
     while (now := datetime.now(UTC)) < until:
         end = window_start(now) + WINDOW
-        post_until(settings, min(until, end - BORDER), doors, messages)
+        post_until(settings, min(until, end - WINDOW_MARGIN), doors, messages)
         left = min(until, end) - datetime.now(UTC)
         time.sleep(max(0.0, left.total_seconds()))
 
 
-def measured(
+def measure_crossings(
     settings: Settings, doors: BusyDoors, seen: Sightings, rate: int, seconds: float
-) -> dict[CrossedBy, float]:
+) -> dict[ThresholdCrossing, float]:
     """The intervals that crossed a threshold, with their acknowledgement in monotonic seconds.
 
     Raises SystemExit when a step of one was never seen, or an alert came twice.
@@ -130,12 +130,12 @@ def measured(
             return begun + doors.load(rate // POSTS_A_SECOND, 1)
 
         post_until(settings, datetime.now(UTC) + timedelta(seconds=seconds), doors, messages)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while missing(doors.crossed, seen) and time.monotonic() < deadline:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while missing(doors.crossings, seen) and time.monotonic() < deadline:
             time.sleep(0.2)
     # If lost alerts were left out, the worst cases would disappear from the percentiles.
-    if lost := missing(doors.crossed, seen):
-        raise SystemExit(f"{len(lost)} of {len(doors.crossed)} never came, e.g. {lost[0]}")
+    if lost := missing(doors.crossings, seen):
+        raise SystemExit(f"{len(lost)} of {len(doors.crossings)} never came, e.g. {lost[0]}")
     # A webhook may be called again; the others may not.
     for step, times in seen.times.items():
         again = [alert for alert, count in times.items() if count > 1]
@@ -143,23 +143,23 @@ def measured(
             raise SystemExit(f"{step}: {len(again)} alerts came twice, e.g. {again[0]}")
     return {
         crossing: acknowledged
-        for crossing, acknowledged in doors.crossed.items()
+        for crossing, acknowledged in doors.crossings.items()
         if acknowledged - began > FIRST_SECONDS
     }
 
 
-def missing(crossed: Mapping[CrossedBy, float], seen: Sightings) -> list[str]:
+def missing(crossed: Mapping[ThresholdCrossing, float], seen: Sightings) -> list[str]:
     """The intervals that were not seen at every step, with the steps at which they were seen."""
-    steps = ((crossing, seen.of(crossing)) for crossing in crossed)
+    steps = ((crossing, seen.step_times(crossing)) for crossing in crossed)
     return [f"{crossing}: {[*found]}" for crossing, found in steps if len(found) < len(STEPS)]
 
 
 def percentiles(
-    crossed: Mapping[CrossedBy, float], seen: Sightings
+    crossed: Mapping[ThresholdCrossing, float], seen: Sightings
 ) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Yield p50, p90 and p99 of the seconds since the acknowledgement, by step."""
     for step in STEPS:
-        waited = [seen.of(crossing)[step] - at for crossing, at in crossed.items()]
+        waited = [seen.step_times(crossing)[step] - at for crossing, at in crossed.items()]
         cut = quantiles(waited, n=100, method="inclusive")
         yield step, {"p50": median(waited), "p90": cut[89], "p99": cut[98]}
 
@@ -218,7 +218,11 @@ def stack(home: Path | None) -> Iterator[Settings]:
     Raises SystemExit when they do not start.
     """
     with ExitStack() as ending:
-        own = apart(home, os.environ) if home else ending.enter_context(own_environment())
+        own = (
+            separate_environment(home, os.environ)
+            if home
+            else ending.enter_context(own_environment())
+        )
         environment = with_secrets(own)
         if home is None:
             ending.callback(tally, ["down"], environment)
@@ -232,7 +236,7 @@ def main() -> int:
     options = arguments()
     with stack(options.home) as settings:
         # For rules that exist already the first record applies.
-        versions = write_rules(settings, [busy_from(threshold) for threshold in THRESHOLDS])
+        versions = write_rules(settings, [make_busy_rule(threshold) for threshold in THRESHOLDS])
         start = from_millis(max(version.effective_from for version in versions))
         if options.prepare:
             say(f"the rules are in force from {start:%H:%M} UTC on")
@@ -243,7 +247,7 @@ def main() -> int:
             write_controls(settings, [channel_at(f"http://127.0.0.1:{port}/")])
             warm_up(settings, doors, begin)
             say(f"measuring for {options.seconds:g} s")
-            crossed = measured(settings, doors, seen, options.rate, options.seconds)
+            crossed = measure_crossings(settings, doors, seen, options.rate, options.seconds)
     found = dict(percentiles(crossed, seen))
     result = {"rate": options.rate, "alerts": len(crossed), "seconds": found}
     if options.json:

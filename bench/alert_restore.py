@@ -23,28 +23,28 @@ from msgspec import structs
 
 from bench.compared import say
 from bench.harness import READY_SECONDS, Bench, own_stack
-from bench.shown import interval
+from bench.shown import median_and_range
 from runtime.connect import kafka_producer
-from runtime.processor.state import kept_state
-from runtime.producer import AwaitedProducer
+from runtime.processor.state import read_state
+from runtime.producer import BlockingProducer
 from runtime.rules.topic import RuleReader, write_rules
 from serving.alerts.evaluator.chain_memory import ChainMemory, pack_key
-from serving.alerts.evaluator.judged_rules import JudgedRules
-from serving.alerts.evaluator.memory import STATE_TOPIC, PartitionMemory, recalled
+from serving.alerts.evaluator.judged_rules import RuleSet
+from serving.alerts.evaluator.memory import STATE_TOPIC, PartitionMemory, restore_memories
 from serving.alerts.evaluator.step import INPUTS, Evaluator
 from tally.alerts.fold import Episode, FoldState
 from tally.alerts.ids import Chain, alert_id
 from tally.alerts.message import AlertState
 from tally.alerts.rule import Rule
-from tally.alerts.settled import encoded
-from tally.alerts.told import ToldAlert
+from tally.alerts.settled import encode_alerts
+from tally.alerts.told import PublishedAlert
 from tally.alerts.versions import StoredRule
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 
 RULES, STORES, SETTLED, OPEN = 1_000, 457, 5_500_000, 20_000
-SEND_SECONDS, LOOK_SECONDS, MEBIBYTE = 600.0, 0.02, 1 << 20
+SEND_SECONDS, POLL_SECONDS, MEBIBYTE = 600.0, 0.02, 1 << 20
 # Any quarter hour: the remembered stores send nothing, so no rule is evaluated for them.
 BEGIN = 1_790_000_000_000 - 1_790_000_000_000 % WINDOW_MILLIS
 # Values of records repeat after this many: they contain no chain, and are slow to make.
@@ -58,7 +58,7 @@ class Episodes(NamedTuple):
     open: int
 
     @classmethod
-    def of(cls, share: float) -> "Episodes":
+    def from_share(cls, share: float) -> "Episodes":
         """A share of the episodes of one year."""
         per_chain = round(SETTLED * share / (RULES * STORES))
         return cls(max(1, per_chain), round(OPEN * share))
@@ -81,10 +81,10 @@ def chains() -> Iterator[Chain]:
         yield Chain(f"silent-{number % RULES}", f"s{number // RULES}", "none")
 
 
-def raised(chain: Chain, number: int, state: AlertState) -> ToldAlert:
+def make_raise(chain: Chain, number: int, state: AlertState) -> PublishedAlert:
     """The raise of a one-hour episode; each number is another episode."""
     window = BEGIN + number * 96 * WINDOW_MILLIS
-    return ToldAlert(
+    return PublishedAlert(
         alert_id=alert_id(chain, 1, window),
         chain=chain,
         version=1,
@@ -96,9 +96,9 @@ def raised(chain: Chain, number: int, state: AlertState) -> ToldAlert:
     )
 
 
-def settled(chain: Chain, number: int) -> list[ToldAlert]:
+def make_episode(chain: Chain, number: int) -> list[PublishedAlert]:
     """The raise and the clear of an episode, both confirmed."""
-    first = raised(chain, number, "confirmed")
+    first = make_raise(chain, number, "confirmed")
     window = first.window + 4 * WINDOW_MILLIS
     first = structs.replace(first, ended=window)
     end = structs.replace(
@@ -111,55 +111,55 @@ def settled(chain: Chain, number: int) -> list[ToldAlert]:
     return [first, end]
 
 
-def packed(pattern: int, episodes: int) -> bytes:
+def pack_episodes(pattern: int, episodes: int) -> bytes:
     """The value of a record with this many settled episodes."""
     chain = Chain("any", "any", "none")
     numbers = range(pattern, pattern + episodes * 7, 7)
-    return encoded([alert for number in numbers for alert in settled(chain, number)])
+    return encode_alerts([alert for number in numbers for alert in make_episode(chain, number)])
 
 
 def write_state(settings: Settings, episodes: Episodes) -> None:
-    """Write state records as evaluators do. Raises NotSent when a record was not stored."""
-    sender = AwaitedProducer(kafka_producer(settings), SEND_SECONDS)
+    """Write state records as evaluators do. Raises SendFailed when a record was not stored."""
+    sender = BlockingProducer(kafka_producer(settings), SEND_SECONDS)
     memories = [PartitionMemory(number) for number in range(settings.partitions)]
-    values = [packed(pattern, episodes.settled) for pattern in range(PATTERNS)]
+    values = [pack_episodes(pattern, episodes.settled) for pattern in range(PATTERNS)]
     for number, chain in enumerate(chains()):
-        partition = partition_of(chain.store_id, settings.partitions)
+        partition = partition_number(chain.store_id, settings.partitions)
         key = pack_key(chain, 0).encode()
         sender.send(STATE_TOPIC, values[number % PATTERNS], key, partition)
         if number < episodes.open:
             open_chains = memories[partition].chains
-            alert = raised(chain, 1_000, "confirmed")
+            alert = make_raise(chain, 1_000, "confirmed")
             is_open = FoldState(open=Episode(alert.start, alert.window, 1))
-            open_chains.tell(alert)
+            open_chains.store_alert(alert)
             open_chains.set_days(chain, {alert.window: is_open}, None)
     for memory in memories:
-        for output in memory.drained():
+        for output in memory.drain():
             sender.send(output.topic, output.value, output.key or b"", output.partition)
-    sender.settle("the state of alerts", "look into the broker's log")
+    sender.flush("the state of alerts", "look into the broker's log")
 
 
-def seconds_of_rules(settings: Settings) -> float:
+def measure_rules(settings: Settings) -> float:
     """Seconds until all rules are read and sorted. Raises SystemExit when their number is wrong."""
     began = time.monotonic()
-    found = JudgedRules(RuleReader(settings).read().chains)
+    found = RuleSet(RuleReader(settings).read().versions)
     seconds = time.monotonic() - began
-    refuse(len(found.rules), RULES, "rules")
+    check_count(len(found.rules), RULES, "rules")
     return seconds
 
 
-def seconds_of_state(settings: Settings, episodes: Episodes) -> float:
+def measure_state(settings: Settings, episodes: Episodes) -> float:
     """Seconds until the state of all partitions is in memory. Raises SystemExit if it is wrong."""
     inputs = [
         TopicPartition(topic, number) for topic in INPUTS for number in range(settings.partitions)
     ]
     began = time.monotonic()
-    memories = recalled(kept_state(settings, Evaluator.state_topic, INPUTS, inputs))
+    memories = restore_memories(read_state(settings, Evaluator.state_topic, INPUTS, inputs))
     seconds = time.monotonic() - began
     known = {number: memory.chains for number, memory in memories.items()}
     open_counts = [len(chain_memory.open_raises()) for chain_memory in known.values()]
-    refuse(sum(open_counts), episodes.open, "open episodes")
-    refuse(_count_clears(known, settings), episodes.all_settled, "settled episodes")
+    check_count(sum(open_counts), episodes.open, "open episodes")
+    check_count(_count_clears(known, settings), episodes.all_settled, "settled episodes")
     return seconds
 
 
@@ -167,13 +167,13 @@ def _count_clears(known: Mapping[int, ChainMemory], settings: Settings) -> int:
     """The number of clears in the memories, each decoded."""
     count = 0
     for chain in chains():
-        memory = known[partition_of(chain.store_id, settings.partitions)]
+        memory = known[partition_number(chain.store_id, settings.partitions)]
         alerts = memory.alerts_since(chain, 0).values()
         count += len([alert for alert in alerts if alert.of])
     return count
 
 
-def refuse(found: int, expected: int, what: str) -> None:
+def check_count(found: int, expected: int, what: str) -> None:
     """Raises SystemExit when the number found is not the expected number."""
     if found != expected:
         raise SystemExit(f"{found:,} {what} in place of {expected:,}")
@@ -206,12 +206,12 @@ def wait_for(ready: Path, started: "subprocess.Popen[bytes]") -> None:
     while not ready.exists():
         if started.poll() is not None or time.monotonic() > until:
             raise SystemExit("the evaluator did not get ready")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def show(name: str, values: Sequence[float], digits: int) -> None:
     """Print one line with the median, and the lowest to the highest value."""
-    print(f"{name:18}", *interval(values, digits))
+    print(f"{name:18}", *median_and_range(values, digits))
 
 
 def main() -> int:
@@ -220,7 +220,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0, help="of the episodes of a year")
     arguments = parser.parse_args()
-    runs, episodes = arguments.runs, Episodes.of(arguments.share)
+    runs, episodes = arguments.runs, Episodes.from_share(arguments.share)
     with own_stack() as bench:
         settings = bench.settings
         say(f"{RULES:,} rules at {STORES} stores: {episodes.all_settled:,} settled episodes and")
@@ -229,8 +229,8 @@ def main() -> int:
         write_state(settings, episodes)
         # The first run counts too: a process that restores has just started.
         measured: dict[str, Callable[[Settings], float]] = {
-            "rules read, s": seconds_of_rules,
-            "state read, s": partial(seconds_of_state, episodes=episodes),
+            "rules read, s": measure_rules,
+            "state read, s": partial(measure_state, episodes=episodes),
         }
         for name, measure in measured.items():
             show(name, [measure(settings) for _ in range(runs)], 2)

@@ -15,49 +15,49 @@ from pathlib import Path
 
 from cassandra.cluster import Session
 
-from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of, say
+from bench.compared import Sold, SoldKey, read_rows, refuse_wrong_rows, say
 from bench.contenders import Contender, contenders
 from bench.harness import (
     Bench,
     arguments,
-    counted,
+    count_expected,
     own_stack,
     peaks_until,
     publish,
-    reached,
+    read_progress,
     running,
 )
 from bench.throughput import dense
 from ops import provision
 from runtime.connect import cassandra_session
 from runtime.sources import SALES
-from speed_layer.source import retained
+from speed_layer.source import read_retained_offsets
 
 AT_ONCE = 250_000
-KILLED_AT = (0.2, 0.5, 0.8)
+KILL_SHARES = (0.2, 0.5, 0.8)
 HEAP = "1g"
 
 
 def fill(bench: Bench, count: int) -> dict[SoldKey, Sold]:
     """Send the receipts; returns the expected rows by store and window, money in cents."""
     expected: dict[SoldKey, Sold] = {}
-    records, sent = counted(dense(count), expected), 0
+    records, sent = count_expected(dense(count), expected), 0
     while count_sent := publish(bench.settings, islice(records, AT_ONCE))():
         sent += count_sent
         say(f"{sent:,} receipts wait")
     return expected
 
 
-def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path) -> None:
+def measure_catch_up(bench: Bench, contender: Contender, session: Session, folder: Path) -> None:
     """Start the contender, kill it three times, wait until all is read, and print the results."""
-    end = dict(retained(bench.settings, SALES.topic).end)
+    end = dict(read_retained_offsets(bench.settings, SALES.topic).end)
     variables = {
         "TALLY_CHECKPOINTS": f"{folder}/checkpoints",
         "TALLY_READY_FILE": f"{folder}/ready",
         "TALLY_SPARK_MEMORY": HEAP,
     }
     began, peaks = time.monotonic(), {"jvm": 0.0, "python": 0.0}
-    for share in (*KILLED_AT, 1.0):
+    for share in (*KILL_SHARES, 1.0):
         # Removes the ready file of the killed process: the next one has to touch it again.
         Path(variables["TALLY_READY_FILE"]).unlink(missing_ok=True)
         with running(contender, {**bench.environment, **variables}, folder) as job:
@@ -71,14 +71,14 @@ def caught_up(bench: Bench, contender: Contender, session: Session, folder: Path
     late = sum(row.dropped for row in session.execute("SELECT dropped FROM speed_late"))
     print(
         f"{contender.name}: {sum(end.values()):,} offsets in {time.monotonic() - began:.0f} s with"
-        f" {len(KILLED_AT)} kills; late {late:,}; peak MiB: jvm {peaks['jvm']:.0f}, python"
+        f" {len(KILL_SHARES)} kills; late {late:,}; peak MiB: jvm {peaks['jvm']:.0f}, python"
         f" {peaks['python']:.0f}"
     )
 
 
 def has_read(session: Session, end: dict[int, int], share: float) -> bool:
     """Whether the views hold this share of the records of all partitions."""
-    now = reached(session)
+    now = read_progress(session)
     # The end is compared by partition: a sum can be reached while one partition is behind.
     if share == 1:
         return now == end
@@ -98,8 +98,8 @@ def main() -> int:
             provision.create_tables(bench.settings)
             expected = fill(bench, options.receipts)
             with cassandra_session(bench.settings) as session:
-                caught_up(bench, contender, session, Path(folder))
-                refuse_wrong_rows(contender.name, rows_of(session), expected)
+                measure_catch_up(bench, contender, session, Path(folder))
+                refuse_wrong_rows(contender.name, read_rows(session), expected)
     return 0
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 
-from bench.subscribers import CrossedBy
-from tally.instants import instant_text
+from bench.subscribers import ThresholdCrossing
+from tally.instants import format_utc
 from tally.windows import window_start
 
 STORES, DEVICES = 50, 8
@@ -20,15 +20,15 @@ THRESHOLDS = range(100, 4_100, 100)
 class BusyDoors:
     """The people counters of all stores, and their counts in the current window.
 
-    `crossed`: when the gateway acknowledged each crossing interval, in monotonic seconds.
+    `crossings`: when the gateway acknowledged each crossing interval, in monotonic seconds.
     """
 
     chance: Random = field(default_factory=lambda: Random(13))
     window: datetime = datetime.min
     visitors: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
-    crossed: dict[CrossedBy, float] = field(default_factory=dict)
-    under_way: list[CrossedBy] = field(default_factory=list)
+    crossings: dict[ThresholdCrossing, float] = field(default_factory=dict)
+    in_flight: list[ThresholdCrossing] = field(default_factory=list)
 
     def head_start(self) -> list[bytes]:
         """A different first interval per store, so that not all cross a threshold at once."""
@@ -45,13 +45,15 @@ class BusyDoors:
         now = datetime.now(UTC)
         if (window := window_start(now)) != self.window:
             self.window, self.visitors, self.events = window, Counter(), Counter()
-        happened_at, before = instant_text(now), self.visitors[store]
+        happened_at, before = format_utc(now), self.visitors[store]
         self.visitors[store] += visitors
         self.events[store] += 1
         for threshold in THRESHOLDS:
             if before < threshold <= self.visitors[store]:
-                crossed = CrossedBy(store, rule_id(threshold), happened_at, self.events[store])
-                self.under_way.append(crossed)
+                crossed = ThresholdCrossing(
+                    store, rule_id(threshold), happened_at, self.events[store]
+                )
+                self.in_flight.append(crossed)
         door = f"door-{self.events[store] % DEVICES}"
         message = {"store_id": store, "device_id": door, "happened_at": happened_at}
         counted = {"interval_seconds": 1, "in": visitors, "out": 1}
@@ -59,8 +61,8 @@ class BusyDoors:
 
     def acknowledge(self) -> None:
         """Record that the gateway has accepted the intervals under way."""
-        self.crossed |= dict.fromkeys(self.under_way, time.monotonic())
-        self.under_way.clear()
+        self.crossings |= dict.fromkeys(self.in_flight, time.monotonic())
+        self.in_flight.clear()
 
 
 def rule_id(threshold: int) -> str:

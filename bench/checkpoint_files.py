@@ -52,7 +52,7 @@ def counting(spark: SparkSession, checkpoint: str) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def measured(spark: SparkSession, micro_batches: int) -> FileNumbers:
+def measure_run(spark: SparkSession, micro_batches: int) -> FileNumbers:
     """Median milliseconds of each step, and page faults of child processes per micro-batch.
 
     The first micro-batches are left out.
@@ -96,7 +96,7 @@ def main() -> int:
         # In turn and in one JVM, so that other load on the machine affects both alike.
         for _ in range(options.runs):
             for name, spark in (("Hadoop's", stock), ("Tally's", own)):
-                runs[name].append(measured(spark, options.micro_batches))
+                runs[name].append(measure_run(spark, options.micro_batches))
         own.stop()
     show(
         {

@@ -12,7 +12,7 @@ Sold: TypeAlias = tuple[int, int]
 SoldTotals: TypeAlias = Mapping[SoldKey, Sold]
 
 
-def rows_of(session: Session, rows: str = "sales_15min") -> dict[SoldKey, Sold]:
+def read_rows(session: Session, rows: str = "sales_15min") -> dict[SoldKey, Sold]:
     """Receipts and cents over all currencies, by store and window start (ms since 1970)."""
     found: dict[SoldKey, Sold] = {}
     for row in session.execute(f"SELECT store_id, window_start, receipts, gross_minor FROM {rows}"):

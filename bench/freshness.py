@@ -28,19 +28,19 @@ from bench.contenders import Contender
 from bench.harness import arguments, own_environment
 from runtime.connect import kafka_consumer
 from runtime.repository import REPOSITORY
-from runtime.topics import ends
-from tally.instants import instant_text
+from runtime.topics import read_ends
+from tally.instants import format_utc
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
 
 SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
 RATES = (0, 100, 500, 1_000)
 PROBES_A_SECOND, POSTS_A_SECOND, LOAD_STORES = 5, 10, 50
-WARM_SECONDS, PATIENCE_SECONDS = 30.0, 60.0
+WARM_SECONDS, TIMEOUT_SECONDS = 30.0, 60.0
 TOPICS = {"sales": "committed", "view-updates": "announced"}
 STEPS = ("committed", "announced", "served")
 _LINES = [{"item": "Milk 1l", "price": 0.99, "amount": 2}]
-_sold = iter(range(1, sys.maxsize))
+_receipt_numbers = iter(range(1, sys.maxsize))
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Prober:
         self._consumer.assign(
             [
                 TopicPartition(topic, number, end)
-                for topic, partitions in ends(self._consumer, TOPICS, PATIENCE_SECONDS).items()
+                for topic, partitions in read_ends(self._consumer, TOPICS, TIMEOUT_SECONDS).items()
                 for number, end in partitions.items()
             ]
         )
@@ -109,7 +109,7 @@ class Prober:
             )
 
     def _wait_for_pending(self) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while (
             any(len(probe.seen) < len(STEPS) for probe in self.probes.values())
             and time.monotonic() < deadline
@@ -119,7 +119,7 @@ class Prober:
     def _send(self) -> None:
         with httpx.Client(timeout=30) as client:
             while not self._stop.wait(1 / PROBES_A_SECOND):
-                store, now = f"probe-{next(_sold)}", datetime.now(UTC)
+                store, now = f"probe-{next(_receipt_numbers)}", datetime.now(UTC)
                 body = message(store, now)
                 # Registered before it is sent: its record may be seen before the acknowledgement.
                 self.probes[store] = probe = Probe(store, now, time.monotonic())
@@ -153,8 +153,8 @@ class Prober:
         start = window_start(probe.at)
         question = {
             "store": probe.store,
-            "from": instant_text(start),
-            "to": instant_text(start + WINDOW),
+            "from": format_utc(start),
+            "to": format_utc(start + WINDOW),
         }
         answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=question)
         return answer.status_code == httpx.codes.OK and bool(
@@ -180,7 +180,7 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
                     client,
                     settings,
                     [
-                        message(f"load-{next(_sold) % LOAD_STORES}", now)
+                        message(f"load-{next(_receipt_numbers) % LOAD_STORES}", now)
                         for _ in range(rate // POSTS_A_SECOND)
                     ],
                 )
@@ -198,8 +198,12 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
 
 def message(store: str, now: datetime) -> bytes:
     """A receipt of now, as a till sends it."""
-    till = {"vendor_fiscal_module": "1", "transaction_id": next(_sold), "transactions": _LINES}
-    return json.dumps({"happened_at": instant_text(now), "operation_id": store, **till}).encode()
+    till = {
+        "vendor_fiscal_module": "1",
+        "transaction_id": next(_receipt_numbers),
+        "transactions": _LINES,
+    }
+    return json.dumps({"happened_at": format_utc(now), "operation_id": store, **till}).encode()
 
 
 def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) -> None:
@@ -211,7 +215,7 @@ def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) ->
 
 
 @contextmanager
-def stack_of(contender: Contender) -> Iterator[Settings]:
+def start_stack(contender: Contender) -> Iterator[Settings]:
     """Start the contender's whole local stack in an empty home."""
     with own_environment() as environment:
         tally = str(contender.folder / ".venv" / "bin" / "tally")
@@ -234,7 +238,7 @@ def stack_of(contender: Contender) -> Iterator[Settings]:
             )
 
 
-def measured(settings: Settings, rate: int, seconds: float) -> list[Probe]:
+def measure_probes(settings: Settings, rate: int, seconds: float) -> list[Probe]:
     """The probes of this many seconds under this load (receipts per second)."""
     prober = Prober(settings)
     with load(settings, rate), prober.probing():
@@ -280,14 +284,14 @@ def main() -> int:
     ]
     for number in range(options.runs):
         for contender in contenders:
-            with stack_of(contender) as settings:
+            with start_stack(contender) as settings:
                 say(f"run {number + 1}, {contender.name}: warming up")
                 # Warmed up under load: an idle JVM compiles none of the code that is measured.
-                measured(settings, 300, WARM_SECONDS)
+                measure_probes(settings, 300, WARM_SECONDS)
                 for rate in options.rates:
                     show(
                         f"run {number + 1}, {contender.name}, {rate:,} receipts a second",
-                        measured(settings, rate, options.seconds),
+                        measure_probes(settings, rate, options.seconds),
                     )
     return 0
 

@@ -20,26 +20,26 @@ import msgspec
 import psutil
 from cassandra.cluster import Session
 
-from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of, say
+from bench.compared import Sold, SoldKey, read_rows, refuse_wrong_rows, say
 from bench.contenders import Contender
-from bench.processes import cpu_of, job_cpu, memory_of
+from bench.processes import job_cpu, job_memory, process_cpu
 from bench.shown import MeasuredRun
 from ingest.sources.sales.record import CanonicalReceipt
 from ops import provision
 from ops.local.stack import catalogue, control
-from ops.local.stack.addresses import apart, settings_with_addresses
+from ops.local.stack.addresses import separate_environment, settings_with_addresses
 from ops.local.stack.service import Site
-from ops.local.stack.supervisor import at_work
+from ops.local.stack.supervisor import working_process
 from runtime.connect import cassandra_session, kafka_admin, kafka_producer
-from runtime.producer import hand_over
+from runtime.producer import enqueue
 from runtime.sources import SALES
-from speed_layer.source import retained
-from tally.partitions import partition_of
+from speed_layer.source import read_retained_offsets
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import WINDOW_SECONDS
 from tests.support.canonical import receipt
 
-READY_SECONDS, LOOK_SECONDS = 180, 0.1
+READY_SECONDS, POLL_SECONDS = 180, 0.1
 WARM_DAY, WARM_RECORDS, DELETED_SECONDS = datetime(2015, 1, 1, tzinfo=UTC), 20_000, 2.0
 Load: TypeAlias = Callable[[], Iterable[CanonicalReceipt]]
 
@@ -74,14 +74,14 @@ class Bench:
             }
             contender.make_tables({**self.environment, **variables})
             expected: dict[SoldKey, Sold] = {}
-            publish(settings, counted(warm_up(), expected))()
+            publish(settings, count_expected(warm_up(), expected))()
             with running(
                 contender, {**self.environment, **variables, **overrides}, Path(folder)
             ) as job:
                 wait_until_read(settings, session, job)
-                commit = publish(settings, counted(load(), expected))
+                commit = publish(settings, count_expected(load(), expected))
                 run = self._measure_load(job, session, settings, commit)
-            refuse_wrong_rows(contender.name, rows_of(session), expected)
+            refuse_wrong_rows(contender.name, read_rows(session), expected)
             session.execute(f"DROP KEYSPACE {keyspace}", timeout=60)
         self.runs.setdefault(contender.name, []).append(run)
         return run
@@ -100,16 +100,16 @@ class Bench:
         self, job: psutil.Process, session: Session, settings: Settings, commit: Callable[[], int]
     ) -> MeasuredRun:
         processes = {
-            service.name: at_work(self.site, service)
-            for service in catalogue.named(["kafka", "cassandra"])
+            service.name: working_process(self.site, service)
+            for service in catalogue.select_services(["kafka", "cassandra"])
         }
         # Processor time is measured beside the rate: other load on the machine changes the rate,
         # but hardly the processor time.
-        before = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
+        before = {name: process_cpu(process) for name, process in processes.items()} | job_cpu(job)
         records, began = commit(), time.monotonic()
         peaks = wait_until_read(settings, session, job)
         seconds = time.monotonic() - began
-        after = {name: cpu_of(process) for name, process in processes.items()} | job_cpu(job)
+        after = {name: process_cpu(process) for name, process in processes.items()} | job_cpu(job)
         return MeasuredRun(
             records / seconds,
             {name: (after[name] - before[name]) / records * 1e6 for name in after},
@@ -117,7 +117,7 @@ class Bench:
         )
 
 
-def counted(
+def count_expected(
     records: Iterable[CanonicalReceipt], expected: dict[SoldKey, Sold]
 ) -> Iterator[CanonicalReceipt]:
     """Yield the records once each, and add them to the expected rows."""
@@ -146,12 +146,12 @@ def publish(settings: Settings, records: Iterable[CanonicalReceipt]) -> Callable
     count = 0
     for record in records:
         count += 1
-        hand_over(
+        enqueue(
             producer,
             SALES.topic,
             msgspec.json.encode(record),
             record.store_id,
-            partition_of(record.store_id, settings.partitions),
+            partition_number(record.store_id, settings.partitions),
         )
     producer.flush()
 
@@ -172,8 +172,8 @@ def warm_up() -> Iterator[CanonicalReceipt]:
 
 def wait_until_read(settings: Settings, session: Session, job: psutil.Process) -> dict[str, float]:
     """Peak memory in MiB, by jvm and python, until the view holds all committed records."""
-    end = dict(retained(settings, SALES.topic).end)
-    return peaks_until(lambda: reached(session) == end, job)
+    end = dict(read_retained_offsets(settings, SALES.topic).end)
+    return peaks_until(lambda: read_progress(session) == end, job)
 
 
 def peaks_until(
@@ -186,11 +186,11 @@ def peaks_until(
     """
     peaks = {"jvm": 0.0, "python": 0.0}
     while not done():
-        here = memory_of(job)
+        here = job_memory(job)
         peaks = {name: max(peaks[name], mib) for name, mib in here.items()}
         if not job.is_running() or job.status() == psutil.STATUS_ZOMBIE:
             raise SystemExit("the job has ended")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     return peaks
 
 
@@ -201,19 +201,19 @@ def own_environment() -> Iterator[dict[str, str]]:
     Of Tally's variables only the cache folder is inherited.
     """
     with tempfile.TemporaryDirectory(prefix="bench-home-") as home:
-        yield apart(Path(home), os.environ)
+        yield separate_environment(Path(home), os.environ)
 
 
 @contextmanager
 def own_stack(*services: str) -> Iterator[Bench]:
     """Start these services, by default a broker and Cassandra, for one benchmark only."""
     with own_environment() as environment:
-        site = Site.of(settings_with_addresses(environment), environment)
-        control.up(site, catalogue.named(services or ["kafka", "cassandra"]), say)
+        site = Site.from_settings(settings_with_addresses(environment), environment)
+        control.up(site, catalogue.select_services(services or ["kafka", "cassandra"]), say)
         try:
             yield Bench(site, site.settings, environment)
         finally:
-            control.down(site, catalogue.named(()), say)
+            control.down(site, catalogue.select_services(()), say)
 
 
 @contextmanager
@@ -236,7 +236,7 @@ def running(
                     raise SystemExit(
                         f"{contender.name}: not ready; {(folder / 'log').read_text()[-2000:]}"
                     )
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
             yield psutil.Process(started.pid)
         finally:
             # Children are killed too: a JVM outlives its Python by seconds, and would affect the
@@ -250,7 +250,7 @@ def running(
             started.wait(30)
 
 
-def reached(session: Session) -> dict[int, int]:
+def read_progress(session: Session) -> dict[int, int]:
     """The first offset not yet in the view, by partition."""
     rows = session.execute("SELECT partition, until FROM speed_progress WHERE family = 'sales'")
     return {row.partition: row.until for row in rows}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from runtime.sources import SALES, TRAFFIC
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.merge.views import Activity, ViewRow
 from tally.alerts.ids import window_text
 from tally.alerts.message import Alert
@@ -22,7 +22,7 @@ from tally.families import Family
 from tally.windows import WINDOW, window_starts
 from tests.support.serving_world import MemoryViews, Stored, World, counted, flip, sale
 
-FAMILIES_JUDGED = (SALES, TRAFFIC)
+EVALUATED_FAMILIES = (SALES, TRAFFIC)
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 # Midnight in Rome: one local day is evaluated, and rebuilt up to NOW.
 SINCE = datetime(2026, 11, 23, 23, tzinfo=UTC)
@@ -38,9 +38,9 @@ class QuarterNumbers(NamedTuple):
     visitors: int
 
 
-NumberOf = Callable[[QuarterNumbers], int | Fraction]
+NumberFunction = Callable[[QuarterNumbers], int | Fraction]
 # By metric: its value of a quarter hour, and the threshold by the number of a rule.
-METRICS: Mapping[str, tuple[NumberOf, Callable[[int], Decimal]]] = {
+METRICS: Mapping[str, tuple[NumberFunction, Callable[[int], Decimal]]] = {
     "transactions": (lambda quarter: quarter.receipts, lambda n: Decimal(40 + n % 60)),
     "revenue": (lambda quarter: quarter.cents, lambda n: Decimal(135_000 + n * 997 % 90_000)),
     "units": (lambda quarter: quarter.receipts, lambda n: Decimal(41 + n % 50)),
@@ -61,7 +61,7 @@ def store_names(count: int) -> list[str]:
     return [str(1_000 + number) for number in range(count)]
 
 
-def numbers_of(store_id: str, start: datetime) -> QuarterNumbers:
+def make_numbers(store_id: str, start: datetime) -> QuarterNumbers:
     """The numbers of a store in a quarter hour."""
     drawn = crc32(f"{store_id}|{start.timestamp()}".encode())
     # One quarter hour in 300 is a rush, and most rules fire on those.
@@ -71,14 +71,14 @@ def numbers_of(store_id: str, start: datetime) -> QuarterNumbers:
     )
 
 
-def rules_of(count: int) -> list[RuleVersion]:
+def make_rules(count: int) -> list[RuleVersion]:
     """This many rules, in force from SINCE.
 
     They are on six metrics, some within hours, some suppressed by another rule, and one in twenty
     fires on silence.
     """
     rules = map(_rule, range(count))
-    return [RuleVersion(rule=rule, version=1, effective_from=millis_of(SINCE)) for rule in rules]
+    return [RuleVersion(rule=rule, version=1, effective_from=to_millis(SINCE)) for rule in rules]
 
 
 def _rule(number: int) -> Rule:
@@ -97,14 +97,14 @@ def _rule(number: int) -> Rule:
     )
 
 
-def rows_of_day(
+def make_day_rows(
     family: Family, store_id: str, day: date, generation: int | None = None
 ) -> Iterator[Stored]:
     """Yield a row for each past quarter hour of the day (UTC)."""
     begin = datetime.combine(day, clock_time(), UTC)
     end = min(UNTIL if generation is None else NOW, begin + timedelta(days=1))
     for start in window_starts(begin, end):
-        numbers, text = numbers_of(store_id, start), f"{start:%Y-%m-%dT%H:%M}"
+        numbers, text = make_numbers(store_id, start), f"{start:%Y-%m-%dT%H:%M}"
         if family is SALES:
             more = {} if generation is None else {"generation": generation}
             yield sale(store_id, text, numbers.receipts, numbers.cents, **more)
@@ -112,7 +112,7 @@ def rows_of_day(
             yield counted(store_id, text, 1, numbers.visitors, generation)
 
 
-class MadeViews(MemoryViews):
+class GeneratedViews(MemoryViews):
     """The views of these stores, whose rows are generated for each read.
 
     `seconds`: the processor seconds that this takes.
@@ -138,20 +138,20 @@ class MadeViews(MemoryViews):
         self, family: Family, store_id: str, days: Mapping[date, int | None]
     ) -> list[ViewRow]:
         began = time.process_time()
-        stored_days = (rows_of_day(family, store_id, *day) for day in days.items())
+        stored_days = (make_day_rows(family, store_id, *day) for day in days.items())
         found = [stored.row for stored_rows in stored_days for stored in stored_rows]
         self.seconds += time.process_time() - began
         return found
 
 
-def rebuilt(views: MadeViews) -> None:
+def publish_generation(views: GeneratedViews) -> None:
     """Publish a generation that serves the day up to NOW, with the same numbers."""
     now = f"{NOW:%Y-%m-%dT%H:%M}"
     pointer = flip(f"{NOW.date()}", 1, now, 0, covered_until=now)
-    views.world.pointers += [(family, pointer) for family in FAMILIES_JUDGED]
+    views.world.pointers += [(family, pointer) for family in EVALUATED_FAMILIES]
 
 
-def compared_raises(
+def check_raises(
     rules: Sequence[RuleVersion], stores: Sequence[str], told: Iterable[Alert], quarters: int
 ) -> None:
     """Compare the alerts of some stores with the expected ones, up to `quarters` after NOW.
@@ -166,16 +166,18 @@ def compared_raises(
     )
     starts = window_starts(SINCE, NOW + quarters * WINDOW)
     expected = sorted(
-        (version.rule.rule_id, store_id, window_text(millis_of(start)))
+        (version.rule.rule_id, store_id, window_text(to_millis(start)))
         for store_id in sampled
         for version in rules
-        for start in _expected_windows(version.rule, store_id, starts)
+        for start in _compute_expected_windows(version.rule, store_id, starts)
     )
     if found != expected:
         raise SystemExit(f"{len(found):,} raises in place of {len(expected):,}, or others")
 
 
-def _expected_windows(rule: Rule, store_id: str, starts: Iterable[datetime]) -> Iterator[datetime]:
+def _compute_expected_windows(
+    rule: Rule, store_id: str, starts: Iterable[datetime]
+) -> Iterator[datetime]:
     """Yield the windows in which an episode is raised, computed from the numbers alone."""
     run, is_open = 0, False
     if not isinstance(rule.condition, Threshold):
@@ -185,7 +187,7 @@ def _expected_windows(rule: Rule, store_id: str, starts: Iterable[datetime]) -> 
         if rule.within != "always" and not 7 <= start.hour < 19:
             run = 0
             continue
-        value = METRICS[rule.metric or ""][0](numbers_of(store_id, start))
+        value = METRICS[rule.metric or ""][0](make_numbers(store_id, start))
         is_high = Fraction(value) >= Fraction(rule.condition.value)
         run = run + 1 if is_high and not is_open else 0
         is_open = is_high and is_open
@@ -196,6 +198,6 @@ def _expected_windows(rule: Rule, store_id: str, starts: Iterable[datetime]) -> 
 
 def _activity(stores: Sequence[str]) -> Iterator[tuple[Family, Activity]]:
     first = SINCE.date() - timedelta(days=30)
-    for family in FAMILIES_JUDGED:
+    for family in EVALUATED_FAMILIES:
         for store_id in stores:
             yield family, Activity(store_id, first, NOW.date())

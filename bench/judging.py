@@ -30,21 +30,21 @@ from rich.table import Table
 from bench import judging_against
 from bench.compared import say
 from bench.judged_world import (
-    FAMILIES_JUDGED,
+    EVALUATED_FAMILIES,
     NOW,
-    MadeViews,
-    compared_raises,
-    rebuilt,
-    rules_of,
+    GeneratedViews,
+    check_raises,
+    make_rules,
+    publish_generation,
     store_names,
 )
 from runtime.processor.record import Input, Output
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.alerts.evaluator.step import ALERTS, TICKS, UPDATES, Evaluator
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.instants import instant_text
-from tally.partitions import partition_of
+from tally.instants import format_utc
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import WINDOW
 from tests.support.evaluating import ListedRules
@@ -54,7 +54,7 @@ QUARTERS, HINTS, MEBIBYTE = 2, 20, 1 << 10
 
 
 @dataclass
-class JudgedCost:
+class EvaluationCost:
     """The costs of evaluating some rules at some stores.
 
     `first` to `day` are processor seconds, `longest` is seconds of the longest transaction, `mib`
@@ -78,11 +78,11 @@ class JudgedCost:
 
 
 @dataclass
-class JudgedRun:
+class EvaluationRun:
     """An evaluator, and the alerts that it has sent."""
 
     evaluator: Evaluator
-    views: MadeViews
+    views: GeneratedViews
     alerts: list[Alert] = field(default_factory=list)
     longest: float = 0.0
     ticks: int = 0
@@ -90,13 +90,13 @@ class JudgedRun:
     def tick(self, quarters: int, flips: int = 0) -> float:
         """Processor seconds to evaluate all partitions, `quarters` quarter hours after NOW."""
         self.ticks += 1
-        at = millis_of(NOW + quarters * WINDOW) + 61_000 + self.ticks
+        at = to_millis(NOW + quarters * WINDOW) + 61_000 + self.ticks
         tick = Tick(
             n=self.ticks,
             at=at,
-            through={family.name: at for family in FAMILIES_JUDGED},
-            epoch={family.name: SpeedEpoch(family.epoch) for family in FAMILIES_JUDGED},
-            flips={family.name: flips for family in FAMILIES_JUDGED},
+            through={family.name: at for family in EVALUATED_FAMILIES},
+            epoch={family.name: SpeedEpoch(family.epoch) for family in EVALUATED_FAMILIES},
+            flips={family.name: flips for family in EVALUATED_FAMILIES},
             rules_until=1,
         )
         for number in range(PARTITIONS):
@@ -106,11 +106,11 @@ class JudgedRun:
     def hint(self, store_id: str, quarters: int) -> float:
         """Processor seconds to evaluate one hint, `quarters` quarter hours after NOW."""
         update = {
-            "family": FAMILIES_JUDGED[0].name,
+            "family": EVALUATED_FAMILIES[0].name,
             "store_id": store_id,
-            "window_start": instant_text(NOW + (quarters - 1) * WINDOW),
+            "window_start": format_utc(NOW + (quarters - 1) * WINDOW),
         }
-        number = partition_of(store_id, PARTITIONS)
+        number = partition_number(store_id, PARTITIONS)
         value = msgspec.json.encode(update)
         self.evaluator.process(Input(UPDATES, number, 0, 0, None, value))
         # A hint is evaluated with the known tick, and no record marks its end.
@@ -132,39 +132,39 @@ class JudgedRun:
 
     def _collect_alerts(self, outputs: Sequence[Output]) -> None:
         self.alerts += [
-            alert_of(output.value or b"") for output in outputs if output.topic == ALERTS
+            decode_alert(output.value or b"") for output in outputs if output.topic == ALERTS
         ]
 
 
-def measured(rules: int, stores: int) -> JudgedCost:
+def measure_cost(rules: int, stores: int) -> EvaluationCost:
     """The costs, measured in this process. Raises SystemExit when the raised alerts are wrong."""
-    versions = rules_of(rules)
+    versions = make_rules(rules)
     names = store_names(stores)
-    views, settings = MadeViews(names), Settings(default_timezone="Europe/Rome")
+    views, settings = GeneratedViews(names), Settings(default_timezone="Europe/Rome")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    cost = JudgedCost(rules, stores)
+    cost = EvaluationCost(rules, stores)
     with closing(Evaluator(settings, views, ListedRules(*versions))) as evaluator:
-        run = JudgedRun(evaluator, views)
+        run = EvaluationRun(evaluator, views)
         cost.first = run.tick(0)
         cost.quarter = mean(run.tick(quarter) for quarter in range(1, QUARTERS + 1))
         hinted = names[:: max(1, len(names) // HINTS)]
         cost.hint = mean(run.hint(name, QUARTERS) for name in hinted)
-        compared_raises(versions, names, run.alerts, QUARTERS)
-        rebuilt(views)
+        check_raises(versions, names, run.alerts, QUARTERS)
+        publish_generation(views)
         cost.day = run.tick(QUARTERS, flips=1)
     cost.longest, cost.told = run.longest, len(run.alerts)
     cost.mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / MEBIBYTE
     return cost
 
 
-def measured_apart(rules: int, stores: int) -> JudgedCost:
+def measure_in_new_process(rules: int, stores: int) -> EvaluationCost:
     """The costs, measured in a new process, so that its memory has nothing of earlier runs."""
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawned) as pool:
-        return pool.submit(measured, rules, stores).result()
+        return pool.submit(measure_cost, rules, stores).result()
 
 
-def show(costs: Sequence[JudgedCost]) -> None:
+def show(costs: Sequence[EvaluationCost]) -> None:
     """Print one line for each number of rules and stores."""
     table = Table(
         "rules",
@@ -216,12 +216,12 @@ def main() -> int:
     rules, stores = options.rules, options.stores
     if options.against:
         judging_against.show(
-            judging_against.measured_in_turn(options.against, rules, stores, options.runs)
+            judging_against.measure_checkouts(options.against, rules, stores, options.runs)
         )
         return 0
     # A tenth of the rules and a tenth of the stores beside it show how the costs grow.
     sizes = ((rules // 10, stores), (rules, stores // 10), (rules, stores))
-    costs = [measured_apart(*size) for size in sizes if all(size)]
+    costs = [measure_in_new_process(*size) for size in sizes if all(size)]
     if options.json:
         print(json.dumps({"costs": [asdict(cost) for cost in costs]}))
     else:

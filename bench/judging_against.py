@@ -20,7 +20,7 @@ from bench.compared import say
 from runtime.repository import REPOSITORY
 
 # Fields of the output of `--json`, in processor seconds.
-MEASURED = ("first", "quarter", "hint", "day")
+COST_NAMES = ("first", "quarter", "hint", "day")
 CostsByName = Mapping[str, float]
 
 
@@ -35,7 +35,7 @@ class CheckoutCosts(NamedTuple):
         return median(run[measured] for run in self.runs)
 
 
-def measured_in_turn(
+def measure_checkouts(
     against: Sequence[Path], rules: int, stores: int, runs: int
 ) -> list[CheckoutCosts]:
     """Measure this checkout and the others. Raises SystemExit when one of them cannot measure."""
@@ -52,12 +52,12 @@ def measured_in_turn(
 
 def show(costs: Sequence[CheckoutCosts]) -> None:
     """Print the medians of each checkout, and the ratio of this checkout to each other one."""
-    table = Table("checkout", *(f"{name}, s" for name in MEASURED), title="judging, medians")
+    table = Table("checkout", *(f"{name}, s" for name in COST_NAMES), title="judging, medians")
     for checkout in costs:
-        table.add_row(checkout.name, *(f"{checkout.median(name):.3f}" for name in MEASURED))
+        table.add_row(checkout.name, *(f"{checkout.median(name):.3f}" for name in COST_NAMES))
     first, *others = costs
     for other in others:
-        ratios = (first.median(name) / other.median(name) for name in MEASURED)
+        ratios = (first.median(name) / other.median(name) for name in COST_NAMES)
         table.add_row(f"{first.name} / {other.name}", *(f"{ratio:.2f}" for ratio in ratios))
     Console(width=110).print(table)
 
@@ -77,9 +77,9 @@ def _measure_in(folder: Path, rules: int, stores: int) -> CostsByName:
         raise SystemExit(f"{folder}: bench.judging ended with {done.returncode}; no number")
     # It also measures a tenth of the rules and of the stores; the full size is the last.
     *_, whole = json.loads(done.stdout)["costs"]
-    return dict(_selected_costs(whole))
+    return dict(_select_costs(whole))
 
 
-def _selected_costs(whole: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    for name in MEASURED:
+def _select_costs(whole: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    for name in COST_NAMES:
         yield name, float(whole[name])

@@ -7,8 +7,8 @@ import sys
 from dataclasses import replace
 
 from speed_layer import driver
-from speed_layer.job import planned_views
-from speed_layer.receipts_job import RECEIPTS
+from speed_layer.job import define_views_query
+from speed_layer.receipts_job import RECEIPTS_QUERY
 
 MOST_RECORDS = 2_000
 
@@ -17,7 +17,10 @@ def main() -> int:
     """Run the job; returns its exit code (runtime/job.py)."""
     return driver.main(
         "speed layer",
-        lambda: [planned_views(), replace(RECEIPTS, most_records=lambda settings: MOST_RECORDS)],
+        lambda: [
+            define_views_query(),
+            replace(RECEIPTS_QUERY, most_records=lambda settings: MOST_RECORDS),
+        ],
     )
 
 

@@ -23,9 +23,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.binding import binder
 from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
-from runtime.job import run_until_stopped, say_ready
+from runtime.job import run_until_stopped, signal_ready
 from runtime.sources import SALES
-from runtime.writes import prepared, write_groups
+from runtime.writes import prepare_idempotent, write_groups
 from speed_layer.sink.rows import insert_statement, seconds_to_live
 from tally.algebra.register import register
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE
@@ -93,25 +93,27 @@ class PlainLoop:
         )
         self._decoder = msgspec.json.Decoder(Sale)
         self._windows: dict[LoopKey, LoopWindow] = {}
-        self._insert = binder(prepared(session, insert_statement(SALES, settings.keyspace)))
-        self._keep = binder(
-            prepared(
+        self._insert = binder(
+            prepare_idempotent(session, insert_statement(SALES, settings.keyspace))
+        )
+        self._store_state = binder(
+            prepare_idempotent(
                 session,
                 "INSERT INTO plain_state (store_id, start, ids, sums)"
                 # The write time is the number of events, as in the rows: the newer state wins.
                 " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
             )
         )
-        self._find = prepared(
+        self._find = prepare_idempotent(
             session, "SELECT ids, sums FROM plain_state WHERE store_id = ? AND start = ?"
         )
-        self._reach = prepared(
+        self._store_progress = prepare_idempotent(
             session,
             "INSERT INTO speed_progress (family, partition, until)"
             " VALUES ('sales', ?, ?) USING TIMESTAMP ?",
         )
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Count the new records, write them, and commit after all writes are acknowledged."""
         found = self._consumer.consume(AT_ONCE, WAIT_SECONDS)
         if not found:
@@ -128,7 +130,7 @@ class PlainLoop:
             self._session,
             (
                 [
-                    self._reach.bind((place.partition, place.offset, place.offset)),
+                    self._store_progress.bind((place.partition, place.offset, place.offset)),
                 ]
                 for place in places
             ),
@@ -173,7 +175,7 @@ class PlainLoop:
         for store, start in sorted(changed):
             window = self._windows[store, start]
             state = b"".join(window.ids), msgspec.msgpack.encode(window.sums)
-            yield [self._keep((store, start, *state, len(window.ids)))]
+            yield [self._store_state((store, start, *state, len(window.ids)))]
 
 
 def _next_offset(message: Message) -> int:
@@ -193,9 +195,9 @@ def main() -> int:
         settings = Settings.load()
         with cassandra_session(settings) as session:
             loop = PlainLoop(settings, session)
-            say_ready(settings)
+            signal_ready(settings)
             while not stopped.is_set():
-                loop.turn()
+                loop.run_once()
 
     return run_until_stopped("plain loop", work)
 

@@ -6,7 +6,7 @@ import subprocess
 import psutil
 
 
-def memory_of(job: psutil.Process) -> dict[str, float]:
+def job_memory(job: psutil.Process) -> dict[str, float]:
     """MiB of memory: `jvm`, and `python`, which is all Python processes together."""
     mib = {"jvm": 0.0, "python": 0.0}
     for process in [job, *job.children(recursive=True)]:
@@ -19,7 +19,7 @@ def memory_of(job: psutil.Process) -> dict[str, float]:
     return mib
 
 
-def live_heap_of(job: psutil.Process) -> float | None:
+def measure_live_heap(job: psutil.Process) -> float | None:
     """MiB of live objects in the job's JVM after a full collection.
 
     None if it has no JVM, or Java's tools are missing. The memory of a process grows for as long as
@@ -36,7 +36,7 @@ def live_heap_of(job: psutil.Process) -> float | None:
     return int(histogram.split()[-1]) / 2**20
 
 
-def cpu_of(process: psutil.Process | None) -> float:
+def process_cpu(process: psutil.Process | None) -> float:
     """Processor seconds of a process and its ended children."""
     assert process is not None
     times = process.cpu_times()
@@ -48,5 +48,5 @@ def job_cpu(job: psutil.Process) -> dict[str, float]:
     """Processor seconds: `jvm`, and `python`, which is all Python processes together."""
     used = {"jvm": 0.0, "python": 0.0}
     for process in [job, *job.children(recursive=True)]:
-        used["jvm" if process.name() == "java" else "python"] += cpu_of(process)
+        used["jvm" if process.name() == "java" else "python"] += process_cpu(process)
     return used

@@ -17,23 +17,23 @@ from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import SoldTotals, refuse_wrong_rows, rows_of, say
+from bench.compared import SoldTotals, read_rows, refuse_wrong_rows, say
 from bench.contenders import Contender
 from bench.harness import (
     Bench,
     arguments,
-    counted,
+    count_expected,
     own_stack,
     peaks_until,
     publish,
     running,
 )
-from bench.shown import interval
+from bench.shown import median_and_range
 from bench.throughput import SHAPES
 from ops import provision
 from runtime.connect import cassandra_session
 from runtime.sources import SALES
-from speed_layer.source import retained
+from speed_layer.source import read_retained_offsets
 
 REBUILD = "batch_layer.views.rebuild"
 MASTER = Contender("master ingest", "batch_layer.master.ingest")
@@ -54,9 +54,9 @@ def fill(bench: Bench, session: Session, shape: str, share: float) -> SoldTotals
     """
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     make, count = SHAPES[shape]
-    sent = publish(bench.settings, counted(make(int(count * share)), expected))()
+    sent = publish(bench.settings, count_expected(make(int(count * share)), expected))()
     say(f"{sent:,} receipts are sent")
-    end = dict(retained(bench.settings, SALES.topic).end)
+    end = dict(read_retained_offsets(bench.settings, SALES.topic).end)
     with tempfile.TemporaryDirectory(prefix="bench-master-") as folder:
         # Filling the master is not measured, so the ingest uses a shorter trigger than usual.
         variables = {"TALLY_READY_FILE": f"{folder}/ready", "TALLY_INGEST_TRIGGER_SECONDS": "2"}
@@ -70,7 +70,7 @@ def _master_positions(session: Session) -> dict[int, int]:
     return {row.partition: row.until for row in rows}
 
 
-def rebuilt(contender: Contender, environment: Mapping[str, str]) -> tuple[int, PartSeconds]:
+def run_rebuild(contender: Contender, environment: Mapping[str, str]) -> tuple[int, PartSeconds]:
     """Run a rebuild process; returns its generation, and the seconds of each part.
 
     Raises SystemExit when it fails.
@@ -112,7 +112,7 @@ def show(runs: Mapping[str, list[PartSeconds]], title: str) -> None:
         table.add_row(
             name,
             *medians,
-            interval([run["all"] for run in measured], 1)[1],
+            median_and_range([run["all"] for run in measured], 1)[1],
         )
     Console().print(table)
 
@@ -133,9 +133,9 @@ def main() -> int:
         expected = fill(bench, session, "sparse", options.share)
         for _ in range(options.runs):
             for contender in [Contender("rebuild", REBUILD), *others]:
-                generation, parts = rebuilt(contender, bench.environment)
+                generation, parts = run_rebuild(contender, bench.environment)
                 # A scan, because the rows are stored beside those of all earlier generations.
-                rows = rows_of(
+                rows = read_rows(
                     session, f"batch_sales_15min WHERE generation = {generation} ALLOW FILTERING"
                 )
                 refuse_wrong_rows(contender.name, rows, expected)

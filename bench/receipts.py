@@ -17,28 +17,28 @@ from rich.table import Table
 
 from bench.compared import say
 from bench.contenders import Contender
-from bench.freshness import WARM_SECONDS, measured, show
+from bench.freshness import WARM_SECONDS, measure_probes, show
 from bench.harness import arguments, own_environment, running
-from bench.processes import job_cpu, memory_of
-from bench.shown import interval
+from bench.processes import job_cpu, job_memory
+from bench.shown import median_and_range
 from runtime.repository import REPOSITORY
 from tally.settings import Settings
 
 RATE = 500
 # Both ways keep up with this trigger; one driver needs it so that the receipts do not occupy both
 # cores for seconds.
-BESIDE = {"TALLY_RECEIPTS_TRIGGER_SECONDS": "2"}
+TRIGGER_SETTINGS = {"TALLY_RECEIPTS_TRIGGER_SECONDS": "2"}
 WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "no receipts": (("speed_layer.job",), {}),
     "own application, low priority": (("speed_layer.job", "speed_layer.receipts_job"), {}),
-    "one application, capped": (("bench.one_driver",), BESIDE),
+    "one application, capped": (("bench.one_driver",), TRIGGER_SETTINGS),
 }
 # Columns of the table, with their number of decimals.
-WANTED = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
+COLUMNS = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
 ReceiptNumbers = dict[str, float]
 
 
-def one_way(name: str, seconds: float) -> ReceiptNumbers:
+def measure_way(name: str, seconds: float) -> ReceiptNumbers:
     """Measure one way on a separate stack.
 
     Returns p50 and p99 in seconds, and for the speed layer the processor seconds per million
@@ -60,12 +60,12 @@ def one_way(name: str, seconds: float) -> ReceiptNumbers:
         )
         settings = Settings.load(environment)
         jobs = [exits.enter_context(_start_job(module, environment)) for module in modules]
-        measured(settings, RATE, WARM_SECONDS)
+        measure_probes(settings, RATE, WARM_SECONDS)
         before, began = _cpu_seconds(jobs), time.monotonic()
-        found = show(f"{name}, {RATE} receipts a second", measured(settings, RATE, seconds))
+        found = show(f"{name}, {RATE} receipts a second", measure_probes(settings, RATE, seconds))
         # Receipts of the steady load; the probes beside it are one in a hundred.
         sold = RATE * (time.monotonic() - began)
-        memory = sum(sum(memory_of(job).values()) for job in jobs)
+        memory = sum(sum(job_memory(job).values()) for job in jobs)
         return {**found, "cpu": (_cpu_seconds(jobs) - before) / sold * 1e6, "mib": memory}
 
 
@@ -94,7 +94,7 @@ def main() -> int:
     for number in range(options.runs):
         for name in WAYS:
             say(f"run {number + 1}: {name}")
-            runs[name].append(one_way(name, options.seconds))
+            runs[name].append(measure_way(name, options.seconds))
     table = Table(
         "raw receipts",
         "p50 s",
@@ -105,11 +105,11 @@ def main() -> int:
     )
     for name, found in runs.items():
         columns = (
-            interval(
+            median_and_range(
                 [numbers[key] for numbers in found],
                 digits,
             )
-            for key, digits in WANTED.items()
+            for key, digits in COLUMNS.items()
         )
         table.add_row(name, *(f"{middle} ({spread})" for middle, spread in columns))
     Console().print(table)

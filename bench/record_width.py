@@ -35,7 +35,7 @@ MIX = ("sales", "sales", "sales", "traffic", "traffic", "wifi", "wifi", "wifi", 
 RunSeconds = dict[str, list[float]]
 
 
-def written(number: int) -> tuple[str, bytes, int, int, datetime]:
+def make_record(number: int) -> tuple[str, bytes, int, int, datetime]:
     """A record in the columns of Kafka's source: topic, value, partition, offset, instant (UTC)."""
     at, store = NOON + timedelta(seconds=number % 80_000), str(number % 200)
     topic = MIX[number % len(MIX)]
@@ -50,13 +50,13 @@ def written(number: int) -> tuple[str, bytes, int, int, datetime]:
     return topic, msgspec.json.encode(event), number % 4, number, at
 
 
-def kept(spark: SparkSession, count: int, folder: Path) -> DataFrame:
+def cache_records(spark: SparkSession, count: int, folder: Path) -> DataFrame:
     """This many records, written and cached once for all runs.
 
     In:  a folder in which they are written.
     Out: canonical_records(), cached.
     """
-    spark.createDataFrame([written(number) for number in range(count)], KAFKA).repartition(
+    spark.createDataFrame([make_record(number) for number in range(count)], KAFKA).repartition(
         2
     ).write.parquet(str(folder / "records"))
     found = spark.read.parquet(str(folder / "records")).cache()
@@ -64,7 +64,7 @@ def kept(spark: SparkSession, count: int, folder: Path) -> DataFrame:
     return canonical_records(found)
 
 
-def parsed(records: DataFrame, families: Sequence[Family]) -> None:
+def parse_and_discard(records: DataFrame, families: Sequence[Family]) -> None:
     """Parse the records, and discard the result.
 
     In:  canonical_records(); the families whose fields the schema has.
@@ -90,12 +90,12 @@ def through_python(records: DataFrame, families: Sequence[Family]) -> None:
 
 
 WAYS: Mapping[str, Callable[[DataFrame, Sequence[Family]], None]] = {
-    "parsed": parsed,
+    "parsed": parse_and_discard,
     "parsed and handed to Python": through_python,
 }
 
 
-def measured(records: DataFrame, without: str, runs: int) -> dict[str, RunSeconds]:
+def measure_ways(records: DataFrame, without: str, runs: int) -> dict[str, RunSeconds]:
     """Seconds of each run, by way and by whether the schema has the further family.
 
     In:  canonical_records().
@@ -137,8 +137,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as home:
         own = Settings.load().model_copy(update={"home": Path(home), "spark_master": "local[2]"})
         spark = build_streaming_session(own)
-        records = kept(spark, options.records, Path(home))
-        found = measured(records, options.without, options.runs)
+        records = cache_records(spark, options.records, Path(home))
+        found = measure_ways(records, options.without, options.runs)
         spark.stop()
     if options.json:
         print(json.dumps(found))

@@ -36,8 +36,8 @@ def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
         title=title,
     )
     for name, measured in runs.items():
-        rates, least_to_most = interval([run.per_second for run in measured], 0)
-        total, totals = interval([run.cpu_total for run in measured], 2)
+        rates, least_to_most = median_and_range([run.per_second for run in measured], 0)
+        total, totals = median_and_range([run.cpu_total for run in measured], 2)
         cpu = f"{total} ({totals}); " + ", ".join(
             f"{median(run.cpu_seconds.get(part, 0.0) for run in measured):.1f}"
             for part in ("jvm", "python", "cassandra", "kafka")
@@ -51,7 +51,7 @@ def show(title: str, runs: Mapping[str, Sequence[MeasuredRun]]) -> None:
     Console().print(table)
 
 
-def interval(values: Sequence[float], digits: int) -> tuple[str, str]:
+def median_and_range(values: Sequence[float], digits: int) -> tuple[str, str]:
     """The median, and the lowest to the highest value, as texts with this many decimals."""
     return (
         f"{median(values):,.{digits}f}",

@@ -27,7 +27,7 @@ from bench.harness import own_stack
 from bench.state_shapes import SHAPES, StateShape
 from runtime.sources import SALES
 from speed_layer.session import build_streaming_session
-from speed_layer.source import retained
+from speed_layer.source import read_retained_offsets
 from tally.frames import canonical_records
 from tally.settings import Settings
 from tests.support.canonical import receipt, send
@@ -111,7 +111,7 @@ def measure(
         "spark.sql.streaming.statefulOperator.allowMultiple",
         str(shape.operators > 1).lower(),
     )
-    records = sum(retained(settings, TOPIC).end.values())
+    records = sum(read_retained_offsets(settings, TOPIC).end.values())
     source = {
         "kafka.bootstrap.servers": settings.kafka,
         "subscribe": TOPIC,
@@ -121,7 +121,7 @@ def measure(
     }
     kept: list[pa.Table] = []
 
-    def keep(rows: DataFrame, batch: int) -> None:
+    def collect_rows(rows: DataFrame, batch: int) -> None:
         kept.append(rows.select("store_id", "window_start", "receipts", "gross_minor").toArrow())
 
     checkpoint = tempfile.mkdtemp(prefix="state-shape-")
@@ -131,7 +131,7 @@ def measure(
         shape.rows(stream)
         .writeStream.outputMode("update")
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(keep)
+        .foreachBatch(collect_rows)
     )
     running = query.trigger(availableNow=True).start()
     running.awaitTermination()

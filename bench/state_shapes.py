@@ -22,7 +22,7 @@ class StateShape:
     operators: int = 1
 
 
-def stream_of_events(records: DataFrame) -> DataFrame:
+def event_stream(records: DataFrame) -> DataFrame:
     """Contributions with the watermark that every shape uses.
 
     In:  canonical records of a stream.
@@ -31,7 +31,7 @@ def stream_of_events(records: DataFrame) -> DataFrame:
     return contributions(records, SALES).withWatermark("happened_at", LATENESS)
 
 
-def parsed_only(records: DataFrame) -> DataFrame:
+def parse_only(records: DataFrame) -> DataFrame:
     """A shape without state, as the upper bound: it only reads and parses.
 
     Its rows are not totals.
@@ -40,7 +40,7 @@ def parsed_only(records: DataFrame) -> DataFrame:
     Out: store_id, window_start, receipts, gross_minor; no row, since no receipts are negative.
     """
     nothing = F.lit(0).cast("bigint")
-    events = stream_of_events(records).where(F.col("receipts") < 0)
+    events = event_stream(records).where(F.col("receipts") < 0)
     return events.select(
         "store_id",
         F.col("happened_at").alias("window_start"),
@@ -55,7 +55,7 @@ def two_operators(records: DataFrame) -> DataFrame:
     In:  canonical records of a stream.
     Out: store_id, window_start, the axes and the sum of each part.
     """
-    events = stream_of_events(records).withColumn("window", F.window("happened_at", WINDOW))
+    events = event_stream(records).withColumn("window", F.window("happened_at", WINDOW))
     # For two payloads it keeps the one that its task reads first, which may not be the first by
     # offset: one of the reasons against this shape.
     distinct = events.dropDuplicates(["store_id", "event_id", "window"])
@@ -74,7 +74,7 @@ def set_of_texts(records: DataFrame) -> DataFrame:
     Out: as tally.frames.window_rows().
     """
     # A set is never smaller than the list: each member has its own offset, so no two are equal.
-    return window_rows(_collect_members(stream_of_events(records), F.collect_set), SALES)
+    return window_rows(_collect_members(event_stream(records), F.collect_set), SALES)
 
 
 def set_of_hashes(records: DataFrame) -> DataFrame:
@@ -89,7 +89,7 @@ def set_of_hashes(records: DataFrame) -> DataFrame:
             *(F.lpad(F.hex(hashed), 16, "0") for hashed in hashes),
         )
     )
-    events = stream_of_events(records).withColumn("event_id", sixteen_bytes.cast("string"))
+    events = event_stream(records).withColumn("event_id", sixteen_bytes.cast("string"))
     return window_rows(_collect_members(events, F.collect_set), SALES)
 
 
@@ -99,7 +99,7 @@ def list_of_texts(records: DataFrame) -> DataFrame:
     In:  canonical records of a stream.
     Out: as tally.frames.window_rows().
     """
-    return window_rows(members_per_window(stream_of_events(records), SALES), SALES)
+    return window_rows(members_per_window(event_stream(records), SALES), SALES)
 
 
 def _collect_members(events: DataFrame, collect: Callable[[Column], Column]) -> DataFrame:
@@ -112,7 +112,7 @@ def _collect_members(events: DataFrame, collect: Callable[[Column], Column]) -> 
 
 
 SHAPES = (
-    StateShape("read and parse only", parsed_only, operators=0),
+    StateShape("read and parse only", parse_only, operators=0),
     StateShape("A  dropDuplicates, then totals", two_operators, operators=2),
     StateShape("B  set a window, text identity", set_of_texts),
     StateShape("B2 set a window, hashed identity", set_of_hashes),

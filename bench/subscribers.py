@@ -13,27 +13,27 @@ from typing import Any, NamedTuple
 import httpx
 from confluent_kafka import TopicPartition
 
-from bench.freshness import PATIENCE_SECONDS
+from bench.freshness import TIMEOUT_SECONDS
 from runtime.connect import kafka_consumer
-from runtime.topics import ends
-from serving.alerts.evaluator.calendar import millis_of
+from runtime.topics import read_ends
+from serving.alerts.evaluator.calendar import to_millis
 from tally.alerts.ids import window_text
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 
-RECORDED, ANNOUNCED, TOLD, HEARD, CALLED = STEPS = (
+RECORDED, ANNOUNCED, PUBLISHED, STREAMED, CALLED = STEPS = (
     "canonical",
     "view",
     "alert record",
     "SSE",
     "webhook",
 )
-TOPICS = {"traffic": RECORDED, "view-updates": ANNOUNCED, "alerts": TOLD}
+TOPICS = {"traffic": RECORDED, "view-updates": ANNOUNCED, "alerts": PUBLISHED}
 # How often the watcher of a topic checks whether to stop.
 _POLL_SECONDS = 0.05
 
 
-class CrossedBy(NamedTuple):
+class ThresholdCrossing(NamedTuple):
     """An interval with which a store crossed a threshold, and the rule of the threshold.
 
     `events`: the number of the store's intervals in the window, including this one.
@@ -50,14 +50,14 @@ class Sightings:
 
     def __init__(self, window: datetime) -> None:
         # The start as text in the format of the views' topics, and in that of alerts.
-        self._window, self._alerted = instant_text(window), window_text(millis_of(window))
+        self._window, self._alerted = format_utc(window), window_text(to_millis(window))
         self._recorded: dict[tuple[str, str], float] = {}
         self._announced: dict[str, list[tuple[int, float]]] = defaultdict(list)
         self._alerts: dict[str, dict[tuple[str, str], float]] = defaultdict(dict)
         # How often each alert arrived, by step.
         self.times: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
 
-    def of(self, crossed: CrossedBy) -> dict[str, float]:
+    def step_times(self, crossed: ThresholdCrossing) -> dict[str, float]:
         """When the interval was seen, in monotonic seconds by step; steps not seen are absent."""
         alert = crossed.store, crossed.rule_id
         # `>=`: a window that got two intervals in one micro-batch is announced once.
@@ -74,8 +74,8 @@ class Sightings:
         now, store = time.monotonic(), value["store_id"]
         if TOPICS[topic] == RECORDED:
             self._recorded.setdefault((store, value["happened_at"]), now)
-        elif TOPICS[topic] == TOLD:
-            self.see_alert(TOLD, value)
+        elif TOPICS[topic] == PUBLISHED:
+            self.see_alert(PUBLISHED, value)
         elif value["window_start"] == self._window:
             self._announced[store].append((value["events"], now))
 
@@ -102,7 +102,7 @@ def watching(settings: Settings, seen: Sightings) -> Iterator[None]:
     )
     for thread in (topics, stream):
         thread.start()
-    if not is_connected.wait(PATIENCE_SECONDS):
+    if not is_connected.wait(TIMEOUT_SECONDS):
         raise SystemExit("the stream of alerts does not answer")
     try:
         yield
@@ -116,7 +116,7 @@ def _consumer_at_ends(settings: Settings) -> Any:
     consumer.assign(
         [
             TopicPartition(topic, number, end)
-            for topic, partitions in ends(consumer, TOPICS, PATIENCE_SECONDS).items()
+            for topic, partitions in read_ends(consumer, TOPICS, TIMEOUT_SECONDS).items()
             for number, end in partitions.items()
         ]
     )
@@ -136,14 +136,14 @@ def _watch_stream(settings: Settings, seen: Sightings, is_connected: threading.E
     # The connection breaks when the stack ends.
     with (
         suppress(httpx.TransportError),
-        httpx.Client(timeout=PATIENCE_SECONDS) as client,
+        httpx.Client(timeout=TIMEOUT_SECONDS) as client,
         client.stream("GET", f"http://{settings.api}/v1/alerts/stream") as answer,
     ):
         for line in answer.iter_lines():
             is_connected.set()
             name, _, content = line.partition(": ")
             if name == "data" and "alert_id" in (alert := json.loads(content)):
-                seen.see_alert(HEARD, alert)
+                seen.see_alert(STREAMED, alert)
 
 
 @contextmanager

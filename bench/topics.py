@@ -24,16 +24,16 @@ from confluent_kafka.admin import NewTopic
 
 from bench.compared import say
 from bench.harness import own_stack
-from bench.processes import cpu_of
+from bench.processes import process_cpu
 from ops import provision
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from runtime.sources import TRAFFIC
 from speed_layer.session import build_streaming_session
 from speed_layer.sink.updates import TOPIC
-from speed_layer.source import canonical_stream
+from speed_layer.source import read_canonical_stream
 from speed_layer.views import start_views
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.integration.speed.query import OnTopic
 from tests.support.canonical import interval
@@ -79,7 +79,7 @@ def send_for(
     Returns when each was sent, in monotonic seconds by store and number. Each record is the next
     event of its store's window.
     """
-    sender = AwaitedProducer(kafka_producer(settings), ANSWER_SECONDS)
+    sender = BlockingProducer(kafka_producer(settings), ANSWER_SECONDS)
     stop, sent = time.monotonic() + seconds, dict[tuple[str, int], float]()
     number = begin
     while time.monotonic() < stop:
@@ -87,9 +87,11 @@ def send_for(
         for topic in range(TOPICS):
             store = f"s{topic}"
             value = msgspec.json.encode(interval(store, f"door-{number}", HAPPENED_AT))
-            sender.send(f"bench-{topic}", value, store, partition_of(store, settings.partitions))
+            sender.send(
+                f"bench-{topic}", value, store, partition_number(store, settings.partitions)
+            )
             sent[store, number] = time.monotonic()
-        sender.settle("bench topics", "look into the broker's log")
+        sender.flush("bench topics", "look into the broker's log")
         time.sleep(max(0.0, tick + 1 / RATE - time.monotonic()))
     return sent
 
@@ -123,7 +125,7 @@ def main() -> int:
         starting = {name: dict.fromkeys(range(settings.partitions), 0) for name in names}
         families = [OnTopic.of(TRAFFIC, name) for name in names]
         query = start_views(
-            canonical_stream(spark, settings, starting, settings.micro_batch_records),
+            read_canonical_stream(spark, settings, starting, settings.micro_batch_records),
             families,
             {},
             settings,
@@ -131,9 +133,9 @@ def main() -> int:
         announced, warm = AnnouncedWindows(settings), send_for(settings, WARM_SECONDS, 0)
         query.processAllAvailable()
         speed = list(speed_processes())
-        before, began = sum(map(cpu_of, speed)), time.monotonic()
+        before, began = sum(map(process_cpu, speed)), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        cores = (sum(map(cpu_of, speed)) - before) / (time.monotonic() - began)
+        cores = (sum(map(process_cpu, speed)) - before) / (time.monotonic() - began)
         print(f"idle: {cores:.2f} of a core, JVM and workers")
         last = max(number for _, number in warm)
         # The numbers continue, because the warm-up records are in the windows too.

@@ -25,10 +25,10 @@ from rich.table import Table
 
 from bench.compared import say
 from bench.harness import own_environment
-from bench.processes import job_cpu, live_heap_of, memory_of
-from runtime.offsets import TopicOffsets, offsets_by_topic
+from bench.processes import job_cpu, job_memory, measure_live_heap
+from runtime.offsets import TopicOffsets, parse_offsets
 from runtime.reading import read_to_end
-from runtime.store_fields import zone_of_midday
+from runtime.store_fields import midday_zone
 from schemas import loader
 from tally.settings import Settings
 
@@ -49,7 +49,7 @@ class Usage:
     cpu: list[float] = field(default_factory=list)
     live: list[float] = field(default_factory=list)
 
-    def told(self, part: str) -> tuple[str, str]:
+    def memory_summary(self, part: str) -> tuple[str, str]:
         """The median of a part's memory in MiB, and its growth in percent.
 
         The growth is from the median of the second quarter of the samples to that of the last.
@@ -73,7 +73,7 @@ def simulate(
         "--stores": options.stores,
         "--passers": options.passers,
         "--live-minutes": options.minutes,
-        "--tz": zone_of_midday(),
+        "--tz": midday_zone(),
     }
     words = [str(word) for pair in arguments.items() for word in pair]
     command = [sys.executable, "-m", "ops.cli", "simulate", *words, "--json"]
@@ -82,7 +82,7 @@ def simulate(
     )
 
 
-def watched(
+def sample_usage(
     environment: Mapping[str, str], twin: "subprocess.Popen[str]", minutes: float
 ) -> dict[str, Usage]:
     """The usage of each service while the twin stores send for some minutes."""
@@ -100,23 +100,23 @@ def watched(
     while twin.poll() is None:
         if quarters and time.monotonic() >= quarters[0]:
             quarters.pop(0)
-            look_at_heaps(jobs, usage)
+            sample_heaps(jobs, usage)
         for name, job in jobs.items():
-            for part, mib in memory_of(job).items():
+            for part, mib in job_memory(job).items():
                 usage[name].memory[part].append(mib)
             usage[name].cpu.append(sum(job_cpu(job).values()))
         time.sleep(SAMPLE_SECONDS)
-    look_at_heaps(jobs, usage)
+    sample_heaps(jobs, usage)
     return usage
 
 
-def look_at_heaps(
+def sample_heaps(
     jobs: Mapping[str, psutil.Process],
     usage: Mapping[str, Usage],
 ) -> None:
     """Add a sample of each JVM's live heap, in MiB."""
     for name, job in jobs.items():
-        if (live := live_heap_of(job)) is not None:
+        if (live := measure_live_heap(job)) is not None:
             usage[name].live.append(live)
 
 
@@ -129,10 +129,10 @@ def micro_batches(home: Path) -> Iterator[tuple[float, TopicOffsets]]:
         report = json.loads(line)
         began = datetime.fromisoformat(report["timestamp"]).timestamp()
         ended = began + report["duration_ms"]["triggerExecution"] / 1000
-        yield ended, offsets_by_topic(report["until"])
+        yield ended, parse_offsets(report["until"])
 
 
-def place_of(message: Message) -> tuple[str, int, int]:
+def message_position(message: Message) -> tuple[str, int, int]:
     """The topic, partition and offset of a message."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None and partition is not None and offset is not None
@@ -158,7 +158,7 @@ def freshness(settings: Settings, since: float) -> dict[str, list[float]]:
         arrived = datetime.fromisoformat(record["received_at"]).timestamp()
         if arrived < since:
             continue
-        topic, partition, offset = place_of(message)
+        topic, partition, offset = message_position(message)
         first = bisect_right(reached[topic, partition], offset)
         # If the record were left out, the worst case would disappear.
         if first == len(ends):
@@ -186,7 +186,7 @@ def show_usage(usage: Mapping[str, Usage], seconds: float) -> None:
     for name, used in usage.items():
         cores = (used.cpu[-1] - used.cpu[0]) / seconds
         heap = " → ".join(f"{live:.0f}" for live in used.live)
-        memory = (*used.told("jvm"), *used.told("python"))
+        memory = (*used.memory_summary("jvm"), *used.memory_summary("python"))
         table.add_row(name, f"{cores:.3f}", *memory, heap)
     Console(width=100).print(table)
 
@@ -208,7 +208,7 @@ def main() -> int:
             say(f"{options.stores} twin stores for {options.minutes:g} minutes")
             began = time.time()
             twin = simulate(environment, options)
-            usage = watched(environment, twin, options.minutes)
+            usage = sample_usage(environment, twin, options.minutes)
             seconds = time.time() - began
             assert twin.stdout is not None
             say(f"sent: {json.loads(twin.stdout.read())}")

@@ -16,12 +16,12 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import Sold, SoldKey, refuse_wrong_rows, rows_of
+from bench.compared import Sold, SoldKey, read_rows, refuse_wrong_rows
 from bench.contenders import Contender, contenders
 from bench.harness import (
     Bench,
     arguments,
-    counted,
+    count_expected,
     own_stack,
     publish,
     running,
@@ -49,7 +49,7 @@ def micro_batches(home: Path) -> list[int]:
     return [report["duration_ms"]["triggerExecution"] for report in reports if report["input_rows"]]
 
 
-def grown(durations: Sequence[int], place: int) -> float:
+def median_around(durations: Sequence[int], place: int) -> float:
     """The median of the durations around one micro-batch, in their unit."""
     return median(durations[max(0, place - AROUND) : place + AROUND])
 
@@ -70,10 +70,10 @@ def grow(bench: Bench, contender: Contender, batches: int, events: int) -> list[
             for batch in range(batches):
                 numbers = range(batch * events, (batch + 1) * events)
                 sold = (receipt("1", number, START + number * STEP) for number in numbers)
-                publish(bench.settings, counted(sold, expected))()
+                publish(bench.settings, count_expected(sold, expected))()
                 # One micro-batch per lot: if sent ahead, two lots could fall into one micro-batch.
                 wait_for(batch, bench.settings.home)
-            refuse_wrong_rows(contender.name, rows_of(session), expected)
+            refuse_wrong_rows(contender.name, read_rows(session), expected)
     return micro_batches(bench.settings.home)
 
 
@@ -99,8 +99,8 @@ def main() -> int:
     table = Table(*columns, title=contender.name)
     last = len(took) - AROUND
     for place in [*(place for place in PLACES if place < last), last]:
-        ms = grown(took, place)
-        ratio = ms / grown(took, PLACES[0])
+        ms = median_around(took, place)
+        ratio = ms / median_around(took, PLACES[0])
         table.add_row(f"{place}", f"{place * options.events:,}", f"{ms:.0f}", f"{ratio:.2f}")
     Console().print(table)
     return 0

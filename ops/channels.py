@@ -14,10 +14,10 @@ from tally.alerts.delivery.controls import (
     Redelivery,
     Silence,
     Snooze,
-    parsed_control,
+    decode_control,
 )
-from tally.alerts.delivery.records import DeliveryDecision, WebhookMessage, parsed_kept
-from tally.alerts.standing import rank_of
+from tally.alerts.delivery.records import DeliveryDecision, WebhookMessage, decode_record
+from tally.alerts.standing import state_rank
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -25,7 +25,7 @@ DELIVERIES = "alert-deliveries"
 _MILLIS = 1_000
 
 
-class ToldState(NamedTuple):
+class StateDelivery(NamedTuple):
     """The delivery decision for one state of an alert on a channel, and its message, if any.
 
     For a region that is reported in one message, the message may be of another partition.
@@ -37,7 +37,7 @@ class ToldState(NamedTuple):
 
 def channels(settings: Settings) -> dict[str, AlertChannel]:
     """The channels with their latest settings, by id."""
-    found = (parsed_control(value) for value in _latest_values(settings, TOPIC))
+    found = (decode_control(value) for value in _latest_values(settings, TOPIC))
     named = {control.channel_id: control for control in found if isinstance(control, AlertChannel)}
     return dict(sorted(named.items()))
 
@@ -45,11 +45,11 @@ def channels(settings: Settings) -> dict[str, AlertChannel]:
 def set_channel(settings: Settings, content: bytes) -> AlertChannel:
     """Write the channel that a JSON object describes to all partitions, and return it.
 
-    Raises TallyError for an invalid channel, NotSent when an unknown part was not stored.
+    Raises TallyError for an invalid channel, SendFailed when an unknown part was not stored.
     """
     try:
         fields = msgspec.json.decode(content, type=dict[str, object])
-        channel = parsed_control(msgspec.json.encode({**fields, "is": "channel"}))
+        channel = decode_control(msgspec.json.encode({**fields, "is": "channel"}))
     except msgspec.DecodeError as error:
         raise TallyError(f"channel: {error}; docs/alerts-webhooks.md has one") from error
     assert isinstance(channel, AlertChannel)
@@ -58,47 +58,47 @@ def set_channel(settings: Settings, content: bytes) -> AlertChannel:
     return channel
 
 
-def settle(settings: Settings, settled: Silence | Snooze | Acknowledgement) -> None:
+def write_control(settings: Settings, settled: Silence | Snooze | Acknowledgement) -> None:
     """Write a silence, a snooze or an acknowledgement; the latest record of a key applies.
 
-    Raises NotSent when an unknown part was not stored.
+    Raises SendFailed when an unknown part was not stored.
     """
     write_controls(settings, [settled])
 
 
 def silences(settings: Settings) -> list[Silence]:
     """All silences ever set, in their latest version, ordered by start."""
-    found = (parsed_control(value) for value in _latest_values(settings, TOPIC))
+    found = (decode_control(value) for value in _latest_values(settings, TOPIC))
     # Each partition has a copy of every silence.
     named = {control.silence_id: control for control in found if isinstance(control, Silence)}
     return sorted(named.values(), key=lambda silence: (silence.starts, silence.silence_id))
 
 
-def handled(settings: Settings, alert_id: str) -> list[Snooze | Acknowledgement]:
+def read_alert_controls(settings: Settings, alert_id: str) -> list[Snooze | Acknowledgement]:
     """The snoozes and acknowledgements of the alert."""
-    found = (parsed_control(value) for value in _latest_values(settings, TOPIC))
+    found = (decode_control(value) for value in _latest_values(settings, TOPIC))
     marks = (control for control in found if isinstance(control, Snooze | Acknowledgement))
     ours = [mark for mark in marks if mark.alert_id == alert_id]
     return sorted(ours, key=lambda mark: mark.key)
 
 
-def told_of(settings: Settings, alert_id: str) -> list[ToldState]:
+def read_decisions(settings: Settings, alert_id: str) -> list[StateDelivery]:
     """The delivery decisions about the alert, by channel, in the order of its states."""
-    records = [parsed_kept(value) for value in _latest_values(settings, DELIVERIES)]
+    records = [decode_record(value) for value in _latest_values(settings, DELIVERIES)]
     messages = {record.key: record for record in records if isinstance(record, WebhookMessage)}
     decisions = [record for record in records if isinstance(record, DeliveryDecision)]
     states = [
-        ToldState(decision, messages.get(f"{decision.channel}|{decision.message}"))
+        StateDelivery(decision, messages.get(f"{decision.channel}|{decision.message}"))
         for decision in decisions
         if decision.alert.alert_id == alert_id
     ]
-    by_state = sorted(states, key=lambda state: rank_of(state.decision.alert))
+    by_state = sorted(states, key=lambda state: state_rank(state.decision.alert))
     return sorted(by_state, key=lambda state: state.decision.channel)
 
 
 def deliveries(settings: Settings, channel_id: str) -> list[WebhookMessage]:
     """The channel's messages, ordered by the time at which they are due."""
-    records = (parsed_kept(value) for value in _latest_values(settings, DELIVERIES))
+    records = (decode_record(value) for value in _latest_values(settings, DELIVERIES))
     messages = [record for record in records if isinstance(record, WebhookMessage)]
     own = [message for message in messages if message.channel == channel_id]
     return sorted(own, key=lambda message: (message.due_at, message.order))
@@ -107,7 +107,7 @@ def deliveries(settings: Settings, channel_id: str) -> list[WebhookMessage]:
 def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMessage:
     """Ask the dispatcher to send the message again, and return the message as it was.
 
-    Raises TallyError when there is none, or it waits already; NotSent as in `settle`.
+    Raises TallyError when there is none, or it waits already; SendFailed as in `write_control`.
     """
     found = [
         message for message in deliveries(settings, channel_id) if message.message_id == message_id
@@ -128,10 +128,10 @@ def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMe
 def redeliver_dead(settings: Settings, channel_id: str = "") -> list[WebhookMessage]:
     """Request redelivery of the dead messages of one channel or all, and return them.
 
-    Heartbeats, and messages with an unknown outcome, are left out. Raises NotSent as in
-    `settle`.
+    Heartbeats, and messages with an unknown outcome, are left out. Raises SendFailed as in
+    `write_control`.
     """
-    records = (parsed_kept(value) for value in _latest_values(settings, DELIVERIES))
+    records = (decode_record(value) for value in _latest_values(settings, DELIVERIES))
     dead = [
         message
         for message in records

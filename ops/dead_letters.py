@@ -8,19 +8,19 @@ from confluent_kafka import Message
 
 from runtime.connect import kafka_producer
 from runtime.dead_letter import DeadLetter, read_letters
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from runtime.reading import first_records
 from schemas import loader
 from tally.errors import TallyError
-from tally.instants import instant_text
-from tally.keys import digest_key, keyed_digest
+from tally.instants import format_utc
+from tally.keys import hmac_digest, load_digest_key
 from tally.settings import Settings
 
 _SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class WantedLetters:
+class DeadLetterFilter:
     """A filter of dead letters; an empty text or None is no condition."""
 
     reason: str = ""
@@ -31,7 +31,7 @@ class WantedLetters:
         """Whether the letter matches the filter."""
         topic = letter.place[0]
         # Both texts have one format, in UTC, so they sort like the instants.
-        recent = self.since is None or letter.at >= instant_text(self.since)
+        recent = self.since is None or letter.at >= format_utc(self.since)
         return recent and self.reason in ("", letter.reason) and self.topic in ("", topic)
 
 
@@ -98,7 +98,7 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
 
 def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bool:
     # After a log was truncated an offset may be reused: the digest identifies the original.
-    return keyed_digest(digest_key(settings.home), message.value() or b"") == letter.sha256
+    return hmac_digest(load_digest_key(settings.home), message.value() or b"") == letter.sha256
 
 
 def _send(
@@ -109,9 +109,9 @@ def _send(
     headers: list[tuple[str, bytes]],
 ) -> str:
     stored: list[Message] = []
-    sender = AwaitedProducer(kafka_producer(settings), _SECONDS, stored.append)
+    sender = BlockingProducer(kafka_producer(settings), _SECONDS, stored.append)
     # No partition is named: a raw record may lie in any, the normaliser assigns a new key.
     sender.send(topic, value, key, headers=headers)
-    sender.settle(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
+    sender.flush(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
     [message] = stored
     return f"{message.topic()}:{message.partition()}:{message.offset()}"

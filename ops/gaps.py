@@ -14,13 +14,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from runtime.bookmarks import Bookmark, Log, TopicIds, what_is_lost
+from runtime.bookmarks import LogState, PositionMetadata, TopicIds, loss_reason
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
-from runtime.gaps import AcceptedGap, note_gap, past_gaps, read_gaps
-from runtime.marks import Mark, read_marks, topic_ids
-from runtime.offsets import numbered, offsets_by_topic
+from runtime.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap
+from runtime.marks import RecordFingerprint, read_fingerprints, read_topic_ids
+from runtime.offsets import parse_offsets, parse_partition_keys
 from runtime.sources import FAMILIES
-from runtime.topics import bounds_of
+from runtime.topics import read_partition_bounds
 from schemas import loader
 from tally.errors import TallyError
 from tally.instants import from_millis
@@ -31,7 +31,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
-class Hole:
+class OpenGap:
     """The records of one partition that a job can no longer read, and why it cannot continue.
 
     The job's next offset is `position`.
@@ -41,8 +41,8 @@ class Hole:
     partition: int
     position: int
     loss: str
-    bookmark: Bookmark | None
-    log: Log
+    bookmark: PositionMetadata | None
+    log: LogState
 
     @property
     def is_cut(self) -> bool:
@@ -63,40 +63,45 @@ def readable_topics() -> list[str]:
     return [*raw, *FAMILIES]
 
 
-def open_holes(settings: Settings, session: Session) -> list[Hole]:
+def find_open_gaps(settings: Settings, session: Session) -> list[OpenGap]:
     """All partitions whose reader cannot continue, as holes."""
     holes = (
-        hole(settings, session, topic, number)
+        find_open_gap(settings, session, topic, number)
         for topic in readable_topics()
         for number in range(settings.partitions)
     )
     return [found for found in holes if found is not None]
 
 
-def hole(settings: Settings, session: Session, topic: str, partition: int) -> Hole | None:
+def find_open_gap(
+    settings: Settings, session: Session, topic: str, partition: int
+) -> OpenGap | None:
     """The hole in front of the reader of one partition, None if it can continue."""
-    ids = topic_ids(settings, [topic])
+    ids = read_topic_ids(settings, [topic])
     position, bookmark = (
         _master_position(settings, session, topic, partition)
         if topic in FAMILIES
         else _normaliser_position(settings, topic, partition)
     )
     with kafka_consumer(settings, "gaps") as consumer:
-        earliest, end = bounds_of(consumer, (topic, partition), _SECONDS)
+        earliest, end = read_partition_bounds(consumer, (topic, partition), _SECONDS)
     last = bookmark.last if bookmark else None
     place = (topic, partition, last.offset) if last else None
     # A record that the master has read and Kafka deleted by retention cannot be checked.
     if last and topic in FAMILIES and last.offset < earliest:
-        log = Log(ids[topic], earliest, end, last)
+        log = LogState(ids[topic], earliest, end, last)
     else:
-        log = Log(
-            ids[topic], earliest, end, read_marks(settings, [place])[place] if place else None
+        log = LogState(
+            ids[topic],
+            earliest,
+            end,
+            read_fingerprints(settings, [place])[place] if place else None,
         )
-    loss = what_is_lost(position, bookmark, log)
-    return Hole(topic, partition, position, loss, bookmark, log) if loss else None
+    loss = loss_reason(position, bookmark, log)
+    return OpenGap(topic, partition, position, loss, bookmark, log) if loss else None
 
 
-def accept(settings: Settings, session: Session, found: Hole, reason: str) -> AcceptedGap:
+def accept(settings: Settings, session: Session, found: OpenGap, reason: str) -> AcceptedGap:
     """Store the gap permanently; the reader continues after it at its next start.
 
     Raises TallyError when a canonical log was truncated or re-created, or when the normaliser runs.
@@ -120,18 +125,18 @@ def accept(settings: Settings, session: Session, found: Hole, reason: str) -> Ac
         accepted_at,
         reason,
     )
-    note_gap(session, gap)
+    store_gap(session, gap)
     if found.topic not in FAMILIES:
-        _move(kafka_admin(settings), found)
+        _move_position(kafka_admin(settings), found)
     return gap
 
 
-def _first_arrival(found: Hole) -> datetime:
+def _first_arrival(found: OpenGap) -> datetime:
     last = found.bookmark.last if found.bookmark else None
     return from_millis(last.timestamp_ms) if last else _NEVER
 
 
-def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
+def _last_arrival(settings: Settings, found: OpenGap) -> datetime | None:
     """The arrival time of the first record after the hole.
 
     None if there is no record, or it is a transaction marker, or the log is another one.
@@ -139,11 +144,11 @@ def _last_arrival(settings: Settings, found: Hole) -> datetime | None:
     if found.is_cut:
         return None
     place = found.topic, found.partition, found.log.earliest
-    first = read_marks(settings, [place])[place]
+    first = read_fingerprints(settings, [place])[place]
     return None if first is None else from_millis(first.timestamp_ms)
 
 
-def _move(admin: AdminClient, found: Hole) -> None:
+def _move_position(admin: AdminClient, found: OpenGap) -> None:
     """Move the normaliser's committed offset to the first record that Kafka still keeps.
 
     If the log was truncated, records that it reads twice are duplicates.
@@ -152,7 +157,7 @@ def _move(admin: AdminClient, found: Hole) -> None:
         found.topic,
         found.partition,
         found.log.earliest,
-        metadata=Bookmark(found.log.topic_id).text,
+        metadata=PositionMetadata(found.log.topic_id).text,
     )
     # The brokers refuse this while the group has a member: a running normaliser keeps its offset.
     moved = admin.alter_consumer_group_offsets(
@@ -170,7 +175,7 @@ def _move(admin: AdminClient, found: Hole) -> None:
 
 def _normaliser_position(
     settings: Settings, topic: str, partition: int
-) -> tuple[int, Bookmark | None]:
+) -> tuple[int, PositionMetadata | None]:
     request = [
         ConsumerGroupTopicPartitions(
             NORMALISER_GROUP,
@@ -187,30 +192,34 @@ def _normaliser_position(
     positions = {position.topic: position for position in answer}
     known = TopicIds.read(positions[NORMALISER_ANCHOR].metadata).topic_ids.get(topic)
     committed = positions[topic]
-    bookmark = Bookmark.read(committed.metadata) or (Bookmark(known) if known else None)
+    bookmark = PositionMetadata.read(committed.metadata) or (
+        PositionMetadata(known) if known else None
+    )
     return max(0, committed.offset), bookmark
 
 
 def _master_position(
     settings: Settings, session: Session, topic: str, partition: int
-) -> tuple[int, Bookmark | None]:
+) -> tuple[int, PositionMetadata | None]:
     # The position that the ingest itself uses, with the gaps that were accepted before.
     note: dict[str, Any] = next(
-        _notes(settings),
+        _commit_notes(settings),
         {"until": {}, "marks": {}},
     )
-    until = offsets_by_topic(note["until"]).get(topic, {}).get(partition, 0)
-    mark = numbered(
+    until = parse_offsets(note["until"]).get(topic, {}).get(partition, 0)
+    mark = parse_partition_keys(
         note.get("marks", {}).get(topic, {}),
     ).get(partition)
-    bookmark = Bookmark(note["topic_ids"][topic], Mark(**mark)) if mark else None
-    return past_gaps(
+    bookmark = (
+        PositionMetadata(note["topic_ids"][topic], RecordFingerprint(**mark)) if mark else None
+    )
+    return skip_gaps(
         {topic: {partition: until}},
         read_gaps(session),
     )[topic][partition], bookmark
 
 
-def _notes(settings: Settings) -> Iterator[dict[str, Any]]:
+def _commit_notes(settings: Settings) -> Iterator[dict[str, Any]]:
     """The notes in the master dataset's commits about what it holds, newest first."""
     if DeltaTable.is_deltatable(str(settings.master_path)):
         commits = DeltaTable(str(settings.master_path)).history()

@@ -13,14 +13,14 @@ from confluent_kafka import Consumer
 from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
 from runtime.reading import first_records
 from runtime.sources import FAMILIES
-from runtime.topics import Lane, committed_positions, ends
+from runtime.topics import PartitionId, read_committed_positions, read_ends
 from schemas.loader import topics
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
 
 # The next offset to read, or to write, by (topic, partition).
-LaneOffsets = Mapping[Lane, int]
+LaneOffsets = Mapping[PartitionId, int]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Lag:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingSeconds:
     """Seconds since the arrival of the oldest record that each reader has not read.
 
     0 when the reader has read everything.
@@ -72,13 +72,13 @@ def read_lag(settings: Settings, session: Session) -> Lag:
     )
 
 
-def read_waiting(settings: Settings, session: Session) -> Waiting:
+def read_waiting(settings: Settings, session: Session) -> WaitingSeconds:
     """How long the oldest unread record of each reader has waited, in seconds.
 
     Raises StackError when the brokers do not answer.
     """
     positions = _read_positions(settings, session)
-    return Waiting(
+    return WaitingSeconds(
         normaliser=_seconds(settings, positions.normaliser, positions.raw_ends),
         speed=_seconds(settings, positions.speed, positions.ends),
         master=_seconds(settings, positions.master, positions.ends),
@@ -94,7 +94,7 @@ def _read_positions(settings: Settings, session: Session) -> _ReaderPositions:
         kafka_consumer(settings, NORMALISER_GROUP, UNCOMMITTED) as any_record,
     ):
         raw_ends = _ends(any_record, raw)
-        committed = committed_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
+        committed = read_committed_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
         canonical_ends = _ends(any_record, FAMILIES)
     positions = {(part.topic, part.partition): part.offset for part in committed}
     # A group without a committed offset (-1001) has read nothing.
@@ -112,7 +112,7 @@ def _ends(consumer: Consumer, names: Iterable[str]) -> LaneOffsets:
     """The end offset by (topic, partition)."""
     return {
         (name, number): end
-        for name, by_number in ends(consumer, names, _TIMEOUT_SECONDS).items()
+        for name, by_number in read_ends(consumer, names, _TIMEOUT_SECONDS).items()
         for number, end in by_number.items()
     }
 

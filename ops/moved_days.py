@@ -9,14 +9,14 @@ from runtime.visit_entry import VisitEntry
 from tally.errors import BadSettings
 
 # The fields that answers about past days depend on, at any time of the query.
-MOVING = (
+CHANGING_FIELDS = (
     *("tz", "day_starts", "opening_hours", "sensors", "access_points", "visits"),
     *("country", "subdivision", "groups"),
 )
 
 
 @dataclass(frozen=True)
-class MovedSpan:
+class ChangedSpan:
     """Past local days of a store, first to last inclusive, whose answers change.
 
     `first` None means since the store's first day.
@@ -28,19 +28,19 @@ class MovedSpan:
     last: date
 
 
-def moved_spans(
+def find_changed_spans(
     before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
-) -> list[MovedSpan]:
+) -> list[ChangedSpan]:
     """The past days that change, by store and field, for the stores that are in both files."""
     return [
         span
         for store in sorted(before.keys() & after.keys())
-        for name in MOVING
+        for name in CHANGING_FIELDS
         for span in _spans(store, name, before[store], after[store], today)
     ]
 
 
-def refuse_unrevised(
+def check_visit_revisions(
     before: Mapping[str, StoreEntry], after: Mapping[str, StoreEntry], today: date
 ) -> None:
     """Check that changed visit rules of days that have begun have a higher revision.
@@ -50,7 +50,7 @@ def refuse_unrevised(
     for store in sorted(before.keys() & after.keys()):
         both = before[store], after[store]
         for day in _borders(*both):
-            was, is_now = (entry.on(day).visits or VisitEntry() for entry in both)
+            was, is_now = (entry.valid_on(day).visits or VisitEntry() for entry in both)
             if day <= today and was.rules != is_now.rules and is_now.revision <= was.revision:
                 since = "" if day == date.min else f" from {day} on"
                 raise BadSettings(
@@ -62,19 +62,19 @@ def refuse_unrevised(
 
 def _spans(
     store: str, name: str, before: StoreEntry, after: StoreEntry, today: date
-) -> Iterator[MovedSpan]:
+) -> Iterator[ChangedSpan]:
     borders = _borders(before, after)
     first: date | None = None
     # Between two borders neither entry changes. Today is added as the last border, at which nothing
     # differs any more: past days end yesterday.
     for day in (*(border for border in borders if border < today), today):
-        was, is_now = (_value(entry.on(day), name) for entry in (before, after))
+        was, is_now = (_value(entry.valid_on(day), name) for entry in (before, after))
         differs = day < today and was != is_now
         if differs and first is None:
             first = day
         elif not differs and first is not None:
             begins = None if first == date.min else first
-            yield MovedSpan(store, name, begins, day - timedelta(days=1))
+            yield ChangedSpan(store, name, begins, day - timedelta(days=1))
             first = None
 
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from ops.rekeying import keys_of, rekey
+from ops.rekeying import read_primary_keys, rekey
 from ops.topic_configuration import CHRONICLE, partition_count, topic_configuration
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.day_spans import DaySpan, axis_table
@@ -90,8 +90,8 @@ def create_tables(settings: Settings) -> None:
     """Create the settings' keyspace with every table of schemas/views.
 
     Raises StackError when Cassandra does not answer, or refuses a table; RestartNeeded when a node
-    does not know a table that it lists; Unacknowledged when it does not acknowledge the rows of an
-    earlier version's table.
+    does not know a table that it lists; CassandraWriteTimeout when it does not acknowledge the rows
+    of an earlier version's table.
     """
     copies = (
         f"{{'class': 'NetworkTopologyStrategy', '{settings.cassandra_datacenter}':"
@@ -119,8 +119,8 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     """
     # The schema is read first: every schema statement, even one without effect, needs the agreement
     # of all nodes.
-    present = _listed(session, settings.keyspace)
-    keys = keys_of(session, settings.keyspace)
+    present = _read_columns(session, settings.keyspace)
+    keys = read_primary_keys(session, settings.keyspace)
     for statement in loader.table_statements():
         name = loader.table_name(statement)
         try:
@@ -138,7 +138,7 @@ def _create_missing(session: Session, settings: Settings) -> Collection[str]:
     return present
 
 
-def _listed(session: Session, keyspace: str) -> dict[str, set[str]]:
+def _read_columns(session: Session, keyspace: str) -> dict[str, set[str]]:
     """The columns of each table of the keyspace, by table name."""
     rows = session.execute(
         "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = %s",
@@ -178,7 +178,7 @@ def _currency_writes(session: Session) -> Iterator[BoundStatement]:
         # One of the two writes of a span may be missing.
         if row.first_day and row.last_day:
             days = DaySpan(row.first_day.days_from_epoch, row.last_day.days_from_epoch)
-            yield from table(row.family).writes((row.store_id, row.currency), days)
+            yield from table(row.family).build_writes((row.store_id, row.currency), days)
 
 
 def _check_partitions(topic: str, partitions: int, kind: str, settings: Settings) -> None:

@@ -18,7 +18,7 @@ _EARLIEST = 1
 Keys = Mapping[str, tuple[str, ...]]
 
 
-def keys_of(session: Session, keyspace: str) -> Keys:
+def read_primary_keys(session: Session, keyspace: str) -> Keys:
     """The columns of each table's primary key, in key order."""
     rows = session.execute(
         "SELECT table_name, column_name, kind, position FROM system_schema.columns"

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.rules.files import parse_rule
+from runtime.rules.files import parse_rule_yaml
 from tally.alerts.rule import Rule
-from tally.alerts.rule_changes import PlannedRule, planned
-from tally.alerts.rule_file import problems_together
-from tally.alerts.versions import RuleChains
+from tally.alerts.rule_changes import RulePlan, plan_rule
+from tally.alerts.rule_file import find_contradictions
+from tally.alerts.versions import RuleHistory
 from tally.errors import BadRule
 
 ENDINGS = (".yaml", ".yml")
@@ -24,7 +24,7 @@ class RuleFiles:
 
     def with_known(self, known: Mapping[str, Rule] | None) -> "RuleFiles":
         """Add the problems between these rules and those in force; None: those are unknown."""
-        together = problems_together(self.rules, known)
+        together = find_contradictions(self.rules, known)
         found = [
             f"{self.files[rule_id]}: {problem}"
             for rule_id, problems in together.items()
@@ -45,7 +45,7 @@ def read_rules(files: Iterable[Path]) -> RuleFiles:
     problems: list[str] = []
     for file in files:
         try:
-            rule = parse_rule(file.read_bytes())
+            rule = parse_rule_yaml(file.read_bytes())
         # The other files are read all the same, so that all problems are reported at once.
         except BadRule as error:
             problems += [f"{file}: {problem}" for problem in error.problems]
@@ -60,9 +60,9 @@ def read_rules(files: Iterable[Path]) -> RuleFiles:
     return RuleFiles(rules, owners, problems)
 
 
-def changes_of(rules: Mapping[str, Rule], chains: RuleChains) -> list[PlannedRule]:
+def plan_changes(rules: Mapping[str, Rule], chains: RuleHistory) -> list[RulePlan]:
     """The records that applying each rule would write, in the order of the files."""
-    return [planned(rule, chains.newest(rule_id)) for rule_id, rule in rules.items()]
+    return [plan_rule(rule, chains.newest_version(rule_id)) for rule_id, rule in rules.items()]
 
 
 def _list_files(path: Path) -> Iterator[Path]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import Any
 
-from runtime.store_fields import FIXED, RECORDED
+from runtime.store_fields import FIXED_FIELDS, RECORD_FIELDS
 from runtime.stores import CHANGES, StoreEntry
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 from tally.errors import TallyError
 
 _FieldValues = Mapping[str, Any]
@@ -33,14 +33,14 @@ class FieldChange:
     def warning(self, today: date) -> str | None:
         """Why the change does harm if records of the store were accepted, None if it does none."""
         has_begun = self.from_day is None or date.fromisoformat(self.from_day) <= today
-        if self.field in RECORDED and has_begun:
-            return f"store {self.store}: {self.field}: {RECORDED[self.field]}"
-        if self.field not in FIXED:
+        if self.field in RECORD_FIELDS and has_begun:
+            return f"store {self.store}: {self.field}: {RECORD_FIELDS[self.field]}"
+        if self.field not in FIXED_FIELDS:
             return None
         # An added entry does no harm: only a removed entry may have affected records.
         if self.field in _COLLECTIONS and _keeps_identities(self.before or {}, self.after or {}):
             return None
-        return f"store {self.store}: {self.field}: {FIXED[self.field]}"
+        return f"store {self.store}: {self.field}: {FIXED_FIELDS[self.field]}"
 
 
 def _keeps_identities(before: Collection[str], after: Collection[str]) -> bool:
@@ -112,7 +112,7 @@ def replace_registry(registry: Path, content: bytes) -> None:
     file = registry.resolve()
     try:
         before = file.stat() if file.exists() else None
-        keep_whole(file, content, is_durable=True)
+        write_atomically(file, content, is_durable=True)
         # Services may run as another user: they can still read a file of the same mode and owner.
         if before is not None:
             file.chmod(S_IMODE(before.st_mode))
@@ -128,7 +128,7 @@ def replace_registry(registry: Path, content: bytes) -> None:
 
 
 def _changes(store: str, before: StoreEntry, after: StoreEntry) -> _Changes:
-    was, is_now = before.told(), after.told()
+    was, is_now = before.to_fields(), after.to_fields()
     old = was.pop(CHANGES, {})
     new = is_now.pop(CHANGES, {})
     yield from _fields(store, None, was, is_now)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from runtime.connect import kafka_producer
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from tally.alerts.delivery.controls import AlertControl, control_partitions
 from tally.settings import Settings
 
@@ -17,12 +17,12 @@ def write_controls(settings: Settings, controls: Iterable[AlertControl], prefix:
     """Write each control to every partition that it concerns; returns once all are acknowledged.
 
     `prefix` names a separate topic for a test. Writing a control again changes nothing, so a retry
-    completes an interrupted write. Raises NotSent when an unknown part was not stored.
+    completes an interrupted write. Raises SendFailed when an unknown part was not stored.
     """
-    sender = AwaitedProducer(kafka_producer(settings), _SECONDS)
+    sender = BlockingProducer(kafka_producer(settings), _SECONDS)
     for control in controls:
         # One record per partition: a dispatcher reads only its own partitions.
         value = msgspec.json.encode(control)
         for number in control_partitions(control, settings.partitions):
             sender.send(prefix + TOPIC, value, control.key.encode(), number)
-    sender.settle(f"topic {prefix}{TOPIC}", "settle it again")
+    sender.flush(f"topic {prefix}{TOPIC}", "settle it again")

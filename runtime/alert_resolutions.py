@@ -3,7 +3,7 @@
 import msgspec
 
 from runtime.connect import kafka_producer
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from tally.alerts.resolution import AlertResolution
 from tally.errors import TallyError
 from tally.settings import Settings
@@ -16,14 +16,14 @@ def write_resolution(settings: Settings, resolution: AlertResolution, prefix: st
     """Write the resolution to the partition of its store; returns once it is acknowledged.
 
     `prefix` names a separate topic for a test. Raises TallyError for a field that does not fit,
-    NotSent when it may not have been stored.
+    SendFailed when it may not have been stored.
     """
     try:
         # A record that evaluators cannot read must not reach the topic.
-        AlertResolution.read(resolution.value)
+        AlertResolution.decode(resolution.value)
     except msgspec.ValidationError as error:
         raise TallyError(f"resolution: {error}; correct that field") from error
-    sender = AwaitedProducer(kafka_producer(settings), _SECONDS)
+    sender = BlockingProducer(kafka_producer(settings), _SECONDS)
     partition = resolution.partition(settings.partitions)
     sender.send(prefix + TOPIC, resolution.value, resolution.key.encode(), partition)
-    sender.settle(f"topic {prefix}{TOPIC}", "resolve it again")
+    sender.flush(f"topic {prefix}{TOPIC}", "resolve it again")

@@ -28,7 +28,7 @@ def declare_backfill(
 ) -> Backfill:
     """Store the declaration and return it. Repeating it changes only its source and time.
 
-    Raises Unacknowledged when Cassandra does not acknowledge it in time.
+    Raises CassandraWriteTimeout when Cassandra does not acknowledge it in time.
     """
     declared = Backfill(family, *days, source, datetime.now(UTC))
     # The statement is prepared: as text the driver writes no date before the year 1000.
@@ -41,7 +41,7 @@ def declare_backfill(
     return declared
 
 
-def declared_backfills(session: Session, family: str) -> Sequence[Backfill]:
+def read_backfills(session: Session, family: str) -> Sequence[Backfill]:
     """All declarations of the family, ordered by first day."""
     rows = session.execute(
         "SELECT first_day, last_day, source, declared_at FROM backfill WHERE family = %s", [family]

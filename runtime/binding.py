@@ -34,7 +34,7 @@ def binder(statement: PreparedStatement) -> Bind:
         for column in statement.column_metadata
     ]
 
-    def bound(values: Iterable[Any]) -> BoundStatement:
+    def bind(values: Iterable[Any]) -> BoundStatement:
         bound_statement = BoundStatement(statement)
         bound_statement.values = [
             None if value is None else pack(value)
@@ -42,7 +42,7 @@ def binder(statement: PreparedStatement) -> Bind:
         ]
         return bound_statement
 
-    return bound
+    return bind
 
 
 def _serialize(kind: Any, version: int, value: Any) -> Any:

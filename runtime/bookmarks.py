@@ -4,20 +4,20 @@ from dataclasses import dataclass
 
 import msgspec
 
-from runtime.marks import Mark
+from runtime.marks import RecordFingerprint
 
 
-class Bookmark(msgspec.Struct, frozen=True):
+class PositionMetadata(msgspec.Struct, frozen=True):
     """Metadata of a committed position.
 
     It holds the topic's id, and the last record that was read, None before the first.
     """
 
     topic_id: str
-    last: Mark | None = None
+    last: RecordFingerprint | None = None
 
     @classmethod
-    def read(cls, metadata: str | None) -> "Bookmark | None":
+    def read(cls, metadata: str | None) -> "PositionMetadata | None":
         """The bookmark in an offset's metadata.
 
         None if the metadata is no bookmark (set by hand, or before bookmarks existed).
@@ -34,7 +34,7 @@ class Bookmark(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Log:
+class LogState:
     """The current state of one partition in Kafka.
 
     It has the topic's id, the first offset kept, the end, and the record at the bookmark's place.
@@ -43,7 +43,7 @@ class Log:
     topic_id: str
     earliest: int
     end: int
-    found: Mark | None = None
+    fingerprint: RecordFingerprint | None = None
 
 
 class TopicIds(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ class TopicIds(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def what_is_lost(position: int, bookmark: Bookmark | None, log: Log) -> str | None:
+def loss_reason(position: int, bookmark: PositionMetadata | None, log: LogState) -> str | None:
     """The reason why reading must not resume at the position; None if it may."""
     # The topic's id is compared first: the offsets of another log are meaningless here.
     if bookmark is not None and bookmark.topic_id != log.topic_id:
@@ -78,7 +78,7 @@ def what_is_lost(position: int, bookmark: Bookmark | None, log: Log) -> str | No
     if log.earliest > position:
         return f"offsets {position} to {log.earliest - 1} were deleted before they were read"
     # Matching offsets prove nothing: after a power failure a broker assigns the lost ones again.
-    if bookmark is not None and bookmark.last is not None and bookmark.last != log.found:
+    if bookmark is not None and bookmark.last is not None and bookmark.last != log.fingerprint:
         return (
             f"the record at offset {bookmark.last.offset} is not the one that was read there: the"
             " log was cut, and has grown again"
@@ -86,7 +86,7 @@ def what_is_lost(position: int, bookmark: Bookmark | None, log: Log) -> str | No
     return None
 
 
-def way_out(topic: str, partition: int) -> str:
+def recovery_advice(topic: str, partition: int) -> str:
     """The advice of an error about lost records: how to go on."""
     return (
         f"restore the topic, or `tally gaps accept {topic} {partition}` notes the loss for good and"

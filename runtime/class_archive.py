@@ -17,7 +17,7 @@ from runtime.forkless import classes_jar
 SPARK = "spark"
 
 
-def making(file: Path) -> str:
+def creation_option(file: Path) -> str:
     """The JVM option that writes the archive when the JVM ends."""
     return f"-XX:ArchiveClassesAtExit={file}"
 

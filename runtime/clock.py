@@ -8,7 +8,7 @@ from datetime import datetime
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from runtime.connect import kafka_producer
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from runtime.topics import partition_numbers
 from tally.errors import TallyError
 from tally.instants import from_millis
@@ -18,7 +18,7 @@ TOPIC = "clock"
 TIMEOUT_SECONDS = 30.0
 
 
-def brokers_now(settings: Settings) -> datetime:
+def read_broker_time(settings: Settings) -> datetime:
     """An instant that has passed on the clock of every broker that leads a partition of `clock`.
 
     Each of them stamps a probe record; the earliest stamp is returned. Raises TallyError when one
@@ -26,13 +26,13 @@ def brokers_now(settings: Settings) -> datetime:
     """
     producer = kafka_producer(settings, {"linger.ms": 0})
     stamps: list[tuple[int, int]] = []
-    sender = AwaitedProducer(
+    sender = BlockingProducer(
         producer, TIMEOUT_SECONDS, lambda message: stamps.append(message.timestamp())
     )
     # A partition's leader stamps its records, and each broker has its own clock.
     for number in partition_numbers(producer, TOPIC, TIMEOUT_SECONDS):
         sender.send(TOPIC, b"", partition=number)
-    sender.settle(f"topic {TOPIC}", "start Kafka with `tally up kafka`")
+    sender.flush(f"topic {TOPIC}", "start Kafka with `tally up kafka`")
     if any(kind != TIMESTAMP_LOG_APPEND_TIME for kind, _ in stamps):
         raise TallyError(
             f"topic {TOPIC} has not the brokers' time in its records;"

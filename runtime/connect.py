@@ -30,10 +30,10 @@ from tally.settings import Settings
 
 REQUEST_TIMEOUT_SECONDS = 30.0
 # Errors that the driver raises when nodes do not answer: two of them are no DriverException.
-CASSANDRA_AWAY = (DriverException, NoHostAvailable, ConnectionException)
+CASSANDRA_ERRORS = (DriverException, NoHostAvailable, ConnectionException)
 # The subset that means that no node, too few nodes, or none in time has executed the request,
 # without fault of the request itself; an overloaded node's answer has the protocol's class.
-CASSANDRA_SILENT = (
+CASSANDRA_UNAVAILABLE = (
     OperationTimedOut,
     RequestExecutionException,
     protocol.RequestExecutionException,
@@ -49,7 +49,7 @@ NORMALISER_GROUP = "normaliser"
 # deleted.
 NORMALISER_ANCHOR = "dead-letters"
 _SYSLOG_ERROR = 3
-_ASK_SECONDS = 5.0
+_PROBE_SECONDS = 5.0
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def cassandra_session(settings: Settings, keyspace: str | None = None) -> Iterat
     cluster = cassandra_cluster(settings)
     try:
         yield cluster.connect(settings.keyspace if keyspace is None else keyspace or None)
-    except CASSANDRA_SILENT as error:
+    except CASSANDRA_UNAVAILABLE as error:
         # The driver reports the nodes that it tried one by one on many lines.
         reason = error.args[0] if isinstance(error, NoHostAvailable) else error
         raise StackError(
@@ -96,7 +96,7 @@ def cassandra_cluster(settings: Settings) -> Cluster:
     )
 
 
-def for_workers(settings: Settings) -> Settings:
+def worker_settings(settings: Settings) -> Settings:
     """The settings without the driver's folders.
 
     A worker that outlives one job thereby serves the next job with the same session.
@@ -106,7 +106,7 @@ def for_workers(settings: Settings) -> Settings:
 
 def worker_session(settings: Settings) -> Session:
     """The session of this Python worker, made on first use: a session does not survive a fork."""
-    return _worker_session(for_workers(settings))
+    return _worker_session(worker_settings(settings))
 
 
 @cache
@@ -159,7 +159,7 @@ def brokers_answer(settings: Settings) -> bool:
     broker is fenced after a pause, never requests it again (seen; librdkafka's issue 5301).
     """
     try:
-        return bool(kafka_admin(settings).list_topics(timeout=_ASK_SECONDS).brokers)
+        return bool(kafka_admin(settings).list_topics(timeout=_PROBE_SECONDS).brokers)
     except KafkaException:
         return False
 

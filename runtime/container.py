@@ -40,18 +40,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             " correct what is named above, then restart this container",
             flush=True,
         )
-        _wait_for_the_stop()
+        _wait_for_stop()
         return DONE
     return code if code >= 0 else _BY_SIGNAL - code
 
 
-def _wait_for_the_stop() -> None:
+def _wait_for_stop() -> None:
     for number in _STOPS:
-        signal.signal(number, _leave)
+        signal.signal(number, _exit)
     signal.pause()
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(DONE)
 
 

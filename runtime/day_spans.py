@@ -7,7 +7,7 @@ from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from runtime.connect import CQL_DATE_ZERO
-from runtime.writes import prepared
+from runtime.writes import prepare_idempotent
 
 SpanKey = tuple[str, ...]
 
@@ -38,7 +38,7 @@ class SpanTable:
         names, marks = ", ".join(columns), "?, " * len(columns)
         # Two statements: with one timestamp the earlier first and later last day cannot both win.
         self._first, self._last = (
-            prepared(
+            prepare_idempotent(
                 session,
                 f"INSERT INTO {session.keyspace}.{table} ({names}, {column})"
                 f" VALUES ({marks}?) USING TIMESTAMP ?",
@@ -46,7 +46,7 @@ class SpanTable:
             for column in ("first_day", "last_day")
         )
 
-    def writes(
+    def build_writes(
         self, key: SpanKey, span: DaySpan, known: DaySpan | None = None
     ) -> Iterator[BoundStatement]:
         """The writes that widen the key's span to include this one; `known` is already stored."""

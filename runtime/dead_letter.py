@@ -13,9 +13,9 @@ from confluent_kafka import KafkaException, Message
 
 from runtime.reading import RecordPlace, read_newest, read_to_end
 from tally.errors import StackError, TallyError
-from tally.instants import from_millis, instant_text
-from tally.keys import keyed_digest
-from tally.redact import redacted, redacted_text
+from tally.instants import format_utc, from_millis
+from tally.keys import hmac_digest
+from tally.redact import redact_message, redact_text
 from tally.settings import Settings
 
 TOPIC = "dead-letters"
@@ -52,7 +52,7 @@ class Cause:
     attempts: int = 1
 
 
-class WrittenLetter(NamedTuple):
+class EncodedLetter(NamedTuple):
     """A dead letter in the form in which it is sent."""
 
     key: bytes | None
@@ -60,39 +60,39 @@ class WrittenLetter(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-def written_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> WrittenLetter:
+def encode_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> EncodedLetter:
     """The letter of a record: its redacted key and bytes, and the headers.
 
     Its identity is topic:partition:offset: a repeat is the same letter.
     """
     headers = {
         "reason": cause.reason,
-        "field": shown(cause.field),
-        "message": shown(cause.message),
+        "field": redact_excerpt(cause.field),
+        "message": redact_excerpt(cause.message),
         "topic": record.topic,
         "partition": str(record.partition),
         "offset": str(record.offset),
         "attempts": str(cause.attempts),
         "first_seen": cause.first_seen,
         # Keyed: a plain digest would reveal redacted loyalty ids to a trial of all of them.
-        "sha256": keyed_digest(digest_key, record.value),
+        "sha256": hmac_digest(digest_key, record.value),
     }
-    return WrittenLetter(
+    return EncodedLetter(
         # Redacted before it is cut: half a card number has no check digit to recognise it by.
-        None if record.key is None else redacted(record.key)[:_MOST_KEY_BYTES],
-        redacted(record.value)[:MOST_BYTES],
+        None if record.key is None else redact_message(record.key)[:_MOST_KEY_BYTES],
+        redact_message(record.value)[:MOST_BYTES],
         # A text from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
         [(name, text.encode("utf-8", "backslashreplace")) for name, text in headers.items()],
     )
 
 
-def shown(text: str, most: int = _MOST_TEXT) -> str:
+def redact_excerpt(text: str, most: int = _MOST_TEXT) -> str:
     """The text as a letter shows it: redacted, and cut to at most `most` characters.
 
     >>> shown("gift for ann@example.org", most=12)
     'gift for [re'
     """
-    return redacted_text(text)[:most]
+    return redact_text(text)[:most]
 
 
 @dataclass(frozen=True)
@@ -126,22 +126,22 @@ def read_letters(settings: Settings) -> Iterator[DeadLetter]:
     Raises TallyError for a record of the topic that is no dead letter; KafkaException and
     StackError as read_to_end().
     """
-    return map(read_letter, read_to_end(settings, [TOPIC]))
+    return map(parse_letter, read_to_end(settings, [TOPIC]))
 
 
-def newest_letters(settings: Settings, most: int) -> dict[str, DeadLetter]:
+def read_newest_letters(settings: Settings, most: int) -> dict[str, DeadLetter]:
     """The newest dead letters by id, at most `most` of each partition.
 
     Raises StackError where they cannot be read, TallyError as read_letters().
     """
     try:
-        found = map(read_letter, read_newest(settings, TOPIC, most))
+        found = map(parse_letter, read_newest(settings, TOPIC, most))
         return {letter.id: letter for letter in sorted(found, key=attrgetter("at"))}
     except KafkaException as error:
         raise StackError(f"dead letters cannot be read: {error}") from error
 
 
-def read_letter(message: Message) -> DeadLetter:
+def parse_letter(message: Message) -> DeadLetter:
     """Parse the record as a letter. Raises TallyError for a record that is no dead letter."""
     headers = {
         name: value.decode("utf-8", "replace")
@@ -160,7 +160,7 @@ def read_letter(message: Message) -> DeadLetter:
         message=headers["message"],
         attempts=int(headers["attempts"]),
         first_seen=headers["first_seen"],
-        at=instant_text(from_millis(message.timestamp()[1])),
+        at=format_utc(from_millis(message.timestamp()[1])),
         sha256=headers["sha256"],
         key=None if key is None else _text(key),
         value=_text(message.value() or b""),

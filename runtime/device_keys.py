@@ -21,8 +21,8 @@ HASH_BYTES = 16
 _UNTIL = "%Y%m%dT%H%M%SZ"
 # Prefix of a file that is about to become a key, beside the stores' folders; an older file than
 # this was abandoned.
-_ARRIVING = ".arriving-"
-_LEFT_BEHIND = timedelta(hours=1)
+_TEMPORARY_PREFIX = ".arriving-"
+_ABANDONED_AFTER = timedelta(hours=1)
 
 
 class _Key(NamedTuple):
@@ -37,9 +37,11 @@ class DeviceKeys:
         self._folder = folder
         # Only keys in use are cached; a key past its time leaves the cache in destroy(), even if
         # another process destroys the file.
-        self._known: dict[tuple[str, date], _Key] = {}
+        self._cached: dict[tuple[str, date], _Key] = {}
 
-    def hashed(self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta) -> str:
+    def hash_address(
+        self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta
+    ) -> str:
         """The hash of a device address (6 bytes) in a key period of a store: 32 hex digits.
 
         The first call of any process makes the key, to be destroyed `kept` after the period.
@@ -60,12 +62,12 @@ class DeviceKeys:
         They are overwritten before they are unlinked: a disk keeps the content of an unlinked file.
         Raises OSError for the first that cannot be destroyed, once all others are.
         """
-        for key_id, known in list(self._known.items()):
+        for key_id, known in list(self._cached.items()):
             if known.until <= now:
-                self._known.pop(key_id, None)
+                self._cached.pop(key_id, None)
         over = [file for file, until in self._files() if until <= now]
         failed: OSError | None = None
-        for file in (*over, *self._abandoned_files(now)):
+        for file in (*over, *self._find_abandoned_files(now)):
             try:
                 _destroy(file)
             except FileNotFoundError:
@@ -79,12 +81,12 @@ class DeviceKeys:
 
     def _key(self, store_id: str, period: DatedPeriod, until: datetime) -> bytes:
         key_id = store_id, period.first_day
-        known = self._known.get(key_id)
+        known = self._cached.get(key_id)
         if known is None:
-            known = self._known[key_id] = self._existing_or_new(store_id, period.first_day, until)
+            known = self._cached[key_id] = self._find_or_create(store_id, period.first_day, until)
         return known.key
 
-    def _existing_or_new(self, store_id: str, first_day: date, until: datetime) -> _Key:
+    def _find_or_create(self, store_id: str, first_day: date, until: datetime) -> _Key:
         # A store whose zone has changed meanwhile keeps the key that its devices have.
         for file, ends in self._files(store_id):
             if file.name.startswith(f"{first_day.isoformat()}."):
@@ -103,21 +105,21 @@ class DeviceKeys:
                 continue
             yield file, ends.replace(tzinfo=UTC)
 
-    def _abandoned_files(self, now: datetime) -> Iterator[Path]:
+    def _find_abandoned_files(self, now: datetime) -> Iterator[Path]:
         """Unfinished key files of processes that were killed."""
-        for file in self._folder.glob(f"{_ARRIVING}*"):
+        for file in self._folder.glob(f"{_TEMPORARY_PREFIX}*"):
             try:
                 made_at = datetime.fromtimestamp(file.stat().st_mtime, UTC)
             except FileNotFoundError:
                 # It has become a key meanwhile.
                 continue
-            if made_at <= now - _LEFT_BEHIND:
+            if made_at <= now - _ABANDONED_AFTER:
                 yield file
 
     def _make(self, file: Path) -> None:
         for folder in (self._folder, file.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own = self._folder / f"{_ARRIVING}{secrets.token_hex(8)}"
+        own = self._folder / f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as opened:

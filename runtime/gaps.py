@@ -13,11 +13,11 @@ from runtime.offsets import TopicOffsets
 from runtime.writes import write_rows
 
 # The query reads all gaps: each was accepted by hand, so there are few.
-_ALL = (
+_SELECT_GAPS = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
     " noted_at, reason FROM gap"
 )
-_NOTE = """
+_INSERT_GAP = """
     INSERT INTO gap (topic, partition, from_offset, until_offset,
                      first_arrival, last_arrival, noted_at, reason)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -46,20 +46,20 @@ def read_gaps(session: Session) -> list[AcceptedGap]:
 
     Instants have no zone and are in UTC, as the driver gives them.
     """
-    found = [AcceptedGap(*row) for row in session.execute(_ALL)]
+    found = [AcceptedGap(*row) for row in session.execute(_SELECT_GAPS)]
     return sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.from_offset))
 
 
-def note_gap(session: Session, gap: AcceptedGap) -> None:
+def store_gap(session: Session, gap: AcceptedGap) -> None:
     """Store the gap; storing it again writes the same row.
 
-    Raises Unacknowledged when Cassandra does not acknowledge it in time.
+    Raises CassandraWriteTimeout when Cassandra does not acknowledge it in time.
     """
     row = [getattr(gap, name) for name in AcceptedGap.__dataclass_fields__]
-    write_rows(session, _NOTE, [row])
+    write_rows(session, _INSERT_GAP, [row])
 
 
-def past_gaps(
+def skip_gaps(
     until: TopicOffsets,
     gaps: Iterable[AcceptedGap],
 ) -> dict[str, dict[int, int]]:

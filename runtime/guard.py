@@ -76,7 +76,7 @@ class Guard:
         return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_visit
 
     def _with_headers(self, send: Send) -> Send:
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -87,7 +87,7 @@ class Guard:
                 )
             await send(message)
 
-        return sent
+        return send_with_headers
 
 
 class BodyBudget:
@@ -106,7 +106,7 @@ class BodyBudget:
         """Count the received bytes until the request has ended."""
         read = taken = 0
 
-        async def counted() -> Message:
+        async def receive_within_budget() -> Message:
             """Receive the next message. Raises HTTPException 503 when it exceeds the budget."""
             nonlocal read, taken
             message = await receive()
@@ -124,7 +124,9 @@ class BodyBudget:
             return message
 
         try:
-            await self._app(scope, counted if scope["type"] == "http" else receive, send)
+            await self._app(
+                scope, receive_within_budget if scope["type"] == "http" else receive, send
+            )
         except ClientDisconnect:
             # The client hung up, or the request ended at its deadline: no response is possible, and
             # nothing has failed here.
@@ -133,7 +135,7 @@ class BodyBudget:
             self._bytes -= taken
 
 
-def known_hosts(address: str, allowed: str) -> frozenset[str]:
+def parse_allowed_hosts(address: str, allowed: str) -> frozenset[str]:
     """Host names that are accepted for a server on host:port.
 
     They are loopback, its own host, and those listed with commas (`*`: any).

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 
 log = structlog.get_logger()
 _EVERY_SECONDS = 1.0
@@ -35,7 +35,7 @@ class Heartbeat:
         # makes a healthy job look stalled.
         self._moved_at = time.monotonic()
 
-    def restored(self, seconds: float) -> None:
+    def record_restore(self, seconds: float) -> None:
         """Record how long the job took to restore its state; each later beat includes it."""
         self._extra_fields = {"restore_seconds": round(seconds, 3)}
 
@@ -56,7 +56,7 @@ class Heartbeat:
         # The file is replaced atomically: it may be read at any moment.
         content = {"at": now, "moved_at": self._moved_at, **self._extra_fields}
         try:
-            keep_whole(self._file, json.dumps(content))
+            write_atomically(self._file, json.dumps(content))
         # On a full disk the work goes on; the watcher sees that the beats have stopped.
         except OSError as error:
             if not self._is_missed:
@@ -66,7 +66,7 @@ class Heartbeat:
             self._is_missed = False
 
 
-def stall(
+def find_stall(
     file: Path,
     seconds: float,
     now: float | None = None,
@@ -88,13 +88,13 @@ def stall(
     return None
 
 
-def stalled(file: Path, seconds: float, now: float | None = None) -> str | None:
+def stall_reason(file: Path, seconds: float, now: float | None = None) -> str | None:
     """Why the job that writes the file has stalled, None while it works or is idle."""
-    found = stall(file, seconds, now)
+    found = find_stall(file, seconds, now)
     return found[1] if found else None
 
 
-def restore_seconds(
+def read_restore_seconds(
     folder: Path | None, fresh_seconds: float, now: float | None = None
 ) -> dict[str, float]:
     """The seconds that each service last took to restore its state, by service.
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     A job that has not written a heartbeat yet is not healthy.
     """
     file, seconds = list(sys.argv[1:] if argv is None else argv)
-    reason = stalled(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"
+    reason = stall_reason(Path(file), float(seconds)) if Path(file).exists() else "no heartbeat yet"
     if reason:
         print(reason)
     return 1 if reason else 0

@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 
 from confluent_kafka import KafkaException
 
-from runtime.log import configure_log, printable
-from runtime.whole_file import keep_whole
+from runtime.log import configure_log, escape_unprintable
+from runtime.whole_file import write_atomically
 from schemas.source import BadSource
-from tally.errors import Refused, TallyError
+from tally.errors import TallyError, UnrecoverableError
 from tally.settings import Settings
 
 DONE, FAILED = 0, 1
@@ -27,7 +27,7 @@ REFUSED = 78
 # Variable with the file for {"code", "reason"} of this process's end; its starter sets it.
 EXIT_FILE = "TALLY_EXIT_FILE"
 # Errors that an operator can act on are reported in one line; any other is a fault of this code.
-_REPORTED = (TallyError, BadSource, KafkaException)
+_OPERATOR_ERRORS = (TallyError, BadSource, KafkaException)
 
 
 def run_job(name: str, work: Callable[[], None]) -> int:
@@ -39,11 +39,11 @@ def run_job(name: str, work: Callable[[], None]) -> int:
     configure_log()
     try:
         work()
-    except _REPORTED as error:
+    except _OPERATOR_ERRORS as error:
         # A restart may heal any error of the brokers: only Tally itself and a source's folder
         # refuse.
-        code = REFUSED if isinstance(error, Refused | BadSource) else FAILED
-        return _ended(name, code, reason_of(error))
+        code = REFUSED if isinstance(error, UnrecoverableError | BadSource) else FAILED
+        return _report_end(name, code, describe_error(error))
     return DONE
 
 
@@ -56,25 +56,25 @@ def run_until_stopped(name: str, work: Callable[[Event], None]) -> int:
         return run_job(name, lambda: work(stopped))
 
 
-def run_verb(name: str, work: Callable[[], int | None]) -> int:
+def run_command(name: str, work: Callable[[], int | None]) -> int:
     """Run a command that a user waits for; return its exit code, DONE if it returns none.
 
     FAILED with one line on standard error for an error of Tally's or Kafka's.
     """
     try:
         return work() or DONE
-    except _REPORTED as error:
-        print(f"{name}: {printable(reason_of(error))}", file=sys.stderr)
+    except _OPERATOR_ERRORS as error:
+        print(f"{name}: {escape_unprintable(describe_error(error))}", file=sys.stderr)
         return FAILED
 
 
-def say_ready(settings: Settings) -> None:
+def signal_ready(settings: Settings) -> None:
     """Touch the ready file, for which the job's starter waits, if one is set."""
     if settings.ready_file:
         settings.ready_file.touch()
 
 
-class Announced(Event):
+class NotifyingEvent(Event):
     """An event that calls a function when it is set for the first time."""
 
     def __init__(self, say: Callable[[], None]) -> None:
@@ -88,19 +88,19 @@ class Announced(Event):
         super().set()
 
 
-def reason_of(error: TallyError | BadSource | KafkaException) -> str:
+def describe_error(error: TallyError | BadSource | KafkaException) -> str:
     """The error in one line: what, where, the fix."""
     if isinstance(error, KafkaException):
         return f"Kafka: {error.args[0].str()}; `tally doctor` looks for the cause"
     return str(error)
 
 
-def end_now(name: str, reason: str) -> NoReturn:
+def exit_failed(name: str, reason: str) -> NoReturn:
     """End the process as FAILED from any thread, without closing anything.
 
     It is for a process whose main thread does not return.
     """
-    os._exit(_ended(name, FAILED, reason))
+    os._exit(_report_end(name, FAILED, reason))
 
 
 @contextmanager
@@ -120,11 +120,11 @@ def _stop_signals() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
-def _ended(name: str, code: int, reason: str) -> int:
+def _report_end(name: str, code: int, reason: str) -> int:
     with suppress(OSError):
-        print(f"{name}: {printable(reason)}", file=sys.stderr, flush=True)
+        print(f"{name}: {escape_unprintable(reason)}", file=sys.stderr, flush=True)
     if file := os.environ.get(EXIT_FILE):
         # The process ends correctly on a full disk too: its exit code suffices for the watcher.
         with suppress(OSError):
-            keep_whole(Path(file), json.dumps({"code": code, "reason": reason}))
+            write_atomically(Path(file), json.dumps({"code": code, "reason": reason}))
     return code

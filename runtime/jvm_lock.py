@@ -18,7 +18,7 @@ _JVM_SECONDS = 20.0
 
 
 @contextmanager
-def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
+def lock_folder_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
     """Hold the folder for this driver's JVM, until the block or the JVM ends.
 
     The folder is a checkpoint or the master dataset. Waits for the JVM of an earlier, killed driver
@@ -31,7 +31,7 @@ def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
     # The JVM itself takes the lock: a lock of Python's is released as soon as Python dies.
     opened = jvm.java.io.RandomAccessFile(str(file.absolute()), "rw")
     try:
-        if not _take(opened.getChannel().tryLock):
+        if not _acquire(opened.getChannel().tryLock):
             raise AlreadyRunning(f"{folder}: the JVM of an earlier driver still runs; end it first")
         yield
     finally:
@@ -40,7 +40,7 @@ def exclusive_in_jvm(spark: SparkSession, folder: Path) -> Iterator[None]:
             opened.close()
 
 
-def _take(try_lock: Callable[[], object]) -> bool:
+def _acquire(try_lock: Callable[[], object]) -> bool:
     patience = Retrying(
         retry=retry_if_result(lambda held: held is None),
         stop=stop_after_delay(_JVM_SECONDS),

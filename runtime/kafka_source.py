@@ -8,14 +8,14 @@ import json
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.offsets import TopicOffsets, text_of
+from runtime.offsets import TopicOffsets, format_offsets
 from tally.settings import Settings
 
 # A lost record fails the query: otherwise the source goes on and only warns in the log.
 _COMMITTED = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
 
 
-def committed_stream(
+def read_committed_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, **options: str
 ) -> DataFrame:
     """The committed records of some topics as a stream.
@@ -34,10 +34,10 @@ def committed_stream(
     reader = reader.option("subscribe", ",".join(starting))
     # The start is always explicit: by default a new query begins at the end and silently skips
     # earlier records.
-    return reader.option("startingOffsets", text_of(starting)).options(**options).load()
+    return reader.option("startingOffsets", format_offsets(starting)).options(**options).load()
 
 
-def committed_records(
+def read_committed_records(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, ending: TopicOffsets
 ) -> DataFrame:
     """The committed records in [starting, ending) of the named partitions.
@@ -48,5 +48,5 @@ def committed_records(
     named = json.dumps({topic: sorted(places) for topic, places in starting.items()})
     reader = spark.read.format("kafka").options(**_COMMITTED)
     reader = reader.option("kafka.bootstrap.servers", settings.kafka).option("assign", named)
-    reader = reader.option("startingOffsets", text_of(starting))
-    return reader.option("endingOffsets", text_of(ending)).load()
+    reader = reader.option("startingOffsets", format_offsets(starting))
+    return reader.option("endingOffsets", format_offsets(ending)).load()

@@ -10,7 +10,7 @@ from tally.errors import AlreadyRunning
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the folder for this process, until the block or the process ends.
 
     Raises AlreadyRunning at once when another process holds it.

@@ -40,16 +40,16 @@ def configure_log() -> None:
     logging.basicConfig(level=_LIBRARIES, handlers=[handler])
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """The text with every unprintable character escaped, for a line that people read.
 
     >>> printable("Zürich\\x1b[2J\\n")
     'Zürich\\\\x1b[2J\\\\n'
     """
-    return "".join(map(_printable_sign, text))
+    return "".join(map(_escape_character, text))
 
 
-def _printable_sign(sign: str) -> str:
+def _escape_character(sign: str) -> str:
     return sign if sign.isprintable() else ascii(sign)[1:-1]
 
 

@@ -13,7 +13,7 @@ from tally.settings import Settings
 TIMEOUT_SECONDS = 10.0
 
 
-def over_markers(
+def skip_control_records(
     settings: Settings, topic: str, positions: Offsets, kept: Mapping[int, Bounds]
 ) -> dict[int, int]:
     """The first offset at or after the position with a committed record, by partition.

@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 30.0
 
 # Stored in the master's commits and beside committed positions: after a rename of a field the
 # stored ones would not be found.
-class Mark(msgspec.Struct, frozen=True):
+class RecordFingerprint(msgspec.Struct, frozen=True):
     """The mark of one record of a log: its offset, its Kafka timestamp, SHA-256 of its value.
 
     The timestamp is in milliseconds since 1970 (UTC).
@@ -32,12 +32,12 @@ class Mark(msgspec.Struct, frozen=True):
     sha256: str
 
 
-def mark(offset: int, timestamp_ms: int, value: bytes | None) -> Mark:
+def fingerprint_record(offset: int, timestamp_ms: int, value: bytes | None) -> RecordFingerprint:
     """The mark of a record; a null value counts as an empty one."""
-    return Mark(offset, timestamp_ms, sha256(value or b"").hexdigest())
+    return RecordFingerprint(offset, timestamp_ms, sha256(value or b"").hexdigest())
 
 
-def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
+def read_topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
     """The id of each topic by its name; a re-created topic has another id.
 
     Raises KafkaException, or StackError when there is no answer in time.
@@ -56,7 +56,9 @@ def topic_ids(settings: Settings, topics: Iterable[str]) -> dict[str, str]:
         ) from error
 
 
-def read_marks(settings: Settings, places: Iterable[RecordPlace]) -> dict[RecordPlace, Mark | None]:
+def read_fingerprints(
+    settings: Settings, places: Iterable[RecordPlace]
+) -> dict[RecordPlace, RecordFingerprint | None]:
     """The mark of the record at each place as it is in Kafka now; None where there is none.
 
     Then the record was deleted or cut off, or a transaction's marker lies there. Raises StackError
@@ -65,14 +67,14 @@ def read_marks(settings: Settings, places: Iterable[RecordPlace]) -> dict[Record
     # Uncommitted records are read too: an open transaction further on must not delay the answer.
     overrides = {"isolation.level": "read_uncommitted", "auto.offset.reset": "error"}
     found = first_records(settings, places, TIMEOUT_SECONDS, overrides)
-    return {place: _mark_at(place, first) for place, first in found.items()}
+    return {place: _fingerprint_at(place, first) for place, first in found.items()}
 
 
-def _mark_at(place: RecordPlace, first: Message | None) -> Mark | None:
+def _fingerprint_at(place: RecordPlace, first: Message | None) -> RecordFingerprint | None:
     # Where a marker lies, or a record was cut off, the read returns the next record.
     if first is None or first.offset() != place[2]:
         return None
-    return mark(
+    return fingerprint_record(
         place[2],
         first.timestamp()[1],
         _bytes(first.value()),

@@ -10,7 +10,7 @@ TopicOffsets: TypeAlias = Mapping[str, Offsets]
 Value = TypeVar("Value")
 
 
-def numbered(by_partition: Mapping[str, Value]) -> dict[int, Value]:
+def parse_partition_keys(by_partition: Mapping[str, Value]) -> dict[int, Value]:
     """Values that JSON has by partition, such as offsets, with the partition as a number.
 
     >>> numbered({"0": 5, "11": 7})
@@ -19,11 +19,11 @@ def numbered(by_partition: Mapping[str, Value]) -> dict[int, Value]:
     return {int(partition): value for partition, value in by_partition.items()}
 
 
-def offsets_by_topic(raw: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
+def parse_offsets(raw: Mapping[str, Mapping[str, int]]) -> TopicOffsets:
     """Offsets by topic and partition, from the JSON of Spark or of a job's notes."""
-    return {topic: numbered(places) for topic, places in raw.items()}
+    return {topic: parse_partition_keys(places) for topic, places in raw.items()}
 
 
-def text_of(offsets: TopicOffsets) -> str:
+def format_offsets(offsets: TopicOffsets) -> str:
     """Offsets in the form that Spark takes: one JSON object."""
     return json.dumps({topic: dict(places) for topic, places in offsets.items()})

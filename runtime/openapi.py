@@ -65,7 +65,7 @@ class Readiness(Shape):
     checks: Annotated[dict[str, ReadinessCheck], Meta(description="by what was looked at")]
 
 
-class DescribedApp(FastAPI):
+class DocumentedApp(FastAPI):
     """An application whose OpenAPI text holds these shapes, and those nested in them."""
 
     def __init__(self, shapes: Sequence[type[Shape]], **options: Any) -> None:
@@ -82,7 +82,7 @@ class DescribedApp(FastAPI):
         return super().openapi()
 
 
-def answer(
+def response_entry(
     meaning: str,
     *shapes: type[Shape],
     media_type: str = JSON,
@@ -93,6 +93,6 @@ def answer(
     return {"description": meaning, "content": {media_type: {"schema": schema}}}
 
 
-def problem(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
+def problem_entry(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
     """An entry of a route's `responses` that is a problem document."""
-    return answer(meaning, shape, media_type=MEDIA_TYPE)
+    return response_entry(meaning, shape, media_type=MEDIA_TYPE)

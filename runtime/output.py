@@ -25,13 +25,13 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print one line for the reader on stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Advance]:
+def show_progress(title: str, total: int) -> Iterator[Advance]:
     """A function to call, from any thread, with the number of steps just done.
 
     It shows a bar on a terminal, a line every 5 s elsewhere.
@@ -39,7 +39,7 @@ def progress(title: str, total: int) -> Iterator[Advance]:
     # stdout is reserved for the command's answer.
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _plain_lines(title, total)
+        yield _print_progress(title, total)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -52,7 +52,7 @@ def progress(title: str, total: int) -> Iterator[Advance]:
         yield lambda steps: bar.update(task, advance=steps)
 
 
-def _plain_lines(title: str, total: int) -> Advance:
+def _print_progress(title: str, total: int) -> Advance:
     done, last, lock = 0, time.monotonic(), threading.Lock()
 
     def advance(steps: int) -> None:
@@ -63,6 +63,6 @@ def _plain_lines(title: str, total: int) -> Advance:
             now = time.monotonic()
             if done >= total or now - last >= LINE_EVERY_SECONDS:
                 last = now
-                note(f"{title}: {done:,} of {total:,}")
+                print_note(f"{title}: {done:,} of {total:,}")
 
     return advance

@@ -10,7 +10,7 @@ from starlette.responses import Response
 MEDIA_TYPE = "application/problem+json"
 
 
-def problem(
+def problem_response(
     path: str,
     status: int,
     detail: str,

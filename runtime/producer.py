@@ -5,13 +5,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
-from tally.errors import NotSent
+from tally.errors import SendFailed
 
 # A producer with a full queue is polled for this long at a time.
 _ROOM_SECONDS = 0.1
 
 
-class AwaitedProducer:
+class BlockingProducer:
     """A producer with the outcome of the records that it was given. For one thread.
 
     `answer_seconds`: how long settle() waits. `stored` is called with every record that the brokers
@@ -28,7 +28,7 @@ class AwaitedProducer:
     ) -> None:
         self._producer = producer
         self._answer_seconds = answer_seconds
-        self._stored = stored
+        self._on_stored = stored
         # With delivery.report.only.error the client itself frees sent records. Without it every
         # record stays in memory, up to a gigabyte of them, until its report is taken.
         self._takes_reports = not reports_failures_only
@@ -46,32 +46,32 @@ class AwaitedProducer:
 
         Without a partition the client chooses one by the key.
         """
-        hand_over(self._producer, topic, value, key, partition, self._note, headers=headers)
+        enqueue(self._producer, topic, value, key, partition, self._record_result, headers=headers)
         if self._takes_reports:
             self._producer.poll(0)
 
-    def settle(self, place: str, advice: str) -> None:
+    def flush(self, place: str, advice: str) -> None:
         """Block until all in-sync replicas have acknowledged everything that was sent.
 
-        Raises NotSent, which names the place and ends with the advice. Records without an answer by
-        then stay in flight: the next call waits for them too, and reports their failure.
+        Raises SendFailed, which names the place and ends with the advice. Records without an answer
+        by then stay in flight: the next call waits for them too, and reports their failure.
         """
         left = self._producer.flush(self._answer_seconds)
         failed, self._failed = self._failed, []
         if left or failed:
             reason = failed[0].str() if failed else f"no answer in {self._answer_seconds:.0f} s"
-            raise NotSent(
+            raise SendFailed(
                 f"{place}: {left + len(failed)} records were not sent ({reason}); {advice}"
             )
 
-    def _note(self, error: KafkaError | None, message: Message) -> None:
+    def _record_result(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failed.append(error)
-        elif self._stored is not None:
-            self._stored(message)
+        elif self._on_stored is not None:
+            self._on_stored(message)
 
 
-def hand_over(producer: Any, *record: Any, **options: Any) -> None:
+def enqueue(producer: Any, *record: Any, **options: Any) -> None:
     """Block until the producer has taken the record, given as arguments of its produce().
 
     A full queue has room again: each record in it is acknowledged or given up within

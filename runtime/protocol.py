@@ -50,7 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*given, **named)
         self.deadline = float("inf")
         self._in_headers = True
-        self._ending = False
+        self._is_ending = False
         self._is_endless = False
         self._raw_bytes = 0
         self._body_bytes = 0
@@ -58,13 +58,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection; one above the limit is refused at once."""
         super().connection_made(transport)
-        self._allow(self.limits.header_seconds)
+        self._set_deadline(self.limits.header_seconds)
         if len(self.connections) > self.limits.connections:
             self._end(503, "Too many connections; come back later.")
 
     def data_received(self, data: bytes) -> None:
         """Parse; end the connection when headers, trailers or framing grow beyond their limit."""
-        if self._ending:
+        if self._is_ending:
             return
         # Bytes are counted first: parsing may begin another part, which resets the count.
         self._raw_bytes += len(data)
@@ -79,7 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Handle the begin of a request; its headers follow."""
         super().on_message_begin()
         self._in_headers, self._is_endless = True, False
-        self.scope["extensions"] = {MORE_TIME: {"ask": self._more_time}}
+        self.scope["extensions"] = {MORE_TIME: {"ask": self._extend_deadline}}
 
     def on_headers_complete(self) -> None:
         """Handle the begin of the body. Raises TooManyInARow when too many requests wait."""
@@ -87,7 +87,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) > MOST_PIPELINED:
             raise TooManyInARow
         self._in_headers, self._raw_bytes, self._body_bytes = False, 0, 0
-        self._allow(self.limits.body_seconds)
+        self._set_deadline(self.limits.body_seconds)
 
     def on_body(self, body: bytes) -> None:
         """Handle a piece of the body."""
@@ -99,12 +99,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._in_headers, self._raw_bytes = True, 0
         if self.cycle is not None and not self.cycle.response_complete:
-            self._allow(self.limits.request_seconds)
+            self._set_deadline(self.limits.request_seconds)
 
     def on_response_complete(self) -> None:
         """Handle the end of the answer; the connection is idle, or the next request follows."""
         super().on_response_complete()
-        self._allow(
+        self._set_deadline(
             self.limits.request_seconds
             if self.pipeline
             else self.limits.idle_seconds + self.limits.header_seconds
@@ -114,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """End the connection if its deadline is past. `now` is of the event loop's clock."""
         if now <= self.deadline:
             return
-        if self._ending or (
+        if self._is_ending or (
             self.cycle is not None
             and self.cycle.response_started
             and not self.cycle.response_complete
@@ -138,19 +138,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.message_event.set()
             self.transport.close()
 
-    def _more_time(self) -> None:
+    def _extend_deadline(self) -> None:
         # Requested once the sent bytes are taken: a client that reads nothing misses the deadline.
         self._is_endless = True
-        self._allow(self.limits.request_seconds)
+        self._set_deadline(self.limits.request_seconds)
 
-    def _allow(self, seconds: float) -> None:
+    def _set_deadline(self, seconds: float) -> None:
         # From the start of a part, not its last byte: a trickling client would never be past it.
         self.deadline = self.loop.time() + seconds
 
     def _end(self, status: int, reason: str) -> None:
         """Send the reason and close; a client that does not read it is cut off soon after."""
-        self._ending = True
-        self._allow(1.0)
+        self._is_ending = True
+        self._set_deadline(1.0)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(_refusal(status, reason))
         if self.cycle is not None and not self.cycle.response_complete:

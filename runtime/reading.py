@@ -8,11 +8,11 @@ from uuid import uuid4
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from runtime.connect import kafka_consumer
-from runtime.topics import Lane, bounds_of, partition_numbers
+from runtime.topics import PartitionId, partition_numbers, read_partition_bounds
 from tally.errors import StackError
 from tally.settings import Settings
 
-SILENCE_SECONDS = 30.0
+IDLE_TIMEOUT_SECONDS = 30.0
 _AT_ONCE, _POLL_SECONDS = 10_000, 0.02
 # A broker delays the response that reports a partition's end by at most this. By default it waits
 # half a second for records that are not needed here.
@@ -34,7 +34,7 @@ def read_to_end(
         lanes = [
             (topic, number)
             for topic in topics
-            for number in partition_numbers(consumer, topic, SILENCE_SECONDS)
+            for number in partition_numbers(consumer, topic, IDLE_TIMEOUT_SECONDS)
         ]
         yield from _records(consumer, settings, dict.fromkeys(lanes, 0))
 
@@ -45,13 +45,13 @@ def read_newest(settings: Settings, topic: str, most: int) -> Iterator[Message]:
     Raises KafkaException, and StackError when the brokers stop answering.
     """
     with _consumer(settings, None) as consumer:
-        for number in partition_numbers(consumer, topic, SILENCE_SECONDS):
+        for number in partition_numbers(consumer, topic, IDLE_TIMEOUT_SECONDS):
             lane = (topic, number)
-            end = bounds_of(consumer, lane, SILENCE_SECONDS).end
+            end = read_partition_bounds(consumer, lane, IDLE_TIMEOUT_SECONDS).end
             yield from _records(consumer, settings, {lane: end}, max(0, end - most))
 
 
-def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Message]:
+def read_to_high_watermark(settings: Settings, lanes: Collection[PartitionId]) -> Iterator[Message]:
     """Every committed record that the partitions hold when the reading begins.
 
     It includes records whose transaction has not ended yet, or whose end has not reached their
@@ -70,14 +70,16 @@ def read_written(settings: Settings, lanes: Collection[Lane]) -> Iterator[Messag
     # A consumer of committed records would get the stable end.
     uncommitted = {"isolation.level": "read_uncommitted"}
     with _consumer(settings, uncommitted) as consumer:
-        written = {lane: bounds_of(consumer, lane, SILENCE_SECONDS).end for lane in lanes}
+        written = {
+            lane: read_partition_bounds(consumer, lane, IDLE_TIMEOUT_SECONDS).end for lane in lanes
+        }
     with _consumer(settings, None) as consumer:
         yield from _records(consumer, settings, written)
 
 
 def read_until(
     settings: Settings,
-    lane: Lane,
+    lane: PartitionId,
     until: int,
     start: int = 0,
 ) -> Iterator[Message]:
@@ -93,7 +95,7 @@ def read_until(
 
 
 def _records(
-    consumer: Any, settings: Settings, waiting: dict[Lane, int], start: int = 0
+    consumer: Any, settings: Settings, waiting: dict[PartitionId, int], start: int = 0
 ) -> Iterator[Message]:
     """The records of the partitions, until each has ended at its offset or after it."""
     consumer.assign([TopicPartition(*lane, start) for lane in waiting])
@@ -113,8 +115,8 @@ def _records(
             last_heard = time.monotonic()
         # The client library retries for ever in silence: with a dead broker an audit would not
         # end.
-        elif time.monotonic() - last_heard > SILENCE_SECONDS:
-            raise _silence_error(settings, SILENCE_SECONDS, waiting)
+        elif time.monotonic() - last_heard > IDLE_TIMEOUT_SECONDS:
+            raise _timeout_error(settings, IDLE_TIMEOUT_SECONDS, waiting)
 
 
 def first_records(
@@ -134,17 +136,17 @@ def first_records(
         return {}
     with _consumer(settings, overrides) as consumer:
         consumer.assign([TopicPartition(*place) for place in waiting.values()])
-        return _answers(consumer, waiting, settings, seconds)
+        return _collect_answers(consumer, waiting, settings, seconds)
 
 
-def _answers(
-    consumer: Any, waiting: dict[Lane, RecordPlace], settings: Settings, seconds: float
+def _collect_answers(
+    consumer: Any, waiting: dict[PartitionId, RecordPlace], settings: Settings, seconds: float
 ) -> dict[RecordPlace, Message | None]:
     found: dict[RecordPlace, Message | None] = {}
     deadline = time.monotonic() + seconds
     while waiting:
         if time.monotonic() > deadline:
-            raise _silence_error(settings, seconds, waiting)
+            raise _timeout_error(settings, seconds, waiting)
         message = consumer.poll(_POLL_SECONDS)
         # The client itself retries after any other error.
         if message is None or not _is_an_answer(message.error()):
@@ -165,7 +167,7 @@ def _is_an_answer(error: KafkaError | None) -> bool:
     )
 
 
-def _lane(message: Message) -> Lane:
+def _lane(message: Message) -> PartitionId:
     return str(message.topic()), int(message.partition() or 0)
 
 
@@ -175,7 +177,9 @@ def _consumer(settings: Settings, overrides: Mapping[str, Any] | None) -> Consum
     return kafka_consumer(settings, f"reading-{uuid4()}", {**to_the_end, **(overrides or {})})
 
 
-def _silence_error(settings: Settings, seconds: float, waiting: Iterable[Lane]) -> StackError:
+def _timeout_error(
+    settings: Settings, seconds: float, waiting: Iterable[PartitionId]
+) -> StackError:
     named = [f"{topic}:{number}" for topic, number in sorted(waiting)]
     return StackError(
         f"kafka at {settings.kafka}: no answer about {', '.join(named[:3])} in {seconds:.0f} s;"

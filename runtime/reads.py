@@ -6,8 +6,8 @@ from typing import Any
 from cassandra.cluster import Session
 from cassandra.query import PreparedStatement
 
-from runtime.writes import RETRY_SECONDS, RetryLimit, until_answered
-from tally.errors import Unanswered
+from runtime.writes import RETRY_SECONDS, RetryLimit, execute_until_answered
+from tally.errors import CassandraTimeout
 
 
 def read_many(
@@ -18,10 +18,10 @@ def read_many(
 ) -> list[list[Any]]:
     """All rows of each query (the values of one statement), in the order of the queries.
 
-    Retries after time-outs and unavailable nodes for `seconds`, then raises Unanswered; any other
-    error is raised unchanged.
+    Retries after time-outs and unavailable nodes for `seconds`, then raises CassandraTimeout; any
+    other error is raised unchanged.
     """
-    limit = RetryLimit(seconds, Unanswered, "questions were not answered")
+    limit = RetryLimit(seconds, CassandraTimeout, "questions were not answered")
     # `list` reads all pages: the driver fetches later pages during the iteration, and those may
     # time out too.
-    return until_answered(session, [(statement, values) for values in queries], list, limit)
+    return execute_until_answered(session, [(statement, values) for values in queries], list, limit)

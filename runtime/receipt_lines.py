@@ -8,7 +8,7 @@ import msgspec
 from runtime.sources import SALES
 from schemas import loader
 from schemas.source import read_yaml
-from tally.receipt_rules import AddingRules, LineFacts, LineRule, ReceiptRule
+from tally.receipt_rules import LineFacts, LineRule, ReceiptRule, ReceiptRuleSet
 
 FILE = "rules.yaml"
 # The canonical topic of receipts.
@@ -42,7 +42,7 @@ class _AddingTable(msgspec.Struct, frozen=True):
 _LINE = msgspec.json.Decoder(StoredLine)
 
 
-def readable_lines(texts: Iterable[str]) -> Iterator[StoredLine]:
+def parse_lines(texts: Iterable[str]) -> Iterator[StoredLine]:
     """Parse the texts as lines, each the JSON of one line of a canonical record."""
     for text in texts:
         try:
@@ -53,8 +53,8 @@ def readable_lines(texts: Iterable[str]) -> Iterator[StoredLine]:
 
 
 @cache
-def adding_rules() -> AddingRules:
+def load_adding_rules() -> ReceiptRuleSet:
     """The rules of the source of receipts. Raises BadSource."""
-    folder = loader.own_sources()[SALES.name].folder
+    folder = loader.builtin_sources()[SALES.name].folder
     table = read_yaml(folder / FILE, _AddingTable)
-    return AddingRules(table.lines, table.receipts)
+    return ReceiptRuleSet(table.lines, table.receipts)

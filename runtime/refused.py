@@ -26,7 +26,7 @@ class RefusedEvents(NamedTuple):
     fix: str
 
 
-def refused_letters(letters: Iterable[DeadLetter]) -> Iterator[RefusedEvents]:
+def group_letters(letters: Iterable[DeadLetter]) -> Iterator[RefusedEvents]:
     """Dead letters by store, reason and field; the message is that of the newest of each."""
     by_cause: dict[tuple[str, str, str], list[DeadLetter]] = {}
     for letter in letters:

@@ -44,7 +44,7 @@ class SensorEntry(
     until: date | None = None
 
 
-def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:
+def parse_sensors(where: str, fields: Any) -> dict[str, SensorEntry]:
     """The sensors of one store by serial; `where` names file and store.
 
     Raises BadSettings that names sensor, field and fix.
@@ -54,14 +54,14 @@ def sensor_entries(where: str, fields: Any) -> dict[str, SensorEntry]:
             f"{where}: sensors: serials with their fields are wanted, e.g. `accc00000001: {{}}`"
         )
     found = {
-        str(serial): _entry(f"{where}: sensor {serial}", serial, fields[serial])
+        str(serial): _parse_sensor(f"{where}: sensor {serial}", serial, fields[serial])
         for serial in fields
     }
-    _refuse_one_name(where, found)
+    _refuse_duplicate_names(where, found)
     return found
 
 
-def _refuse_one_name(where: str, found: Mapping[str, SensorEntry]) -> None:
+def _refuse_duplicate_names(where: str, found: Mapping[str, SensorEntry]) -> None:
     """Raise BadSettings if two sensors have one name at the same time.
 
     Each would hide that the other is silent.
@@ -81,7 +81,7 @@ def _refuse_one_name(where: str, found: Mapping[str, SensorEntry]) -> None:
         last[name] = entry
 
 
-def _entry(where: str, serial: object, fields: Any) -> SensorEntry:
+def _parse_sensor(where: str, serial: object, fields: Any) -> SensorEntry:
     try:
         # All scalars of the file are text.
         entry = msgspec.convert(fields or {}, SensorEntry, strict=False)

@@ -10,7 +10,7 @@ from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
-from tally.epochs import Raised
+from tally.epochs import RaisedEpoch
 from tally.families import Family, RecordFields
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.derived import DERIVED
@@ -33,7 +33,7 @@ KINDS: Mapping[str, Kind] = {"additive": ADDITIVE, "derived": DERIVED, "level": 
 
 
 @cache
-def family_of(source: Source) -> Family:
+def build_family(source: Source) -> Family:
     """The view family of a source; equal sources share one object."""
     shape = source.family
     return Family(
@@ -43,14 +43,14 @@ def family_of(source: Source) -> Family:
         parts=tuple(map(_make_part, shape.parts)),
         epoch=shape.epoch,
         kind=KINDS[shape.kind],
-        raised=tuple(map(_raised_days, shape.raised)),
+        raised=tuple(map(_make_raised, shape.raised)),
         lateness_seconds=source.lateness_seconds,
-        reading=_record_fields(shape.reading),
+        reading=_make_record_fields(shape.reading),
         listed_as=source.listed_as,
     )
 
 
-def _record_fields(name: str | None) -> RecordFields | None:
+def _make_record_fields(name: str | None) -> RecordFields | None:
     if name is None:
         return None
     shape = READINGS[name]
@@ -58,8 +58,8 @@ def _record_fields(name: str | None) -> RecordFields | None:
     return RecordFields(name, tuple(shape.texts), shape.numbers, patterns)
 
 
-def _raised_days(days: RaisedDays) -> Raised:
-    return Raised(days.first, days.last, days.epoch)
+def _make_raised(days: RaisedDays) -> RaisedEpoch:
+    return RaisedEpoch(days.first, days.last, days.epoch)
 
 
 def _make_part(shape: PartShape) -> Part:
@@ -74,21 +74,21 @@ class Families(Mapping[str, Family]):
     """
 
     def __getitem__(self, name: str) -> Family:
-        return _families()[name]
+        return _build_families()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_families())
+        return iter(_build_families())
 
     def __len__(self) -> int:
-        return len(_families())
+        return len(_build_families())
 
 
 @cache
-def _families() -> dict[str, Family]:
-    return {name: family_of(source) for name, source in loader.sources().items()}
+def _build_families() -> dict[str, Family]:
+    return {name: build_family(source) for name, source in loader.sources().items()}
 
 
 FAMILIES: Mapping[str, Family] = Families()
 # The product's own two families, for code about receipts only, for benchmarks and for tests.
-SALES = family_of(loader.own_sources()["sales"])
-TRAFFIC = family_of(loader.own_sources()["traffic"])
+SALES = build_family(loader.builtin_sources()["sales"])
+TRAFFIC = build_family(loader.builtin_sources()["traffic"])

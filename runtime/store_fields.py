@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from runtime.sensors import sensor_entries
-from runtime.visit_entry import visit_entry
+from runtime.sensors import parse_sensors
+from runtime.visit_entry import parse_visit_entry
 from tally.calendar.countries import COUNTRIES
-from tally.calendar.opening_hours import OpeningHours, opening_hours
+from tally.calendar.opening_hours import OpeningHours, parse_opening_hours
 from tally.errors import BadSettings
-from tally.identity import IDENTIFIER, one_spelling
+from tally.identity import IDENTIFIER, normalise_address
 from tally.money import CURRENCIES
 from tally.rounding import ROUNDINGS
 from tally.windows import WINDOW_SECONDS
@@ -24,22 +24,24 @@ WINDOW_MINUTES = WINDOW_SECONDS // 60
 # Python's other forms of a number (1_000, nan, 1e3) are mistakes in a hand-written file.
 _DECIMAL = re.compile(r"-?\d{1,9}(\.\d{1,9})?\Z", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
-_WHOLE = re.compile(r"\d{1,6}\Z", re.ASCII)
+_INTEGER = re.compile(r"\d{1,6}\Z", re.ASCII)
 
-_OWNERS = "it decides which store a record is of, and one that is sent again would be another's"
+_OWNER_REASON = (
+    "it decides which store a record is of, and one that is sent again would be another's"
+)
 # Fields with one value for good, since identities are made of them, and the reason of each.
-FIXED: Mapping[str, str] = {
+FIXED_FIELDS: Mapping[str, str] = {
     "numbering": "receipts' identities hold it, and one that is sent again would count twice",
-    "networks": _OWNERS,
-    "sensors": _OWNERS,
+    "networks": _OWNER_REASON,
+    "sensors": _OWNER_REASON,
     "closed": "it is a day itself",
     "delisted": "it has days itself",
 }
-_DAYS = "each record was given its day by it, those that are stored too"
+_DAY_REASON = "each record was given its day by it, those that are stored too"
 # Fields that stored records depend on: they may change from a day on, and not for earlier days.
-RECORDED: Mapping[str, str] = {
-    "tz": _DAYS,
-    "day_starts": _DAYS,
+RECORD_FIELDS: Mapping[str, str] = {
+    "tz": _DAY_REASON,
+    "day_starts": _DAY_REASON,
     "currency": "amounts are whole numbers of its minor units, and would be read as other money",
     "rounding": "receipts' amounts are made by it, and one that is sent again has to be equal",
 }
@@ -52,18 +54,18 @@ class Coordinates(NamedTuple):
     longitude: float
 
 
-def field_values(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def parse_fields(where: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the fields to values by name; `where` names file and store.
 
     Raises BadSettings that names the field and the fix.
     """
     found = {}
     for name, raw in fields.items():
-        found[name] = _READERS[name](where, name, raw)
+        found[name] = _PARSERS[name](where, name, raw)
     return found
 
 
-def changed_values(where: str, raw: Any) -> dict[date, dict[str, Any]]:
+def parse_changes(where: str, raw: Any) -> dict[date, dict[str, Any]]:
     """Parse the fields that change from a day on, by that day, ascending.
 
     Raises BadSettings, also for a field of FIXED.
@@ -73,25 +75,27 @@ def changed_values(where: str, raw: Any) -> dict[date, dict[str, Any]]:
             f"{where}: changes: days with fields are wanted,"
             " e.g. `2026-05-01: {floor_area_m2: 400}`"
         )
-    found = {_day(where, day): _read_change(f"{where}: changes: {day}", raw[day]) for day in raw}
+    found = {
+        _parse_day(where, day): _parse_change(f"{where}: changes: {day}", raw[day]) for day in raw
+    }
     return dict(sorted(found.items()))
 
 
-def _read_change(where: str, fields: Any) -> dict[str, Any]:
+def _parse_change(where: str, fields: Any) -> dict[str, Any]:
     if not isinstance(fields, Mapping) or not fields:
         raise BadSettings(f"{where}: fields are wanted, e.g. `{{floor_area_m2: 400}}`")
     for name in fields:
-        if name in FIXED:
+        if name in FIXED_FIELDS:
             raise BadSettings(
-                f"{where}: {name} cannot change from a day on: {FIXED[name]};"
+                f"{where}: {name} cannot change from a day on: {FIXED_FIELDS[name]};"
                 " write it beside `changes`, or give the store a new id from that day on"
             )
         if name not in CHANGEABLE:
             raise BadSettings(f"{where}: unknown field {name!r}; known are {', '.join(CHANGEABLE)}")
-    return field_values(where, fields)
+    return parse_fields(where, fields)
 
 
-def _day(where: str, raw: object, name: str = "changes") -> date:
+def _parse_day(where: str, raw: object, name: str = "changes") -> date:
     text = str(raw)
     try:
         # One form only: 20260501 beside 2026-05-01 would be one day with two changes.
@@ -102,36 +106,36 @@ def _day(where: str, raw: object, name: str = "changes") -> date:
     raise BadSettings(f"{where}: {name}: {text!r} is no day, e.g. 2026-05-01")
 
 
-def _delistings(where: str, name: str, raw: object) -> dict[str, date]:
+def _parse_delistings(where: str, name: str, raw: object) -> dict[str, date]:
     if not isinstance(raw, Mapping):
         raise BadSettings(
             f"{where}: {name}: item ids with days are wanted, e.g. `{{4006381333931: 2026-05-01}}`"
         )
     items = {str(item): day for item, day in raw.items()}
-    return {item: _day(where, day, f"{name}: {item}") for item, day in items.items()}
+    return {item: _parse_day(where, day, f"{name}: {item}") for item, day in items.items()}
 
 
-def _text(where: str, name: str, raw: object) -> str:
+def _parse_text(where: str, name: str, raw: object) -> str:
     if not isinstance(raw, str) or not raw:
         raise BadSettings(f"{where}: {name}: a text is wanted; leave the field out for the default")
     return raw
 
 
-def _tz(where: str, name: str, raw: object) -> str:
-    zone = _text(where, name, raw)
-    zone_of(zone, f"{where}: {name}")
+def _parse_tz(where: str, name: str, raw: object) -> str:
+    zone = _parse_text(where, name, raw)
+    parse_zone(zone, f"{where}: {name}")
     return zone
 
 
-def _currency(where: str, name: str, raw: object) -> str:
-    currency = _text(where, name, raw)
+def _parse_currency(where: str, name: str, raw: object) -> str:
+    currency = _parse_text(where, name, raw)
     if currency not in CURRENCIES:
         raise BadSettings(f"{where}: {name} {currency!r} is no currency of ISO 4217, e.g. EUR")
     return currency
 
 
-def _numbering(where: str, name: str, raw: object) -> str:
-    numbering = _text(where, name, raw)
+def _parse_numbering(where: str, name: str, raw: object) -> str:
+    numbering = _parse_text(where, name, raw)
     if numbering not in NUMBERINGS:
         raise BadSettings(
             f"{where}: {name} {numbering!r} is none of {', '.join(NUMBERINGS)};"
@@ -140,14 +144,14 @@ def _numbering(where: str, name: str, raw: object) -> str:
     return numbering
 
 
-def _rounding(where: str, name: str, raw: object) -> str:
-    rounding = _text(where, name, raw)
+def _parse_rounding(where: str, name: str, raw: object) -> str:
+    rounding = _parse_text(where, name, raw)
     if rounding not in ROUNDINGS:
         raise BadSettings(f"{where}: {name} {rounding!r} is none of {', '.join(ROUNDINGS)}")
     return rounding
 
 
-def _time_of_day(where: str, name: str, raw: object) -> time:
+def _parse_time_of_day(where: str, name: str, raw: object) -> time:
     try:
         found = datetime.strptime(str(raw), "%H:%M").time()
     except ValueError as error:
@@ -158,31 +162,31 @@ def _time_of_day(where: str, name: str, raw: object) -> time:
     return found
 
 
-def _names(where: str, name: str, raw: object) -> tuple[str, ...]:
+def _parse_names(where: str, name: str, raw: object) -> tuple[str, ...]:
     listed = raw if isinstance(raw, list) else [None]
     if not all(isinstance(entry, str) and entry for entry in listed):
         raise BadSettings(f"{where}: {name}: a list of names is wanted, e.g. [{_EXAMPLES[name]}]")
     return tuple(listed)
 
 
-def _access_points(where: str, name: str, raw: object) -> tuple[str, ...]:
+def _parse_access_points(where: str, name: str, raw: object) -> tuple[str, ...]:
     # Records have an address in one spelling: one in another spelling would never be matched.
-    addresses = tuple(one_spelling(address) for address in _names(where, name, raw))
+    addresses = tuple(normalise_address(address) for address in _parse_names(where, name, raw))
     for address in addresses:
         if IDENTIFIER.fullmatch(address) is None:
             raise BadSettings(f"{where}: {name}: {address!r} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
     return addresses
 
 
-def _groups(where: str, name: str, raw: object) -> tuple[str, ...]:
-    groups = _names(where, name, raw)
+def _parse_groups(where: str, name: str, raw: object) -> tuple[str, ...]:
+    groups = _parse_names(where, name, raw)
     if len({*groups}) < len(groups):
         raise BadSettings(f"{where}: {name}: a name stands there twice; name each group once")
     return groups
 
 
-def _country(where: str, name: str, raw: object) -> str:
-    country = _text(where, name, raw)
+def _parse_country(where: str, name: str, raw: object) -> str:
+    country = _parse_text(where, name, raw)
     if country not in COUNTRIES:
         raise BadSettings(
             f"{where}: {name} {country!r} is no country of ISO 3166-1: two capital letters, e.g. SK"
@@ -190,7 +194,7 @@ def _country(where: str, name: str, raw: object) -> str:
     return country
 
 
-def _coordinates(where: str, name: str, raw: object) -> Coordinates:
+def _parse_coordinates(where: str, name: str, raw: object) -> Coordinates:
     listed = [str(degrees) for degrees in raw] if isinstance(raw, list) else []
     if len(listed) != 2 or not all(map(_DECIMAL.match, listed)):
         raise BadSettings(
@@ -205,54 +209,54 @@ def _coordinates(where: str, name: str, raw: object) -> Coordinates:
     return found
 
 
-def _opening_hours(where: str, name: str, raw: object) -> OpeningHours:
+def _parse_opening_hours(where: str, name: str, raw: object) -> OpeningHours:
     try:
-        return opening_hours(raw)
+        return parse_opening_hours(raw)
     except ValueError as error:
         raise BadSettings(f"{where}: {name}: {error}") from error
 
 
-def _floor_area(where: str, name: str, raw: object) -> float:
+def _parse_floor_area(where: str, name: str, raw: object) -> float:
     area = float(raw) if isinstance(raw, str) and _DECIMAL.match(raw) else 0.0
     if area <= 0:
         raise BadSettings(f"{where}: {name}: {raw!r} is no area in square metres, e.g. 380")
     return area
 
 
-def _tills(where: str, name: str, raw: object) -> int:
-    if not isinstance(raw, str) or not _WHOLE.match(raw):
+def _parse_tills(where: str, name: str, raw: object) -> int:
+    if not isinstance(raw, str) or not _INTEGER.match(raw):
         raise BadSettings(f"{where}: {name}: {raw!r} is no number of tills, e.g. 4")
     return int(raw)
 
 
 # The reader of each field; the first seven fields exist as long as the file does.
-_READERS: Mapping[str, Callable[[str, str, Any], Any]] = {
-    "name": _text,
-    "tz": _tz,
-    "currency": _currency,
-    "numbering": _numbering,
-    "sensors": lambda where, _, raw: sensor_entries(where, raw),
-    "day_starts": _time_of_day,
-    "networks": _names,
-    "access_points": _access_points,
-    "country": _country,
-    "subdivision": _text,
-    "coordinates": _coordinates,
-    "opening_hours": _opening_hours,
-    "floor_area_m2": _floor_area,
-    "tills": _tills,
-    "groups": _groups,
-    "rounding": _rounding,
-    "visits": lambda where, name, raw: visit_entry(f"{where}: {name}", raw),
-    "closed": lambda where, name, raw: _day(where, raw, name),
-    "delisted": _delistings,
+_PARSERS: Mapping[str, Callable[[str, str, Any], Any]] = {
+    "name": _parse_text,
+    "tz": _parse_tz,
+    "currency": _parse_currency,
+    "numbering": _parse_numbering,
+    "sensors": lambda where, _, raw: parse_sensors(where, raw),
+    "day_starts": _parse_time_of_day,
+    "networks": _parse_names,
+    "access_points": _parse_access_points,
+    "country": _parse_country,
+    "subdivision": _parse_text,
+    "coordinates": _parse_coordinates,
+    "opening_hours": _parse_opening_hours,
+    "floor_area_m2": _parse_floor_area,
+    "tills": _parse_tills,
+    "groups": _parse_groups,
+    "rounding": _parse_rounding,
+    "visits": lambda where, name, raw: parse_visit_entry(f"{where}: {name}", raw),
+    "closed": lambda where, name, raw: _parse_day(where, raw, name),
+    "delisted": _parse_delistings,
 }
-FIELDS = tuple(_READERS)
-CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED)
+FIELDS = tuple(_PARSERS)
+CHANGEABLE = tuple(name for name in FIELDS if name not in FIXED_FIELDS)
 _EXAMPLES = {"networks": "L_1234", "access_points": "00180a000001", "groups": "west"}
 
 
-def told_values(values: Mapping[str, Any]) -> dict[str, Any]:
+def to_plain_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fields as in the file, of plain types; empty ones are left out."""
     shown = {name: _plain_value(value) for name, value in values.items()}
     nothing: tuple[Any, ...] = (None, [], {})
@@ -262,7 +266,7 @@ def told_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def _plain_value(value: Any) -> Any:
     match value:
         case OpeningHours():
-            return value.told()
+            return value.to_mapping()
         case time():
             return f"{value:%H:%M}"
         case date():
@@ -278,7 +282,7 @@ def _plain_value(value: Any) -> Any:
     return value
 
 
-def zone_of(name: str, where: str) -> ZoneInfo:
+def parse_zone(name: str, where: str) -> ZoneInfo:
     """The time zone of this name. Raises BadSettings."""
     try:
         return ZoneInfo(name)
@@ -287,7 +291,7 @@ def zone_of(name: str, where: str) -> ZoneInfo:
         raise BadSettings(f"{where} {name!r} is no IANA time zone, e.g. Europe/Rome") from error
 
 
-def zone_of_midday() -> str:
+def midday_zone() -> str:
     """A time zone in which it is about midday now, so that generated stores there are open."""
     offset = _MIDDAY - datetime.now(UTC).hour
     # These names have the inverted sign: Etc/GMT-2 is two hours ahead of UTC.

@@ -12,20 +12,20 @@ from runtime.sensors import SensorEntry
 from runtime.store_fields import (
     FIELDS,
     Coordinates,
-    changed_values,
-    field_values,
-    told_values,
+    parse_changes,
+    parse_fields,
+    to_plain_fields,
 )
-from runtime.strict_yaml import yaml_texts
+from runtime.strict_yaml import parse_yaml
 from runtime.visit_entry import VisitEntry
 from tally.calendar.holidays import subdivisions
 from tally.calendar.opening_hours import OpeningHours
-from tally.day_clock import ClockSince, DayClock, odd_days
+from tally.day_clock import DatedClock, DayClock, irregular_days
 from tally.errors import BadSettings
-from tally.identity import IDENTIFIER, bare_serial, is_address
+from tally.identity import IDENTIFIER, is_address, normalise_serial
 
 CHANGES = "changes"
-_KNOWN = ", ".join((*FIELDS, CHANGES))
+_KNOWN_FIELDS = ", ".join((*FIELDS, CHANGES))
 _CLOCK = frozenset(("tz", "day_starts"))
 # A key period of longer days would not lie within the days that are read for it.
 _LONGEST_DAY = timedelta(hours=48)
@@ -67,7 +67,7 @@ class StoreEntry:
     delisted: Mapping[str, date] = field(default_factory=dict)
     changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
 
-    def on(self, day: date) -> "StoreEntry":
+    def valid_on(self, day: date) -> "StoreEntry":
         """The entry that is valid on a local day of the store, without changes."""
         if not self.changes:
             return self
@@ -84,22 +84,22 @@ class StoreEntry:
         """
         for first_day, beyond in pairwise((date.min, *self.changes, date.max)):
             if first_day < beyond:
-                for name in self.on(first_day).access_points:
+                for name in self.valid_on(first_day).access_points:
                     yield name, first_day, beyond
 
     def clock(self, default_zone: str) -> DayClock:
         """The store's clock; `default_zone`: the IANA name of its zone where the file has none."""
         days = [date.min]
         days += [day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed)]
-        of_then = [(day, self.on(day)) for day in days]
+        of_then = [(day, self.valid_on(day)) for day in days]
         return DayClock(
             tuple(
-                ClockSince(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
+                DatedClock(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
                 for day, entry in of_then
             )
         )
 
-    def told(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """The entry as in the file, of plain types; fields with their default are left out."""
         values = {
             attribute.name: getattr(self, attribute.name)
@@ -107,18 +107,18 @@ class StoreEntry:
             if attribute.name != CHANGES and getattr(self, attribute.name) != attribute.default
         }
         changes = {str(day): _plain_change(changed) for day, changed in self.changes.items()}
-        return told_values(values) | ({CHANGES: changes} if changes else {})
+        return to_plain_fields(values) | ({CHANGES: changes} if changes else {})
 
 
 def _plain_change(changed: Mapping[str, Any]) -> dict[str, Any]:
     """A change as in the file; a field that is emptied from a day on is included."""
-    plain = told_values(changed)
+    plain = to_plain_fields(changed)
     for name in changed.keys() - plain.keys():
         plain[name] = [] if changed[name] == () else {}
     return plain
 
 
-def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
+def load_stores(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
     """The file's stores by id; empty without a file. `named_by`: the setting that names the file.
 
     Raises BadSettings that names file, store, field and fix.
@@ -126,18 +126,18 @@ def store_entries(file: Path | None, named_by: str = _SETTING) -> dict[str, Stor
     if file is None:
         return {}
     try:
-        return entries_of(file.read_bytes(), file, named_by)
+        return parse_stores(file.read_bytes(), file, named_by)
     except OSError as error:
         raise _unreadable_error(file, named_by, error) from error
 
 
-def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str, StoreEntry]:
+def parse_stores(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str, StoreEntry]:
     """The stores of a stores file with this content, by id.
 
     Raises BadSettings that names file, store, field and fix.
     """
     try:
-        stores = yaml_texts(content) or {}
+        stores = parse_yaml(content) or {}
     except ValueError as error:
         raise _unreadable_error(file, named_by, error) from error
     if not isinstance(stores, dict):
@@ -146,10 +146,10 @@ def entries_of(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str
             " `367: {currency: EUR}`"
         )
     entries = {
-        str(store_id): _entry(f"{file}: store {store_id}", store_id, raw)
+        str(store_id): _parse_entry(f"{file}: store {store_id}", store_id, raw)
         for store_id, raw in stores.items()
     }
-    _refuse_shared(file, entries)
+    _refuse_conflicts(file, entries)
     return entries
 
 
@@ -161,12 +161,12 @@ def _unreadable_error(file: Path, named_by: str, error: Exception) -> BadSetting
 class _ExclusiveResource(NamedTuple):
     """A resource that only one store may have, and the local days on which the store has it.
 
-    `said` is its spelling in the file, `name` the one for comparison; the days are from inclusive,
-    to exclusive.
+    `spelling` is its spelling in the file, `name` the one for comparison; the days are from
+    inclusive, to exclusive.
     """
 
     kind: str
-    said: str
+    spelling: str
     name: str
     first_day: date = date.min
     beyond: date = date.max
@@ -174,7 +174,7 @@ class _ExclusiveResource(NamedTuple):
 
 def _exclusive_resources(entry: StoreEntry) -> Iterator[_ExclusiveResource]:
     for serial in entry.sensors:
-        yield _ExclusiveResource("sensor", serial, bare_serial(serial))
+        yield _ExclusiveResource("sensor", serial, normalise_serial(serial))
     for network in entry.networks:
         yield _ExclusiveResource("network", network, network)
     for address, first_day, beyond in entry.access_point_days():
@@ -182,7 +182,7 @@ def _exclusive_resources(entry: StoreEntry) -> Iterator[_ExclusiveResource]:
             yield _ExclusiveResource("access point", address, address, first_day, beyond)
 
 
-def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
+def _refuse_conflicts(file: Path, entries: Mapping[str, StoreEntry]) -> None:
     """Raise BadSettings if two stores share a sensor, a network, or on one day an access point."""
     owners: dict[tuple[str, str], list[tuple[str, _ExclusiveResource]]] = {}
     for store_id, entry in entries.items():
@@ -191,38 +191,38 @@ def _refuse_shared(file: Path, entries: Mapping[str, StoreEntry]) -> None:
             for owner, other in known:
                 if resource.first_day < other.beyond and other.first_day < resource.beyond:
                     day = max(resource.first_day, other.first_day)
-                    raise _shared_error(f"{file}: store {store_id}", resource, owner, day)
+                    raise _conflict_error(f"{file}: store {store_id}", resource, owner, day)
             known.append((store_id, resource))
 
 
-def _shared_error(where: str, resource: _ExclusiveResource, owner: str, day: date) -> BadSettings:
+def _conflict_error(where: str, resource: _ExclusiveResource, owner: str, day: date) -> BadSettings:
     since, fix = "", f"take it out of `{resource.kind.replace(' ', '_')}s` of one of the two"
     if day > date.min:
         since, fix = f" on {day}", f"{fix}, under `changes` from that day on"
     return BadSettings(
-        f"{where}: {resource.kind} {resource.said} is that of store {owner} already{since};"
+        f"{where}: {resource.kind} {resource.spelling} is that of store {owner} already{since};"
         f" it counts once, for one store: {fix}"
     )
 
 
-def _entry(where: str, store_id: object, raw: object) -> StoreEntry:
+def _parse_entry(where: str, store_id: object, raw: object) -> StoreEntry:
     if not isinstance(store_id, str) or IDENTIFIER.fullmatch(store_id) is None:
         raise BadSettings(f"{where}: the id is not 1 to 64 of A-Z a-z 0-9 . _ : -")
     raw = raw or {}
     if not isinstance(raw, Mapping):
         raise BadSettings(
-            f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {_KNOWN}"
+            f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {_KNOWN_FIELDS}"
         )
     for name in raw:
         if name not in (*FIELDS, CHANGES):
-            raise BadSettings(f"{where}: unknown field {name!r}; known are {_KNOWN}")
-    values = field_values(where, {name: raw[name] for name in raw if name != CHANGES})
-    changes = changed_values(where, raw[CHANGES]) if CHANGES in raw else {}
+            raise BadSettings(f"{where}: unknown field {name!r}; known are {_KNOWN_FIELDS}")
+    values = parse_fields(where, {name: raw[name] for name in raw if name != CHANGES})
+    changes = parse_changes(where, raw[CHANGES]) if CHANGES in raw else {}
     entry = StoreEntry(**values, changes=changes)
     # The entry is checked before every change, and after each: fields that fit today may not then.
     for first_day in (date.min, *changes):
         since = "" if first_day == date.min else f": changes: {first_day}"
-        _refuse_unfitting(f"{where}{since}", entry.on(first_day))
+        _refuse_inconsistent(f"{where}{since}", entry.valid_on(first_day))
     _refuse_odd_days(where, entry)
     return entry
 
@@ -235,7 +235,7 @@ def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
         )
     try:
         # Without a change of the zone none has to be named: the default holds before and after.
-        odd = odd_days(entry.clock("UTC"), _LONGEST_DAY)
+        odd = irregular_days(entry.clock("UTC"), _LONGEST_DAY)
     except OverflowError as error:
         raise BadSettings(
             f"{where}: changes: the first day lies at the end of the calendar; write a later one"
@@ -248,7 +248,7 @@ def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
         )
 
 
-def _refuse_unfitting(where: str, entry: StoreEntry) -> None:
+def _refuse_inconsistent(where: str, entry: StoreEntry) -> None:
     """Raise BadSettings if one field does not fit another."""
     if entry.subdivision is not None:
         if entry.country is None:

@@ -32,7 +32,7 @@ class _Texts(yaml.BaseLoader):
         return super().construct_mapping(node, deep)
 
 
-def yaml_texts(content: bytes) -> object:
+def parse_yaml(content: bytes) -> object:
     """The document as mappings, lists and texts; None for an empty one.
 
     Raises ValueError with the reason on one line for a document that is no UTF-8 or no YAML, or has
@@ -44,7 +44,7 @@ def yaml_texts(content: bytes) -> object:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def yaml_lines(content: bytes) -> dict[str, int]:
+def find_yaml_lines(content: bytes) -> dict[str, int]:
     """The line number, counted from 1, at which each field begins, by the field's name.
 
     A nested field is named `outer.inner`. Empty for a document that yaml_texts() refuses.
@@ -56,7 +56,7 @@ def yaml_lines(content: bytes) -> dict[str, int]:
     return dict(_lines(node, "")) if isinstance(node, yaml.MappingNode) else {}
 
 
-def yaml_written(document: Mapping[str, Any]) -> str:
+def dump_yaml(document: Mapping[str, Any]) -> str:
     """The text that yaml_texts() reads as these mappings, lists and texts, one field per line."""
     # Short lists and mappings stay on the line of their name, as in hand-written files.
     options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False}

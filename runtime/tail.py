@@ -9,17 +9,17 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from runtime.connect import kafka_consumer
-from runtime.marks import topic_ids
-from runtime.topics import Bounds, bounds
+from runtime.marks import read_topic_ids
+from runtime.topics import Bounds, read_topic_bounds
 from tally.errors import StackError
 from tally.settings import Settings
 
-_ASK_SECONDS = 10.0
+_REQUEST_SECONDS = 10.0
 # A broker waits for a record for this long before it answers that there is none.
 _FETCH_WAIT_MILLIS = 200
 
 
-class TailedRecord(NamedTuple):
+class TopicRecord(NamedTuple):
     """A committed record: its place and its value."""
 
     partition: int
@@ -27,28 +27,28 @@ class TailedRecord(NamedTuple):
     value: bytes
 
 
-class TopicNow(NamedTuple):
+class TopicState(NamedTuple):
     """A topic's id, and the bounds of each partition for committed records."""
 
     topic_id: str
     bounds: tuple[Bounds, ...]
 
 
-def topic_now(settings: Settings, topic: str) -> TopicNow:
+def read_topic_state(settings: Settings, topic: str) -> TopicState:
     """The topic as it is now. Raises StackError when it does not exist, or without an answer."""
-    topic_id = topic_id_now(settings, topic)
+    topic_id = read_topic_id(settings, topic)
     with (
         _raise_stack_errors(settings, topic),
         kafka_consumer(settings, f"tail-{uuid4()}") as consumer,
     ):
-        found = bounds(consumer, topic, _ASK_SECONDS)
-    return TopicNow(topic_id, tuple(found[number] for number in sorted(found)))
+        found = read_topic_bounds(consumer, topic, _REQUEST_SECONDS)
+    return TopicState(topic_id, tuple(found[number] for number in sorted(found)))
 
 
-def topic_id_now(settings: Settings, topic: str) -> str:
+def read_topic_id(settings: Settings, topic: str) -> str:
     """The topic's id, which changes when it is re-created. Raises StackError as topic_now()."""
     with _raise_stack_errors(settings, topic):
-        return topic_ids(settings, [topic])[topic]
+        return read_topic_ids(settings, [topic])[topic]
 
 
 class Tail:
@@ -71,7 +71,7 @@ class Tail:
         self._consumer = kafka_consumer(settings, f"tail-{uuid4()}", overrides)
         self._consumer.assign([TopicPartition(topic, *position) for position in offsets.items()])
 
-    def read(self, most: int, seconds: float) -> list[TailedRecord]:
+    def read(self, most: int, seconds: float) -> list[TopicRecord]:
         """The records that have arrived, at most `most`; waits up to `seconds` for the first.
 
         Raises StackError, also when there is no record any more, or not yet, at an offset.
@@ -88,13 +88,13 @@ class Tail:
                 if (record := self._take_message(message)) is not None
             ]
 
-    def _take_message(self, message: Message) -> TailedRecord | None:
+    def _take_message(self, message: Message) -> TopicRecord | None:
         partition, offset = message.partition() or 0, message.offset() or 0
         error = message.error()
         if error is None:
             self.ended.discard(partition)
             self.until[partition] = offset + 1
-            return TailedRecord(partition, offset, message.value() or b"")
+            return TopicRecord(partition, offset, message.value() or b"")
         if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         self.ended.add(partition)

@@ -7,10 +7,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_fixed
 
 # A topic and a partition.
-Lane = tuple[str, int]
+PartitionId = tuple[str, int]
 _AGAIN_SECONDS = 0.2
 # Errors that mean that the client knows no leader, or asked a broker that is not the leader.
-_NOT_LED_YET = frozenset(
+_NO_LEADER_ERRORS = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -41,7 +41,7 @@ def partition_numbers(client: Any, topic: str, seconds: float) -> list[int]:
     return sorted(found.partitions)
 
 
-def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
+def read_partition_bounds(consumer: Any, lane: PartitionId, seconds: float) -> Bounds:
     """The partition's bounds as they are now. Raises KafkaException.
 
     A broker that has just restarted, or has just got a topic, announces a partition before it leads
@@ -50,37 +50,37 @@ def bounds_of(consumer: Any, lane: Lane, seconds: float) -> Bounds:
     """
     topic, number = lane
 
-    def ask() -> Bounds:
+    def request_bounds() -> Bounds:
         at = TopicPartition(topic, number)
         return Bounds(*consumer.get_watermark_offsets(at, timeout=seconds))
 
     asking = retry(
-        retry=retry_if_exception(_is_not_led_yet),
+        retry=retry_if_exception(_has_no_leader),
         stop=stop_after_delay(seconds),
         wait=wait_fixed(_AGAIN_SECONDS),
         # This request makes the client drop its cached metadata.
         before_sleep=lambda _state: consumer.list_topics(topic, seconds),
         reraise=True,
     )
-    return asking(ask)()
+    return asking(request_bounds)()
 
 
-def _is_not_led_yet(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in _NOT_LED_YET
+def _has_no_leader(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _NO_LEADER_ERRORS
 
 
-def bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
+def read_topic_bounds(consumer: Any, topic: str, seconds: float) -> dict[int, Bounds]:
     """The offsets at both ends of every partition of the topic, by its number.
 
     Raises KafkaException.
     """
     return {
-        number: bounds_of(consumer, (topic, number), seconds)
+        number: read_partition_bounds(consumer, (topic, number), seconds)
         for number in partition_numbers(consumer, topic, seconds)
     }
 
 
-def ends(
+def read_ends(
     consumer: Any,
     topics: Iterable[str],
     seconds: float,
@@ -89,15 +89,15 @@ def ends(
 
     Raises KafkaException.
     """
-    found = {topic: bounds(consumer, topic, seconds) for topic in topics}
+    found = {topic: read_topic_bounds(consumer, topic, seconds) for topic in topics}
     return {
         topic: {number: at.end for number, at in by_number.items()}
         for topic, by_number in found.items()
     }
 
 
-def committed_positions(
-    consumer: Any, lanes: Iterable[Lane], seconds: float
+def read_committed_positions(
+    consumer: Any, lanes: Iterable[PartitionId], seconds: float
 ) -> list[TopicPartition]:
     """The committed position of the consumer's group in each partition.
 
@@ -115,13 +115,13 @@ def committed_positions(
     return found
 
 
-def positions_of(consumer: Any, topic: str, seconds: float) -> dict[int, int]:
+def read_topic_positions(consumer: Any, topic: str, seconds: float) -> dict[int, int]:
     """The first offset that the consumer's group has not passed, by partition of the topic.
 
     0 where nothing is committed. Raises KafkaException. To a consumer of committed records the
     brokers answer once no transaction is under way that would move the positions.
     """
     lanes = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
-    found = committed_positions(consumer, lanes, seconds)
+    found = read_committed_positions(consumer, lanes, seconds)
     # A partition without a position (-1001) has been read up to its beginning.
     return {at.partition: max(0, at.offset) for at in found}

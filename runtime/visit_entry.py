@@ -40,7 +40,7 @@ class VisitEntry(
         return VisitRules(**values)
 
 
-def visit_entry(where: str, fields: Any) -> VisitEntry:
+def parse_visit_entry(where: str, fields: Any) -> VisitEntry:
     """Parse the visit rules of one store; `where` names file, store and field.
 
     Raises BadSettings that names the field and the fix.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from runtime.sources import FAMILIES
-from runtime.stores import StoreEntry, store_entries
+from runtime.stores import StoreEntry, load_stores
 from runtime.visit_entry import VisitEntry
 from tally.families import Family
 from tally.settings import Settings
@@ -12,12 +12,12 @@ from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.visits import MINUTE_SECONDS
 
 
-def families_of(settings: Settings) -> dict[str, Family]:
+def load_families(settings: Settings) -> dict[str, Family]:
     """Every family by name; those that are read from presences have the rules of each store.
 
     Raises BadSettings for a stores file that does not fit.
     """
-    rules = store_visit_rules(store_entries(settings.stores_file), settings.default_timezone)
+    rules = store_visit_rules(load_stores(settings.stores_file), settings.default_timezone)
     return {
         name: replace(family, visit_rules=rules) if family.reading else family
         for name, family in FAMILIES.items()
@@ -28,7 +28,7 @@ def store_visit_rules(entries: Mapping[str, StoreEntry], default_zone: str) -> S
     """The rules of all stores whose rules differ, or once differed, from the defaults."""
     with_rules = {store: entry for store, entry in entries.items() if any(_visit_entries(entry))}
     return StoreVisitRules(
-        {store: tuple(_dated_rules(entry, default_zone)) for store, entry in with_rules.items()}
+        {store: tuple(_to_dated_rules(entry, default_zone)) for store, entry in with_rules.items()}
     )
 
 
@@ -37,12 +37,12 @@ def _visit_entries(entry: StoreEntry) -> Iterator[VisitEntry | None]:
     yield from (changed.get("visits") for changed in entry.changes.values())
 
 
-def _dated_rules(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
+def _to_dated_rules(entry: StoreEntry, default_zone: str) -> Iterator[DatedVisitRules]:
     first = entry.visits or VisitEntry()
     yield DatedVisitRules(EVER, first.rules, first.revision)
     clock = entry.clock(default_zone)
     for day, changed in entry.changes.items():
         # Rules begin by the store's own clock, like its key periods.
         if (visits := changed.get("visits")) is not None:
-            begins = clock.begins(day).timestamp()
+            begins = clock.start_of_day(day).timestamp()
             yield DatedVisitRules(int(begins) // MINUTE_SECONDS, visits.rules, visits.revision)

@@ -10,7 +10,7 @@ import time
 from threading import Event, Thread
 
 from runtime.heartbeat import Heartbeat
-from runtime.job import end_now
+from runtime.job import exit_failed
 
 # Longer than all calls of one turn together, each with its full time-out.
 MOST_SECONDS = 150
@@ -35,7 +35,7 @@ class Watchdog:
         self._most_looks = most_looks
         self._look_seconds = look_seconds
 
-    def begin(self, stopped: Event) -> None:
+    def start(self, stopped: Event) -> None:
         """Watch until the event is set, and as long again after it: a shutdown may hang too."""
         Thread(
             target=self._watch,
@@ -52,7 +52,7 @@ class Watchdog:
             looks = looks + 1 if stopped.is_set() or beats == self._heartbeat.beats else 0
             beats = self._heartbeat.beats
         # The process ends from this thread and at once: the hanging one cannot close anything.
-        end_now(
+        exit_failed(
             self._name,
             f"no sign of life for {self._most_looks * self._look_seconds:.0f} s;"
             " start the process again",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import uvicorn
 from starlette.types import ASGIApp
 
-from runtime.guard import STRICT_POLICY, BodyBudget, Guard, known_hosts
+from runtime.guard import STRICT_POLICY, BodyBudget, Guard, parse_allowed_hosts
 from runtime.protocol import BoundedProtocol, ConnectionLimits
 from tally.errors import StackError
 
@@ -26,7 +26,7 @@ _MOST_SOCKET_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerOptions:
     """The address, hosts and limits with which an application is served.
 
     `allowed_hosts`: further host names, separated by commas.
@@ -57,7 +57,7 @@ class _Server(uvicorn.Server):
 
 def serve(
     app: ASGIApp,
-    place: Place,
+    place: ServerOptions,
     must_end: Callable[[], bool] = lambda: False,
 ) -> None:
     """Serve the application until SIGTERM, SIGINT or until `must_end` says so.
@@ -65,13 +65,13 @@ def serve(
     Requests under way are answered before it returns. Raises StackError when it cannot listen on
     the address.
     """
-    listener = _listener(place.address)
+    listener = _open_listener(place.address)
     guarded = Guard(
         BodyBudget(app, place.limits.bytes_in_flight),
-        known_hosts(place.address, place.allowed_hosts),
+        parse_allowed_hosts(place.address, place.allowed_hosts),
         place.page_policy,
     )
-    limits = replace(place.limits, connections=_most_connections(place.limits.connections))
+    limits = replace(place.limits, connections=_limit_connections(place.limits.connections))
     server = _Server(_configuration(guarded, limits))
     server.must_end = must_end
     for wanted in (signal.SIGTERM, signal.SIGINT):
@@ -105,7 +105,7 @@ def _configuration(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
     )
 
 
-def _listener(address: str) -> socket.socket:
+def _open_listener(address: str) -> socket.socket:
     host, port = address.rsplit(":", 1)
     host = host.strip("[]")
     try:
@@ -120,7 +120,7 @@ def _listener(address: str) -> socket.socket:
         ) from error
 
 
-def _most_connections(wanted: int) -> int:
+def _limit_connections(wanted: int) -> int:
     """The wanted number of connections, limited by the descriptors of the process.
 
     The limit on descriptors is raised as far as allowed.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def keep_whole(file: Path, content: str | bytes, *, is_durable: bool = False) -> None:
+def write_atomically(file: Path, content: str | bytes, *, is_durable: bool = False) -> None:
     """Replace the file's content (text as UTF-8); concurrent readers find the old content.
 
     is_durable: wait until the content is on the disk and not only in a cache; without it a power
@@ -24,7 +24,7 @@ def keep_whole(file: Path, content: str | bytes, *, is_durable: bool = False) ->
         raise
 
 
-def keep_whole_in(folder: int, name: str, content: str | bytes) -> None:
+def write_atomically_in(folder: int, name: str, content: str | bytes) -> None:
     """As keep_whole(), in a folder given by its descriptor; only the owner may read the file.
 
     An existing file or link under the temporary name is removed and not opened.

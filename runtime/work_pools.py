@@ -35,6 +35,6 @@ SIMULATIONS = WorkPool("simulations", 1)
 # For past events of a stream, read from Kafka.
 STREAMS = WorkPool("streams", 4)
 # For dead letters, and the brokers' state of the alert services.
-LOOKS = WorkPool("looks", 2)
+LOOKUPS = WorkPool("looks", 2)
 # For computing and encoding answers: CPU work, which never waits for other services.
 ANSWERS = WorkPool("answers", 2)

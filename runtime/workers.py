@@ -7,7 +7,7 @@ from importlib import import_module
 
 # Imported once, and present in each forked worker: Spark ends a worker that was idle for a minute,
 # and the first receipt after that would wait for all these imports.
-FORKED = (
+PRELOADED_MODULES = (
     "numpy",
     "pandas",
     "pyarrow.compute",
@@ -24,6 +24,6 @@ FORKED = (
 
 
 if __name__ == "__main__":
-    for module in FORKED:
+    for module in PRELOADED_MODULES:
         import_module(module)
     import_module("pyspark.daemon").manager()

@@ -22,7 +22,7 @@ from cassandra.query import (
 )
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from tally.errors import Unacknowledged, Unanswered
+from tally.errors import CassandraTimeout, CassandraWriteTimeout
 
 _CONCURRENCY = 32
 # Limits of one batch. Cassandra refuses a batch over several partitions above 50 KiB by its own
@@ -37,22 +37,22 @@ _STATEMENT_BYTES = 64
 _AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
 RETRY_SECONDS = 90.0
 # Outcomes after which a statement may or may not be applied; writing it again changes nothing.
-TRANSIENT = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
+TRANSIENT_ERRORS = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
 
 Statements: TypeAlias = Sequence[Statement]
 Group: TypeAlias = Sequence[BoundStatement]
 # A statement, and the values for its marks.
-Try: TypeAlias = tuple[Statement, Sequence[object]]
+StatementCall: TypeAlias = tuple[Statement, Sequence[object]]
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class RetryLimit:
-    """How long statements are retried, and the error after that with its text `what`."""
+    """How long statements are retried, and the error after that with its text `message`."""
 
     seconds: float
-    error: type[Unanswered]
-    what: str
+    error: type[CassandraTimeout]
+    message: str
 
 
 def write_all(
@@ -60,17 +60,19 @@ def write_all(
 ) -> None:
     """Block until every statement is acknowledged.
 
-    Retries after time-outs and unavailable nodes for `seconds`, then raises Unacknowledged; any
-    other error is raised unchanged. Statements must be idempotent: the same key, values and write
-    timestamp each time.
+    Retries after time-outs and unavailable nodes for `seconds`, then raises CassandraWriteTimeout;
+    any other error is raised unchanged. Statements must be idempotent: the same key, values and
+    write timestamp each time.
     """
     # A statement without an answer may be applied; writing the same values again changes nothing.
-    limit = RetryLimit(seconds, Unacknowledged, "writes were not acknowledged")
-    until_answered(session, [(statement, ()) for statement in statements], lambda _: None, limit)
+    limit = RetryLimit(seconds, CassandraWriteTimeout, "writes were not acknowledged")
+    execute_until_answered(
+        session, [(statement, ()) for statement in statements], lambda _: None, limit
+    )
 
 
-def until_answered(
-    session: Session, tries: Sequence[Try], take: Callable[[Any], Item], limit: RetryLimit
+def execute_until_answered(
+    session: Session, tries: Sequence[StatementCall], take: Callable[[Any], Item], limit: RetryLimit
 ) -> list[Item]:
     """Results of `take` on each statement's answer, in their order: the only retry rule.
 
@@ -79,7 +81,7 @@ def until_answered(
     """
     found: dict[int, Item] = {}
     repeated = Retrying(
-        retry=retry_if_exception_type(Unanswered),
+        retry=retry_if_exception_type(CassandraTimeout),
         stop=stop_after_delay(limit.seconds),
         wait=wait_random_exponential(multiplier=0.2, max=5),
         reraise=True,
@@ -91,11 +93,11 @@ def until_answered(
             found.update(answers)
             if left := len(tries) - len(found):
                 why = " ".join(str(reason).split())
-                raise limit.error(f"Cassandra: {left} {limit.what} ({why}); look into its log")
+                raise limit.error(f"Cassandra: {left} {limit.message} ({why}); look into its log")
     return [found[place] for place in range(len(tries))]
 
 
-def prepared(session: Session, text: str) -> PreparedStatement:
+def prepare_idempotent(session: Session, text: str) -> PreparedStatement:
     """Prepare the statement; it must be one that changes nothing when it is sent again."""
     statement = session.prepare(text)
     # The flag is explicit: without it the driver repeats nothing.
@@ -110,7 +112,7 @@ def write_rows(
     seconds: float = RETRY_SECONDS,
 ) -> None:
     """Block until each row, the values of one statement, is acknowledged. As write_groups()."""
-    statement = prepared(session, text)
+    statement = prepare_idempotent(session, text)
     write_groups(session, ([statement.bind(row)] for row in rows), seconds)
 
 
@@ -121,14 +123,14 @@ def write_groups(session: Session, groups: Iterable[Group], seconds: float = RET
 
     Groups of the same replicas are sent together (batches_of()). Statements as for write_all().
     """
-    batches = batches_of(groups, session.cluster.metadata)
+    batches = build_batches(groups, session.cluster.metadata)
     for chunk in _split_by_weight(
         batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES
     ):
-        write_all(session, [unlogged(batch.statements) for batch in chunk], seconds)
+        write_all(session, [to_unlogged_batch(batch.statements) for batch in chunk], seconds)
 
 
-def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch]":
+def build_batches(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch]":
     """Join the groups into batches of partitions that the same nodes hold.
 
     A batch stays within BATCH_STATEMENTS and BATCH_BYTES. The node that takes such a batch holds
@@ -139,10 +141,10 @@ def batches_of(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch
     # A single node holds all: asking the driver for the replicas costs 7 µs a group (measured).
     is_single = len(nodes.all_hosts()) == 1
     for group in groups:
-        for part in _parts(group):
+        for part in _split_group(group):
             place = None if is_single else _replicas(part.statements[0], nodes)
             held = waiting.setdefault(place, WriteBatch())
-            if not held.takes(part):
+            if not held.has_room_for(part):
                 yield held
                 held = waiting[place] = WriteBatch()
             held.add(part)
@@ -157,12 +159,12 @@ class WriteBatch:
     bytes: int = 0
 
     @classmethod
-    def of(cls, statements: Group) -> "WriteBatch":
+    def from_statements(cls, statements: Group) -> "WriteBatch":
         """Build a batch of the statements with its size."""
         value_bytes = sum(sum(map(len, filter(None, bound.values))) for bound in statements)
         return cls([*statements], _STATEMENT_BYTES * len(statements) + value_bytes)
 
-    def takes(self, part: "WriteBatch") -> bool:
+    def has_room_for(self, part: "WriteBatch") -> bool:
         """Whether the part fits into this batch."""
         fits = (
             len(self.statements) + len(part.statements) <= BATCH_STATEMENTS
@@ -176,11 +178,11 @@ class WriteBatch:
         self.bytes += part.bytes
 
 
-def _parts(group: Group) -> Iterator[WriteBatch]:
-    whole = WriteBatch.of(group)
+def _split_group(group: Group) -> Iterator[WriteBatch]:
+    whole = WriteBatch.from_statements(group)
     if whole.bytes <= GROUP_BYTES:
         return iter([whole])
-    return (WriteBatch.of([statement]) for statement in group)
+    return (WriteBatch.from_statements([statement]) for statement in group)
 
 
 def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
@@ -207,7 +209,7 @@ def _split_by_weight(
         yield held
 
 
-def unlogged(statements: Statements) -> BatchStatement:
+def to_unlogged_batch(statements: Statements) -> BatchStatement:
     """The statements as one batch, for the price of one write.
 
     Within each partition they are applied and become visible together.
@@ -221,7 +223,7 @@ def unlogged(statements: Statements) -> BatchStatement:
 
 
 def _try_once(
-    session: Session, tries: Mapping[int, Try], take: Callable[[Any], Item]
+    session: Session, tries: Mapping[int, StatementCall], take: Callable[[Any], Item]
 ) -> tuple[dict[int, Item], object]:
     """The answers to one try of each statement, and the reason of the first failure."""
     results = execute_concurrent(
@@ -236,7 +238,7 @@ def _try_once(
     for place, result in zip(tries, results, strict=True):
         try:
             found[place] = take(_rows_or_raise(result))
-        except TRANSIENT as error:
+        except TRANSIENT_ERRORS as error:
             reasons.append(error)
     return found, next(iter(reasons), None)
 

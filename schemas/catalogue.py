@@ -4,22 +4,22 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from schemas.metric import (
-    READABLE,
+    READABLE_PARTS,
     AdditiveShape,
     AnyMetric,
     RatioShape,
     StockShape,
-    parts_of,
+    part_fields,
 )
 from schemas.source import BadSource, Source, read_yaml
 
 # The unit of amounts in minor units of a currency, and the axis of the currency.
 _MONEY, _CURRENCY = "minor", "currency"
 # Pairs of a field and what is wrong with it.
-Wrong = Iterable[tuple[str, str]]
+Problems = Iterable[tuple[str, str]]
 
 
-def metrics_of(
+def load_metrics(
     files: Iterable[Path], sources: Mapping[str, Source], units: Collection[str]
 ) -> tuple[AnyMetric, ...]:
     """One entry for each file, ordered by id. Raises BadSource that names file and field."""
@@ -33,14 +33,14 @@ def metrics_of(
     # Checked after all files are read: a ratio may lie in another folder than its sides.
     for file, entry in by_id.values():
         for field, wrong in (
-            *_wrong(file, entry, units),
-            *_wrong_names(entry, sources, entries),
+            *_check_entry(file, entry, units),
+            *_check_names(entry, sources, entries),
         ):
             raise BadSource(f"{file}: {field}: {wrong}")
     return tuple(entries.values())
 
 
-def _wrong(file: Path, entry: AnyMetric, units: Collection[str]) -> Wrong:
+def _check_entry(file: Path, entry: AnyMetric, units: Collection[str]) -> Problems:
     if entry.id != file.stem:
         yield "id", f"{entry.id!r} is not the name of the file"
     if entry.unit not in units:
@@ -56,35 +56,35 @@ def _wrong(file: Path, entry: AnyMetric, units: Collection[str]) -> Wrong:
                 yield field, f"{name!r} is there twice"
 
 
-def _wrong_names(
+def _check_names(
     entry: AnyMetric, sources: Mapping[str, Source], entries: Mapping[str, AnyMetric]
-) -> Wrong:
+) -> Problems:
     """Names of entries that are missing, or are not of the type that the metric expects."""
     # Otherwise an unknown family would only be found by the first query for the metric.
     if unknown := [name for name in entry.families if name not in sources]:
         yield "families", f"there is no source {unknown[0]!r}"
         return
     if isinstance(entry, RatioShape):
-        yield from _wrong_sides(entry, entries)
+        yield from _check_sides(entry, entries)
     elif isinstance(entry, StockShape):
-        yield from _wrong_parts(entry, sources[entry.families[0]])
-        yield from _wrong_sold(entry, entries)
+        yield from _check_parts(entry, sources[entry.families[0]])
+        yield from _check_sold(entry, entries)
         if len(sources[entry.families[0]].family.axes) != 1:
             yield "families", f"{entry.families[0]} is to have one axis, the article"
     elif len(entry.families) > 1:
         # The rows of one family are joined: parts of another would silently be 0.
         yield "families", f"its parts are of one family, not of {', '.join(entry.families)}"
     else:
-        yield from _wrong_parts(entry, sources[entry.families[0]])
-    yield from _wrong_axes(entry, sources, entries)
+        yield from _check_parts(entry, sources[entry.families[0]])
+    yield from _check_axes(entry, sources, entries)
     for variant in entry.variants:
         if variant not in entries:
             yield "variants", f"there is no metric {variant!r}"
 
 
-def _wrong_axes(
+def _check_axes(
     entry: AnyMetric, sources: Mapping[str, Source], entries: Mapping[str, AnyMetric]
-) -> Wrong:
+) -> Problems:
     # The sales of an article are found in the receipts' lines, for any axes of their family.
     split = entry.families[:1] if isinstance(entry, StockShape) else entry.families
     above = entries.get(entry.value.numerator) if isinstance(entry, RatioShape) else None
@@ -102,17 +102,17 @@ def _wrong_axes(
             yield "by", f"{_CURRENCY!r} is missing: {family} is in several"
 
 
-def _wrong_parts(entry: AnyMetric, source: Source) -> Wrong:
+def _check_parts(entry: AnyMetric, source: Source) -> Problems:
     kinds = {part.name: part.kind for part in source.family.parts}
-    for name, field in parts_of(entry).items():
+    for name, field in part_fields(entry).items():
         if name not in kinds:
             yield field, f"{name!r} is no part of {source.name}"
-        elif kinds[name] not in READABLE[entry.kind]:
-            readable = " or ".join(READABLE[entry.kind])
+        elif kinds[name] not in READABLE_PARTS[entry.kind]:
+            readable = " or ".join(READABLE_PARTS[entry.kind])
             yield field, f"{name!r} is a {kinds[name]}, and {entry.kind} is of a {readable}"
 
 
-def _wrong_sold(entry: StockShape, entries: Mapping[str, AnyMetric]) -> Wrong:
+def _check_sold(entry: StockShape, entries: Mapping[str, AnyMetric]) -> Problems:
     sold = entries.get(entry.value.sold)
     if not isinstance(sold, AdditiveShape):
         yield "value.sold", f"{entry.value.sold!r} is no metric that is a sum"
@@ -124,7 +124,7 @@ def _wrong_sold(entry: StockShape, entries: Mapping[str, AnyMetric]) -> Wrong:
         yield "families", f"its level and what is sold are of {expected}, in this order"
 
 
-def _wrong_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Wrong:
+def _check_sides(entry: RatioShape, entries: Mapping[str, AnyMetric]) -> Problems:
     sides: list[AdditiveShape] = []
     for field, name in (
         ("value.numerator", entry.value.numerator),

@@ -100,14 +100,14 @@ class FamilyShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     raised: tuple[RaisedDays, ...] = ()
 
 
-def wrong_parts(family: FamilyShape) -> Iterable[tuple[str, str]]:
+def check_parts(family: FamilyShape) -> Iterable[tuple[str, str]]:
     """Pairs of a field and what is wrong with the kind of a family next to those of its parts."""
     # The kind of a family says that its windows do not add up, though most of its parts may.
     if (family.kind == "level") != any(part.kind == "level" for part in family.parts):
         yield "family.parts", "a family of kind level has a part of that kind, no other has one"
 
 
-def wrong_reading(family: FamilyShape) -> Iterable[tuple[str, str]]:
+def check_reading(family: FamilyShape) -> Iterable[tuple[str, str]]:
     """Pairs of a field and what is wrong with the reading of a derived family."""
     if (family.kind == "derived") != (family.reading is not None):
         yield "family.reading", "a derived family has one, and no other"
@@ -122,7 +122,7 @@ def wrong_reading(family: FamilyShape) -> Iterable[tuple[str, str]]:
             yield "family.axes", f"{family.reading} knows no {axis!r}"
 
 
-def brought(family: FamilyShape) -> dict[str, str]:
+def field_types(family: FamilyShape) -> dict[str, str]:
     """The fields of a record that the family's rows are computed from, and their types."""
     if family.reading is not None:
         reading = READINGS[family.reading]

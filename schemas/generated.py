@@ -31,7 +31,7 @@ class Column(NamedTuple):
     remark: str = ""
 
 
-def topics_of(source: Source) -> dict[str, dict[str, str]]:
+def build_topics(source: Source) -> dict[str, dict[str, str]]:
     """The source's raw and canonical topic, in the form of the others in schemas/topics.yaml."""
     raw = {"kind": "raw", "meaning": f"{source.meaning}, as they are sent"}
     meaning = f"{source.meaning}, one normalised record each, keyed by store_id"
@@ -41,7 +41,7 @@ def topics_of(source: Source) -> dict[str, dict[str, str]]:
     }
 
 
-def views_of(source: Source) -> str:
+def render_views(source: Source) -> str:
     """The two CREATE TABLE statements of the source's views, with remarks (CQL)."""
     # The key of tally/families.py: a window's rows are adjacent, its total row among them.
     axes = ", ".join(
@@ -53,12 +53,12 @@ def views_of(source: Source) -> str:
     shown = f"{made} Totals of {meaning} by store and 15-minute window (UTC)."
     speed = [
         f"-- {shown} Speed rows: written only with USING TIMESTAMP epoch * 2^40 + events.",
-        *_table(f"{source.name}_15min", _speed_columns(source), f"(store_id, day), {axes}"),
+        *_table_lines(f"{source.name}_15min", _speed_columns(source), f"(store_id, day), {axes}"),
     ]
     batch = [
         "-- The same view as rebuilt from the master dataset;"
         " excluded_* is what a richer speed row must give back.",
-        *_table(
+        *_table_lines(
             f"batch_{source.name}_15min",
             _batch_columns(source),
             f"(store_id, day, generation), {axes}",
@@ -102,7 +102,7 @@ def _batch_columns(source: Source) -> list[Column]:
     return [store, day, generation, *rest, *excluded]
 
 
-def _table(name: str, columns: Sequence[Column], key: str) -> Iterable[str]:
+def _table_lines(name: str, columns: Sequence[Column], key: str) -> Iterable[str]:
     named = [_quote(column.name) for column in columns]
     width = max(map(len, named))
     yield f"CREATE TABLE IF NOT EXISTS {name} ("
@@ -122,7 +122,7 @@ def _remark(field: RecordField) -> str:
     return f"{field.meaning} ({field.unit})" if field.unit else field.meaning
 
 
-def event_schema_of(source: Source) -> dict[str, Any]:
+def build_event_schema(source: Source) -> dict[str, Any]:
     """JSON Schema of the source's canonical record."""
     head = [
         _property("schema_version", "integer", "", "version of this shape"),

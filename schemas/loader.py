@@ -10,15 +10,23 @@ from typing import Any, cast
 
 import yaml
 
-from schemas.catalogue import metrics_of
-from schemas.generated import event_schema_of, topics_of, views_of
+from schemas.catalogue import load_metrics
+from schemas.generated import build_event_schema, build_topics, render_views
 from schemas.metric import AnyMetric, LevelShape, StockShape
 from schemas.report import ReportShape
-from schemas.source import DESCRIPTOR, BadSource, Source, by_name, json_of, read_source, read_yaml
+from schemas.source import (
+    DESCRIPTOR,
+    BadSource,
+    Source,
+    index_by_name,
+    read_json_file,
+    read_source,
+    read_yaml,
+)
 
 FOLDER = Path(__file__).parent
 # The variable with folders of further sources, each with a source.yaml.
-FURTHER = "TALLY_SOURCES"
+SOURCES_VARIABLE = "TALLY_SOURCES"
 
 
 @cache
@@ -28,25 +36,25 @@ def sources() -> Mapping[str, Source]:
     They are read once per process, from the environment: families, tables and topics follow from
     them, also in places that no settings reach, as Spark's Python workers. Raises BadSource.
     """
-    further = os.environ.get(FURTHER, "").split(os.pathsep)
+    further = os.environ.get(SOURCES_VARIABLE, "").split(os.pathsep)
     outside = [Path(folder) for folder in further if folder]
-    return read_sources([*_own_folders(), *outside])
+    return read_sources([*_builtin_folders(), *outside])
 
 
 @cache
-def own_sources() -> Mapping[str, Source]:
+def builtin_sources() -> Mapping[str, Source]:
     """The sources of ingest/sources alone, independent of the environment."""
-    return read_sources(_own_folders())
+    return read_sources(_builtin_folders())
 
 
 def read_sources(folders: Iterable[Path]) -> dict[str, Source]:
     """The sources of these folders by name, in order. Raises BadSource."""
     # A source must not take a topic that the system writes for itself.
-    taken = dict.fromkeys(_topics_file()["topics"], "schemas/topics.yaml")
-    return by_name(map(read_source, folders), taken)
+    taken = dict.fromkeys(_read_topics_file()["topics"], "schemas/topics.yaml")
+    return index_by_name(map(read_source, folders), taken)
 
 
-def _own_folders() -> list[Path]:
+def _builtin_folders() -> list[Path]:
     own = FOLDER.parent / "ingest" / "sources"
     found = sorted(file.parent for file in own.glob(f"*/{DESCRIPTOR}"))
     if not found:
@@ -58,13 +66,13 @@ def _own_folders() -> list[Path]:
 @cache
 def event_schema(name: str) -> dict[str, Any]:
     """JSON Schema of a source's canonical record, e.g. `sales`."""
-    return event_schema_of(sources()[name])
+    return build_event_schema(sources()[name])
 
 
 @cache
 def message_schema(name: str) -> dict[str, Any]:
     """JSON Schema of a source's message as senders see it. Raises BadSource."""
-    return json_of(sources()[name], "message.schema.json")
+    return read_json_file(sources()[name], "message.schema.json")
 
 
 @cache
@@ -85,8 +93,8 @@ def topics() -> dict[str, dict[str, str]]:
     """
     found: dict[str, dict[str, str]] = {}
     for source in sources().values():
-        found |= topics_of(source)
-    return {**found, **_topics_file()["topics"]}
+        found |= build_topics(source)
+    return {**found, **_read_topics_file()["topics"]}
 
 
 @cache
@@ -107,12 +115,12 @@ def dead_letter_reasons() -> tuple[str, ...]:
 
 def dead_letter_fixes() -> Mapping[str, str]:
     """The action for each reason, which the sender or the operator can take."""
-    fixes: Mapping[str, str] = _topics_file()["dead_letter_reasons"]
+    fixes: Mapping[str, str] = _read_topics_file()["dead_letter_reasons"]
     return fixes
 
 
 @cache
-def _topics_file() -> dict[str, Any]:
+def _read_topics_file() -> dict[str, Any]:
     return cast(
         dict[str, Any],
         yaml.safe_load((FOLDER / "topics.yaml").read_text("utf-8")),
@@ -128,7 +136,7 @@ def metrics() -> tuple[AnyMetric, ...]:
     """
     folders = [FOLDER, *(source.folder for source in sources().values())]
     files = [file for folder in folders for file in sorted((folder / "metrics").glob("*.yaml"))]
-    return metrics_of(files, sources(), metric_units())
+    return load_metrics(files, sources(), metric_units())
 
 
 @cache
@@ -166,13 +174,13 @@ def table_statements() -> tuple[str, ...]:
     Those of the sources' views are generated: their files in schemas/views are copies for people,
     and are not read.
     """
-    copies = own_sources()
+    copies = builtin_sources()
     views = sorted((FOLDER / "views").glob("*.cql"))
     files = [file for file in views if file.stem not in copies]
     texts = [file.read_text("utf-8") for file in files]
     return tuple(
         part.strip()
-        for text in [*texts, *map(views_of, sources().values())]
+        for text in [*texts, *map(render_views, sources().values())]
         for part in _without_comments(text).split(";")
         if part.strip()
     )

@@ -163,7 +163,7 @@ AnyMetric: TypeAlias = (
     | StockShape
 )
 # The kinds of parts that a metric of each kind can read; a ratio is made of two sums instead.
-READABLE: Mapping[str, tuple[str, ...]] = {
+READABLE_PARTS: Mapping[str, tuple[str, ...]] = {
     "additive": ("sum", "count"),
     "minimum": ("min",),
     "maximum": ("max",),
@@ -174,7 +174,7 @@ READABLE: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def parts_of(entry: AnyMetric) -> dict[str, str]:
+def part_fields(entry: AnyMetric) -> dict[str, str]:
     """The parts that the value is made of, each with the field of the file that names it."""
     match entry:
         case RatioShape():

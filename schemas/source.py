@@ -12,16 +12,16 @@ from schemas.family import (
     FamilyShape,
     FieldName,
     Words,
-    brought,
-    wrong_parts,
-    wrong_reading,
+    check_parts,
+    check_reading,
+    field_types,
 )
 
 DESCRIPTOR = "source.yaml"
 # The files that a folder must hold beside its descriptor.
-BESIDE = ("contract.py", "message.schema.json", "example.json", "bad.yaml")
+REQUIRED_FILES = ("contract.py", "message.schema.json", "example.json", "bad.yaml")
 # Columns and fields that every family has already, and those that transforms add to them.
-TAKEN = frozenset(
+RESERVED_NAMES = frozenset(
     re.findall(
         r"\w+",
         """schema_version event_id store_id happened_at received_at fingerprint raw_partition
@@ -111,12 +111,12 @@ def read_source(folder: Path) -> Source:
     file = folder / DESCRIPTOR
     descriptor: Descriptor = read_yaml(file, Descriptor)
     source = Source(**msgspec.structs.asdict(descriptor), folder=folder)
-    for field, wrong in _wrong(source):
+    for field, wrong in _find_problems(source):
         raise BadSource(f"{file}: {field}: {wrong}")
     return source
 
 
-def by_name(
+def index_by_name(
     found: Iterable[Source],
     taken: Mapping[str, str],
 ) -> dict[str, Source]:
@@ -138,27 +138,27 @@ def by_name(
             whose = owners.setdefault((kind, value), f"{source.file} ({field})")
             if whose != f"{source.file} ({field})":
                 raise BadSource(f"{source.file}: {field}: {value!r} is that of {whose}")
-        _refuse_other_roles(source, roles)
+        _check_roles(source, roles)
         sources[source.name] = source
     return sources
 
 
-def _refuse_other_roles(source: Source, roles: dict[str, tuple[str, str]]) -> None:
+def _check_roles(source: Source, roles: dict[str, tuple[str, str]]) -> None:
     """Raise BadSource if a name is an axis (text) of one family and a part (number) of another.
 
     The speed layer reads the records of all families with one schema.
     """
     roles_of = {"string": "an axis", "integer": "a part"}
-    for name, kind in brought(source.family).items():
+    for name, kind in field_types(source.family).items():
         role = roles_of[kind]
         known, file = roles.setdefault(name, (role, str(source.file)))
         if known != role:
             raise BadSource(f"{source.file}: family: {name!r} is {role} here, not in {file}")
 
 
-def _wrong(source: Source) -> Iterable[tuple[str, str]]:
+def _find_problems(source: Source) -> Iterable[tuple[str, str]]:
     """Pairs of a field and what is wrong with it, for rules that no type can express."""
-    for beside in BESIDE:
+    for beside in REQUIRED_FILES:
         if not (source.folder / beside).is_file():
             yield beside, "the file is missing beside the descriptor"
     # A name that is there twice is caught below: a mapping alone would hide it.
@@ -172,7 +172,7 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
         for name in names:
             if names.count(name) > 1:
                 yield place, f"{name!r} is there twice"
-            if name in TAKEN or name.startswith("excluded_"):
+            if name in RESERVED_NAMES or name.startswith("excluded_"):
                 yield place, f"{name!r} is a name that every family has already"
     for field in source.fields:
         if field.minimum is not None and field.type != "integer":
@@ -185,10 +185,10 @@ def _wrong(source: Source) -> Iterable[tuple[str, str]]:
                 "family.raised",
                 f"epoch {span.epoch} is not above {source.family.epoch}, that of all days",
             )
-    yield from wrong_parts(source.family)
-    yield from wrong_reading(source.family)
+    yield from check_parts(source.family)
+    yield from check_reading(source.family)
     optional = {part.name for part in source.family.parts if part.optional}
-    for name, wanted in brought(source.family).items():
+    for name, wanted in field_types(source.family).items():
         is_wanted = (wanted, name in optional)
         if name not in fields or (fields[name].type, fields[name].optional) != is_wanted:
             how = "optional" if name in optional else "not optional"
@@ -224,7 +224,7 @@ def _locate(message: str) -> str:
     return f"{place}: {reason}" if place else reason
 
 
-def json_of(source: Source, name: str) -> dict[str, Any]:
+def read_json_file(source: Source, name: str) -> dict[str, Any]:
     """The content of a JSON file of the source's folder. Raises BadSource."""
     file = source.folder / name
     try:

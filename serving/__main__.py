@@ -4,8 +4,8 @@ import sys
 
 from runtime.job import run_job
 from runtime.protocol import ConnectionLimits
-from runtime.web import Place, serve
-from serving.alerts.simulation.desk import SimulationDesk
+from runtime.web import ServerOptions, serve
+from serving.alerts.simulation.desk import SimulationService
 from serving.alerts.stream.feed import TopicFeed
 from serving.alerts.watch import AlertWatch
 from serving.api.app import AlertBrokers, create_app
@@ -36,13 +36,13 @@ def run() -> None:
     views, feed, watch = CassandraViews(settings), TopicFeed(settings), AlertWatch(settings)
     try:
         # The API and the pages share one desk, so the topics it has read are held in memory once.
-        desk = SimulationDesk.of(settings, views)
+        desk = SimulationService.from_settings(settings, views)
         app = create_app(settings, views, feed, desk, AlertBrokers(watch))
         # The pages are mounted after the API routes because they take every remaining path.
-        page.mount(app, settings, views, page.LiveSources(feed, desk, watch=watch))
+        page.mount(app, settings, views, page.LiveSources(feed, desk, fact_source=watch))
         serve(
             app,
-            Place(
+            ServerOptions(
                 settings.api,
                 settings.allowed_hosts,
                 page.POLICY,

@@ -16,12 +16,12 @@ METRIC = "acks"
 # Reasons why a record is left out of the views; the first means that it is not.
 # The order is that of their weight: a record with several reasons counts under the first, so that
 # the counts add up to the records read.
-LEFT_OUT = ("", "unreadable", "repeats", "below_floor", "ahead")
+SKIP_REASONS = ("", "unreadable", "repeats", "below_floor", "ahead")
 NO_CRC = -1  # a checksum is never negative
 
 
 @dataclass(frozen=True)
-class Ack:
+class PartitionReport:
     """State of one partition after a micro-batch.
 
     All its rows and announcements are acknowledged by Cassandra and Kafka. `rows` is how many were
@@ -49,11 +49,12 @@ class Ack:
 # Derived from the class, like Arrow's types below: a mismatch between Spark's and Python's columns
 # would only be noticed by the first micro-batch.
 SCHEMA = ", ".join(
-    f"{name} {'string' if kind is str else 'bigint'}" for name, kind in get_type_hints(Ack).items()
+    f"{name} {'string' if kind is str else 'bigint'}"
+    for name, kind in get_type_hints(PartitionReport).items()
 )
 
 
-def observed(acks: DataFrame) -> DataFrame:
+def observe_reports(acks: DataFrame) -> DataFrame:
     """Add the acks to the report of their micro-batch (observed metrics).
 
     Nothing else is sent to the driver.
@@ -64,29 +65,29 @@ def observed(acks: DataFrame) -> DataFrame:
     return acks.observe(
         METRIC,
         F.collect_list(
-            F.struct(*(field.name for field in fields(Ack))),
+            F.struct(*(field.name for field in fields(PartitionReport))),
         ).alias(METRIC),
     )
 
 
-def acks_of(report: Mapping[str, Any]) -> list[Ack]:
+def parse_reports(report: Mapping[str, Any]) -> list[PartitionReport]:
     """The acks of a micro-batch's report, one for each partition that it has read."""
     metrics = report.get("observedMetrics", {}).get(METRIC, {})
-    return [Ack(**values) for values in metrics.get(METRIC) or []]
+    return [PartitionReport(**values) for values in metrics.get(METRIC) or []]
 
 
-def batch_of(acks: Iterable[Ack]) -> pa.RecordBatch:
+def to_record_batch(acks: Iterable[PartitionReport]) -> pa.RecordBatch:
     """The acks as an Arrow batch in Spark's columns (SCHEMA)."""
     types = pa.schema(
         [
             (name, pa.string() if kind is str else pa.int64())
-            for name, kind in get_type_hints(Ack).items()
+            for name, kind in get_type_hints(PartitionReport).items()
         ]
     )
     return pa.RecordBatch.from_pylist([asdict(ack) for ack in acks], schema=types)
 
 
-def crc_of(value: str) -> Column:
+def crc_column(value: str) -> Column:
     """CRC-32 of a value, NO_CRC for a null.
 
     In:  name of a column of string or binary.

@@ -11,13 +11,13 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.job import run_until_stopped, say_ready
-from runtime.jvm_lock import exclusive_in_jvm
-from runtime.lock import exclusive
-from speed_layer.floor import floor_of
-from speed_layer.keeper import JVM_GONE, Keeper, Planned
+from runtime.job import run_until_stopped, signal_ready
+from runtime.jvm_lock import lock_folder_in_jvm
+from runtime.lock import lock_folder
+from speed_layer.floor import compute_floor
+from speed_layer.keeper import JVM_GONE, QueryDefinition, QuerySupervisor
 from speed_layer.liveness import Liveness
-from speed_layer.session import Begin, Driver, build_streaming_session
+from speed_layer.session import Driver, StartOptions, build_streaming_session
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -27,8 +27,8 @@ log = structlog.get_logger()
 
 def main(
     title: str,
-    planned: Callable[[], Sequence[Planned]],
-    begin: Begin = Begin(floor_of),
+    planned: Callable[[], Sequence[QueryDefinition]],
+    begin: StartOptions = StartOptions(compute_floor),
     adapted: Callable[[Settings], Settings] = lambda own: own,
 ) -> int:
     """Keep these queries running until SIGTERM or SIGINT; return the exit code (runtime/job.py).
@@ -44,7 +44,10 @@ def main(
 
 
 def run(
-    settings: Settings, planned: Sequence[Planned], begin: Begin, stop: threading.Event
+    settings: Settings,
+    planned: Sequence[QueryDefinition],
+    begin: StartOptions,
+    stop: threading.Event,
 ) -> None:
     """Run the queries until `stop` is set.
 
@@ -55,20 +58,20 @@ def run(
         # itself would not notice, since on a local disk its logs are created by a rename, which two
         # drivers can win.
         for query in planned:
-            held.enter_context(exclusive(settings.checkpoint(query.name)))
+            held.enter_context(lock_folder(settings.checkpoint(query.name)))
         session = held.enter_context(cassandra_session(settings))
         driver = Driver(held.enter_context(_spark(settings)), session, settings, begin)
         for query in planned:
             # The lock above ends with this Python. The JVM of a killed process lives for about 2 s,
             # and a quick restart would write beside it (seen).
-            held.enter_context(exclusive_in_jvm(driver.spark, settings.checkpoint(query.name)))
-        keepers = [held.enter_context(_running_keeper(driver, query)) for query in planned]
-        say_ready(settings)
+            held.enter_context(lock_folder_in_jvm(driver.spark, settings.checkpoint(query.name)))
+        keepers = [held.enter_context(_run_query(driver, query)) for query in planned]
+        signal_ready(settings)
         log.info("ready")
         watch(keepers, Liveness(driver, keepers), stop)
 
 
-def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) -> None:
+def watch(keepers: Sequence[QuerySupervisor], liveness: Liveness, stop: threading.Event) -> None:
     """Watch the queries until `stop` is set.
 
     Raises TallyError with the first query that cannot go on.
@@ -76,7 +79,7 @@ def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) 
     try:
         while not stop.wait(WATCH_SECONDS):
             for keeper in keepers:
-                keeper.look()
+                keeper.check()
             liveness.beat()
         # The queries have ended with the JVM and cannot be restarted here: a new process has a new
         # JVM.
@@ -87,8 +90,8 @@ def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) 
 
 
 @contextmanager
-def _running_keeper(driver: Driver, planned: Planned) -> Iterator[Keeper]:
-    keeper = Keeper(driver, planned)
+def _run_query(driver: Driver, planned: QueryDefinition) -> Iterator[QuerySupervisor]:
+    keeper = QuerySupervisor(driver, planned)
     try:
         # Inside the try: a start that fails late, without Cassandra, may have left a running query.
         keeper.start()

@@ -20,7 +20,7 @@ from tally.windows import WINDOW, window_start
 Floors: TypeAlias = Mapping[str, datetime | None]
 
 
-def floor_of(driver: Driver, family: Family, starting: Offsets) -> datetime | None:
+def compute_floor(driver: Driver, family: Family, starting: Offsets) -> datetime | None:
     """The floor of a family's view for a query that begins at these offsets.
 
     Raises TallyError when the master does not reach these offsets yet.

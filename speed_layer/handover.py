@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from runtime.checkpoint import has_begun
-from runtime.offsets import TopicOffsets, offsets_by_topic
-from runtime.whole_file import keep_whole
+from runtime.offsets import TopicOffsets, parse_offsets
+from runtime.whole_file import write_atomically
 from speed_layer.floor import Floors
 from speed_layer.session import Driver
-from tally.errors import Refused
+from tally.errors import UnrecoverableError
 from tally.families import Family
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 # It lies among Spark's own files in the checkpoint, so restoring or moving the folder includes it.
 FILE = "tally-handover.json"
 
 
 @dataclass(frozen=True)
-class Handover:
+class StartPosition:
     """Starting offset by topic and partition, and the floors of the query's families.
 
     The families are those whose views the query keeps.
     """
 
-    starting: TopicOffsets
+    offsets: TopicOffsets
     floors: Floors
 
 
-def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
+def load_start_position(checkpoint: Path, topics: Sequence[str]) -> StartPosition | None:
     """The record with which this checkpoint's query of the topics began; None if there is none."""
     file = checkpoint / FILE
     if not file.is_file():
@@ -44,26 +44,26 @@ def kept_handover(checkpoint: Path, topics: Sequence[str]) -> Handover | None:
         family: datetime.fromisoformat(floor) if floor else None
         for family, floor in content["floors"].items()
     }
-    return Handover(offsets_by_topic(content["starting"]), floors)
+    return StartPosition(parse_offsets(content["starting"]), floors)
 
 
-def keep_handover(checkpoint: Path, handover: Handover) -> None:
+def store_start_position(checkpoint: Path, handover: StartPosition) -> None:
     """Store the record with the checkpoint, before the query's first micro-batch.
 
     The write is atomic.
     """
     floors = {
-        family: instant_text(floor) if floor else None for family, floor in handover.floors.items()
+        family: format_utc(floor) if floor else None for family, floor in handover.floors.items()
     }
-    text = json.dumps({"starting": {**handover.starting}, "floors": floors})
+    text = json.dumps({"starting": {**handover.offsets}, "floors": floors})
     checkpoint.mkdir(parents=True, exist_ok=True)
     # Durable: a query whose checkpoint has begun and lost its record refuses to go on.
-    keep_whole(checkpoint / FILE, text, is_durable=True)
+    write_atomically(checkpoint / FILE, text, is_durable=True)
 
 
-def settle_handover(
+def resolve_start_position(
     driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets
-) -> Handover:
+) -> StartPosition:
     """The record that is valid for the query of these topics.
 
     It is stored with the checkpoint before the first micro-batch. `earliest` are the first offsets
@@ -72,34 +72,37 @@ def settle_handover(
     lost its record, TallyError when the master cannot determine a floor yet.
     """
     checkpoint = driver.settings.checkpoint(query)
-    stored, begun = kept_handover(checkpoint, [*earliest]), has_begun(checkpoint)
+    stored, begun = load_start_position(checkpoint, [*earliest]), has_begun(checkpoint)
     # Only the stored record has the window from which on this query has seen everything; a floor
     # computed now is that of another beginning.
     if begun and stored is None:
-        raise Refused(
+        raise UnrecoverableError(
             f"checkpoint {checkpoint}: {FILE} is missing;"
             " restore the whole folder, or move it away to begin anew"
         )
     # A record without a micro-batch is not reused: Kafka and the master may have moved on since.
-    known = stored if begun and stored else Handover({}, {})
-    added = {topic: first for topic, first in earliest.items() if topic not in known.starting}
+    known = stored if begun and stored else StartPosition({}, {})
+    added = {topic: first for topic, first in earliest.items() if topic not in known.offsets}
     if not added:
         return known
     given = (
         {}
         if begun
-        else {topic: driver.begin.given(topic, driver.settings.partitions) for topic in added}
+        else {
+            topic: driver.start_options.find_offsets(topic, driver.settings.partitions)
+            for topic in added
+        }
     )
     starting = {topic: given.get(topic) or first for topic, first in added.items()}
     floors = {
-        family.name: driver.begin.find_floor(driver, family, starting[family.topic])
+        family.name: driver.start_options.find_floor(driver, family, starting[family.topic])
         for family in families
         if family.topic in starting
     }
-    settled = Handover({**known.starting, **starting}, {**known.floors, **floors})
+    settled = StartPosition({**known.offsets, **starting}, {**known.floors, **floors})
     # Once a micro-batch has run this record is final: Kafka's first offsets move on with its
     # retention, and the floor must not.
-    keep_handover(checkpoint, settled)
+    store_start_position(checkpoint, settled)
     return settled
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from runtime.offsets import Offsets
-from runtime.visit_rules import families_of
+from runtime.visit_rules import load_families
 from speed_layer import driver
-from speed_layer.floor import floor_of
-from speed_layer.keeper import Planned
-from speed_layer.session import Begin, FindFloor
+from speed_layer.floor import compute_floor
+from speed_layer.keeper import QueryDefinition
+from speed_layer.session import FindFloor, StartOptions
 from speed_layer.sink.rows import MakeSink, RowSink
-from speed_layer.source import ReadStream, canonical_stream
+from speed_layer.source import ReadStream, read_canonical_stream
 from speed_layer.views import QUERY, start_views
 from tally.errors import BadSettings
 from tally.settings import Settings
@@ -22,8 +22,8 @@ from tally.settings import Settings
 def main(
     argv: Sequence[str] | None = None,
     sink: MakeSink = RowSink,
-    find_floor: FindFloor = floor_of,
-    read: ReadStream = canonical_stream,
+    find_floor: FindFloor = compute_floor,
+    read: ReadStream = read_canonical_stream,
 ) -> int:
     """Run the job and return its exit code (runtime/job.py).
 
@@ -39,14 +39,14 @@ def main(
             " earliest records kept"
         ),
     )
-    given = partial(given_offsets, parser.parse_args(argv).starting_offsets)
+    given = partial(parse_starting_offsets, parser.parse_args(argv).starting_offsets)
     # Faults are injected by arguments and not by settings: none can be switched on in production
     # (tests/controls).
-    begin = Begin(find_floor, given, read)
-    return driver.main("speed layer", lambda: [planned_views(sink)], begin)
+    begin = StartOptions(find_floor, given, read)
+    return driver.main("speed layer", lambda: [define_views_query(sink)], begin)
 
 
-def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
+def parse_starting_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
     """Parse the starting offsets of a topic, by partition, from text as '{"sales": {"0": 12}}'.
 
     The text is that of --starting-offsets. None if it does not name the topic; a partition that is
@@ -75,12 +75,12 @@ def given_offsets(text: str, topic: str, partitions: int) -> Offsets | None:
     )
 
 
-def planned_views(sink: MakeSink = RowSink) -> Planned:
+def define_views_query(sink: MakeSink = RowSink) -> QueryDefinition:
     """The query of the views of all families, for a driver."""
     # One query for all families: with ten queries a micro-batch took 5.5 s on two cores, with one
     # 1.2 (measured).
-    families = tuple(families_of(Settings.load()).values())
-    return Planned(
+    families = tuple(load_families(Settings.load()).values())
+    return QueryDefinition(
         QUERY,
         tuple(family.topic for family in families),
         families,

@@ -15,22 +15,28 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from runtime.causes import root_cause
-from runtime.checkpoint import committed_position
-from runtime.job import reason_of
+from runtime.checkpoint import read_committed_position
+from runtime.job import describe_error
 from runtime.offsets import TopicOffsets
-from runtime.writes import TRANSIENT
-from speed_layer.handover import Handover, settle_handover
-from speed_layer.lastread import checked_memory
+from runtime.writes import TRANSIENT_ERRORS
+from speed_layer.handover import StartPosition, resolve_start_position
+from speed_layer.lastread import verify_topic_identity
 from speed_layer.progress import Progress
 from speed_layer.session import Driver
-from speed_layer.source import refuse_data_loss, retained
-from tally.errors import DataLoss, Refused, TallyError
+from speed_layer.source import read_retained_offsets, refuse_data_loss
+from tally.errors import DataLoss, TallyError, UnrecoverableError
 from tally.families import Family
 from tally.settings import Settings
 
 # Python gets a query's failure as text only: these words of Spark's Kafka source mean that records
 # are gone.
-LOST = ("data loss", "data was lost", "may have been lost", "KAFKA_DATA_LOSS", "OffsetOutOfRange")
+DATA_LOSS_SIGNS = (
+    "data loss",
+    "data was lost",
+    "may have been lost",
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+)
 # A JVM that has died has stopped its queries.
 JVM_GONE = (Py4JError, ConnectionError)
 # Half a minute of waiting in all, besides the time of each try; then the process ends, and a new
@@ -40,7 +46,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Planned:
+class QueryDefinition:
     """Definition of a query to start.
 
     It has the name (also of the checkpoint), the topics, the families whose views it keeps, and the
@@ -50,15 +56,15 @@ class Planned:
     name: str
     topics: tuple[str, ...]
     families: tuple[Family, ...]
-    start: Callable[[Driver, DataFrame, Handover], StreamingQuery]
+    start: Callable[[Driver, DataFrame, StartPosition], StreamingQuery]
     most_records: Callable[[Settings], int]
 
 
-class Keeper:
+class QuerySupervisor:
     """Starts the query, passes on its progress, and restarts it after a failure."""
 
-    def __init__(self, driver: Driver, planned: Planned) -> None:
-        self._driver, self.planned = driver, planned
+    def __init__(self, driver: Driver, planned: QueryDefinition) -> None:
+        self._driver, self.definition = driver, planned
         self._query: StreamingQuery | None = None
         self._progress: Progress | None = None
         self._failures, self._next_try = 0, 0.0
@@ -70,30 +76,30 @@ class Keeper:
 
     def start(self) -> None:
         """Start the query where its checkpoint ends. Raises TallyError when it must not run."""
-        driver, planned = self._driver, self.planned
+        driver, planned = self._driver, self.definition
         settings, checkpoint = driver.settings, driver.settings.checkpoint(planned.name)
-        held = {topic: retained(settings, topic) for topic in planned.topics}
-        begins = settle_handover(
+        held = {topic: read_retained_offsets(settings, topic) for topic in planned.topics}
+        begins = resolve_start_position(
             driver,
             planned.name,
             planned.families,
             {topic: offsets.earliest for topic, offsets in held.items()},
         )
-        position = {**begins.starting, **(committed_position(checkpoint) or {})}
+        position = {**begins.offsets, **(read_committed_position(checkpoint) or {})}
         for topic, needed in position.items():
             refuse_data_loss(needed, topic, held[topic])
         # Valid offsets prove nothing: the topic may have been re-created, or cut, and have grown
         # beyond them.
-        memory = checked_memory(settings, checkpoint, held)
+        memory = verify_topic_identity(settings, checkpoint, held)
         log.info("query", name=planned.name, floors=begins.floors, from_offsets=position)
-        records = driver.begin.read(
-            driver.spark, settings, begins.starting, planned.most_records(settings)
+        records = driver.start_options.read_stream(
+            driver.spark, settings, begins.offsets, planned.most_records(settings)
         )
         self._query = planned.start(driver, records, begins)
         self._progress = Progress(driver, self._query, planned.families, memory, begins)
-        self._progress.begin(position)
+        self._progress.record_start(position)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Pass on progress; restart a failed query when its wait is over.
 
         Raises TallyError when it refuses to go on, or has failed too often without a micro-batch
@@ -102,13 +108,15 @@ class Keeper:
         # A start itself calls the brokers and Cassandra: their absence then counts as a failure of
         # the query, and is waited out like one.
         try:
-            self._look()
+            self._check()
         except KafkaException as error:
-            self._schedule_retry(TallyError(f"query {self.planned.name}: {reason_of(error)}"))
-        except TRANSIENT as error:
+            self._schedule_retry(
+                TallyError(f"query {self.definition.name}: {describe_error(error)}")
+            )
+        except TRANSIENT_ERRORS as error:
             self._schedule_retry(
                 TallyError(
-                    f"query {self.planned.name}: Cassandra: {error};"
+                    f"query {self.definition.name}: Cassandra: {error};"
                     " `tally doctor` looks for the cause"
                 )
             )
@@ -121,7 +129,7 @@ class Keeper:
             with suppress(*JVM_GONE):
                 self._query.stop()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._query is None:
             if time.monotonic() >= self._next_try:
                 self.start()
@@ -132,28 +140,28 @@ class Keeper:
         if self._progress.batch >= 0:
             self._failures = 0
         if not self._query.isActive:
-            raise failure(self.planned.name, str(self._query.exception()))
+            raise query_error(self.definition.name, str(self._query.exception()))
 
     def _schedule_retry(self, error: TallyError) -> None:
         # A restart would only meet a refusal again (records gone, another log, a missing record).
-        if isinstance(error, Refused) or self._failures >= TRIES:
+        if isinstance(error, UnrecoverableError) or self._failures >= TRIES:
             raise error
         self.stop()
         self._query, wait = None, min(2.0**self._failures, LONGEST_WAIT_SECONDS)
         self._failures, self._next_try = self._failures + 1, time.monotonic() + wait
         log.warning(
             "failing",
-            query=self.planned.name,
+            query=self.definition.name,
             failures=self._failures,
             next_try_seconds=wait,
             reason=str(error),
         )
 
 
-def failure(name: str, reason: str) -> TallyError:
+def query_error(name: str, reason: str) -> TallyError:
     """The error of a query that has ended, as one line, with advice when records are gone."""
     text = " ".join(reason.split())
-    if any(sign.lower() in text.lower() for sign in LOST):
+    if any(sign.lower() in text.lower() for sign in DATA_LOSS_SIGNS):
         return DataLoss(
             f"query {name}: Kafka no longer holds what it needs;"
             f" move its checkpoint folder away: {text[:500]}"

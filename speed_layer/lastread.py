@@ -10,35 +10,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from runtime.marks import topic_ids
-from runtime.offsets import numbered
+from runtime.marks import read_topic_ids
+from runtime.offsets import parse_partition_keys
 from runtime.reading import RecordPlace, first_records
-from runtime.whole_file import keep_whole
-from speed_layer.acks import NO_CRC, Ack
-from speed_layer.source import TIMEOUT_SECONDS, Retained
+from runtime.whole_file import write_atomically
+from speed_layer.acks import NO_CRC, PartitionReport
+from speed_layer.source import TIMEOUT_SECONDS, RetainedOffsets
 from tally.errors import DataLoss
 from tally.settings import Settings
 
 FILE = "tally-topic.json"
-LastMark = tuple[int, int]
+LastRecord = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Remembered:
+class TopicIdentity:
     """A topic's id, and (offset, CRC-32) of the last record read in each partition.
 
     A record with a null value leaves no mark.
     """
 
     topic_id: str
-    last: Mapping[int, LastMark]
+    last: Mapping[int, LastRecord]
 
 
 # The key is the topic.
-Memories = Mapping[str, Remembered]
+TopicIdentities = Mapping[str, TopicIdentity]
 
 
-def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered]:
+def load_topic_identities(checkpoint: Path, topics: Sequence[str]) -> dict[str, TopicIdentity]:
     """The memory beside the checkpoint of a query of the topics, by topic.
 
     A topic that is new to the query is absent.
@@ -47,16 +47,16 @@ def kept_memory(checkpoint: Path, topics: Sequence[str]) -> dict[str, Remembered
     content = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     # An earlier version had one query per topic.
     by_topic = {topics[0]: content} if "topic_id" in content else content
-    return {topic: _parse_memory(entry) for topic, entry in by_topic.items()}
+    return {topic: _parse_topic_identity(entry) for topic, entry in by_topic.items()}
 
 
-def _parse_memory(content: Mapping[str, Any]) -> Remembered:
-    topic_id, last = content["topic_id"], numbered(content["last"])
+def _parse_topic_identity(content: Mapping[str, Any]) -> TopicIdentity:
+    topic_id, last = content["topic_id"], parse_partition_keys(content["last"])
     marks = {number: (offset, crc) for number, (offset, crc) in last.items()}
-    return Remembered(topic_id, marks)
+    return TopicIdentity(topic_id, marks)
 
 
-def keep_memory(checkpoint: Path, memories: Memories) -> None:
+def store_topic_identities(checkpoint: Path, memories: TopicIdentities) -> None:
     """Store the memories beside the checkpoint, atomically."""
     content = {
         topic: {
@@ -66,39 +66,41 @@ def keep_memory(checkpoint: Path, memories: Memories) -> None:
         for topic, remembered in memories.items()
     }
     checkpoint.mkdir(parents=True, exist_ok=True)
-    keep_whole(checkpoint / FILE, json.dumps(content), is_durable=True)
+    write_atomically(checkpoint / FILE, json.dumps(content), is_durable=True)
 
 
-class Memory:
+class TopicCheckpoint:
     """Memory of one running query about its topics; it grows with the acks."""
 
-    def __init__(self, checkpoint: Path, memories: Memories) -> None:
+    def __init__(self, checkpoint: Path, memories: TopicIdentities) -> None:
         # Stored before anything is read: a topic that is re-created before the first micro-batch
         # has ended is noticed too.
-        self._checkpoint, self._memories = checkpoint, dict(memories)
-        keep_memory(checkpoint, memories)
+        self._checkpoint, self._identities = checkpoint, dict(memories)
+        store_topic_identities(checkpoint, memories)
 
-    def note(self, acks: Iterable[Ack]) -> None:
+    def note(self, acks: Iterable[PartitionReport]) -> None:
         """Store the last records that the micro-batch of the acks has read."""
         marked = [ack for ack in acks if ack.crc != NO_CRC]
         for ack in marked:
-            known = self._memories[ack.topic]
+            known = self._identities[ack.topic]
             last = {**known.last, ack.partition: (ack.offset, ack.crc)}
-            self._memories[ack.topic] = replace(known, last=last)
+            self._identities[ack.topic] = replace(known, last=last)
         if marked:
-            keep_memory(self._checkpoint, self._memories)
+            store_topic_identities(self._checkpoint, self._identities)
 
 
-def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Retained]) -> Memory:
+def verify_topic_identity(
+    settings: Settings, checkpoint: Path, held: Mapping[str, RetainedOffsets]
+) -> TopicCheckpoint:
     """The memory of a query, once it is checked against the records that the topics hold.
 
     Raises DataLoss when a topic is not the one that the query has read.
     """
-    ids, known = topic_ids(settings, held), kept_memory(checkpoint, [*held])
+    ids, known = read_topic_ids(settings, held), load_topic_identities(checkpoint, [*held])
     memories = {
         topic: known.get(
             topic,
-            Remembered(ids[topic], {}),
+            TopicIdentity(ids[topic], {}),
         )
         for topic in held
     }
@@ -106,7 +108,7 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
         if memory.topic_id != ids[topic]:
             raise DataLoss(
                 f"topic {topic}: it was made anew, its id is {ids[topic]},"
-                f" the query has read {memory.topic_id}; {_WAY_OUT.format(checkpoint)}"
+                f" the query has read {memory.topic_id}; {_RECOVERY_ADVICE.format(checkpoint)}"
             )
         for partition, (offset, crc) in sorted(memory.last.items()):
             # Retention may have deleted the record: that is no sign of another log.
@@ -117,12 +119,12 @@ def checked_memory(settings: Settings, checkpoint: Path, held: Mapping[str, Reta
                 raise DataLoss(
                     f"topic {topic} partition {partition}: at offset {offset} lies another record"
                     " than the query has read, the log was cut and has grown again;"
-                    f" {_WAY_OUT.format(checkpoint)}"
+                    f" {_RECOVERY_ADVICE.format(checkpoint)}"
                 )
-    return Memory(checkpoint, memories)
+    return TopicCheckpoint(checkpoint, memories)
 
 
-_WAY_OUT = (
+_RECOVERY_ADVICE = (
     "move the checkpoint folder {} away: the query then begins anew with a floor,"
     " batch serves what lies below"
 )

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from runtime.heartbeat import Heartbeat
 from runtime.offsets import TopicOffsets
-from speed_layer.keeper import Keeper
+from speed_layer.keeper import QuerySupervisor
 from speed_layer.session import Driver
-from speed_layer.source import ends_in_haste
+from speed_layer.source import read_ends_quickly
 
 # A look is one request to the brokers for each partition, a beat writes a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
@@ -22,7 +22,7 @@ BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 class Liveness:
     """Writes the heartbeat from the driver's own loop."""
 
-    def __init__(self, driver: Driver, keepers: Sequence[Keeper]) -> None:
+    def __init__(self, driver: Driver, keepers: Sequence[QuerySupervisor]) -> None:
         self._driver, self._keepers = driver, keepers
         self._heartbeat = Heartbeat(driver.settings.heartbeat_file)
         self._next_beat = self._next_look = 0.0
@@ -40,7 +40,7 @@ class Liveness:
             self._is_behind = self._read_is_behind()
             self._next_look = time.monotonic() + LOOK_SECONDS
         self._heartbeat.beat(
-            (self._positions(), work_done(self._driver.spark)),
+            (self._positions(), stage_progress(self._driver.spark)),
             self._is_behind,
         )
         self._next_beat = now + BEAT_SECONDS
@@ -54,9 +54,9 @@ class Liveness:
         True also when the brokers do not answer, since records may wait then.
         """
         try:
-            held = ends_in_haste(
+            held = read_ends_quickly(
                 self._driver.settings,
-                {topic for keeper in self._keepers for topic in keeper.planned.topics},
+                {topic for keeper in self._keepers for topic in keeper.definition.topics},
             )
         except KafkaException:
             return True
@@ -67,7 +67,7 @@ class Liveness:
         )
 
 
-def work_done(spark: SparkSession) -> list[tuple[int, ...]]:
+def stage_progress(spark: SparkSession) -> list[tuple[int, ...]]:
     """The id and counts of each running stage.
 
     The counts are of ended tasks, of records read, read from a shuffle and written to one.

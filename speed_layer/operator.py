@@ -21,12 +21,18 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
 )
 
-from runtime.connect import for_workers
-from speed_layer.acks import LEFT_OUT, Ack, batch_of, last_read
+from runtime.connect import worker_settings
+from speed_layer.acks import SKIP_REASONS, PartitionReport, last_read, to_record_batch
 from speed_layer.prefix import PageKey, WindowRow
-from speed_layer.records import unpacked
+from speed_layer.records import unpack_records
 from speed_layer.sink.rows import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
-from speed_layer.states import Kept, PartitionState, kept_of, rows_of, state_of
+from speed_layer.states import (
+    PartitionState,
+    StoredState,
+    compute_rows,
+    load_state,
+    to_stored_state,
+)
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.settings import Settings
 
@@ -34,7 +40,7 @@ DAY_MILLIS = 86_400_000
 FIRST_DAY = date(1970, 1, 1)
 # Rows are written in chunks of so many windows, each acknowledged before the next.
 WINDOWS_AT_ONCE = 10_000
-_KEPT = msgspec.msgpack.Encoder()
+_ENCODER = msgspec.msgpack.Encoder()
 # Each state call is a round trip to the JVM over a socket: values are few and large, and binary,
 # which Spark passes unchanged.
 BYTES = T.StructType([T.StructField("value", T.BinaryType())])
@@ -58,7 +64,7 @@ class WindowOperator(StatefulProcessor):
             family.topic: 1000 * settings.lateness_seconds(family) for family in families
         }
         # Settings without folders: a worker that outlives this query reuses its sink for the next.
-        self._settings, self._make_sink = for_workers(settings), sink
+        self._settings, self._make_sink = worker_settings(settings), sink
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Create the two variables of the state.
@@ -67,7 +73,7 @@ class WindowOperator(StatefulProcessor):
         """
         # Created here and not in __init__: attributes set there are pickled and sent to every
         # task.
-        self._kept = handle.getValueState("partition", BYTES)
+        self._stored = handle.getValueState("partition", BYTES)
         self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
         self._waiting: list[WindowRows] = []
 
@@ -79,15 +85,15 @@ class WindowOperator(StatefulProcessor):
         topic, partition = key
         # unpacked() restores the order of offsets, which the shuffle may have changed: of two
         # payloads of one identity the first by offset counts.
-        table = unpacked(stream for frame in rows for stream in frame["records"])
+        table = unpack_records(stream for frame in rows for stream in frame["records"])
         family = self._families[topic]
         state = self._state(family)
         counted = table.filter(pc.equal(table["left_out"], 0))
         position = table["offset"][-1].as_py() + 1
-        count = self._write(family, rows_of(family, state, counted, position))
-        self._kept.update((_KEPT.encode(kept_of(family, state)),))
+        count = self._write(family, compute_rows(family, state, counted, position))
+        self._stored.update((_ENCODER.encode(to_stored_state(family, state)),))
         offset, crc = last_read(table)
-        ack = Ack(
+        ack = PartitionReport(
             topic,
             int(partition),
             count,
@@ -96,9 +102,9 @@ class WindowOperator(StatefulProcessor):
             late=state.late,
             frontier=state.frontier,
             floor=state.floor,
-            **_left_out(table, state.below),
+            **_count_skips(table, state.below_floor),
         )
-        yield batch_of([ack]).to_pandas()
+        yield to_record_batch([ack]).to_pandas()
 
     def close(self) -> None:
         """Block until all rows of the task are acknowledged and announced.
@@ -113,9 +119,9 @@ class WindowOperator(StatefulProcessor):
                 sink.flush()
 
     def _state(self, family: Family) -> PartitionState:
-        value = self._kept.get()
-        stored = msgspec.msgpack.decode(value[0], type=Kept) if value else Kept()
-        return state_of(family, self._lateness[family.topic], stored, self._pages)
+        value = self._stored.get()
+        stored = msgspec.msgpack.decode(value[0], type=StoredState) if value else StoredState()
+        return load_state(family, self._lateness[family.topic], stored, self._pages)
 
     def _write(self, family: Family, rows: Iterator[WindowRow]) -> int:
         """Write the rows, or queue them to be written with others; return their number."""
@@ -127,7 +133,7 @@ class WindowOperator(StatefulProcessor):
             # flushes.
             if len(self._waiting) >= WINDOWS_AT_ONCE:
                 self._write_out()
-            self._waiting.append((family, [_columns(family, row) for row in window]))
+            self._waiting.append((family, [_to_speed_row(family, row) for row in window]))
             count += len(self._waiting[-1][1])
         return count
 
@@ -172,7 +178,7 @@ class _StatePages(MutableMapping[PageKey, bytes]):
         return sum(1 for _ in self)
 
 
-def _columns(family: Family, row: WindowRow) -> SpeedRow:
+def _to_speed_row(family: Family, row: WindowRow) -> SpeedRow:
     """The row in the columns of the family's speed table.
 
     Day is in days and start in milliseconds since 1970.
@@ -194,16 +200,16 @@ def _columns(family: Family, row: WindowRow) -> SpeedRow:
 def _epoch(family: Family, day: int) -> int:
     # Hardly any family has a raised epoch: a date for each row would be made in vain.
     epochs = family.epochs
-    if epochs.raised or epochs.revised:
-        return epochs.of(FIRST_DAY + timedelta(day))
+    if epochs.raised or epochs.increases:
+        return epochs.for_day(FIRST_DAY + timedelta(day))
     return epochs.default
 
 
-def _left_out(table: pa.Table, below: int) -> dict[str, int]:
+def _count_skips(table: pa.Table, below: int) -> dict[str, int]:
     """Counts of records left out by each reason; `below` more by the partition's own floor."""
     counts = np.bincount(
         table["left_out"].to_numpy(),
-        minlength=len(LEFT_OUT),
+        minlength=len(SKIP_REASONS),
     ).tolist()
-    by_reason = dict(zip(LEFT_OUT[1:], counts[1:], strict=True))
+    by_reason = dict(zip(SKIP_REASONS[1:], counts[1:], strict=True))
     return by_reason | {"below_floor": by_reason["below_floor"] + below}

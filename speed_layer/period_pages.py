@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from speed_layer.presence_pages import (
-    KINDS_OF_DAY,
+    KINDS_PER_DAY,
     NUMBER_BYTES,
     PARTS,
     KeySpan,
@@ -23,7 +23,7 @@ from speed_layer.presence_pages import (
     page_number,
 )
 from tally.algebra.parts import Part
-from tally.heard import DeviceStanding, HeardDevice
+from tally.heard import DeviceState, PresenceState
 from tally.presence import RowKey
 from tally.visit_parts import WINDOW_MINUTES, MacClass
 from tally.visits import PeriodHours
@@ -32,27 +32,28 @@ _WINDOWS_OF_DAY = 1440 // WINDOW_MINUTES
 
 
 # The state stores the fields by their order: a new one may only be appended, none may move.
-class KeptDevice(msgspec.Struct, array_like=True):
+class StoredDevice(msgspec.Struct, array_like=True):
     """A device in the state: its address class, its standing, and two lists of days.
 
-    `days` are the days of the period on which it was heard, `visited` those on which visits begin.
+    `days` are the days of the period on which it was heard, `visit_days` those on which visits
+    begin.
     """
 
     mac_class: MacClass
-    standing: DeviceStanding | None
+    standing: PresenceState | None
     days: list[int]
-    visited: list[int] = []
+    visit_days: list[int] = []
 
 
 # The strongest signal in dBm by minute, of one day.
-KeptMinutes: TypeAlias = dict[int, int]
+StoredMinutes: TypeAlias = dict[int, int]
 # The value of each part, or how often each number came, by part.
-KeptRow: TypeAlias = dict[str, Any]
+StoredRow: TypeAlias = dict[str, Any]
 _BY_NUMBER = msgspec.msgpack.Decoder(dict[bytes, Raw])
 _BY_ROW = msgspec.msgpack.Decoder(dict[str, Raw])
-_DEVICE = msgspec.msgpack.Decoder(KeptDevice)
-_MINUTES = msgspec.msgpack.Decoder(KeptMinutes)
-_ROW = msgspec.msgpack.Decoder(KeptRow)
+_DEVICE = msgspec.msgpack.Decoder(StoredDevice)
+_MINUTES = msgspec.msgpack.Decoder(StoredMinutes)
+_ROW = msgspec.msgpack.Decoder(StoredRow)
 
 
 @dataclass(frozen=True)
@@ -70,60 +71,60 @@ class PeriodPages:
 
 
 @dataclass(frozen=True)
-class Devices(MutableMapping[int, HeardDevice]):
+class Devices(MutableMapping[int, DeviceState]):
     """The devices of one store in one key period, read and written by pages."""
 
-    own: PeriodPages
+    period: PeriodPages
 
-    def __getitem__(self, number: int) -> HeardDevice:
-        stored = self._shelf(number).get(number.to_bytes(NUMBER_BYTES))
+    def __getitem__(self, number: int) -> DeviceState:
+        stored = self._items(number).get(number.to_bytes(NUMBER_BYTES))
         if stored is None:
             raise KeyError(number)
-        days = _DevicePages(self.own, number, stored.days)
-        return HeardDevice(stored.mac_class, days, stored.standing, {*stored.visited})
+        days = _DevicePages(self.period, number, stored.days)
+        return DeviceState(stored.mac_class, days, stored.standing, {*stored.visit_days})
 
-    def __setitem__(self, number: int, device: HeardDevice) -> None:
+    def __setitem__(self, number: int, device: DeviceState) -> None:
         if not isinstance(device.days, _DevicePages):
-            heard, device.days = device.days, _DevicePages(self.own, number, [])
+            heard, device.days = device.days, _DevicePages(self.period, number, [])
             device.days.update(heard)
-        days, visited = sorted(device.days), sorted(device.visited)
-        stored = KeptDevice(device.mac_class, device.standing, days, visited)
-        self._shelf(number).put(number.to_bytes(NUMBER_BYTES), stored)
+        days, visited = sorted(device.days), sorted(device.visit_days)
+        stored = StoredDevice(device.mac_class, device.presence, days, visited)
+        self._items(number).put(number.to_bytes(NUMBER_BYTES), stored)
         # A hash is evenly distributed, and so are any of its bits.
-        self.own.pages.change(self._place(number))
+        self.period.pages.mark_changed(self._place(number))
 
     def __delitem__(self, number: int) -> None:
         raise TypeError("devices leave with their period alone")
 
     def __iter__(self) -> Iterator[int]:
         for part in range(PARTS):
-            yield from (int.from_bytes(number) for number in self._shelf(part))
+            yield from (int.from_bytes(number) for number in self._items(part))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _shelf(self, number: int) -> PageItems[KeptDevice]:
-        return self.own.pages.shelf(self._place(number), _read_devices)
+    def _items(self, number: int) -> PageItems[StoredDevice]:
+        return self.period.pages.items_at(self._place(number), _read_devices)
 
     def _place(self, number: int) -> StatePlace:
-        return self.own.place(0, number % PARTS)
+        return self.period.place(0, number % PARTS)
 
 
-class _DevicePages(MutableMapping[int, KeptMinutes]):
+class _DevicePages(MutableMapping[int, StoredMinutes]):
     """The days of one device, each on a separate page."""
 
     def __init__(self, own: PeriodPages, number: int, days: Sequence[int]) -> None:
-        self._own, self._number, self._days = own, number, set(days)
+        self._period, self._number, self._days = own, number, set(days)
 
-    def __getitem__(self, day: int) -> KeptMinutes:
+    def __getitem__(self, day: int) -> StoredMinutes:
         if day not in self._days:
             raise KeyError(day)
-        return self._shelf(day).get(self._number.to_bytes(NUMBER_BYTES)) or {}
+        return self._items(day).get(self._number.to_bytes(NUMBER_BYTES)) or {}
 
-    def __setitem__(self, day: int, minutes: KeptMinutes) -> None:
+    def __setitem__(self, day: int, minutes: StoredMinutes) -> None:
         self._days.add(day)
-        self._shelf(day).put(self._number.to_bytes(NUMBER_BYTES), minutes)
-        self._own.pages.change(self._place(day))
+        self._items(day).put(self._number.to_bytes(NUMBER_BYTES), minutes)
+        self._period.pages.mark_changed(self._place(day))
 
     def __delitem__(self, day: int) -> None:
         raise TypeError("days leave with their period alone")
@@ -135,36 +136,36 @@ class _DevicePages(MutableMapping[int, KeptMinutes]):
         return len(self._days)
 
     def _place(self, day: int) -> StatePlace:
-        return self._own.place(1 + KINDS_OF_DAY * day, self._number % PARTS)
+        return self._period.place(1 + KINDS_PER_DAY * day, self._number % PARTS)
 
-    def _shelf(self, day: int) -> PageItems[KeptMinutes]:
-        return self._own.pages.shelf(self._place(day), _read_minutes)
+    def _items(self, day: int) -> PageItems[StoredMinutes]:
+        return self._period.pages.items_at(self._place(day), _read_minutes)
 
 
 @dataclass(frozen=True)
 class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     """The rows of the windows of one store in one key period, read and written by pages."""
 
-    own: PeriodPages
+    period: PeriodPages
     parts: Sequence[Part]
     hours: PeriodHours
 
     def __getitem__(self, row: RowKey) -> dict[str, Any]:
-        held = self._shelf(row).get(_row_key(row))
+        held = self._items(row).get(_row_key(row))
         if held is None:
             raise KeyError(row)
         return held
 
     def __setitem__(self, row: RowKey, held: dict[str, Any]) -> None:
-        self._shelf(row).put(_row_key(row), held)
-        self.own.pages.change(self._place(row))
+        self._items(row).put(_row_key(row), held)
+        self.period.pages.mark_changed(self._place(row))
 
     def __delitem__(self, row: RowKey) -> None:
         raise TypeError("rows leave with their period alone")
 
     def __iter__(self) -> Iterator[RowKey]:
         for place in {self._place((start, "fixed")) for start in self._starts()}:
-            for text in self._shelf_at(place):
+            for text in self._items_at(place):
                 start, mac_class = text.split(" ")
                 yield int(start), cast(MacClass, mac_class)
 
@@ -177,16 +178,16 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
     def _place(self, row: RowKey) -> StatePlace:
         # Neighbouring windows share a page: a micro-batch concerns few windows of a day.
         number = row[0] // WINDOW_MINUTES * PARTS // _WINDOWS_OF_DAY % PARTS
-        return self.own.place(KINDS_OF_DAY + KINDS_OF_DAY * self.hours.day(row[0]), number)
+        return self.period.place(KINDS_PER_DAY + KINDS_PER_DAY * self.hours.day(row[0]), number)
 
-    def _shelf(self, row: RowKey) -> PageItems[dict[str, Any]]:
-        return self._shelf_at(self._place(row))
+    def _items(self, row: RowKey) -> PageItems[dict[str, Any]]:
+        return self._items_at(self._place(row))
 
-    def _shelf_at(self, place: StatePlace) -> PageItems[dict[str, Any]]:
+    def _items_at(self, place: StatePlace) -> PageItems[dict[str, Any]]:
         def read(raw: Raw) -> PageItems[dict[str, Any]]:
             return PageItems(_BY_ROW.decode(raw), self._read_row)
 
-        return self.own.pages.shelf(place, read)
+        return self.period.pages.items_at(place, read)
 
     def _read_row(self, raw: Raw) -> dict[str, Any]:
         """The value of each part, or for a non-invertible part how often each number came."""
@@ -194,15 +195,17 @@ class PeriodRows(MutableMapping[RowKey, dict[str, Any]]):
         for part in self.parts:
             if part.name in held:
                 value = held[part.name]
-                counted[part.name] = part.read(value) if part.is_invertible else Counter(value)
+                counted[part.name] = (
+                    part.from_column(value) if part.is_invertible else Counter(value)
+                )
         return counted
 
 
-def _read_devices(raw: Raw) -> PageItems[KeptDevice]:
+def _read_devices(raw: Raw) -> PageItems[StoredDevice]:
     return PageItems(_BY_NUMBER.decode(raw), _DEVICE.decode)
 
 
-def _read_minutes(raw: Raw) -> PageItems[KeptMinutes]:
+def _read_minutes(raw: Raw) -> PageItems[StoredMinutes]:
     return PageItems(_BY_NUMBER.decode(raw), _MINUTES.decode)
 
 

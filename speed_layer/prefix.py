@@ -14,8 +14,8 @@ from zlib import crc32
 
 import numpy as np
 
-from speed_layer.records import Ints, Records, runs_of
-from speed_layer.window import Page, Window, page_of, value_of
+from speed_layer.records import Ints, Records, find_runs
+from speed_layer.window import Page, Window, decode_page, encode_page
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.windows import WINDOW_MILLIS
@@ -41,32 +41,34 @@ class WindowRow(NamedTuple):
 
 
 @dataclass
-class Prefix:
+class PartitionWindows:
     """The state of one partition.
 
-    `pages` are stored elsewhere, by (start of the window, number); `held` has the existing keys.
+    `pages` are stored elsewhere, by (start of the window, number); `page_keys` has the existing
+    keys.
 
     `frontier` is the latest instant of any record so far, `lateness` a span, both in milliseconds.
-    Records of windows that begin before `floor` are not counted: `below` of the last ones taken.
+    Records of windows that begin before `floor` are not counted: `below_floor` of the last ones
+    taken.
     """
 
     lateness: int
     pages: MutableMapping[PageKey, bytes]
     frontier: int = NEVER
-    held: set[PageKey] = field(default_factory=set)
+    page_keys: set[PageKey] = field(default_factory=set)
     late: int = 0
     floor: int = NEVER
-    below: int = 0
+    below_floor: int = 0
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all windows and begin after every window that a record so far can belong to.
 
         It is for a changed computation: an open window holds values of the previous one, and only
         the identities of its records are left. The rebuild has the records.
         """
-        for key in self.held:
+        for key in self.page_keys:
             del self.pages[key]
-        self.held.clear()
+        self.page_keys.clear()
         # No record so far is later than the frontier: the next window will be seen whole.
         self.floor = self.frontier - self.frontier % WINDOW_MILLIS + WINDOW_MILLIS
 
@@ -84,17 +86,17 @@ class Prefix:
         on_time = starts + WINDOW_MILLIS > reached[:-1] - self.lateness
         whole = starts >= self.floor
         self.frontier = int(reached[-1])
-        self.below = int((~whole).sum())
+        self.below_floor = int((~whole).sum())
         self.late = int((~on_time & whole).sum())
         yield from self._count(records, starts, np.flatnonzero(on_time & whole))
         # Dropped only now: a window closed by this micro-batch still takes the records before that.
-        for key in [key for key in self.held if self._has_closed(key)]:
+        for key in [key for key in self.page_keys if self._has_closed(key)]:
             del self.pages[key]
-            self.held.remove(key)
+            self.page_keys.remove(key)
 
     def _count(self, records: Records, starts: Ints, which: Ints) -> Iterator[WindowRow]:
         for key, stores in _by_page(records, starts, which):
-            page = page_of(self.pages[key]) if key in self.held else {}
+            page = decode_page(self.pages[key]) if key in self.page_keys else {}
             changed = [
                 store
                 for store, places in stores
@@ -107,8 +109,8 @@ class Prefix:
                 self._store_page(key, page)
 
     def _store_page(self, key: PageKey, page: Page) -> None:
-        self.pages[key] = value_of(page)
-        self.held.add(key)
+        self.pages[key] = encode_page(page)
+        self.page_keys.add(key)
 
     def _has_closed(self, key: PageKey) -> bool:
         return key[0] + WINDOW_MILLIS <= self.frontier - self.lateness
@@ -136,7 +138,7 @@ def _by_page(
     keys, which = keys[:, order], which[order]
     current: PageKey | None = None
     stores: list[tuple[str, Ints]] = []
-    for begin, end in runs_of(keys):
+    for begin, end in find_runs(keys):
         start, number, store = keys[:, begin].tolist()
         if current is not None and current != (start, number):
             yield current, stores

@@ -16,21 +16,21 @@ from speed_layer.period_pages import Devices, PeriodPages, PeriodRows
 from speed_layer.prefix import PageKey, WindowRow
 from speed_layer.presence_pages import (
     NUMBER_BYTES,
-    KeptPeriod,
-    KeptStore,
     KeySpan,
     PresencePages,
+    StoredPeriod,
+    StoredStore,
 )
 from tally.families import Family
-from tally.heard import CLASSES, NEVER, Sighting
-from tally.opening import UNKNOWN, period_hours
+from tally.heard import MAC_CLASSES, NEVER, Sighting
+from tally.opening import UNKNOWN, parse_period_hours
 from tally.presence import KeyPeriod
 from tally.visits import MINUTE_SECONDS
 
 MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 
 
-class HeardRecord(NamedTuple):
+class SightingRecord(NamedTuple):
     """A record: the sighting, its store, and the key period in which its device is recognisable."""
 
     store: str
@@ -40,47 +40,47 @@ class HeardRecord(NamedTuple):
 
 
 @dataclass
-class Presences:
+class PartitionPresences:
     """The state of one partition of a family that is read from presences.
 
     `lateness` is how long after its end a key period takes sightings, `frontier` the latest instant
     of any record so far, both in milliseconds, as in a Prefix. `late` of the last records taken
-    came after their period, and `below` of them are of periods that begin before `floor`.
+    came after their period, and `below_floor` of them are of periods that begin before `floor`.
     """
 
     family: Family
     lateness: int
     pages: MutableMapping[PageKey, bytes]
     frontier: int = NEVER
-    held: set[PageKey] = field(default_factory=set)
+    page_keys: set[PageKey] = field(default_factory=set)
     late: int = 0
     floor: int = NEVER
-    below: int = 0
+    below_floor: int = 0
     # Whether the rules of stores were revised since the last records were taken.
     is_revised: bool = False
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all periods and begin after every key period that a record so far can belong to.
 
         It is for a changed computation: the rebuild has the records of those periods.
         """
-        for key in self.held:
+        for key in self.page_keys:
             del self.pages[key]
-        self.held.clear()
+        self.page_keys.clear()
         self.floor = self.frontier + 1
 
-    def take(self, records: Sequence[HeardRecord], position: int) -> Iterator[WindowRow]:
+    def take(self, records: Sequence[SightingRecord], position: int) -> Iterator[WindowRow]:
         """Yield the rows of each window that the records, in order of offset, change.
 
         `position` is how far the partition was read, exclusive: of two states of a window the one
         that has read further is the later.
         """
-        pages = PresencePages(self.pages, self.held)
-        by_store: dict[str, list[HeardRecord]] = defaultdict(list)
+        pages = PresencePages(self.pages, self.page_keys)
+        by_store: dict[str, list[SightingRecord]] = defaultdict(list)
         for record in records:
             self.frontier = max(self.frontier, 1000 * record.sighting.seconds)
             if record.period.start * MINUTE_MILLIS < self.floor:
-                self.below += 1
+                self.below_floor += 1
             else:
                 by_store[record.store].append(record)
         stores = pages.stores() if self.is_revised else ()
@@ -90,7 +90,7 @@ class Presences:
         self.is_revised = False
 
     def _take_store(
-        self, store: str, records: Sequence[HeardRecord], position: int, pages: PresencePages
+        self, store: str, records: Sequence[SightingRecord], position: int, pages: PresencePages
     ) -> Iterator[WindowRow]:
         kept = pages.store(store)
         # All stored periods, even without new records: an advancing store closes visits in each.
@@ -113,12 +113,12 @@ class Presences:
                 closed = max(closed, *over, NEVER)
         owns: dict[KeySpan, KeyPeriod] = {}
         for span in sorted(known):
-            owns[span] = self._period(store, known[span], kept.frontier, pages)
+            owns[span] = self._load_period(store, known[span], kept.frontier, pages)
         # Outdated periods are recomputed before anything is taken: take() takes values back by the
         # current rules.
         both = ((known[span], own) for span, own in owns.items())
-        starts = [own.read_anew() for before, own in both if self._is_outdated(before, own)]
-        starts += [own.take(taken[period], frontier) for period, own in owns.items()]
+        starts = [own.recompute_rows() for before, own in both if self._is_outdated(before, own)]
+        starts += [own.add_sightings(taken[period], frontier) for period, own in owns.items()]
         for start in sorted(set().union(*starts)):
             yield from self._rows(store, start, list(owns.values()), position)
         running = [open_span for open_span in owns if not self._is_over(open_span, frontier)]
@@ -126,31 +126,31 @@ class Presences:
         for period, own in owns.items():
             # A period that is over is kept as long as it shares windows with a running one.
             if any(period.overlaps(open_span) for open_span in running):
-                left.append(_kept_period(period, own, known[period].opening))
+                left.append(_to_stored_period(period, own, known[period].opening))
             else:
-                pages.forget(store, period)
-        pages.keep(store, KeptStore(frontier, left, closed))
+                pages.delete_period(store, period)
+        pages.put_store(store, StoredStore(frontier, left, closed))
 
-    def _is_outdated(self, kept: KeptPeriod, own: KeyPeriod) -> bool:
+    def _is_outdated(self, kept: StoredPeriod, own: KeyPeriod) -> bool:
         # A period of which this is the first record has no rows yet.
         return self.is_revised and kept.rules != [*astuple(own.rules)]
 
     def _is_over(self, period: KeySpan, frontier: int) -> bool:
         return period.end + self.lateness // MINUTE_MILLIS <= frontier
 
-    def _period(
+    def _load_period(
         self,
         store: str,
-        kept: KeptPeriod,
+        kept: StoredPeriod,
         frontier: int,
         pages: PresencePages,
     ) -> KeyPeriod:
-        hours = period_hours(kept.opening, kept.start, kept.end)
+        hours = parse_period_hours(kept.opening, kept.start, kept.end)
         own = PeriodPages(pages, store, KeySpan(kept.start, kept.end))
         waiting = {int.from_bytes(number): until for number, until in kept.waiting.items()}
         return KeyPeriod(
             self.family.parts,
-            self.family.visit_rules.of(store, kept.start),
+            self.family.visit_rules.rules_for(store, kept.start),
             hours,
             frontier=frontier,
             devices=Devices(own),
@@ -172,7 +172,7 @@ class Presences:
         """
         at = start * MINUTE_MILLIS
         nothing = tuple(part.zero for part in self.family.parts)
-        for mac_class in CLASSES:
+        for mac_class in MAC_CLASSES:
             rows = [own.values((start, mac_class)) for own in owns]
             columns = zip(self.family.parts, *rows, strict=True)
             values = tuple(reduce(part.plus, held) for part, *held in columns)
@@ -183,11 +183,11 @@ class Presences:
             yield WindowRow(store, at, (mac_class,), position, values)
 
 
-def _new_period(record: HeardRecord) -> KeptPeriod:
+def _new_period(record: SightingRecord) -> StoredPeriod:
     """A new period whose first record this is."""
-    return KeptPeriod(*record.period, opening=record.opening)
+    return StoredPeriod(*record.period, opening=record.opening)
 
 
-def _kept_period(period: KeySpan, own: KeyPeriod, opening: str) -> KeptPeriod:
+def _to_stored_period(period: KeySpan, own: KeyPeriod, opening: str) -> StoredPeriod:
     waiting = {number.to_bytes(NUMBER_BYTES): until for number, until in own.waiting.items()}
-    return KeptPeriod(*period, waiting, opening, [*astuple(own.rules)])
+    return StoredPeriod(*period, waiting, opening, [*astuple(own.rules)])

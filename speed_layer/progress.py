@@ -16,14 +16,14 @@ from cassandra.query import Statement
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.offsets import TopicOffsets, offsets_by_topic
-from runtime.writes import prepared, write_all
-from speed_layer.acks import LEFT_OUT, Ack, acks_of
-from speed_layer.handover import Handover
-from speed_layer.lastread import Memory
+from runtime.offsets import TopicOffsets, parse_offsets
+from runtime.writes import prepare_idempotent, write_all
+from speed_layer.acks import SKIP_REASONS, PartitionReport, parse_reports
+from speed_layer.handover import StartPosition
+from speed_layer.lastread import TopicCheckpoint
 from speed_layer.session import Driver
-from speed_layer.whole import WholeSince
-from tally.errors import Unacknowledged
+from speed_layer.whole import CompleteFrom
+from tally.errors import CassandraWriteTimeout
 from tally.families import Family
 
 # Room for some hours of micro-batches; with the previous file twice as much.
@@ -46,11 +46,11 @@ class Progress:
         driver: Driver,
         query: StreamingQuery,
         families: Sequence[Family],
-        memory: Memory,
-        begins: Handover,
+        memory: TopicCheckpoint,
+        begins: StartPosition,
     ) -> None:
         session = driver.session
-        self._session, self._query, self._memory = session, query, memory
+        self._session, self._query, self._topic_checkpoint = session, query, memory
         self._families = {family.topic: family for family in families}
         self._lateness = {
             family.topic: driver.settings.lateness_seconds(family) for family in families
@@ -61,15 +61,15 @@ class Progress:
         self._last_timestamp, self.batch = "", -1
         self.position: TopicOffsets = {}
         self._waiting: list[Statement] = []
-        self._whole = WholeSince(session, families, begins)
+        self._complete_from = CompleteFrom(session, families, begins)
         self._next_write = 0.0
         # The offset is the write timestamp: a driver that wakes up late moves no reader back.
-        self._insert_reach = prepared(
+        self._insert_position = prepare_idempotent(
             session,
             f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark)"
             " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
         )
-        self._insert_late = prepared(
+        self._insert_late = prepare_idempotent(
             session,
             f"INSERT INTO {session.keyspace}.speed_late"
             " (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)",
@@ -82,12 +82,12 @@ class Progress:
             self._read(last)
         self._write()
 
-    def begin(self, position: TopicOffsets) -> None:
+    def record_start(self, position: TopicOffsets) -> None:
         """Note where the query resumes: the first offset not yet in the views."""
-        self._whole.begin(position)
-        self.reached(position)
+        self._complete_from.begin(position)
+        self.record_position(position)
 
-    def reached(self, position: TopicOffsets) -> None:
+    def record_position(self, position: TopicOffsets) -> None:
         """Note where the query is now: the first offset not yet in the views.
 
         The row is a max-register by that offset.
@@ -97,9 +97,11 @@ class Progress:
             for partition, until in position[topic].items():
                 if before.get(topic, {}).get(partition) != until:
                     watermark = self._watermarks.get((topic, partition), BEGINNING)
-                    self._waiting += self._whole.writes(topic, partition, until)
+                    self._waiting += self._complete_from.build_writes(topic, partition, until)
                     self._waiting.append(
-                        self._insert_reach.bind((family.name, partition, until, watermark, until))
+                        self._insert_position.bind(
+                            (family.name, partition, until, watermark, until)
+                        )
                     )
 
     def _read(self, last: StreamingQueryProgress) -> None:
@@ -109,14 +111,14 @@ class Progress:
         for report in self._query.recentProgress if missed else [last]:
             # Compared by number: the clock that stamps reports may be set back.
             if report["batchId"] > self.batch:
-                self._pass_on(json.loads(report.json))
+                self._process_report(json.loads(report.json))
         self._last_timestamp = last["timestamp"]
 
-    def _pass_on(self, report: BatchReport) -> None:
+    def _process_report(self, report: BatchReport) -> None:
         if "addBatch" not in report["durationMs"]:
             # The report is of an idle query: no micro-batch ran.
             return
-        acks, line = acks_of(report), progress_line(report)
+        acks, line = parse_reports(report), progress_line(report)
         self.batch = line["batch_id"]
         for ack in acks:
             if ack.frontier is not None and ack.topic in self._families:
@@ -124,14 +126,14 @@ class Progress:
                 seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
                 self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
         # Noted before the offsets: a reader of the position finds its definition too.
-        self._whole.note(acks)
+        self._complete_from.note(acks)
         if line["until"] is not None:
-            self.reached(offsets_by_topic(line["until"]))
-        self._memory.note(acks)
+            self.record_position(parse_offsets(line["until"]))
+        self._topic_checkpoint.note(acks)
         self._note_late(acks, line)
         append_line(self._file, json.dumps(line))
 
-    def _note_late(self, acks: Sequence[Ack], line: BatchReport) -> None:
+    def _note_late(self, acks: Sequence[PartitionReport], line: BatchReport) -> None:
         recorded_at = datetime.fromisoformat(line["timestamp"])
         for topic, family in self._families.items():
             # Counted by topic only: the store and window of a dropped record are not known here.
@@ -148,7 +150,7 @@ class Progress:
         try:
             # One try: this loop also writes the heartbeat, and it returns here in a moment.
             write_all(self._session, self._waiting, seconds=0)
-        except Unacknowledged as error:
+        except CassandraWriteTimeout as error:
             self._next_write = time.monotonic() + WRITE_AGAIN_SECONDS
             log.warning("progress waits", query=self._query.name, reason=str(error))
             return
@@ -178,8 +180,8 @@ def progress_line(report: BatchReport) -> dict[str, Any]:
     that were late or left out by reason, rows written, bytes of state, and `until`: the first
     offset after it by topic and partition.
     """
-    acks, offsets = acks_of(report), report["sources"][0]
-    reasons = LEFT_OUT[1:]
+    acks, offsets = parse_reports(report), report["sources"][0]
+    reasons = SKIP_REASONS[1:]
     left_out = {name: sum(getattr(ack, name) for ack in acks) for name in reasons}
     return {
         # The demo, the audit and the benchmarks read these lines and depend on the names.

@@ -16,15 +16,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.arrow import rows_of
+from runtime.arrow import to_rows
 from runtime.binding import binder
 from runtime.connect import worker_session
 from runtime.sources import SALES
-from runtime.writes import prepared, write_groups
+from runtime.writes import prepare_idempotent, write_groups
 from speed_layer import acks
-from speed_layer.acks import Ack, last_read
+from speed_layer.acks import PartitionReport, last_read
 from tally.families import MOST_TEXT_BYTES
-from tally.record_columns import readable
+from tally.record_columns import is_readable
 from tally.settings import Settings
 
 QUERY = "receipts"
@@ -57,7 +57,7 @@ KEYS = (
 ReceiptRow = tuple[Any, ...]
 
 
-def receipts(records: DataFrame) -> DataFrame:
+def parse_receipts(records: DataFrame) -> DataFrame:
     """Parse the records to rows of raw_pos_transaction_byday, one row for each record.
 
     In:  canonical records of a stream.
@@ -82,7 +82,7 @@ def receipts(records: DataFrame) -> DataFrame:
     )
     parsed = records.select(
         F.from_json("value", wire).alias("receipt"),
-        readable(F.col("value"), SALES).alias("is_readable"),
+        is_readable(F.col("value"), SALES).alias("is_readable"),
         "*",
     )
     # try_cast: Spark's casts follow ANSI, and a single text that is no instant would fail the
@@ -105,7 +105,7 @@ def receipts(records: DataFrame) -> DataFrame:
         "topic",
         "partition",
         "offset",
-        acks.crc_of("value"),
+        acks.crc_column("value"),
     )
     return rows.select(
         *COLUMNS,
@@ -136,13 +136,13 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     In:  canonical records of a stream.
     Out: nothing but the acks in each micro-batch's report: its Spark sink stores no row.
     """
-    acked = acks.observed(written(receipts(records), settings))
+    acked = acks.observe_reports(write_receipts(parse_receipts(records), settings))
     query = acked.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
 
 
-def written(rows: DataFrame, settings: Settings) -> DataFrame:
+def write_receipts(rows: DataFrame, settings: Settings) -> DataFrame:
     """The acks of receipts(), which the executors write to Cassandra while the frame is read.
 
     In:  receipts().
@@ -152,7 +152,7 @@ def written(rows: DataFrame, settings: Settings) -> DataFrame:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sink = ReceiptSink(worker_session(settings))
         tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-        yield acks.batch_of([ack for table in tables for ack in sink.write(table)])
+        yield acks.to_record_batch([ack for table in tables for ack in sink.write(table)])
 
     return rows.mapInArrow(write, acks.SCHEMA)
 
@@ -164,17 +164,17 @@ class ReceiptSink:
         self._session = session
         self._insert = binder(_prepare_insert(session))
 
-    def write(self, rows: pa.Table) -> Iterator[Ack]:
+    def write(self, rows: pa.Table) -> Iterator[PartitionReport]:
         """Write the rows that can be kept, then yield an ack for each partition."""
         # The others are counted below as unreadable and skipped: no record may stop a layer.
         countable = rows.filter(rows["is_kept"]).select(COLUMNS)
         # The sort puts rows of one Cassandra partition next to each other.
         ordered = countable.sort_by([("operation_id", "ascending"), ("year_day", "ascending")])
-        write_groups(self._session, ([self._bind(row)] for row in rows_of(ordered)))
+        write_groups(self._session, ([self._bind(row)] for row in to_rows(ordered)))
         for partition in pc.unique(rows["partition"]).to_pylist():
             own = rows.filter(pc.equal(rows["partition"], partition))
             count = pc.sum(own["is_kept"]).as_py()
-            yield Ack(
+            yield PartitionReport(
                 own["topic"][0].as_py(),
                 partition,
                 count,
@@ -190,7 +190,7 @@ class ReceiptSink:
 @cache
 def _prepare_insert(session: Session) -> PreparedStatement:
     marks = ", ".join("?" * len(COLUMNS))
-    return prepared(
+    return prepare_idempotent(
         session,
         f"INSERT INTO {session.keyspace}.{TABLE} ({', '.join(COLUMNS)})"
         f" VALUES ({marks}) USING TIMESTAMP ?",

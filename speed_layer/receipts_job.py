@@ -5,16 +5,16 @@ A failure or delay of this job never affects the views.
 
 import sys
 
-from runtime.priority import step_back
+from runtime.priority import lower_process_priority
 from runtime.sources import SALES
 from speed_layer import driver
-from speed_layer.keeper import Planned
+from speed_layer.keeper import QueryDefinition
 from speed_layer.receipts import QUERY, start_receipts
 from tally.settings import Settings
 
 # The job keeps no state, and a micro-batch of so many records fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
-RECEIPTS = Planned(
+RECEIPTS_QUERY = QueryDefinition(
     QUERY,
     (SALES.topic,),
     (),
@@ -26,8 +26,8 @@ RECEIPTS = Planned(
 
 def main() -> int:
     """Run the job and return its exit code (runtime/job.py)."""
-    step_back()
-    return driver.main("receipts", lambda: [RECEIPTS], adapted=with_own_heap)
+    lower_process_priority()
+    return driver.main("receipts", lambda: [RECEIPTS_QUERY], adapted=with_own_heap)
 
 
 def with_own_heap(settings: Settings) -> Settings:

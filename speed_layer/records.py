@@ -20,7 +20,7 @@ from tally.families import Family
 
 ID_BYTES = 16
 ID_TYPE = np.dtype(f"S{ID_BYTES}")
-PACKED = "topic string, partition int, records binary"
+PACKED_SCHEMA = "topic string, partition int, records binary"
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -30,7 +30,7 @@ class Records:
 
     `stores` are places in `names`, `axes` places in `axes_values`; `at` is in milliseconds since
     1970; `ids` are identities of 16 bytes; `parts` has one column per part,
-    the record's contribution to it (tally/algebra/parts.py), and `of` are the parts.
+    the record's contribution to it (tally/algebra/parts.py), and `family_parts` are the parts.
     """
 
     stores: Ints
@@ -40,7 +40,7 @@ class Records:
     axes: Ints
     axes_values: Sequence[Axes]
     parts: Ints
-    of: Sequence[Part]
+    family_parts: Sequence[Part]
 
     def __len__(self) -> int:
         return len(self.at)
@@ -57,7 +57,7 @@ class Records:
     @cached_property
     def are_sums(self) -> bool:
         """Whether contributions are values that add up, as for the parts of most families."""
-        return all(type(part) is Sum for part in self.of)
+        return all(type(part) is Sum for part in self.family_parts)
 
     def single(self, place: int) -> tuple[bytes, Axes, list[Value]]:
         """Identity (16 bytes), axes and the parts' values of the record at a place."""
@@ -85,11 +85,11 @@ class Records:
         if self.are_sums:
             return list(brought.sum(axis=0).tolist())
         at, columns = self.at[which].tolist(), brought.T.tolist()
-        by_part = zip(self.of, columns, strict=True)
-        return [part.of(at, column) for part, column in by_part]
+        by_part = zip(self.family_parts, columns, strict=True)
+        return [part.fold(at, column) for part, column in by_part]
 
 
-def packed(records: DataFrame) -> DataFrame:
+def pack_records(records: DataFrame) -> DataFrame:
     """Pack the records of each partition into few rows.
 
     Spark's stateful operator processes rows one by one in Python.
@@ -97,7 +97,7 @@ def packed(records: DataFrame) -> DataFrame:
     In:  topic string, partition int, then anything.
     Out: PACKED; `records` is an Arrow stream of consecutive rows.
     """
-    return records.mapInArrow(_pack_batches, PACKED)
+    return records.mapInArrow(_pack_batches, PACKED_SCHEMA)
 
 
 def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -105,7 +105,7 @@ def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         topics, partitions = batch.columns[:2]
         # A task reads several partitions, one after the other: an Arrow batch may hold the end of
         # one and the beginning of the next.
-        runs = runs_of(np.stack((_places(topics)[1], partitions.to_numpy())))
+        runs = find_runs(np.stack((_places(topics)[1], partitions.to_numpy())))
         firsts = pa.array([begin for begin, _ in runs])
         streams = [_stream(batch.slice(begin, end - begin)) for begin, end in runs]
         columns = [
@@ -116,7 +116,7 @@ def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays(columns, names=["topic", "partition", "records"])
 
 
-def runs_of(keys: Ints) -> list[tuple[int, int]]:
+def find_runs(keys: Ints) -> list[tuple[int, int]]:
     """Begin and end (exclusive) of each run of equal columns, as places.
 
     >>> runs_of(np.array([[1, 1, 2], [5, 5, 5]]))
@@ -140,15 +140,15 @@ def _stream(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def unpacked(streams: Iterable[bytes]) -> pa.Table:
+def unpack_records(streams: Iterable[bytes]) -> pa.Table:
     """The rows of some packed streams of one partition, in order of offset."""
     return pa.concat_tables(pa.ipc.open_stream(stream).read_all() for stream in streams).sort_by(
         "offset"
     )
 
 
-def columns_of(table: pa.Table, family: Family) -> Records:
-    """The records of a table with the columns of speed_layer.views.told()."""
+def to_records(table: pa.Table, family: Family) -> Records:
+    """The records of a table with the columns of speed_layer.views.operator_input()."""
     names, stores = _places(table["store_id"].combine_chunks())
     axes_values, axes = _axes(table, family)
     parts = [table[part].to_numpy() for part in family.part_names]

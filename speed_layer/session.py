@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from runtime.offsets import Offsets
 from runtime.spark import build_session
-from speed_layer.source import ReadStream, canonical_stream
+from speed_layer.source import ReadStream, read_canonical_stream
 from tally.families import Family
 from tally.settings import Settings
 
 # From a topic and its number of partitions to the offsets to begin at; None: the earliest held.
-GivenOffsets: TypeAlias = Callable[[str, int], Offsets | None]
+FindStartingOffsets: TypeAlias = Callable[[str, int], Offsets | None]
 FindFloor: TypeAlias = "Callable[[Driver, Family, Offsets], datetime | None]"
 
 # These settings could also be changed in a running session.
@@ -36,14 +36,14 @@ def build_streaming_session(settings: Settings) -> SparkSession:
 
 
 @dataclass(frozen=True)
-class Begin:
+class StartOptions:
     """How queries without a checkpoint begin, and how any query reads."""
 
     # A seam: tests inject a function that finds no floor, which shows what the floor prevents.
     find_floor: FindFloor
-    given: GivenOffsets = lambda topic, partitions: None
+    find_offsets: FindStartingOffsets = lambda topic, partitions: None
     # Used with a checkpoint too: Spark resumes at its offsets, but each start makes the source.
-    read: ReadStream = canonical_stream
+    read_stream: ReadStream = read_canonical_stream
 
 
 @dataclass(frozen=True)
@@ -53,4 +53,4 @@ class Driver:
     spark: SparkSession
     session: Session
     settings: Settings
-    begin: Begin
+    start_options: StartOptions

@@ -10,15 +10,15 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from runtime.connect import kafka_consumer
-from runtime.kafka_source import committed_stream
+from runtime.kafka_source import read_committed_stream
 from runtime.offsets import Offsets, TopicOffsets
-from runtime.topics import bounds, ends
+from runtime.topics import read_ends, read_topic_bounds
 from tally.errors import BadSettings, DataLoss
 from tally.frames import canonical_records
 from tally.settings import Settings
 
 # The short time-out is for the heartbeat's loop: a broker that is away must not silence the driver.
-TIMEOUT_SECONDS, HASTE_SECONDS = 30.0, 5.0
+TIMEOUT_SECONDS, SHORT_TIMEOUT_SECONDS = 30.0, 5.0
 # A fetch left open at the end of one micro-batch delays the next one by as much; Kafka's default
 # is half a second.
 FETCH_WAIT_MILLIS = 20
@@ -29,7 +29,7 @@ ReadStream: TypeAlias = Callable[[SparkSession, Settings, TopicOffsets, int], Da
 
 
 @dataclass(frozen=True)
-class Retained:
+class RetainedOffsets:
     """The offsets that a topic holds now, by partition.
 
     earliest: the first offset kept; end: the first one not yet committed.
@@ -39,36 +39,36 @@ class Retained:
     end: Offsets
 
 
-def retained(settings: Settings, topic: str) -> Retained:
+def read_retained_offsets(settings: Settings, topic: str) -> RetainedOffsets:
     """Read the offsets that the topic holds.
 
     Raises BadSettings if its partition count is not that of the settings, KafkaException if the
     topic does not exist.
     """
     with kafka_consumer(settings, "speed-offsets") as consumer:
-        found = bounds(consumer, topic, TIMEOUT_SECONDS)
+        found = read_topic_bounds(consumer, topic, TIMEOUT_SECONDS)
     if len(found) != settings.partitions:
         raise BadSettings(
             f"topic {topic} has {len(found)} partitions,"
             f" TALLY_PARTITIONS is {settings.partitions}: a window's events would lie in two"
             f" partitions; set TALLY_PARTITIONS={len(found)} or run `tally up kafka`"
         )
-    return Retained(
+    return RetainedOffsets(
         {number: at.earliest for number, at in found.items()},
         {number: at.end for number, at in found.items()},
     )
 
 
-def ends_in_haste(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
+def read_ends_quickly(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
     """First offset not yet committed of each topic, by partition, read with a short time-out.
 
     Raises KafkaException.
     """
     with kafka_consumer(settings, "speed-offsets") as consumer:
-        return ends(consumer, topics, HASTE_SECONDS)
+        return read_ends(consumer, topics, SHORT_TIMEOUT_SECONDS)
 
 
-def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
+def refuse_data_loss(needed: Offsets, topic: str, held: RetainedOffsets) -> None:
     """Raise DataLoss unless the topic still holds all that is needed.
 
     Otherwise retention has deleted records, or the topic was re-created.
@@ -84,7 +84,7 @@ def refuse_data_loss(needed: Offsets, topic: str, held: Retained) -> None:
             )
 
 
-def canonical_stream(
+def read_canonical_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
 ) -> DataFrame:
     """Canonical records (tally.frames.canonical_records) of the topics.
@@ -96,7 +96,7 @@ def canonical_stream(
     Out: as tally.frames.canonical_records().
     """
     return canonical_records(
-        committed_stream(
+        read_committed_stream(
             spark,
             settings,
             starting,

@@ -7,18 +7,18 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from speed_layer.prefix import NEVER, PageKey, Prefix, WindowRow
-from speed_layer.presence import HeardRecord, Presences
+from speed_layer.prefix import NEVER, PageKey, PartitionWindows, WindowRow
+from speed_layer.presence import PartitionPresences, SightingRecord
 from speed_layer.presence_pages import KeySpan
-from speed_layer.records import columns_of
+from speed_layer.records import to_records
 from tally.families import Family
 from tally.heard import Sighting
 
-PartitionState: TypeAlias = Prefix | Presences
+PartitionState: TypeAlias = PartitionWindows | PartitionPresences
 
 
 # The state stores the fields by their order, as those of a window (window.py).
-class Kept(msgspec.Struct, array_like=True):
+class StoredState(msgspec.Struct, array_like=True):
     """The stored state of a partition beside its pages.
 
     It has the frontier, the keys of existing pages, the definition by which they were made, the
@@ -32,10 +32,10 @@ class Kept(msgspec.Struct, array_like=True):
     revised: list[tuple[int, int]] = []
 
 
-def state_of(
+def load_state(
     family: Family,
     lateness: int,
-    kept: Kept,
+    kept: StoredState,
     pages: MutableMapping[PageKey, bytes],
 ) -> PartitionState:
     """Load the state of a partition; `lateness` in milliseconds.
@@ -45,39 +45,40 @@ def state_of(
     held = set(kept.pages)
     state: PartitionState
     if family.reading is None:
-        state = Prefix(lateness, pages, kept.frontier, held, floor=kept.floor)
+        state = PartitionWindows(lateness, pages, kept.frontier, held, floor=kept.floor)
     else:
-        state = Presences(family, lateness, pages, kept.frontier, held, floor=kept.floor)
+        state = PartitionPresences(family, lateness, pages, kept.frontier, held, floor=kept.floor)
         state.is_revised = kept.revised != _revisions(family)
-    if kept.definition != definition_of(family):
-        state.forget()
+    if kept.definition != definition_numbers(family):
+        state.reset()
     return state
 
 
-def kept_of(family: Family, state: PartitionState) -> Kept:
+def to_stored_state(family: Family, state: PartitionState) -> StoredState:
     """The part of the state to be stored beside its pages."""
-    held, definition = sorted(state.held), definition_of(family)
-    return Kept(state.frontier, held, definition, state.floor, _revisions(family))
+    held, definition = sorted(state.page_keys), definition_numbers(family)
+    return StoredState(state.frontier, held, definition, state.floor, _revisions(family))
 
 
-def rows_of(
+def compute_rows(
     family: Family,
     state: PartitionState,
     table: pa.Table,
     position: int,
 ) -> Iterator[WindowRow]:
-    """Yield the rows changed by the records of a table (speed_layer.views.told()), by window.
+    """Yield the rows changed by the records of a table (speed_layer.views.operator_input()), by
+    window.
 
     `position` is how far the partition was read, exclusive.
     """
     if not table.num_rows:
         return iter(())
-    if isinstance(state, Prefix):
-        return state.take(columns_of(table, family))
-    return state.take(list(_heard_records(table)), position)
+    if isinstance(state, PartitionWindows):
+        return state.take(to_records(table, family))
+    return state.take(list(_to_sighting_records(table)), position)
 
 
-def definition_of(family: Family) -> list[int]:
+def definition_numbers(family: Family) -> list[int]:
     """Numbers that differ between two definitions of a family whose rows must not be mixed."""
     definition = [family.epoch]
     for days in family.raised:
@@ -86,17 +87,17 @@ def definition_of(family: Family) -> list[int]:
 
 
 def _revisions(family: Family) -> list[tuple[int, int]]:
-    return [(revision.since.toordinal(), revision.more) for revision in family.epochs.revised]
+    return [(revision.since.toordinal(), revision.amount) for revision in family.epochs.increases]
 
 
-def _heard_records(table: pa.Table) -> Iterator[HeardRecord]:
+def _to_sighting_records(table: pa.Table) -> Iterator[SightingRecord]:
     heard = ("store_id", "device_hash", "mac_class", "at", "rssi_dbm")
     names = (*heard, "period_start", "period_end", "open_at")
     columns = (table[name].to_pylist() for name in names)
     for store, device, mac_class, at, dbm, *period in zip(*columns, strict=True):
         sighting = Sighting(_device_number(device), mac_class, at // 1000, dbm)
         *span, opening = period
-        yield HeardRecord(store, KeySpan(*span), sighting, opening)
+        yield SightingRecord(store, KeySpan(*span), sighting, opening)
 
 
 # The cache pays, since one device is heard many times.

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from speed_layer import acks
 from speed_layer.floor import Floors
 from speed_layer.operator import WindowOperator
-from speed_layer.records import ID_BYTES, packed
+from speed_layer.records import ID_BYTES, pack_records
 from speed_layer.sink.rows import MakeSink, RowSink
 from tally.families import Family
 from tally.frames import by_topic, contributions
@@ -44,21 +44,26 @@ def start_views(
     few = records.coalesce(settings.shuffle_partitions)
     # Keyed by partition and not by store or window: a store's records lie in one partition, in one
     # order, and that order decides lateness.
-    keyed = packed(told(few, families, floors)).groupBy("topic", "partition")
+    keyed = pack_records(operator_input(few, families, floors)).groupBy("topic", "partition")
     # No timers: a later record of its partition closes a window, never a clock.
     written = keyed.transformWithStateInPandas(
         operator, acks.SCHEMA, outputMode="Update", timeMode="None"
     )
     # The operator has written everything when its acks are read, and the acks are in the report:
     # Spark's sink has nothing to store.
-    query = acks.observed(written).writeStream.queryName(QUERY).format("noop").outputMode("update")
+    query = (
+        acks.observe_reports(written)
+        .writeStream.queryName(QUERY)
+        .format("noop")
+        .outputMode("update")
+    )
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     # The default is 0: a micro-batch follows the one before at once, and while nothing comes Kafka
     # is polled every 100 ms (session.py).
     return query.trigger(processingTime=f"{settings.trigger_seconds} seconds").start()
 
 
-def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> DataFrame:
+def operator_input(records: DataFrame, families: Sequence[Family], floors: Floors) -> DataFrame:
     """The columns of each record that the operator needs, never null.
 
     In:  canonical records of a stream.
@@ -67,7 +72,7 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
          meaningless), store_id, at bigint (milliseconds since 1970), id binary (identity in 16
          bytes), the families' axes and parts.
     """
-    events = contributions(records.withColumn("crc", acks.crc_of("value")), *families)
+    events = contributions(records.withColumn("crc", acks.crc_column("value")), *families)
     # Two identities with one digest would be counted as one: with half of SHA-256 that neither
     # happens by chance nor can be forged.
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
@@ -88,12 +93,12 @@ def told(records: DataFrame, families: Sequence[Family], floors: Floors) -> Data
         "partition",
         "offset",
         "crc",
-        _left_out(families, floors).alias("left_out"),
+        _skip_reason(families, floors).alias("left_out"),
         *filled,
     )
 
 
-def _left_out(families: Sequence[Family], floors: Floors) -> Column:
+def _skip_reason(families: Sequence[Family], floors: Floors) -> Column:
     def is_below(family: Family) -> Column:
         floor = floors.get(family.name)
         if floor is None:
@@ -113,6 +118,6 @@ def _left_out(families: Sequence[Family], floors: Floors) -> Column:
     }
     left_out = F.lit(0)
     # From the last to the first, so that the first reason that applies is returned.
-    for name in reversed(acks.LEFT_OUT[1:]):
-        left_out = F.when(reasons[name], acks.LEFT_OUT.index(name)).otherwise(left_out)
+    for name in reversed(acks.SKIP_REASONS[1:]):
+        left_out = F.when(reasons[name], acks.SKIP_REASONS.index(name)).otherwise(left_out)
     return left_out

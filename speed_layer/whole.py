@@ -11,10 +11,10 @@ from cassandra.cluster import Session
 from cassandra.query import Statement
 
 from runtime.offsets import TopicOffsets
-from runtime.topics import Lane
-from runtime.writes import prepared
-from speed_layer.acks import Ack
-from speed_layer.handover import Handover
+from runtime.topics import PartitionId
+from runtime.writes import prepare_idempotent
+from speed_layer.acks import PartitionReport
+from speed_layer.handover import StartPosition
 from tally.families import Family
 from tally.key_periods import MOST_DAYS
 
@@ -22,15 +22,15 @@ from tally.key_periods import MOST_DAYS
 LONGEST_PERIOD_MILLIS = (MOST_DAYS + 1) * 86_400_000
 
 
-class WholeSince:
+class CompleteFrom:
     """The first whole window of each partition, once it is known by the current definition."""
 
-    def __init__(self, session: Session, families: Sequence[Family], begins: Handover) -> None:
+    def __init__(self, session: Session, families: Sequence[Family], begins: StartPosition) -> None:
         self._families = {family.topic: family for family in families}
-        self._begins = begins
+        self._start_position = begins
         # Within one epoch the row is a register by offset: a driver that wakes up late changes
         # nothing.
-        self._write = prepared(
+        self._write = prepare_idempotent(
             session,
             f"INSERT INTO {session.keyspace}.speed_epoch"
             " (family, partition, epoch, until, floor) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?",
@@ -42,18 +42,18 @@ class WholeSince:
         # For other partitions only the state has the answer, which is loaded with the next record:
         # the definition may differ from that of the previous driver. Until then the previous
         # driver's row is valid, since nothing has been read after it.
-        for topic, starting in self._begins.starting.items():
+        for topic, starting in self._start_position.offsets.items():
             for number, offset in position.get(topic, {}).items():
                 if topic in self._families and starting.get(number) == offset:
                     self._raise_floor(topic, number, 0)
 
-    def note(self, acks: Iterable[Ack]) -> None:
+    def note(self, acks: Iterable[PartitionReport]) -> None:
         """Note the floors that the micro-batch of the acks has found in the state."""
         for ack in acks:
             if ack.topic in self._families and ack.floor is not None:
                 self._raise_floor(ack.topic, ack.partition, ack.floor)
 
-    def writes(self, topic: str, number: int, until: int) -> list[Statement]:
+    def build_writes(self, topic: str, number: int, until: int) -> list[Statement]:
         """Statements that store how far a partition is read, the first offset not in its rows.
 
         Empty where the first whole window is not known.
@@ -66,12 +66,12 @@ class WholeSince:
 
     def _raise_floor(self, topic: str, number: int, floor: int) -> None:
         family = self._families[topic]
-        begun = _millis(self._begins.floors.get(family.name))
-        found, lane = whole_from(family, max(floor, begun)), (topic, number)
+        begun = _millis(self._start_position.floors.get(family.name))
+        found, lane = complete_from(family, max(floor, begun)), (topic, number)
         self._floors[lane] = max(found, self._floors.get(lane, 0))
 
 
-def whole_from(family: Family, floor: int) -> int:
+def complete_from(family: Family, floor: int) -> int:
     """The instant from which on windows are whole, if records below the floor are left out.
 
     Both are in milliseconds since 1970 (UTC); 0 means all windows.
@@ -82,9 +82,9 @@ def whole_from(family: Family, floor: int) -> int:
     return floor if family.reading is None else floor + LONGEST_PERIOD_MILLIS
 
 
-def _read_floors(session: Session, families: Sequence[Family]) -> dict[Lane, int]:
+def _read_floors(session: Session, families: Sequence[Family]) -> dict[PartitionId, int]:
     """Floors in milliseconds since 1970 (UTC), as stored earlier by the same definition."""
-    statement = prepared(
+    statement = prepare_idempotent(
         session,
         f"SELECT partition, epoch, floor FROM {session.keyspace}.speed_epoch WHERE family = ?",
     )

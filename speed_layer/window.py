@@ -44,7 +44,9 @@ class Window(msgspec.Struct, array_like=True):
         new = which[self._take_new(records.ids[which])]
         for axes, parts in records.values(new):
             before = self.values.get(axes)
-            self.values[axes] = _add_values(records.of, before, parts) if before else parts
+            self.values[axes] = (
+                _add_values(records.family_parts, before, parts) if before else parts
+            )
         return len(new) > 0
 
     def _take_new(self, ids: npt.NDArray[np.bytes_]) -> Ints:
@@ -67,12 +69,12 @@ Page: TypeAlias = dict[str, Window]
 _DECODER, _ENCODER = msgspec.msgpack.Decoder(Page), msgspec.msgpack.Encoder()
 
 
-def page_of(value: bytes) -> Page:
+def decode_page(value: bytes) -> Page:
     """Decode the page from a value of the state."""
     return _DECODER.decode(value)
 
 
-def value_of(page: Page) -> bytes:
+def encode_page(page: Page) -> bytes:
     """Encode the page as a value of the state."""
     return _ENCODER.encode(page)
 

@@ -9,13 +9,13 @@ DELAYS = (
     *(5 * SECOND, 30 * SECOND, 2 * _MINUTE, 10 * _MINUTE),
     *(_HOUR, 3 * _HOUR, 6 * _HOUR),
 )
-SPREAD = 0.2
+JITTER = 0.2
 
 
-def spread_delay(name: str, attempts: int) -> int:
+def retry_delay(name: str, attempts: int) -> int:
     """Milliseconds until the next retry, after `attempts` (one or more) at a call of this name."""
     delay = DELAYS[min(attempts, len(DELAYS)) - 1]
     # By the name and not at random: a process that restores the state computes the same delay.
     digest = sha256(f"{name}|{attempts}".encode()).digest()
     share = int.from_bytes(digest[:4]) / 0xFFFFFFFF
-    return int(delay * (1 - SPREAD + 2 * SPREAD * share))
+    return int(delay * (1 - JITTER + 2 * JITTER * share))

@@ -11,7 +11,7 @@ _ONE_DAY = timedelta(days=1)
 _NEAR_A_BORDER = timedelta(hours=3)
 
 
-class ClockSince(NamedTuple):
+class DatedClock(NamedTuple):
     """The zone, and the time of its clock at which days begin, from a local day on."""
 
     first_day: date
@@ -23,58 +23,58 @@ class ClockSince(NamedTuple):
         """The time after midnight at which days begin, by the clock."""
         return timedelta(hours=self.day_starts.hour, minutes=self.day_starts.minute)
 
-    def begins(self, day: date) -> datetime:
+    def start_of_day(self, day: date) -> datetime:
         """The instant (UTC) at which the day begins, also where the clock leaves that time out."""
         return datetime.combine(day, self.day_starts, self.zone).astimezone(UTC)
 
 
 @lru_cache(maxsize=10_000)
-def _is_left_out(part: ClockSince, day: date) -> bool:
+def _is_skipped(part: DatedClock, day: date) -> bool:
     """Whether the clock leaves the whole day out, as Samoa did on 30 December 2011."""
-    return part.begins(day) >= part.begins(day + _ONE_DAY)
+    return part.start_of_day(day) >= part.start_of_day(day + _ONE_DAY)
 
 
 @dataclass(frozen=True)
 class DayClock:
     """A store's clock; `parts` are ascending, and the first of them has no beginning."""
 
-    parts: tuple[ClockSince, ...]
+    parts: tuple[DatedClock, ...]
 
     @classmethod
-    def of(cls, zone: ZoneInfo, day_starts: time = time(0)) -> "DayClock":
+    def from_zone(cls, zone: ZoneInfo, day_starts: time = time(0)) -> "DayClock":
         """A clock that never changes."""
-        return cls((ClockSince(date.min, zone, day_starts),))
+        return cls((DatedClock(date.min, zone, day_starts),))
 
     @cached_property
     def zone(self) -> ZoneInfo:
         """The zone that the clock shows; if that has changed, each instant has its zone of then."""
         zones = {part.zone for part in self.parts}
-        return next(iter(zones)) if len(zones) == 1 else MovedZone.of(self)
+        return next(iter(zones)) if len(zones) == 1 else MovedZone.from_clock(self)
 
     @property
-    def _never_changes(self) -> bool:
+    def _is_constant(self) -> bool:
         return len(self.parts) == 1
 
     @cached_property
     def _borders(self) -> tuple[datetime, ...]:
         """The instants (UTC) at which the parts begin, without the first part."""
-        return tuple(part.begins(part.first_day) for part in self.parts[1:])
+        return tuple(part.start_of_day(part.first_day) for part in self.parts[1:])
 
-    def on(self, day: date) -> ClockSince:
+    def on(self, day: date) -> DatedClock:
         """The part that holds on a local day."""
-        if self._never_changes:
+        if self._is_constant:
             return self.parts[0]
         return next(part for part in reversed(self.parts) if part.first_day <= day)
 
-    def at(self, instant: datetime) -> ClockSince:
+    def at(self, instant: datetime) -> DatedClock:
         """The part that holds at an instant."""
-        if self._never_changes:
+        if self._is_constant:
             return self.parts[0]
         return self.parts[sum(border <= instant for border in self._borders)]
 
-    def begins(self, day: date) -> datetime:
+    def start_of_day(self, day: date) -> datetime:
         """The beginning of the day, UTC. Raises OverflowError at either end of the calendar."""
-        return self.on(day).begins(day)
+        return self.on(day).start_of_day(day)
 
     def day(self, instant: datetime) -> date:
         """The local day that holds the instant. Every instant lies in exactly one.
@@ -88,13 +88,13 @@ class DayClock:
         day, into = since.date(), since - datetime.combine(since, time())
         # Fast for thousands of windows: most lie well inside a day, which is the one that is shown.
         is_inside = _NEAR_A_BORDER <= into < _ONE_DAY - _NEAR_A_BORDER
-        if is_inside and self._never_changes and not _is_left_out(part, day):
+        if is_inside and self._is_constant and not _is_skipped(part, day):
             return day
         # Clocks that are set back over the beginning of a day show a time of the day before once
         # more: by the instants it is the new day.
-        while instant >= self.begins(day + _ONE_DAY):
+        while instant >= self.start_of_day(day + _ONE_DAY):
             day += _ONE_DAY
-        while instant < self.begins(day):
+        while instant < self.start_of_day(day):
             day -= _ONE_DAY
         return day
 
@@ -108,7 +108,7 @@ class MovedZone(ZoneInfo):
     _clock: DayClock
 
     @classmethod
-    def of(cls, clock: DayClock) -> "MovedZone":
+    def from_clock(cls, clock: DayClock) -> "MovedZone":
         """The zone of a clock."""
         made = cls.no_cache(clock.parts[-1].zone.key)
         made._clock = clock
@@ -148,7 +148,7 @@ class MovedZone(ZoneInfo):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A new clock, for this one may have cached its zone, which is this object.
-        return MovedZone.of, (DayClock(self._clock.parts),)
+        return MovedZone.from_clock, (DayClock(self._clock.parts),)
 
 
 def zone_name(zone: ZoneInfo, instant: datetime) -> str:
@@ -157,11 +157,11 @@ def zone_name(zone: ZoneInfo, instant: datetime) -> str:
     return shown.key if isinstance(shown, ZoneInfo) else zone.key
 
 
-def odd_days(clock: DayClock, most: timedelta) -> list[date]:
+def irregular_days(clock: DayClock, most: timedelta) -> list[date]:
     """The days before a change of the clock that it makes too short or too long, ascending.
 
     Such a day ends no later than it begins, or lasts longer than `most`.
     """
     eves = [change.first_day - _ONE_DAY for change in clock.parts[1:]]
-    lengths = {day: clock.begins(day + _ONE_DAY) - clock.begins(day) for day in eves}
+    lengths = {day: clock.start_of_day(day + _ONE_DAY) - clock.start_of_day(day) for day in eves}
     return [day for day, long in lengths.items() if not timedelta(0) < long <= most]

@@ -6,7 +6,7 @@ from datetime import date
 from typing import NamedTuple
 
 
-class Raised(NamedTuple):
+class RaisedEpoch(NamedTuple):
     """Days, first to last inclusive, whose rows are recomputed under a higher epoch."""
 
     first: date
@@ -14,16 +14,16 @@ class Raised(NamedTuple):
     epoch: int
 
 
-class Revised(NamedTuple):
-    """A day from which epochs are higher by `more`, because rules of stores have changed."""
+class EpochIncrease(NamedTuple):
+    """A day from which epochs are higher by `amount`, because rules of stores have changed."""
 
     since: date
-    more: int
+    amount: int
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs by day: `default`, except on `raised` days; higher by `revised` (ascending).
+    """The epochs by day: `default`, except on `raised` days; higher by `increases` (ascending).
 
     >>> raised = Epochs(2, (Raised(date(2017, 9, 1), date(2017, 9, 30), 3),))
     >>> raised.of(date(2017, 9, 30)), raised.of(date(2017, 10, 1))
@@ -31,21 +31,21 @@ class Epochs:
     """
 
     default: int
-    raised: tuple[Raised, ...] = ()
-    revised: tuple[Revised, ...] = ()
+    raised: tuple[RaisedEpoch, ...] = ()
+    increases: tuple[EpochIncrease, ...] = ()
 
-    def of(self, day: date) -> int:
+    def for_day(self, day: date) -> int:
         """The epoch of the day's rows: the highest that any of its spans was raised to."""
         # The highest, in any order of raising the days: a register knows no other order.
-        more = [0, *(revision.more for revision in self.revised if revision.since <= day)]
-        return max(self._spans(day), default=self.default) + more[-1]
+        more = [0, *(revision.amount for revision in self.increases if revision.since <= day)]
+        return max(self._matching_epochs(day), default=self.default) + more[-1]
 
     @property
     def highest(self) -> int:
         """An upper bound of the epochs of all days."""
         raised = max([self.default, *(span.epoch for span in self.raised)])
-        return raised + max([0, *(revision.more for revision in self.revised)])
+        return raised + max([0, *(revision.amount for revision in self.increases)])
 
-    def _spans(self, day: date) -> Iterable[int]:
+    def _matching_epochs(self, day: date) -> Iterable[int]:
         spans = (span for span in self.raised if span.first <= day <= span.last)
         return (max(span.epoch, self.default) for span in spans)

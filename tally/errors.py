@@ -8,14 +8,14 @@ class TallyError(Exception):
     """Raised when Tally cannot go on; the message is one line: what, where, the fix."""
 
 
-class Refused(TallyError):
+class UnrecoverableError(TallyError):
     """Raised when a new start of the process would end the same way.
 
     An operator has to decide or to correct something first.
     """
 
 
-class BadSettings(Refused):
+class BadSettings(UnrecoverableError):
     """Raised when a setting of the environment does not fit; the message names each variable."""
 
 
@@ -41,7 +41,7 @@ class RejectedEvent(TallyError):
         self.message = message
 
 
-class FailedReading(RejectedEvent):
+class InternalReadError(RejectedEvent):
     """Raised when an error of Tally's own ended the reading of one message; it names its kind."""
 
     def __init__(self, error: Exception) -> None:
@@ -57,7 +57,7 @@ class RestartNeeded(StackError):
     """Raised when a service runs with less than it has on disk; a restart brings the rest."""
 
 
-class Fenced(Refused):
+class ProducerFenced(UnrecoverableError):
     """Raised when a newer instance has taken over.
 
     The process must exit and never make a new producer.
@@ -71,39 +71,39 @@ class OutcomeUnknown(TallyError):
     """
 
 
-class Aborted(TallyError):
+class TransactionAborted(TallyError):
     """Raised when a transaction was aborted.
 
     The state in memory must be discarded, and positions read again from the brokers.
     """
 
 
-class NotYet(TallyError):
+class RetryLater(TallyError):
     """Raised when something cannot be found out now, and the attempt has changed nothing.
 
     The state in memory stays as it is, and the same request is made again.
     """
 
 
-class NotSent(TallyError):
+class SendFailed(TallyError):
     """Raised when Kafka did not acknowledge everything that it was given.
 
     After a retry, some of it may be there twice.
     """
 
 
-class Unanswered(TallyError):
+class CassandraTimeout(TallyError):
     """Raised when Cassandra did not answer in time; a retry may succeed."""
 
 
-class Unacknowledged(Unanswered):
+class CassandraWriteTimeout(CassandraTimeout):
     """Raised when Cassandra did not acknowledge a write in time.
 
     A later retry of the write is idempotent.
     """
 
 
-class DataLoss(Refused):
+class DataLoss(UnrecoverableError):
     """Raised when promised records are no longer in Kafka (retention, or a re-created topic)."""
 
 
@@ -111,14 +111,14 @@ class AlreadyRunning(TallyError):
     """Raised when another process holds the lock of a checkpoint or of the master dataset."""
 
 
-class FlipRefused(TallyError):
+class PublicationRefused(TallyError):
     """Raised when a rebuild may not publish.
 
     A newer token exists, or the rebuild's pinned offsets are behind.
     """
 
 
-class FlipRaced(FlipRefused):
+class PublicationConflict(PublicationRefused):
     """Raised when a write to the pointers was not applied, or its outcome is unknown.
 
     The pointers are read again, with SERIAL consistency.
@@ -143,7 +143,7 @@ class BadQuery(TallyError):
         self.nearest = nearest
 
 
-class AnswerMoved(TallyError):
+class AnswerChanged(TallyError):
     """Raised when a generation was published between two pages of an answer.
 
     The client has to request the answer again from the first page.
@@ -186,7 +186,7 @@ class NotStored(TallyError):
     """
 
 
-class NotTaken(TallyError):
+class GatewayUnavailable(TallyError):
     """Raised when the gateway takes a body later, or is not there; nothing of it is lost.
 
     `wait_seconds`: the least time before a retry. `is_away`: no answer came.
@@ -232,7 +232,7 @@ class FileChanged(TallyError):
     """Raised when a dropped file changed after it was inspected; it stays for the next scan."""
 
 
-class DropUnusable(Refused):
+class DropUnusable(UnrecoverableError):
     """Raised when files cannot be dropped in a folder; the message says what has to be changed."""
 
 
@@ -240,7 +240,7 @@ class Forbidden(TallyError):
     """Raised when a sender does not know the secret of its path; nothing of it was stored."""
 
 
-class TooMuch(TallyError):
+class BodyTooLarge(TallyError):
     """Raised when a body is beyond a limit; nothing of it was stored."""
 
 

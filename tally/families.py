@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tally.algebra.across import across
+from tally.algebra.across import join_across_axes
 from tally.algebra.merge import Parts
 from tally.algebra.parts import Part, Sum, Value
-from tally.epochs import Epochs, Raised
+from tally.epochs import Epochs, RaisedEpoch
 from tally.kinds.additive import ADDITIVE
 from tally.kinds.kind import Kind
 from tally.visit_rules import StoreVisitRules
@@ -52,7 +52,7 @@ class Family:
     parts: tuple[Part, ...]
     epoch: int
     kind: Kind = ADDITIVE
-    raised: tuple[Raised, ...] = ()
+    raised: tuple[RaisedEpoch, ...] = ()
     # Allowed lateness where no setting says otherwise.
     lateness_seconds: int = 7200
     # What a derived family's operator reads; in other families each event has its parts' values.
@@ -69,7 +69,7 @@ class Family:
     @cached_property
     def epochs(self) -> Epochs:
         """The epoch of each day's rows."""
-        return Epochs(self.epoch, self.raised, self.visit_rules.revised)
+        return Epochs(self.epoch, self.raised, self.visit_rules.epoch_increases)
 
     @cached_property
     def part_names(self) -> tuple[str, ...]:
@@ -82,11 +82,11 @@ class Family:
         names = frozenset(part.name for part in self.parts if part.is_optional)
         return self.reading or RecordFields("", self.axes, self.part_names, optional=names)
 
-    def over_time(self, earlier: Parts, later: Parts) -> Parts:
+    def join_over_time(self, earlier: Parts, later: Parts) -> Parts:
         """Two stretches of the family as one, of the same values of its axes."""
-        return self.kind.over_time(self.parts, earlier, later)
+        return self.kind.join_over_time(self.parts, earlier, later)
 
-    def across(self, rows: Sequence[Parts]) -> Parts:
+    def join_across_axes(self, rows: Sequence[Parts]) -> Parts:
         """Rows of different values of the axes as one, of the same stretch; part by part.
 
         A level is evaluated to a number, or None. A part that no row has is left out.
@@ -94,7 +94,7 @@ class Family:
         joined: dict[str, Value] = {}
         for part in self.parts:
             if held := [row[part.name] for row in rows if part.name in row]:
-                joined[part.name] = across(part, held)
+                joined[part.name] = join_across_axes(part, held)
         return joined
 
     @cached_property
@@ -107,13 +107,13 @@ class Family:
         """Whether all parts are whole numbers that add up, as those of most families."""
         return len(self.sums) == len(self.parts)
 
-    def read(self, columns: Sequence[Any]) -> tuple[Value, ...]:
+    def from_columns(self, columns: Sequence[Any]) -> tuple[Value, ...]:
         """The value of each part, from its column as Cassandra's driver has read it."""
         # By far most rows are of such families and hold no null: no call for each column.
         if self.are_sums and None not in columns:
             return tuple(columns)
         by_part = zip(self.parts, columns, strict=True)
-        return tuple(part.read(column) for part, column in by_part)
+        return tuple(part.from_column(column) for part, column in by_part)
 
     @property
     def topic(self) -> str:
@@ -131,7 +131,7 @@ class Family:
         return f"batch_{self.name}_15min"
 
     @property
-    def excluded_parts(self) -> tuple[str, ...]:
+    def exclusion_columns(self) -> tuple[str, ...]:
         """The batch columns of events that were considered in the window but excluded from it."""
         return tuple(f"excluded_{part}" for part in self.part_names)
 

@@ -13,14 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
-from tally.part_columns import fold_of
+from tally.part_columns import build_fold
 from tally.record_columns import (
     are_complete,
-    instant_of,
+    field_names,
     is_utf8,
-    names_of,
-    numbers_of,
-    parsed_record,
+    number_columns,
+    parse_record,
+    parse_timestamp,
 )
 from tally.windows import WINDOW_SECONDS
 
@@ -58,7 +58,7 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
         if name in records.columns
     ]
     parsed = records.select(
-        F.inline(F.array(parsed_record("value", *families))),
+        F.inline(F.array(parse_record("value", *families))),
         is_utf8("value").alias("is_utf8"),
         *placed,
     )
@@ -67,11 +67,11 @@ def contributions(records: DataFrame, *families: Family) -> DataFrame:
     return parsed.select(
         "store_id",
         "event_id",
-        instant_of(F.col("happened_at")).alias("happened_at"),
+        parse_timestamp(F.col("happened_at")).alias("happened_at"),
         "fingerprint",
         *placed,
-        *names_of("texts", families),
-        *numbers_of(families),
+        *field_names("texts", families),
+        *number_columns(families),
         is_readable.alias("is_readable"),
         F.coalesce("repeat", F.lit(False)).alias("is_repeat"),
     )
@@ -135,7 +135,7 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
     counted = ordered.select(
         "store_id",
         "window_start",
-        _events().alias("events"),
+        _count_events().alias("events"),
         F.explode(_sums_by_axes(family)).alias("sums"),
     )
     rows = counted.where(F.col("sums.first_copies") > 0)
@@ -148,12 +148,12 @@ def window_rows(members: DataFrame, family: Family) -> DataFrame:
         F.lit(TOTAL_DIM_VALUE).alias("dim_value"),
         "events",
         *(f"sums.{part}" for part in family.part_names),
-        epoch_of(family, F.to_date("window_start")).alias("epoch"),
-        *(f"sums.{part}" for part in family.excluded_parts),
+        epoch_column(family, F.to_date("window_start")).alias("epoch"),
+        *(f"sums.{part}" for part in family.exclusion_columns),
     )
 
 
-def epoch_of(family: Family, day: Column) -> Column:
+def epoch_column(family: Family, day: Column) -> Column:
     """The epoch of the rows of a day.
 
     In:  day date.
@@ -163,10 +163,10 @@ def epoch_of(family: Family, day: Column) -> Column:
     for span in family.raised:
         is_higher = day.between(span.first, span.last) & (epoch < span.epoch)
         epoch = F.when(is_higher, span.epoch).otherwise(epoch)
-    for revised in family.epochs.revised:
+    for revised in family.epochs.increases:
         # As text: the bridge to the JVM takes no date before the year 1000.
         since = F.lit(revised.since.isoformat()).cast("date")
-        more = F.when(day >= since, revised.more).otherwise(more)
+        more = F.when(day >= since, revised.amount).otherwise(more)
     return epoch + more
 
 
@@ -174,7 +174,7 @@ def epoch_of(family: Family, day: Column) -> Column:
 def _sums_by_axes(family: Family) -> Column:
     """Array of struct<axes, first_copies, parts, excluded parts>, one for each axes of a member."""
 
-    def axes_of(member: Column) -> Column:
+    def pack_axes(member: Column) -> Column:
         # A family without axes still has one (constant) key, so each of its windows has one row.
         return F.struct(
             F.lit(0).alias("_"),
@@ -182,11 +182,11 @@ def _sums_by_axes(family: Family) -> Column:
         )
 
     return F.transform(
-        F.array_distinct(F.transform("members", axes_of)), lambda axes: _sums(family, axes)
+        F.array_distinct(F.transform("members", pack_axes)), lambda axes: _sums(family, axes)
     )
 
 
-def _events() -> Column:
+def _count_events() -> Column:
     return F.size(
         F.array_distinct(F.transform("members", lambda member: member["event_id"])),
     ).cast("bigint")
@@ -208,8 +208,8 @@ def _sums(family: Family, axes: Column) -> Column:
     The result is first_copies 2, gross_minor 500, excluded_gross_minor 200.
     """
     folds = {
-        **{part.name: (part.name, fold_of(part)) for part in family.parts},
-        **{f"excluded_{part.name}": (part.name, fold_of(part)) for part in family.parts},
+        **{part.name: (part.name, build_fold(part)) for part in family.parts},
+        **{f"excluded_{part.name}": (part.name, build_fold(part)) for part in family.parts},
     }.items()
     zero, one = (F.lit(number).cast("bigint") for number in (0, 1))
     starts = [fold.start.alias(name) for name, (_, fold) in folds]

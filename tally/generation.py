@@ -13,7 +13,7 @@ from tally.algebra.merge import WindowState
 from tally.windows import WINDOW
 
 
-class _CoveringRow(NamedTuple):
+class _RangeRow(NamedTuple):
     """The columns of a Covering as Cassandra's driver returns them: UTC instants without a zone."""
 
     day: Any
@@ -33,9 +33,9 @@ class _PinnedRow(NamedTuple):
     through: Mapping[int, datetime] | None
 
 
-COVERING_COLUMNS = ", ".join(_CoveringRow._fields)
-GENERATION_COLUMNS = ", ".join((*_CoveringRow._fields, *_PinnedRow._fields))
-_COVERING = len(_CoveringRow._fields)
+RANGE_COLUMNS = ", ".join(_RangeRow._fields)
+GENERATION_COLUMNS = ", ".join((*_RangeRow._fields, *_PinnedRow._fields))
+_RANGE_WIDTH = len(_RangeRow._fields)
 
 
 # Two classes, for the maps of the second are long, and an answer, which looks at all generations
@@ -45,7 +45,7 @@ AnsweredSpan: TypeAlias = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True)
-class Covering:
+class GenerationRange:
     """One generation of one day, with the windows that it covers.
 
     Those begin at or after covered_from and end by covered_until; a missing row of a covered window
@@ -63,7 +63,7 @@ class Covering:
         # The whole window: if the border lies inside it, some records may not have arrived.
         return self.covered_from <= start and start + WINDOW <= self.covered_until
 
-    def within(self, span: AnsweredSpan | None) -> Self:
+    def limit_to(self, span: AnsweredSpan | None) -> Self:
         """A copy with the coverage limited to the span in which it answers for a store.
 
         With None as the span it covers no window.
@@ -73,7 +73,7 @@ class Covering:
         since = max(self.covered_from, span[0])
         return replace(self, covered_from=since, covered_until=min(self.covered_until, span[1]))
 
-    def state_of(self, start: datetime, held: WindowState | None) -> WindowState | None:
+    def resolve_state(self, start: datetime, held: WindowState | None) -> WindowState | None:
         """The generation's state of the window, whose rows are `held`.
 
         A covered window without a row is an empty one, of the generation's epoch.
@@ -84,7 +84,7 @@ class Covering:
 
 
 @dataclass(frozen=True)
-class Generation(Covering):
+class Generation(GenerationRange):
     """A whole generation of a day.
 
     `pinned` is the first offset of each partition that it does not include, `through` the instant
@@ -103,37 +103,39 @@ class Generation(Covering):
         return all(until.get(number, 0) >= offset for number, offset in pins)
 
 
-def covering_of(row: Sequence[Any]) -> Covering:
+def parse_generation_range(row: Sequence[Any]) -> GenerationRange:
     """The Covering of a row with the columns COVERING_COLUMNS, as Cassandra's driver returns it."""
-    return Covering(*_coverage(_CoveringRow(*row)))
+    return GenerationRange(*_parse_range(_RangeRow(*row)))
 
 
-def answered_of(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredSpan]:
+def parse_answered_span(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredSpan]:
     """Day and generation, and the span, of a row with the columns day, generation, since, until."""
     day, generation, since, until = row
-    return (day.date(), generation), (utc(since), utc(until))
+    return (day.date(), generation), (assume_utc(since), assume_utc(until))
 
 
-def generation_of(row: Sequence[Any]) -> Generation:
+def parse_generation(row: Sequence[Any]) -> Generation:
     """The Generation of a row with GENERATION_COLUMNS, as Cassandra's driver returns it."""
-    covering, rest = _CoveringRow(*row[:_COVERING]), _PinnedRow(*row[_COVERING:])
+    covering, rest = _RangeRow(*row[:_RANGE_WIDTH]), _PinnedRow(*row[_RANGE_WIDTH:])
     through = rest.through or {}
     return Generation(
-        *_coverage(covering),
+        *_parse_range(covering),
         rest.table_version,
-        utc(rest.flipped_at),
+        assume_utc(rest.flipped_at),
         dict(rest.pinned or {}),
-        {partition: utc(instant) for partition, instant in through.items()},
+        {partition: assume_utc(instant) for partition, instant in through.items()},
     )
 
 
-def _coverage(row: _CoveringRow) -> tuple[date, int, int, datetime, datetime]:
+def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
     day = row.day.date()
     # A row that is older than the column covers its day from the start.
-    start = utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
-    return day, row.generation, row.epoch, start, utc(row.covered_until)
+    start = (
+        assume_utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
+    )
+    return day, row.generation, row.epoch, start, assume_utc(row.covered_until)
 
 
-def utc(instant: datetime) -> datetime:
+def assume_utc(instant: datetime) -> datetime:
     """The instant with UTC as its zone: Cassandra's driver returns UTC without a zone."""
     return instant.replace(tzinfo=UTC)

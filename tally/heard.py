@@ -14,21 +14,21 @@ from tally.visit_parts import WINDOW_MINUTES, MacClass
 from tally.visits import (
     DAY_MINUTES,
     MINUTE_SECONDS,
-    Heard,
+    MinuteSignals,
     PeriodHours,
     Presence,
     VisitRules,
     is_outside,
-    presences,
+    read_presences,
     signal_runs,
     static_days,
 )
 
 # The class of a device only rises: one that has joined the network once is no random probe, and one
 # that has reported itself as an access point is no person's device, even if others hear it.
-CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed", "access_point")
+MAC_CLASSES: tuple[MacClass, ...] = ("random_probe", "random_associated", "fixed", "access_point")
 # The classes of people's devices, which are the only ones that a sender may name.
-CARRIED = CLASSES[:-1]
+PERSONAL_CLASSES = MAC_CLASSES[:-1]
 NEVER = -(2**62)
 
 
@@ -46,37 +46,37 @@ class Sighting(NamedTuple):
         return self.seconds // MINUTE_SECONDS
 
 
-class DeviceStanding(NamedTuple):
+class PresenceState(NamedTuple):
     """The state by which the next sighting of a device is judged; minutes since 1970 (UTC).
 
     `day` is the latest day of the period on which it was heard, `last` its latest minute,
-    `run_last` the last minute with enough signal. `has_come_in`, `is_visit` and `was_open` say of
+    `run_last` the last minute with enough signal. `has_entered`, `is_visit` and `was_open` say of
     its last presence whether it has come in, whether it is read as a visit, and whether it overlaps
-    the opening hours. `there` are minutes of visits on the day; with `is_static` the day does not
-    count.
+    the opening hours. `visit_minutes` are minutes of visits on the day; with `is_static` the day
+    does not count.
     """
 
     day: int
     last: int
     run_last: int
-    has_come_in: bool
+    has_entered: bool
     is_visit: bool
     was_open: bool
-    there: int
+    visit_minutes: int
     is_static: bool
 
 
 @dataclass
-class HeardDevice:
+class DeviceState:
     """A device's address class, and by day of the period the strongest signal (dBm) by minute."""
 
-    mac_class: MacClass = CLASSES[0]
+    mac_class: MacClass = MAC_CLASSES[0]
     days: MutableMapping[int, dict[int, int]] = field(default_factory=dict)
-    standing: DeviceStanding | None = None
+    presence: PresenceState | None = None
     # The days on which a visit that counts begins.
-    visited: set[int] = field(default_factory=set)
+    visit_days: set[int] = field(default_factory=set)
 
-    def since(self, first: int) -> dict[int, int]:
+    def minutes_since(self, first: int) -> dict[int, int]:
         """Minute to strongest signal (dBm), of a day of the period and of all days after it."""
         minutes: dict[int, int] = {}
         for day in self.days:
@@ -86,38 +86,40 @@ class HeardDevice:
 
     def has_visited_before(self, day: int) -> bool:
         """Whether a visit that counts began before a day of the period."""
-        return any(visited_day < day for visited_day in self.visited)
+        return any(visited_day < day for visited_day in self.visit_days)
 
-    def hear(self, sighting: Sighting, day: int) -> None:
+    def add_sighting(self, sighting: Sighting, day: int) -> None:
         """Add one sighting of a day of the period; order and repetition do not matter."""
-        self.mac_class = max(self.mac_class, sighting.mac_class, key=CLASSES.index)
-        self.add(sighting.minute, sighting.dbm, day)
+        self.mac_class = max(self.mac_class, sighting.mac_class, key=MAC_CLASSES.index)
+        self.add_minute(sighting.minute, sighting.dbm, day)
 
-    def add(self, minute: int, dbm: int, day: int) -> None:
+    def add_minute(self, minute: int, dbm: int, day: int) -> None:
         """Record that the device was heard in the minute, with this signal (dBm)."""
         own = self.days.get(day, {})
         own[minute] = max(dbm, own.get(minute, dbm))
         # Assigned and not only changed in place: the days may be stored elsewhere.
         self.days[day] = own
 
-    def heard_on(self, day: int) -> dict[int, int]:
+    def minutes_on(self, day: int) -> dict[int, int]:
         """Minute to strongest signal (dBm) of one day."""
         return self.days.get(day, {})
 
 
-def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> DeviceStanding | None:
+def read_presence_state(
+    minutes: MinuteSignals, rules: VisitRules, hours: PeriodHours
+) -> PresenceState | None:
     """The standing of a device that was heard in these minutes; None where there are none."""
     if not minutes:
         return None
     last = max(minutes)
     day = hours.day(last)
-    device_presences, runs = presences(minutes, rules), [*signal_runs(minutes, rules)]
+    device_presences, runs = read_presences(minutes, rules), [*signal_runs(minutes, rules)]
     newest = device_presences[-1] if device_presences else None
     there: Counter[int] = Counter()
     for visit in device_presences:
         if visit.is_visit:
             there.update(map(hours.day, range(visit.first, visit.last + 1)))
-    return DeviceStanding(
+    return PresenceState(
         day,
         last,
         newest.last if newest else NEVER,
@@ -129,29 +131,29 @@ def standing_of(minutes: Heard, rules: VisitRules, hours: PeriodHours) -> Device
     )
 
 
-def continued(
-    device: HeardDevice, sighting: Sighting, frontier: int, rules: VisitRules, hours: PeriodHours
-) -> DeviceStanding | None:
+def extend_presence(
+    device: DeviceState, sighting: Sighting, frontier: int, rules: VisitRules, hours: PeriodHours
+) -> PresenceState | None:
     """The standing after a sighting that only makes the last presence of the device longer.
 
     None where the sighting may change more: where it is earlier, begins or ends a presence, or
     decides how a presence is read or whether the day counts. `frontier` is the minute that the
     store has reached: a presence that is over by then counts already.
     """
-    standing, minute, dbm = device.standing, sighting.minute, sighting.dbm
-    if standing is None or device.mac_class not in CARRIED:
+    standing, minute, dbm = device.presence, sighting.minute, sighting.dbm
+    if standing is None or device.mac_class not in PERSONAL_CLASSES:
         return None
-    if CLASSES.index(sighting.mac_class) > CLASSES.index(device.mac_class):
+    if MAC_CLASSES.index(sighting.mac_class) > MAC_CLASSES.index(device.mac_class):
         return None
     # Most sightings are by further access points in the same minute.
-    before = device.heard_on(standing.day).get(minute)
+    before = device.minutes_on(standing.day).get(minute)
     if before is not None and dbm <= before:
         return standing
     is_near = dbm >= rules.stay_dbm
     # An earlier minute may join two presences, and each day counts its own.
     if minute < standing.last or hours.day(minute) != standing.day:
         return None
-    if is_near and not standing.is_visit and (standing.has_come_in or dbm >= rules.enter_dbm):
+    if is_near and not standing.is_visit and (standing.has_entered or dbm >= rules.enter_dbm):
         return None
     if not is_near or minute == standing.run_last:
         return standing._replace(last=minute)
@@ -163,20 +165,24 @@ def continued(
     # The presence has already been counted as one that has ended.
     if standing.run_last + rules.gap_minutes < frontier:
         return None
-    there = standing.there + (minute - standing.run_last if standing.is_visit else 0)
+    there = standing.visit_minutes + (minute - standing.run_last if standing.is_visit else 0)
     # After a long enough visit outside the opening hours the day does not count; if the visit lasts
     # until they begin, it does.
-    if standing.is_visit and not standing.was_open and standing.there < rules.static_minutes:
+    if (
+        standing.is_visit
+        and not standing.was_open
+        and standing.visit_minutes < rules.static_minutes
+    ):
         stretch = Presence(standing.run_last + 1, minute, is_visit=True)
         if not standing.is_static or not is_outside(stretch, hours.open_at):
             return None
     if not standing.is_static and there >= rules.static_minutes:
         return None
-    return standing._replace(last=minute, run_last=minute, there=there)
+    return standing._replace(last=minute, run_last=minute, visit_minutes=there)
 
 
-def first_day_of(
-    device: HeardDevice, heard: Iterable[Sighting], rules: VisitRules, hours: PeriodHours
+def first_affected_day(
+    device: DeviceState, heard: Iterable[Sighting], rules: VisitRules, hours: PeriodHours
 ) -> int:
     """The first day of the period whose reading the sightings may change.
 
@@ -184,26 +190,26 @@ def first_day_of(
     its begin. It is not after the last presence, which may still be open.
     """
     sightings = [*heard]
-    rank = max((CLASSES.index(sighting.mac_class) for sighting in sightings), default=0)
+    rank = max((MAC_CLASSES.index(sighting.mac_class) for sighting in sightings), default=0)
     # With another class the device's whole contribution belongs to other rows; and a window in two
     # days, as in a zone that was minutes off the quarter hours, would be read by halves.
-    if device.standing is None or rank > CLASSES.index(device.mac_class):
+    if device.presence is None or rank > MAC_CLASSES.index(device.mac_class):
         return 0
     if hours.start % WINDOW_MINUTES:
         return 0
-    standing, days = device.standing, [hours.day(sighting.minute) for sighting in sightings]
+    standing, days = device.presence, [hours.day(sighting.minute) for sighting in sightings]
     # If no sighting was ever near enough there is no last presence.
     was_near = standing.run_last != NEVER
     days.append(hours.day(standing.run_last) if was_near else standing.day)
     day = min(days)
     near = [sighting.minute for sighting in sightings if sighting.dbm >= rules.stay_dbm]
-    while day > 0 and _lies_across(device, hours.begin(day), near, (rules, hours)):
+    while day > 0 and _may_span_border(device, hours.start_of_day(day), near, (rules, hours)):
         day -= 1
     return day
 
 
-def _lies_across(
-    device: HeardDevice,
+def _may_span_border(
+    device: DeviceState,
     border: int,
     near: Sequence[int],
     read_by: tuple[VisitRules, PeriodHours],
@@ -218,7 +224,7 @@ def _lies_across(
     strong = [
         at
         for either_day in (day - 1, day)
-        for at, dbm in device.heard_on(either_day).items()
+        for at, dbm in device.minutes_on(either_day).items()
         if dbm >= rules.stay_dbm
     ]
     strong += near

@@ -35,7 +35,7 @@ def event_id(source: str, *ids: str) -> str:
     >>> event_id("pos", "1", "123", "0:4", "2")
     'pos:1:123:0%3A4:2'
     """
-    return ":".join([source, *map(_part, ids)])
+    return ":".join([source, *map(_escape_part, ids)])
 
 
 def reversal_id(target: str, until: int | None = None) -> str:
@@ -69,7 +69,7 @@ def correction_id(target: str, digest: str) -> str:
     return f"{VERSION}+{digest}:{target}"
 
 
-def ending_id(target: str, digest: str) -> str:
+def cancellation_id(target: str, digest: str) -> str:
     """event_id of an empty version: what was closed before it does not count any more.
 
     >>> ending_id("pos:1:1:0:42", "0" * 32)
@@ -81,7 +81,7 @@ def ending_id(target: str, digest: str) -> str:
 def interval_id(source: str, store_id: str, device_id: str, happened_at: str) -> str:
     """event_id of the interval that a device counted from an instant on.
 
-    `happened_at` is in UTC as tally.instants.instant_text writes it, and follows the third colon.
+    `happened_at` is in UTC as tally.instants.format_utc writes it, and follows the third colon.
     """
     return f"{event_id(source, store_id, device_id)}:{happened_at}"
 
@@ -100,7 +100,7 @@ def is_address(name: str) -> bool:
     return _BARE_ADDRESS.fullmatch(name) is not None
 
 
-def one_spelling(name: str) -> str:
+def normalise_address(name: str) -> str:
     """An address in lower case, without separators of its octets; another name as it is.
 
     >>> one_spelling("0018.0A00.0001"), one_spelling("ap-7")
@@ -110,7 +110,7 @@ def one_spelling(name: str) -> str:
     return bare if is_address(bare) else name
 
 
-def bare_serial(serial: str) -> str:
+def normalise_serial(serial: str) -> str:
     """A device's serial in one spelling: lower case, and an address as bare digits.
 
     If it was written with colons, a dead letter would redact it like a phone's address, and it
@@ -119,7 +119,7 @@ def bare_serial(serial: str) -> str:
     >>> bare_serial("00:6E:02:00:00:01:1"), bare_serial("ACCC00000001")
     ('006e02000001:1', 'accc00000001')
     """
-    return _ADDRESS.sub(_bare, serial.casefold())
+    return _ADDRESS.sub(_strip_separators, serial.casefold())
 
 
 def fingerprint(source_fields: object) -> str:
@@ -167,11 +167,11 @@ def sensor_key(number: int) -> int:
     return number % KeyedSum.KEYS
 
 
-def _bare(address: re.Match[str]) -> str:
+def _strip_separators(address: re.Match[str]) -> str:
     return address[0].replace(":", "").replace("-", "")
 
 
-def _part(text: str) -> str:
+def _escape_part(text: str) -> str:
     if ":" not in text and "%" not in text:
         return text
     return text.replace("%", "%25").replace(":", "%3A")

@@ -32,7 +32,7 @@ def parse_instant(text: str, field: str) -> datetime:
     return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
-def instant_text(instant: datetime) -> str:
+def format_utc(instant: datetime) -> str:
     """UTC with milliseconds and Z.
 
     >>> instant_text(datetime(2017, 9, 19, 22, 48, 3, tzinfo=UTC))
@@ -44,7 +44,7 @@ def instant_text(instant: datetime) -> str:
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def instants_showing(shown: datetime, zone: ZoneInfo) -> list[datetime]:
+def instants_at_local_time(shown: datetime, zone: ZoneInfo) -> list[datetime]:
     """The instants (UTC), ascending, at which clocks of the zone show this time, without an offset.
 
     There is none in the hour that is left out in spring, and two in the hour that comes twice in

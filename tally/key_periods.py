@@ -35,7 +35,7 @@ class KeyDays:
         # Counted from the first of all days, so that every process finds the same periods.
         first = date.fromordinal(day.toordinal() // self.days * self.days)
         after = first + timedelta(days=self.days)
-        return DatedPeriod(first, clock.begins(first), clock.begins(after))
+        return DatedPeriod(first, clock.start_of_day(first), clock.start_of_day(after))
 
     def utc_days(self, instant: datetime, clock: DayClock) -> tuple[date, ...]:
         """The UTC days on which records of the instant's key period may lie, its own first."""

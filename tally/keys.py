@@ -12,7 +12,7 @@ _FOLDER, _FILE = "secrets", "dead-letters.key"
 _BYTES = 32
 
 
-def digest_key(home: Path) -> bytes:
+def load_digest_key(home: Path) -> bytes:
     """The key of dead letters' digests under this TALLY_HOME, made at the first call.
 
     Raises BadSettings when it cannot be had.
@@ -20,7 +20,7 @@ def digest_key(home: Path) -> bytes:
     file = home / _FOLDER / _FILE
     try:
         if not file.exists():
-            _make(file)
+            _create_key_file(file)
         key = file.read_bytes()
     except OSError as error:
         raise BadSettings(
@@ -35,7 +35,7 @@ def digest_key(home: Path) -> bytes:
     return key
 
 
-def keyed_digest(key: bytes, message: bytes) -> str:
+def hmac_digest(key: bytes, message: bytes) -> str:
     """HMAC-SHA-256 in hex: equal for equal messages.
 
     Without the key the message cannot be guessed from it.
@@ -46,7 +46,7 @@ def keyed_digest(key: bytes, message: bytes) -> str:
     return new(key, message, sha256).hexdigest()
 
 
-def _make(file: Path) -> None:
+def _create_key_file(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:

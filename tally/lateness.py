@@ -26,7 +26,7 @@ def lateness_variable(family: str) -> str:
     return f"TALLY_{family.upper()}_LATENESS_SECONDS"
 
 
-def given_lateness(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+def find_lateness(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Family and text of each variable that sets a lateness.
 
     >>> given_lateness({"TALLY_SALES_LATENESS_SECONDS": "60", "TALLY_HOME": "x"})

@@ -27,7 +27,7 @@ def minor_digits(currency: str) -> int:
     return CURRENCIES.get(currency, 2)
 
 
-def minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP) -> int:
+def to_minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP) -> int:
     """Amount in minor units of a currency of CURRENCIES, half a unit rounded away from zero.
 
     Fiscal printers and most tills round in this way; `rounding` may be another mode of the module
@@ -39,7 +39,7 @@ def minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP) -
     return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, rounding, EXACT))
 
 
-def thousandths(amount: Decimal) -> int:
+def to_thousandths(amount: Decimal) -> int:
     """Quantity in thousandths. Raises ValueError when it has more than 3 decimals.
 
     >>> thousandths(Decimal("2.5"))

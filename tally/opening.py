@@ -11,7 +11,7 @@ from tally.visits import MinuteSpan, PeriodHours
 UNKNOWN, CLOSED = "unknown", "closed"
 
 
-def opening_text(spans: Sequence[MinuteSpan] | None, start: int) -> str:
+def format_opening(spans: Sequence[MinuteSpan] | None, start: int) -> str:
     """Spans of minutes since 1970 as minutes of a period that begins at `start`, each inclusive.
 
     >>> opening_text([(1480, 2199), (2500, 2559)], 1000), opening_text([], 0), opening_text(None, 0)
@@ -22,12 +22,12 @@ def opening_text(spans: Sequence[MinuteSpan] | None, start: int) -> str:
     return ",".join(f"{first - start}-{last - start}" for first, last in spans) or CLOSED
 
 
-def period_hours(text: str, start: int, end: int) -> PeriodHours:
+def parse_period_hours(text: str, start: int, end: int) -> PeriodHours:
     """A key period (minutes since 1970) with the hours of its records' text."""
-    return PeriodHours(start, end, open_at(text, start))
+    return PeriodHours(start, end, parse_opening(text, start))
 
 
-def open_at(text: str, start: int) -> list[MinuteSpan] | None:
+def parse_opening(text: str, start: int) -> list[MinuteSpan] | None:
     """The spans of a text in minutes since 1970, first to last inclusive; None if unknown.
 
     >>> open_at("480-1199,1500-1559", 1000), open_at("closed", 0), open_at("unknown", 0)

@@ -19,7 +19,7 @@ from tally.windows import WINDOW_SECONDS
 Add = Callable[[Column, Column, str], Column]
 
 
-def _as_it_is(reached: Column) -> Column:
+def _identity(reached: Column) -> Column:
     return reached
 
 
@@ -32,10 +32,10 @@ class Fold:
 
     start: Column
     add: Add
-    end: Callable[[Column], Column] = _as_it_is
+    end: Callable[[Column], Column] = _identity
 
 
-def fold_of(part: Part) -> Fold:
+def build_fold(part: Part) -> Fold:
     """The part's fold.
 
     Raises KeyError for a class of part without a fold in FOLDS.
@@ -43,7 +43,7 @@ def fold_of(part: Part) -> Fold:
     return FOLDS[type(part)]()
 
 
-def _sum() -> Fold:
+def _fold_sum() -> Fold:
     def add(total: Column, event: Column, name: str) -> Column:
         # Bounded by MOST_SUM: an overflow would end the query, and each of its restarts.
         return F.least(
@@ -54,14 +54,14 @@ def _sum() -> Fold:
     return Fold(F.lit(0).cast("bigint"), add)
 
 
-def _count() -> Fold:
+def _fold_count() -> Fold:
     def add(total: Column, event: Column, name: str) -> Column:
         return total + F.lit(1).cast("bigint")
 
     return Fold(F.lit(0).cast("bigint"), add)
 
 
-def _min() -> Fold:
+def _fold_min() -> Fold:
     # least() and greatest() leave nulls out.
     return Fold(
         F.lit(None).cast("bigint"),
@@ -69,31 +69,31 @@ def _min() -> Fold:
     )
 
 
-def _max() -> Fold:
+def _fold_max() -> Fold:
     return Fold(
         F.lit(None).cast("bigint"),
         lambda so_far, event, name: F.greatest(so_far, event[name]),
     )
 
 
-def _uniques() -> Fold:
+def _fold_uniques() -> Fold:
     return Fold(
         F.array().cast("array<bigint>"),
         lambda digests, event, name: F.array_append(digests, event[name]),
         lambda digests: F.slice(
             F.array_sort(F.array_distinct(digests)),
             1,
-            Uniques.KEPT,
+            Uniques.SKETCH_SIZE,
         ),
     )
 
 
-def _histogram() -> Fold:
+def _fold_histogram() -> Fold:
     return Fold(
         F.array().cast("array<bigint>"),
         lambda buckets, event, name: F.array_append(buckets, _bucket(event[name])),
         lambda buckets: F.transform(
-            F.array_sort(F.array_distinct(buckets)), lambda bucket: _with_count(buckets, bucket)
+            F.array_sort(F.array_distinct(buckets)), lambda bucket: _count_bucket(buckets, bucket)
         ),
     )
 
@@ -109,21 +109,21 @@ def _bucket(number: Column) -> Column:
     return F.call_function("shiftleft", shifted, lost)
 
 
-def _with_count(buckets: Column, bucket: Column) -> Column:
+def _count_bucket(buckets: Column, bucket: Column) -> Column:
     count = F.size(F.filter(buckets, lambda number: number == bucket)).cast("bigint")
     return F.struct(bucket.alias("lower_end"), count.alias("count"))
 
 
-def _keyed_sum() -> Fold:
-    def summed(numbers: Column) -> Column:
+def _fold_keyed_sum() -> Fold:
+    def sum_by_key(numbers: Column) -> Column:
         keys = F.array_sort(F.array_distinct(F.transform(numbers, _key)))
-        sums = F.transform(keys, lambda key: _with_sum(numbers, key))
+        sums = F.transform(keys, lambda key: _sum_key(numbers, key))
         return F.filter(sums, lambda entry: entry["sum"] != 0)
 
     return Fold(
         F.array().cast("array<bigint>"),
         lambda numbers, event, name: F.array_append(numbers, event[name]),
-        summed,
+        sum_by_key,
     )
 
 
@@ -131,7 +131,7 @@ def _key(number: Column) -> Column:
     return F.call_function("shiftright", number, F.lit(KeyedSum.AMOUNT_BITS))
 
 
-def _with_sum(numbers: Column, key: Column) -> Column:
+def _sum_key(numbers: Column, key: Column) -> Column:
     total = F.aggregate(
         F.filter(numbers, lambda number: _key(number) == key),
         F.lit(0).cast("bigint"),
@@ -140,7 +140,7 @@ def _with_sum(numbers: Column, key: Column) -> Column:
     return F.struct(key.alias("key"), total.alias("sum"))
 
 
-def _keyed_spans() -> Fold:
+def _fold_keyed_spans() -> Fold:
     empty = F.array().cast("array<struct<key: bigint, first: bigint, end: bigint>>")
 
     def add(spans: Column, event: Column, name: str) -> Column:
@@ -154,7 +154,7 @@ def _keyed_spans() -> Fold:
         )
         return F.array_append(spans, span)
 
-    return Fold(empty, add, lambda spans: _stored_spans(_merge_spans(F.array_sort(spans), empty)))
+    return Fold(empty, add, lambda spans: _encode_spans(_merge_spans(F.array_sort(spans), empty)))
 
 
 def _merge_spans(spans: Column, empty: Column) -> Column:
@@ -179,16 +179,16 @@ def _merge_spans(spans: Column, empty: Column) -> Column:
     return F.aggregate(non_empty, empty, join)
 
 
-def _stored_spans(spans: Column) -> Column:
-    def stored(span: Column) -> Column:
+def _encode_spans(spans: Column) -> Column:
+    def encode(span: Column) -> Column:
         first = F.call_function("shiftleft", span["first"], F.lit(KeyedSum.AMOUNT_BITS))
         number = first + span["end"] - span["first"]
         return F.struct(span["key"].alias("key"), number.alias("span"))
 
-    return F.transform(spans, stored)
+    return F.transform(spans, encode)
 
 
-def _level() -> Fold:
+def _fold_level() -> Fold:
     empty = F.array().cast("array<struct<at: bigint, is_movement: boolean, brought: bigint>>")
 
     def add(events: Column, event: Column, name: str) -> Column:
@@ -200,15 +200,15 @@ def _level() -> Fold:
         )
         return F.array_append(events, entry)
 
-    return Fold(empty, add, lambda events: _from_last_count(F.array_sort(events)))
+    return Fold(empty, add, lambda events: _drop_before_last_count(F.array_sort(events)))
 
 
-def _from_last_count(events: Column) -> Column:
-    def counts(entry: Column, place: Column) -> Column:
+def _drop_before_last_count(events: Column) -> Column:
+    def place_after_count(entry: Column, place: Column) -> Column:
         return F.when(~entry["is_movement"], place + 1).otherwise(0)
 
     last = F.greatest(
-        F.array_max(F.transform(events, counts)),
+        F.array_max(F.transform(events, place_after_count)),
         F.lit(1),
     )
     tail = F.slice(
@@ -233,13 +233,13 @@ STORED_TYPES: dict[type[Part], str] = {
     Level: "array<struct<at: bigint, brought: bigint>>",
 }
 FOLDS: dict[type[Part], Callable[[], Fold]] = {
-    Sum: _sum,
-    Count: _count,
-    Min: _min,
-    Max: _max,
-    Uniques: _uniques,
-    Histogram: _histogram,
-    KeyedSum: _keyed_sum,
-    KeyedSpans: _keyed_spans,
-    Level: _level,
+    Sum: _fold_sum,
+    Count: _fold_count,
+    Min: _fold_min,
+    Max: _fold_max,
+    Uniques: _fold_uniques,
+    Histogram: _fold_histogram,
+    KeyedSum: _fold_keyed_sum,
+    KeyedSpans: _fold_keyed_spans,
+    Level: _fold_level,
 }

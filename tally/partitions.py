@@ -3,7 +3,7 @@
 from zlib import crc32
 
 
-def partition_of(store_id: str, partitions: int) -> int:
+def partition_number(store_id: str, partitions: int) -> int:
     """Canonical partition of a store, 0 to partitions - 1: crc32 of the UTF-8 id, modulo the count.
 
     Set explicitly by the normaliser, because client libraries hash keys differently.

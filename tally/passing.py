@@ -12,19 +12,19 @@ from before, and minutes of the lot.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tally.visit_parts import window_of
-from tally.visits import Heard, PeriodHours, VisitRules, signal_runs
+from tally.visit_parts import window_start_minute
+from tally.visits import MinuteSignals, PeriodHours, VisitRules, signal_runs
 
 
-class HeardLot(NamedTuple):
+class SightingBatch(NamedTuple):
     """A device before and after a lot of sightings, and its store's frontier (a minute)."""
 
-    earlier: Heard
-    later: Heard
+    earlier: MinuteSignals
+    later: MinuteSignals
     frontier: int
 
 
-def passing_windows(lot: HeardLot, rules: VisitRules, hours: PeriodHours) -> set[int]:
+def transient_windows(lot: SightingBatch, rules: VisitRules, hours: PeriodHours) -> set[int]:
     """The windows (minutes since 1970) that an intermediate state of the lot may have changed.
 
     They come in addition to the windows of the lot's own minutes, and to those in which the
@@ -39,23 +39,27 @@ def passing_windows(lot: HeardLot, rules: VisitRules, hours: PeriodHours) -> set
         if not own:
             continue
         parts = [earlier_run for earlier_run in before if run[0] <= earlier_run[0] <= run[-1]]
-        if _may_be_cleaner(own, parts, rules, hours):
+        if _may_be_static(own, parts, rules, hours):
             # Nothing of the device's day would have counted then; other visits would be first ones.
-            return {window_of(at) for at in lot.later}
+            return {window_start_minute(at) for at in lot.later}
         for part in parts:
             # Otherwise the frontier has not passed the end of this presence: it never counted.
             if part[-1] + rules.gap_minutes < lot.frontier:
-                found |= {window_of(at) for at in _possible_begins(part, lot.earlier, rules)}
+                found |= {
+                    window_start_minute(at) for at in _possible_starts(part, lot.earlier, rules)
+                }
     return found
 
 
-def _possible_begins(run: Sequence[int], minutes: Heard, rules: VisitRules) -> Iterator[int]:
+def _possible_starts(
+    run: Sequence[int], minutes: MinuteSignals, rules: VisitRules
+) -> Iterator[int]:
     """Minutes at which a presence with the run's first minutes may begin, as a pass or a visit."""
     yield run[0]
     yield from (at for at in run if minutes[at] >= rules.enter_dbm)
 
 
-def _may_be_cleaner(
+def _may_be_static(
     own: Sequence[int], parts: Sequence[Sequence[int]], rules: VisitRules, hours: PeriodHours
 ) -> bool:
     """Whether a part of the run may have been a long enough visit wholly outside opening hours.

@@ -101,18 +101,18 @@ _BARCODE_BEFORE = re.compile(rf'{_BARCODE_NAMES}\\*"\s*+:\s*+\\*"?\Z', re.IGNORE
 _BARCODE_NAME = re.compile(_BARCODE_NAMES, re.IGNORECASE)
 
 
-def without_personal_data(text: str, mark: str) -> str:
+def remove_personal_data(text: str, mark: str) -> str:
     """The text with the mark in place of personal data.
 
     That is every card, account, e-mail address, device address and phone number.
     """
     # Long numbers first: a phone number that is found inside one would leave its rest readable.
-    for find in (_accounts, _cards, _addresses, _devices, _dotted_devices):
-        text = replaced(text, find(text), mark)
+    for find in (_find_accounts, _find_cards, _find_addresses, _find_devices, _find_dotted_devices):
+        text = replace_spans(text, find(text), mark)
     return _LOCAL_PHONE.sub(mark, _PHONE.sub(mark, text))
 
 
-def replaced(text: str, spans: Iterator[Span], mark: str) -> str:
+def replace_spans(text: str, spans: Iterator[Span], mark: str) -> str:
     """The text with the mark in place of each span; spans ascend by start, and may overlap."""
     pieces, end = [], 0
     for start, stop in spans:
@@ -135,7 +135,7 @@ def is_barcode(text: str) -> bool:
     return (sum(digits[-1::-2]) + tripled) % 10 == 0
 
 
-def names_barcode(name: str) -> bool:
+def is_barcode_name(name: str) -> bool:
     """Whether a field of this name is expected to hold barcodes.
 
     >>> names_barcode("ean"), names_barcode("note")
@@ -144,16 +144,16 @@ def names_barcode(name: str) -> bool:
     return _BARCODE_NAME.fullmatch(name) is not None
 
 
-def _cards(text: str) -> Iterator[Span]:
+def _find_cards(text: str) -> Iterator[Span]:
     for number, match in enumerate(_CARD.finditer(text)):
         if number == MOST_FINDS:
             yield match.start(), len(text)
             return
-        if end := _card_end(text, match.start()):
+        if end := _find_card_end(text, match.start()):
             yield match.start(), end
 
 
-def _card_end(text: str, start: int) -> int:
+def _find_card_end(text: str, start: int) -> int:
     """The end of the card that begins here, at the end of a group of digits; 0 if there is none."""
     digits, place, end = "", start, 0
     while group := _GROUP.match(text, place):
@@ -183,16 +183,16 @@ def _is_named_barcode(text: str, start: int, end: int) -> bool:
     )
 
 
-def _accounts(text: str) -> Iterator[Span]:
+def _find_accounts(text: str) -> Iterator[Span]:
     for number, match in enumerate(_IBAN.finditer(text)):
         if number == MOST_FINDS:
             yield match.start(), len(text)
             return
-        if end := _account_end(text, match.start() - 2, match.end(1)):
+        if end := _find_account_end(text, match.start() - 2, match.end(1)):
             yield match.start() - 2, end
 
 
-def _account_end(text: str, start: int, most: int) -> int:
+def _find_account_end(text: str, start: int, most: int) -> int:
     length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 99)
     written = [place for place in range(start, most) if text[place].isalnum()]
     places = written[:length]
@@ -205,7 +205,7 @@ def _account_end(text: str, start: int, most: int) -> int:
     return places[-1] + 1 if int(number) % 97 == 1 else 0
 
 
-def _addresses(text: str) -> Iterator[Span]:
+def _find_addresses(text: str) -> Iterator[Span]:
     for number, match in enumerate(_DOMAIN.finditer(text)):
         before = text[max(0, match.start() - _MOST_LOCAL_PART) : match.start()]
         yield (
@@ -216,7 +216,7 @@ def _addresses(text: str) -> Iterator[Span]:
             return
 
 
-def _devices(text: str) -> Iterator[Span]:
+def _find_devices(text: str) -> Iterator[Span]:
     return (
         (
             match.start() - 2,
@@ -226,7 +226,7 @@ def _devices(text: str) -> Iterator[Span]:
     )
 
 
-def _dotted_devices(text: str) -> Iterator[Span]:
+def _find_dotted_devices(text: str) -> Iterator[Span]:
     return (
         (
             match.start() - 4,

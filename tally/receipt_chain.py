@@ -24,14 +24,14 @@ from tally.identity import REVERSAL, VERSION
 
 LAST_REVISION = 2**31 - 1
 # The value of `kind` of an event that says that a receipt was cancelled.
-ENDING = 2
+CANCELLATION = 2
 _ZEROS = re.compile(r":0+([0-9]+)\Z")
 _IDENTITY = re.compile(
     rf"(?:({REVERSAL})(?:([0-9]+):)?|({VERSION})(?:([0-9]+)|([+-])[0-9a-f]{{32}}):)?(.*)", re.DOTALL
 )
 
 
-class ChainPlace(NamedTuple):
+class ChainPosition(NamedTuple):
     """The place of an event in its chain, as far as its identity determines it.
 
     `kind` orders events that were closed at one time: the receipt, a correction, a cancelling.
@@ -43,9 +43,9 @@ class ChainPlace(NamedTuple):
     kind: int
 
     @property
-    def is_ending(self) -> bool:
+    def is_cancellation(self) -> bool:
         """Whether the event says that its receipt was cancelled, and adds nothing."""
-        return self.kind == ENDING
+        return self.kind == CANCELLATION
 
 
 class ChainEvent(NamedTuple):
@@ -59,22 +59,22 @@ class ChainEvent(NamedTuple):
     offset: int
 
 
-def read_place(event_id: str) -> ChainPlace:
+def parse_chain_position(event_id: str) -> ChainPosition:
     """The place of an event.
 
     >>> read_place("version:3:pos:1:1:0:42")
-    ChainPlace(chain='pos:1:1:0:42', revision=3, is_void=False, kind=0)
+    ChainPosition(chain='pos:1:1:0:42', revision=3, is_void=False, kind=0)
     >>> read_place("void:pos:1:1:0:42").is_void
     True
     """
     match = _IDENTITY.fullmatch(event_id)
     if match is None:
-        return ChainPlace(event_id, 0, False, 0)
+        return ChainPosition(event_id, 0, False, 0)
     void, until, _, number, sign, chain = match.groups()
     if void:
-        return ChainPlace(chain, LAST_REVISION if until is None else int(until), True, 0)
-    kind = {"+": 1, "-": ENDING}.get(sign, 0)
-    return ChainPlace(chain, int(number or 0), False, kind)
+        return ChainPosition(chain, LAST_REVISION if until is None else int(until), True, 0)
+    kind = {"+": 1, "-": CANCELLATION}.get(sign, 0)
+    return ChainPosition(chain, int(number or 0), False, kind)
 
 
 def rank(event: ChainEvent) -> tuple[int, bool, str, int, int]:
@@ -83,11 +83,11 @@ def rank(event: ChainEvent) -> tuple[int, bool, str, int, int]:
     It is the revision, whether the event is a void, when it was closed (as the event has it), kind,
     place in the log (offset).
     """
-    place = read_place(event.event_id)
+    place = parse_chain_position(event.event_id)
     return (place.revision, place.is_void, event.closed_at, place.kind, event.offset)
 
 
-def standing_event(events: Iterable[ChainEvent]) -> ChainEvent | None:
+def effective_event(events: Iterable[ChainEvent]) -> ChainEvent | None:
     """The event of one chain that counts; None where a void is the last of them.
 
     A version does not count either if its receipt was cancelled no sooner than it was closed: a
@@ -95,16 +95,18 @@ def standing_event(events: Iterable[ChainEvent]) -> ChainEvent | None:
     """
     events = [*events]
     last = max(events, key=rank, default=None)
-    if last is None or read_place(last.event_id).is_void:
+    if last is None or parse_chain_position(last.event_id).is_void:
         return None
-    endings = (event.closed_at for event in events if read_place(event.event_id).is_ending)
-    is_cancelled = not read_place(last.event_id).is_ending and any(
+    endings = (
+        event.closed_at for event in events if parse_chain_position(event.event_id).is_cancellation
+    )
+    is_cancelled = not parse_chain_position(last.event_id).is_cancellation and any(
         closed_at >= last.closed_at for closed_at in endings
     )
     return None if is_cancelled else last
 
 
-def standing_events(events: Iterable[ChainEvent]) -> set[str]:
+def effective_event_ids(events: Iterable[ChainEvent]) -> set[str]:
     """The identities of the events that count, of the first copies of any receipts.
 
     A void whose receipt is not there takes back the only receipt that has the same name except for
@@ -114,14 +116,14 @@ def standing_events(events: Iterable[ChainEvent]) -> set[str]:
     # By name without these zeros, so that a void finds the receipt that it means.
     receipts: dict[str, set[str]] = defaultdict(set)
     for event in events:
-        if not (place := read_place(event.event_id)).is_void:
+        if not (place := parse_chain_position(event.event_id)).is_void:
             receipts[_without_zeros(place.chain)].add(place.chain)
     chains: dict[str, list[ChainEvent]] = defaultdict(list)
     for event in events:
-        chain = read_place(event.event_id).chain
+        chain = parse_chain_position(event.event_id).chain
         alike = receipts.get(_without_zeros(chain), set())
         chains[next(iter(alike)) if len(alike) == 1 else chain].append(event)
-    standing = (standing_event(chain) for chain in chains.values())
+    standing = (effective_event(chain) for chain in chains.values())
     return {event.event_id for event in standing if event is not None}
 
 

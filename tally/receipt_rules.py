@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from tally.receipt_chain import read_place
+from tally.receipt_chain import parse_chain_position
 
 ReceiptKind: TypeAlias = Literal["sale", "return", "void"]
 LineType: TypeAlias = Literal[
@@ -50,11 +50,11 @@ ReceiptRuleId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z_]{0,3
 _COLONS = 4
 
 
-class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class StrictStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of the file: an unknown field is a mistake, and None matches any value."""
 
 
-class LineWhen(Read, frozen=True):
+class LineWhen(StrictStruct, frozen=True):
     """Which lines a rule matches: by their receipt's kind, by their type, by their signs."""
 
     kind: tuple[ReceiptKind, ...] | None = None
@@ -64,7 +64,7 @@ class LineWhen(Read, frozen=True):
     total: tuple[Sign, ...] | None = None
 
 
-class LineRule(Read, frozen=True):
+class LineRule(StrictStruct, frozen=True):
     """A rule by which the lines that match add to these parts."""
 
     id: ReceiptRuleId
@@ -72,14 +72,14 @@ class LineRule(Read, frozen=True):
     adds: dict[LinePart, Measure]
 
 
-class ReceiptWhen(Read, frozen=True):
+class ReceiptWhen(StrictStruct, frozen=True):
     """Which receipts a rule matches: by their kind, and by a line rule that a line of them met."""
 
     met: tuple[ReceiptRuleId, ...]
     kind: tuple[ReceiptKind, ...] | None = None
 
 
-class ReceiptRule(Read, frozen=True):
+class ReceiptRule(StrictStruct, frozen=True):
     """A rule by which the receipts that match count in these parts."""
 
     id: ReceiptRuleId
@@ -100,14 +100,14 @@ class LineFacts(NamedTuple):
 _Facts = tuple[str, str, bool, Sign, Sign]
 
 
-class AddingRules:
+class ReceiptRuleSet:
     """The rules of lines, whose last one matches all remaining lines, and those of receipts."""
 
     def __init__(self, lines: Sequence[LineRule], receipts: Sequence[ReceiptRule]) -> None:
         self._lines, self._receipts = lines, receipts
         self._known: dict[_Facts, LineRule] = {}
 
-    def added(self, kind: str, lines: Iterable[LineFacts]) -> Counter[str]:
+    def sum_parts(self, kind: str, lines: Iterable[LineFacts]) -> Counter[str]:
         """The numbers that a receipt adds, by part; money in minor units, units in thousandths.
 
         A coupon of 1.00 on an article of 5.00: `gross_minor` 500, `discounts_minor` 100,
@@ -119,13 +119,13 @@ class AddingRules:
             rule = self._line_rule(kind, line)
             met.add(rule.id)
             for part, measure in rule.adds.items():
-                sums[part] += _signed_measure(measure, line)
+                sums[part] += _measure_line(measure, line)
         sums.update(self._receipt_counts(kind, met))
         return sums
 
     def _receipt_counts(self, kind: str, met: set[str]) -> dict[str, int]:
         for rule in self._receipts:
-            if is_among(kind, rule.when.kind) and not met.isdisjoint(rule.when.met):
+            if matches_any(kind, rule.when.kind) and not met.isdisjoint(rule.when.met):
                 return {str(part): count for part, count in rule.adds.items()}
         return {}
 
@@ -133,33 +133,33 @@ class AddingRules:
         signs = _sign(line.amount), _sign(line.total)
         facts = (kind, line.type, line.cancelled, *signs)
         if facts not in self._known:
-            self._known[facts] = self._first(facts)
+            self._known[facts] = self._find_rule(facts)
         return self._known[facts]
 
-    def _first(self, facts: _Facts) -> LineRule:
+    def _find_rule(self, facts: _Facts) -> LineRule:
         kind, type_, cancelled, amount, total = facts
         return next(
             rule
             for rule in self._lines
             if rule.when.cancelled in (None, cancelled)
-            and is_among(kind, rule.when.kind)
-            and is_among(type_, rule.when.type)
-            and is_among(amount, rule.when.amount)
-            and is_among(total, rule.when.total)
+            and matches_any(kind, rule.when.kind)
+            and matches_any(type_, rule.when.type)
+            and matches_any(amount, rule.when.amount)
+            and matches_any(total, rule.when.total)
         )
 
 
-def is_left_out(event_id: str) -> bool:
+def adds_nothing(event_id: str) -> bool:
     """Whether a receipt of this identity adds nothing, by a rule or because it was cancelled.
 
     >>> is_left_out("pos:1:123:0:42"), is_left_out("pos:1:123:0:42:training")
     (False, True)
     """
-    place = read_place(event_id)
-    return place.is_ending or place.chain.count(":") > _COLONS
+    place = parse_chain_position(event_id)
+    return place.is_cancellation or place.chain.count(":") > _COLONS
 
 
-def is_among(word: str, words: Collection[str] | None) -> bool:
+def matches_any(word: str, words: Collection[str] | None) -> bool:
     """Whether a rule that names these words matches this one; None matches any word."""
     return words is None or word in words
 
@@ -168,6 +168,6 @@ def _sign(number: int) -> Sign:
     return "zero" if number == 0 else "positive" if number > 0 else "negative"
 
 
-def _signed_measure(measure: Measure, line: LineFacts) -> int:
+def _measure_line(measure: Measure, line: LineFacts) -> int:
     number = line.total if "total" in measure else line.amount
     return -number if measure.startswith("-") else number

@@ -20,12 +20,12 @@ _MOST_MINUTES = (MOST_DAYS + 1) * 24 * 60
 Field = Callable[[str], Column]
 
 
-def names_of(kind: str, families: Sequence[Family]) -> list[str]:
+def field_names(kind: str, families: Sequence[Family]) -> list[str]:
     """The `texts`, or `numbers`, that the rows of any of the families are made of, each once."""
     return list(dict.fromkeys(name for family in families for name in getattr(family.fields, kind)))
 
 
-def numbers_of(families: Sequence[Family]) -> list[Column]:
+def number_columns(families: Sequence[Family]) -> list[Column]:
     """The numbers that the rows of any of the families are made of; 0 where one may be missing.
 
     In:  columns of parsed_record().
@@ -39,7 +39,7 @@ def numbers_of(families: Sequence[Family]) -> list[Column]:
     return [*columns.values()]
 
 
-def readable(value: Column, family: Family) -> Column:
+def is_readable(value: Column, family: Family) -> Column:
     """Whether a canonical record can be counted.
 
     It is JSON in UTF-8; identity, fingerprint, axes and an instant of the years 1 to 9999 are
@@ -50,20 +50,20 @@ def readable(value: Column, family: Family) -> Column:
     """
     # exists(array(…)): each record is parsed once.
     return is_utf8(value) & F.exists(
-        F.array(parsed_record(value, family)),
+        F.array(parse_record(value, family)),
         lambda event: _is_complete(family.fields, lambda name: event[name]),
     )
 
 
-def parsed_record(value: Column | str, *families: Family) -> Column:
+def parse_record(value: Column | str, *families: Family) -> Column:
     """The fields of a record, null where it has none.
 
     In:  value string (canonical JSON), or anything else.
     Out: struct of identity, texts (string), numbers (bigint) and repeat (boolean).
     """
-    texts = ("store_id", "event_id", "happened_at", "fingerprint", *names_of("texts", families))
+    texts = ("store_id", "event_id", "happened_at", "fingerprint", *field_names("texts", families))
     fields = [T.StructField(name, T.StringType()) for name in texts]
-    fields += [T.StructField(name, T.LongType()) for name in names_of("numbers", families)]
+    fields += [T.StructField(name, T.LongType()) for name in field_names("numbers", families)]
     return F.from_json(
         value,
         T.StructType([*fields, T.StructField("repeat", T.BooleanType())]),
@@ -101,7 +101,7 @@ def _is_complete(fields: RecordFields, field: Field) -> Column:
     forms = [field(name).rlike(pattern) for name, pattern in fields.patterns]
     if "period_start" in fields.numbers:
         forms.append(_is_in_its_period(field))
-    in_calendar = F.year(instant_of(field("happened_at"))).between(1, 9999)
+    in_calendar = F.year(parse_timestamp(field("happened_at"))).between(1, 9999)
     return F.coalesce(
         reduce(Column.__and__, [in_calendar, *texts, *numbers, *forms]),
         F.lit(False),
@@ -116,12 +116,12 @@ def _number(name: str, field: Field, fields: RecordFields) -> Column:
 
 def _is_in_its_period(field: Field) -> Column:
     # The state of a period without an end would be kept for ever.
-    minute = F.floor(F.unix_seconds(instant_of(field("happened_at"))) / 60)
+    minute = F.floor(F.unix_seconds(parse_timestamp(field("happened_at"))) / 60)
     start, end = field("period_start"), field("period_end")
     return (start <= minute) & (minute < end) & (end <= start + _MOST_MINUTES)
 
 
-def instant_of(text: Column) -> Column:
+def parse_timestamp(text: Column) -> Column:
     """The instant of a text of RFC 3339.
 
     In:  text string.

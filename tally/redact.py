@@ -6,7 +6,7 @@ The cost is linear in their length.
 import re
 from functools import lru_cache
 
-from tally.personal import MOST_FINDS, is_barcode, names_barcode, without_personal_data
+from tally.personal import MOST_FINDS, is_barcode, is_barcode_name, remove_personal_data
 
 MARK = "[redacted]"
 # Names whose values are personal in any form. A name may continue after those of the first group,
@@ -72,7 +72,7 @@ _ESCAPED = {
 }
 
 
-def redacted(message: bytes) -> bytes:
+def redact_message(message: bytes) -> bytes:
     """The message, JSON or not, without personal data.
 
     Personal data is recognised by the names of its fields, and by its form.
@@ -82,11 +82,11 @@ def redacted(message: bytes) -> bytes:
     b'{"loyalty_id": "[redacted]", "item": "gift for [redacted], card [redacted]"}'
     """
     read = _unescape(message.replace(b"\0", b"").decode("latin-1"))
-    clean = without_personal_data(_without_named(read, _ANY_KEY), MARK)
+    clean = remove_personal_data(_remove_named_values(read, _ANY_KEY), MARK)
     return message if clean == read else clean.encode("latin-1")
 
 
-def redacted_text(text: str) -> str:
+def redact_text(text: str) -> str:
     """The text of one field without personal data.
 
     >>> redacted_text("gift for ann@example.org")
@@ -96,13 +96,13 @@ def redacted_text(text: str) -> str:
         return text
     read = text.encode("utf-8", "backslashreplace").decode("latin-1")
     return (
-        without_personal_data(_without_named(read, _QUOTED_KEY), MARK)
+        remove_personal_data(_remove_named_values(read, _QUOTED_KEY), MARK)
         .encode("latin-1")
         .decode("utf-8", "replace")
     )
 
 
-def redacted_value(name: str, text: str) -> str:
+def redact_value(name: str, text: str) -> str:
     """The text of the field of this name, without personal data.
 
     The result is the mark alone if the name is personal. It is the whole text if that is a barcode
@@ -118,7 +118,7 @@ def redacted_value(name: str, text: str) -> str:
         return MARK
     if name == "item_id" and text.isascii() and text.isdigit():
         return text
-    return text if names_barcode(name) and is_barcode(text) else redacted_text(text)
+    return text if is_barcode_name(name) and is_barcode(text) else redact_text(text)
 
 
 @lru_cache(4096)
@@ -128,7 +128,7 @@ def is_personal(name: str) -> bool:
     >>> is_personal("Loyalty-ID"), is_personal("deviceMac"), is_personal("item_name")
     (True, True, False)
     """
-    return _NAME.search(_lower(name)) is not None
+    return _NAME.search(_to_snake_case(name)) is not None
 
 
 @lru_cache(16_384)
@@ -143,7 +143,7 @@ def is_sensitive(text: str) -> bool:
     return _SUSPECT.search(text) is not None
 
 
-def _lower(name: str) -> str:
+def _to_snake_case(name: str) -> str:
     """The name in lower case, with the words of camelCase separated."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
@@ -162,7 +162,7 @@ def _unescape(text: str) -> str:
     return "".join(pieces)
 
 
-def _without_named(text: str, key: re.Pattern[str]) -> str:
+def _remove_named_values(text: str, key: re.Pattern[str]) -> str:
     """The text without the values behind personal names.
 
     A value that is long enough is not left in another field either.
@@ -177,7 +177,7 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
     while match := key.search(lower, end):
         finds += 1
         start = match.end()
-        stop, shown = _value(text, start) if finds < MOST_FINDS else (len(text), MARK)
+        stop, shown = _find_value(text, start) if finds < MOST_FINDS else (len(text), MARK)
         pieces += [text[end:start], shown]
         if _LEAST_TELLING <= stop - start <= _MOST_TELLING and len(values) < _MOST_VALUES:
             values[text[start:stop].strip("\"'\\ ")] = None
@@ -189,12 +189,12 @@ def _without_named(text: str, key: re.Pattern[str]) -> str:
     return clean
 
 
-def _value(text: str, start: int) -> tuple[int, str]:
+def _find_value(text: str, start: int) -> tuple[int, str]:
     """The end of the value that begins here (also in a cut message), and its replacement."""
     if opening := _OPENING.match(text, start):
-        return _quoted_value(text, start, opening)
+        return _find_quoted_value(text, start, opening)
     if text[start : start + 1] in ("{", "["):
-        return _bracketed_end(text, start), f'"{MARK}"'
+        return _find_closing_bracket(text, start), f'"{MARK}"'
     if literal := _LITERAL.match(text, start):
         return literal.end(), f'"{MARK}"'
     unquoted = _UNQUOTED.match(text, start)
@@ -202,7 +202,7 @@ def _value(text: str, start: int) -> tuple[int, str]:
     return end, MARK if end > start else ""
 
 
-def _quoted_value(
+def _find_quoted_value(
     text: str,
     start: int,
     opening: re.Match[str],
@@ -220,7 +220,7 @@ def _quoted_value(
     return end, quote + MARK + (quote if closed else "")
 
 
-def _bracketed_end(text: str, start: int) -> int:
+def _find_closing_bracket(text: str, start: int) -> int:
     depth = 0
     for number, match in enumerate(_BRACKETS.finditer(text, start)):
         depth += {

@@ -8,11 +8,11 @@ from typing import NamedTuple
 class TillRounding(NamedTuple):
     """How half a minor unit is rounded (a mode of the module decimal), and in which amounts.
 
-    `is_of_receipt`: in the receipt's total, else in each line's.
+    `per_receipt`: in the receipt's total, else in each line's.
     """
 
     mode: str = ROUND_HALF_UP
-    is_of_receipt: bool = False
+    per_receipt: bool = False
 
 
 HALF_UP_BY_LINE = TillRounding()
@@ -20,6 +20,6 @@ HALF_UP_BY_LINE = TillRounding()
 ROUNDINGS: Mapping[str, TillRounding] = {
     "half_up": HALF_UP_BY_LINE,
     "half_even": TillRounding(ROUND_HALF_EVEN),
-    "half_up_of_receipt": TillRounding(is_of_receipt=True),
-    "half_even_of_receipt": TillRounding(ROUND_HALF_EVEN, is_of_receipt=True),
+    "half_up_of_receipt": TillRounding(per_receipt=True),
+    "half_even_of_receipt": TillRounding(ROUND_HALF_EVEN, per_receipt=True),
 }

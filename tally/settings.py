@@ -16,12 +16,12 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 from tally.alert_settings import AlertSettings
 from tally.errors import BadSettings
 from tally.families import Family
-from tally.home import STORES_FILE, home_of, kept_addresses, with_kept_stores
-from tally.lateness import Lateness, given_lateness, lateness_variable
+from tally.home import STORES_FILE, add_stores_file, home_folder, load_addresses
+from tally.lateness import Lateness, find_lateness, lateness_variable
 from tally.stock_settings import StockSettings
 
 # Delta's reader takes `%41` for an A, and `[` for the beginning of an address.
-_NOT_IN_A_HOME = "%[]"
+_FORBIDDEN_IN_HOME = "%[]"
 
 
 def user_cache() -> Path:
@@ -241,8 +241,8 @@ class Settings(AlertSettings, StockSettings):
 
     @field_validator("home")
     @classmethod
-    def _has_a_path_that_delta_opens(cls, home: Path) -> Path:
-        if forbidden := [sign for sign in _NOT_IN_A_HOME if sign in str(home.absolute())]:
+    def _check_home_path(cls, home: Path) -> Path:
+        if forbidden := [sign for sign in _FORBIDDEN_IN_HOME if sign in str(home.absolute())]:
             raise ValueError(
                 f"the folder's whole path holds `{forbidden[0]}`,"
                 " and the master dataset cannot be read there; choose another"
@@ -256,19 +256,19 @@ class Settings(AlertSettings, StockSettings):
         Raises BadSettings that names each bad variable.
         """
         environment = os.environ if environment is None else environment
-        home = home_of(environment)
-        named = with_kept_stores({**kept_addresses(home), **environment}, home)
+        home = home_folder(environment)
+        named = add_stores_file({**load_addresses(home), **environment}, home)
         values = {
             name: named[f"TALLY_{name.upper()}"]
             for name in cls.model_fields
             if f"TALLY_{name.upper()}" in named
         }
-        lateness = given_lateness(named)
+        lateness = find_lateness(named)
         try:
             return cls.model_validate({**values, "lateness": lateness})
         except ValidationError as error:
             families = [family for family, _ in lateness]
-            wrong = [(_variable(e["loc"], families), e) for e in error.errors()]
+            wrong = [(_variable_name(e["loc"], families), e) for e in error.errors()]
             bad = "; ".join(
                 f"{name}: {e['msg'].removeprefix('Value error, ')} (got {e['input']!r})"
                 for name, e in wrong
@@ -294,6 +294,6 @@ class Settings(AlertSettings, StockSettings):
         return dict(self.lateness).get(family.name, family.lateness_seconds)
 
 
-def _variable(place: Sequence[int | str], families: Sequence[str]) -> str:
+def _variable_name(place: Sequence[int | str], families: Sequence[str]) -> str:
     at = place[1] if len(place) > 1 else None
     return lateness_variable(families[at]) if isinstance(at, int) else f"TALLY_{place[0]}".upper()

@@ -12,12 +12,12 @@ from pydantic import AfterValidator, Field
 _Atom = TypeVar("_Atom")
 
 # A smaller threshold hides nothing: with a threshold of 2, a hidden cell can only be a 1.
-LEAST = 5
+MIN_THRESHOLD = 5
 
 
-def _is_off_or_enough(value: int) -> int:
-    if 0 < value < LEAST:
-        raise ValueError(f"is 0 (off), or {LEAST} at least: fewer hides nothing")
+def _check_threshold(value: int) -> int:
+    if 0 < value < MIN_THRESHOLD:
+        raise ValueError(f"is 0 (off), or {MIN_THRESHOLD} at least: fewer hides nothing")
     return value
 
 
@@ -30,27 +30,27 @@ SmallestCell = Annotated[
             " reckoned from; 10 is usual, 0 withholds nothing"
         ),
     ),
-    AfterValidator(_is_off_or_enough),
+    AfterValidator(_check_threshold),
 ]
 
 
 @dataclass(frozen=True)
-class Census:
+class PersonCounts:
     """Which of a reading's parts count people.
 
-    `tables`: by name the counts that are never published small, the first of them a sum. `tabled`:
-    by part its table; the part is published wherever its table is. `shares`: parts that count some
-    of a table's people, published for whole days only.
+    `tables`: by name the counts that are never published small, the first of them a sum.
+    `table_by_part`: by part its table; the part is published wherever its table is. `shares`: parts
+    that count some of a table's people, published for whole days only.
     """
 
     tables: Mapping[str, tuple[str, ...]]
-    tabled: Mapping[str, str]
+    table_by_part: Mapping[str, str]
     shares: Mapping[str, str]
 
 
 # By reading with rows of people's devices. A part that is not named here is never published.
-CENSUSES: Mapping[str, Census] = {
-    "presence": Census(
+PERSON_COUNTS: Mapping[str, PersonCounts] = {
+    "presence": PersonCounts(
         # Twelve visits by three phones are visits by three people.
         {"visits": ("visits", "visitors"), "passes": ("passes",)},
         {
@@ -75,7 +75,7 @@ def is_small(count: int, smallest: int) -> bool:
     return 0 < count < smallest
 
 
-def runs(
+def split_safe_runs(
     atoms: Sequence[_Atom],
     plus: Callable[[_Atom, _Atom], _Atom],
     is_safe: Callable[[_Atom], bool],

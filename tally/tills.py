@@ -5,7 +5,7 @@
 _LIMITS = ((20, 10), (3, 50))
 
 
-def numbers_begin_again(records: int, conflicts: int) -> bool:
+def has_restarted_numbers(records: int, conflicts: int) -> bool:
     """Whether so many of a till's records of a day are conflicts that its numbers began again.
 
     The limits are 20 conflicts that are 10 % of the records, or 3 that are half of them.
@@ -15,10 +15,10 @@ def numbers_begin_again(records: int, conflicts: int) -> bool:
     )
 
 
-def conflicts_text(records: int, conflicts: int) -> str:
+def describe_conflicts(records: int, conflicts: int) -> str:
     """A text that says what has happened and what to do, as part of a line."""
     counted = f"{conflicts:,} of its {records:,} records of the day bear numbers used before"
-    if numbers_begin_again(records, conflicts):
+    if has_restarted_numbers(records, conflicts):
         cure = "if its numbers begin again, give the store `numbering: daily` or `yearly`"
         return f"{counted}; {cure} in the stores file"
     return f"{counted}, with other content; `tally conflicts` shows and accepts them"

@@ -15,11 +15,11 @@ from tally.algebra.parts import MOST_PART
 from tally.identity import sensor_key
 from tally.visits import (
     MINUTE_SECONDS,
-    Heard,
+    MinuteSignals,
     PeriodHours,
     Presence,
     VisitRules,
-    presences,
+    read_presences,
     static_days,
 )
 from tally.windows import WINDOW_SECONDS
@@ -29,12 +29,12 @@ from tally.windows import WINDOW_SECONDS
 # access_point: the device that hears them, and reports each minute that it is there.
 MacClass: TypeAlias = Literal["fixed", "random_associated", "random_probe", "access_point"]
 # The classes whose presences are those of a person.
-VISITING: tuple[MacClass, ...] = ("fixed", "random_associated")
+VISITOR_CLASSES: tuple[MacClass, ...] = ("fixed", "random_associated")
 HASH_BITS = 128
 WINDOW_MINUTES = WINDOW_SECONDS // MINUTE_SECONDS
 
 
-class Brought(NamedTuple):
+class Contribution(NamedTuple):
     """The contribution of one device to a window: a whole number by part; an absent part is none.
 
     `start` is that of the window, in minutes since 1970 (UTC).
@@ -57,7 +57,7 @@ class Device:
         return self.number * MOST_PART >> HASH_BITS
 
 
-class KnownBefore(NamedTuple):
+class VisitContext(NamedTuple):
     """What is known besides the minutes that are read.
 
     `closed_before` is the minute that the store has reached, None where its key period is over;
@@ -68,20 +68,20 @@ class KnownBefore(NamedTuple):
     has_visited: bool = False
 
 
-def brought(
+def device_contributions(
     device: Device,
-    minutes: Heard,
+    minutes: MinuteSignals,
     rules: VisitRules,
     hours: PeriodHours,
-    known: KnownBefore = KnownBefore(),
-) -> list[Brought]:
+    known: VisitContext = VisitContext(),
+) -> list[Contribution]:
     """The contributions of the device by window; none from a day on which it is static.
 
     `hours` are those of its key period. A presence counts once nothing can join it any more.
     """
     if device.mac_class == "access_point":
         return [*_access_point_contributions(device, minutes)]
-    device_presences = presences(minutes, rules)
+    device_presences = read_presences(minutes, rules)
     static = static_days(device_presences, rules, hours)
     if static:
         counting_minutes = (at for at in minutes if hours.day(at) not in static)
@@ -93,26 +93,29 @@ def brought(
 
 def visit_days(
     device: Device,
-    minutes: Heard,
+    minutes: MinuteSignals,
     rules: VisitRules,
     hours: PeriodHours,
-    known: KnownBefore = KnownBefore(),
+    known: VisitContext = VisitContext(),
 ) -> set[int]:
     """The days of the period on which a visit that counts begins."""
-    device_presences = presences(minutes, rules)
+    device_presences = read_presences(minutes, rules)
     read_by = rules, hours, static_days(device_presences, rules, hours)
     counted = _select_counted(device, device_presences, read_by, known)
     return {hours.day(visit.first) for visit in counted if visit.is_visit}
 
 
 # Rules, hours, and the days that do not count.
-_ReadBy: TypeAlias = tuple[VisitRules, PeriodHours, set[int]]
+_ReadingRules: TypeAlias = tuple[VisitRules, PeriodHours, set[int]]
 
 
 def _select_counted(
-    device: Device, device_presences: Sequence[Presence], read_by: _ReadBy, known: KnownBefore
+    device: Device,
+    device_presences: Sequence[Presence],
+    read_by: _ReadingRules,
+    known: VisitContext,
 ) -> Sequence[Presence]:
-    if device.mac_class not in VISITING:
+    if device.mac_class not in VISITOR_CLASSES:
         # Each burst has another address: they say how many were heard, never how many people.
         return []
     rules, hours, static = read_by
@@ -129,36 +132,36 @@ def _select_closed(
     return [presence for presence in device_presences if presence.last + rules.gap_minutes < before]
 
 
-def _minute_contributions(minutes: Heard, rules: VisitRules) -> Iterator[Brought]:
+def _minute_contributions(minutes: MinuteSignals, rules: VisitRules) -> Iterator[Contribution]:
     near = (minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
-    for start, count in Counter(map(window_of, near)).items():
-        yield Brought(start, {"device_minutes": count, "device_windows": 1})
+    for start, count in Counter(map(window_start_minute, near)).items():
+        yield Contribution(start, {"device_minutes": count, "device_windows": 1})
 
 
-def _access_point_contributions(device: Device, minutes: Heard) -> Iterator[Brought]:
+def _access_point_contributions(device: Device, minutes: MinuteSignals) -> Iterator[Contribution]:
     """The time for which an access point was there to hear anything; it is never a visit."""
     # The strength of the signal does not matter: the access point hears itself.
     key = sensor_key(device.number)
-    for start, count in Counter(map(window_of, minutes)).items():
-        seconds = KeyedSum.brings(key, count * MINUTE_SECONDS)
-        yield Brought(start, {"observed_seconds": seconds})
+    for start, count in Counter(map(window_start_minute, minutes)).items():
+        seconds = KeyedSum.encode(key, count * MINUTE_SECONDS)
+        yield Contribution(start, {"observed_seconds": seconds})
 
 
 def _presence_contributions(
     device: Device,
-    minutes: Heard,
+    minutes: MinuteSignals,
     device_presences: Sequence[Presence],
     rules: VisitRules,
     has_visited: bool,
-) -> Iterator[Brought]:
+) -> Iterator[Contribution]:
     # In order of time: all closed presences lie before those that are not closed.
     is_return = has_visited
     for presence in device_presences:
         if not presence.is_visit:
-            yield Brought(window_of(presence.first), {"passes": 1})
+            yield Contribution(window_start_minute(presence.first), {"passes": 1})
             continue
-        yield Brought(
-            window_of(presence.first),
+        yield Contribution(
+            window_start_minute(presence.first),
             {
                 "visits": 1,
                 "returns": int(is_return),
@@ -172,7 +175,7 @@ def _presence_contributions(
         is_return = True
 
 
-def _interval(minutes: Heard, visit: Presence, rules: VisitRules) -> int:
+def _interval(minutes: MinuteSignals, visit: Presence, rules: VisitRules) -> int:
     """Mean seconds from one minute in which the device was heard during the visit to the next."""
     span = range(visit.first, visit.last + 1)
     count = sum(minutes.get(minute, rules.stay_dbm - 1) >= rules.stay_dbm for minute in span)
@@ -180,6 +183,6 @@ def _interval(minutes: Heard, visit: Presence, rules: VisitRules) -> int:
     return (visit.last - visit.first) * MINUTE_SECONDS // max(1, count - 1)
 
 
-def window_of(minute: int) -> int:
+def window_start_minute(minute: int) -> int:
     """The minute (since 1970, UTC) in which the window of a minute begins."""
     return minute - minute % WINDOW_MINUTES

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
-from tally.epochs import Revised
+from tally.epochs import EpochIncrease
 from tally.visits import MINUTE_SECONDS, VisitRules
 
 DEFAULT_RULES = VisitRules()
@@ -33,7 +33,7 @@ class StoreVisitRules:
 
     by_store: Mapping[str, tuple[DatedVisitRules, ...]] = field(default_factory=dict)
 
-    def of(self, store_id: str, period_start: int) -> VisitRules:
+    def rules_for(self, store_id: str, period_start: int) -> VisitRules:
         """The rules of a key period that begins at the minute (since 1970, UTC)."""
         rules = DEFAULT_RULES
         for dated in self.by_store.get(store_id, ()):
@@ -42,20 +42,20 @@ class StoreVisitRules:
         return rules
 
     @cached_property
-    def revised(self) -> tuple[Revised, ...]:
+    def epoch_increases(self) -> tuple[EpochIncrease, ...]:
         """The UTC days, ascending, from which epochs exceed the definition's, and by how much.
 
         A day on which rules begin has windows of the rules before them, too: the higher revision
         counts.
         """
-        days = {day for dated in self.by_store.values() for day in _borders(dated)}
-        return tuple(Revised(day, self._more(day)) for day in sorted(days))
+        days = {day for dated in self.by_store.values() for day in _border_days(dated)}
+        return tuple(EpochIncrease(day, self._total_increase(day)) for day in sorted(days))
 
-    def _more(self, day: date) -> int:
-        return sum(_highest(dated, day) for dated in self.by_store.values())
+    def _total_increase(self, day: date) -> int:
+        return sum(_highest_revision(dated, day) for dated in self.by_store.values())
 
 
-def _borders(dated: tuple[DatedVisitRules, ...]) -> Iterator[date]:
+def _border_days(dated: tuple[DatedVisitRules, ...]) -> Iterator[date]:
     for entry in dated:
         yield _day(entry.since)
         # On the day after, the rules of before are no longer in force.
@@ -63,7 +63,7 @@ def _borders(dated: tuple[DatedVisitRules, ...]) -> Iterator[date]:
             yield _day(entry.since) + timedelta(days=1)
 
 
-def _highest(dated: tuple[DatedVisitRules, ...], day: date) -> int:
+def _highest_revision(dated: tuple[DatedVisitRules, ...], day: date) -> int:
     """The highest revision of the rules that any period of the UTC day may have."""
     ends = [*(_day(entry.since) for entry in dated[1:]), date.max]
     both = zip(dated, ends, strict=True)

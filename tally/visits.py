@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 MINUTE_SECONDS = 60
 # Minute since 1970 (UTC) to the strongest signal in it, in dBm.
-Heard: TypeAlias = Mapping[int, int]
+MinuteSignals: TypeAlias = Mapping[int, int]
 # Minutes since 1970 (UTC), first to last inclusive.
 MinuteSpan: TypeAlias = tuple[int, int]
 DAY_MINUTES = 1440
@@ -60,7 +60,7 @@ class Presence(NamedTuple):
         return self.last - self.first + 1
 
 
-def heard(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
+def strongest_by_minute(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
     """The strongest signal (dBm) by minute, of sightings (seconds since 1970 in UTC, and dBm).
 
     >>> heard([(59, -70), (0, -60), (61, -90), (0, -60)])
@@ -73,7 +73,7 @@ def heard(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
     return minutes
 
 
-def presences(minutes: Heard, rules: VisitRules) -> list[Presence]:
+def read_presences(minutes: MinuteSignals, rules: VisitRules) -> list[Presence]:
     """Visits and passes of one device in one key period, in order of time.
 
     A presence ends by silence alone, never by its length: with a cut "at its start + 12 hours", one
@@ -105,7 +105,7 @@ class PeriodHours(NamedTuple):
         last = max(1, round((self.end - self.start) / DAY_MINUTES)) - 1
         return max(0, min((minute - self.start) // DAY_MINUTES, last))
 
-    def begin(self, day: int) -> int:
+    def start_of_day(self, day: int) -> int:
         """The first minute of a day of the period, by its number."""
         return self.start + day * DAY_MINUTES
 
@@ -132,7 +132,7 @@ def static_days(
     return outside | {day for day, minutes in there.items() if minutes >= rules.static_minutes}
 
 
-def signal_runs(minutes: Heard, rules: VisitRules) -> Iterator[list[int]]:
+def signal_runs(minutes: MinuteSignals, rules: VisitRules) -> Iterator[list[int]]:
     """Minutes with enough signal, ascending, split where the silence is longer than the gap."""
     strong = sorted(minute for minute, dbm in minutes.items() if dbm >= rules.stay_dbm)
     if not strong:
@@ -143,7 +143,7 @@ def signal_runs(minutes: Heard, rules: VisitRules) -> Iterator[list[int]]:
         yield strong[begin:end]
 
 
-def _read_presence(minutes: Heard, run: Sequence[int], rules: VisitRules) -> Presence:
+def _read_presence(minutes: MinuteSignals, run: Sequence[int], rules: VisitRules) -> Presence:
     inside = next((minute for minute in run if minutes[minute] >= rules.enter_dbm), None)
     if inside is not None and run[-1] - inside + 1 >= rules.min_stay_minutes:
         return Presence(inside, run[-1], is_visit=True)

@@ -55,15 +55,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings,
     e.g. TALLY_PARTITIONS."""
-    from ops.local.stack.addresses import apart, settings_with_addresses
+    from ops.local.stack.addresses import separate_environment, settings_with_addresses
     from ops.local.stack.service import Site
 
     environment = {
         "TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA,
-        **apart(home, os.environ),
+        **separate_environment(home, os.environ),
         **variables,
     }
-    return Site.of(settings_with_addresses(environment), environment)
+    return Site.from_settings(settings_with_addresses(environment), environment)
 
 
 def node_of(site: "Site") -> dict[str, str]:
@@ -104,7 +104,7 @@ def site(stack_home: Path, node_site: "Site") -> Iterator["Site"]:
     # their broker after its end.
     gc.collect()
     if GIVEN not in os.environ:
-        control.down(site, catalogue.named(["kafka"]), print)
+        control.down(site, catalogue.select_services(["kafka"]), print)
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +118,7 @@ def kafka(site: "Site") -> str:
     """Bootstrap address of a running broker with every topic of schemas/topics.yaml."""
     from ops.local.stack import catalogue, control
 
-    control.up(site, catalogue.named(["kafka"]), print)
+    control.up(site, catalogue.select_services(["kafka"]), print)
     return site.settings.kafka
 
 
@@ -127,7 +127,7 @@ def cassandra(node_site: "Site") -> str:
     """Address of the run's node, running, whose keyspace `tally` has every table."""
     from ops.local.stack import catalogue, control
 
-    control.up(node_site, catalogue.named(["cassandra"]), print)
+    control.up(node_site, catalogue.select_services(["cassandra"]), print)
     return node_site.settings.cassandra
 
 
@@ -237,9 +237,9 @@ def own_site(
     from ops.local.stack import catalogue, control
 
     own = make_site(tmp_path_factory.mktemp("own"), **node_of(node_site), TALLY_KEYSPACE=keyspace)
-    control.up(own, catalogue.named(["kafka"]), print)
+    control.up(own, catalogue.select_services(["kafka"]), print)
     yield own
-    control.down(own, catalogue.named(()), print)
+    control.down(own, catalogue.select_services(()), print)
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         from ops.local.stack import catalogue, control
         from tests.conftest import make_site
 
-        control.down(make_site(home), catalogue.named(["cassandra"]), print)
+        control.down(make_site(home), catalogue.select_services(["cassandra"]), print)
     if exitstatus:
         print(f"\nthe run's Cassandra: {home}")
     else:

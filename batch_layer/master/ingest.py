@@ -19,26 +19,26 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from batch_layer.master.positions import (
-    HeldOffsets,
-    held_by,
-    kept_offsets,
+    MasterExtent,
     newest_snapshot,
+    read_extent,
+    read_retained_offsets,
     refuse_other_log,
     starting_offsets,
 )
-from batch_layer.master.progress import last_marks, note_days, note_position, read_days
+from batch_layer.master.progress import last_marks, read_days, upsert_days, upsert_position
 from batch_layer.master.table import append, create_table, master_records
-from batch_layer.master.watch import IngestWatch, Running
-from runtime.checkpoint import committed_position, planned_end, planned_start
+from batch_layer.master.watch import IngestWatch, RunningQuery
+from runtime.checkpoint import read_committed_position, read_planned_end, read_planned_start
 from runtime.connect import cassandra_session
-from runtime.gaps import AcceptedGap, past_gaps, read_gaps
-from runtime.job import run_until_stopped, say_ready
-from runtime.jvm_lock import exclusive_in_jvm
-from runtime.kafka_source import committed_records, committed_stream
-from runtime.lock import exclusive
-from runtime.marks import read_marks, topic_ids
+from runtime.gaps import AcceptedGap, read_gaps, skip_gaps
+from runtime.job import run_until_stopped, signal_ready
+from runtime.jvm_lock import lock_folder_in_jvm
+from runtime.kafka_source import read_committed_records, read_committed_stream
+from runtime.lock import lock_folder
+from runtime.marks import read_fingerprints, read_topic_ids
 from runtime.offsets import TopicOffsets
-from runtime.priority import step_back
+from runtime.priority import lower_process_priority
 from runtime.sources import FAMILIES
 from runtime.spark import build_session
 from tally.errors import DataLoss, TallyError
@@ -49,10 +49,10 @@ log = structlog.get_logger()
 
 
 @dataclass
-class Seen:
+class IngestState:
     """State of the query: how far it has read, and the refusal that ended it."""
 
-    reached: TopicOffsets
+    position: TopicOffsets
     refusal: TallyError | None = None
 
 
@@ -65,7 +65,7 @@ class Ingest:
     settings: Settings
     ids: Mapping[str, str]
     gaps: Sequence[AcceptedGap]
-    seen: Seen
+    state: IngestState
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,24 +78,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("usage: python -m batch_layer.master.ingest (it takes no arguments)", file=sys.stderr)
         return 2
     # The views have priority: readers of the master wait for a rebuild anyway.
-    step_back()
+    lower_process_priority()
     return run_until_stopped("master ingest", lambda stop: _ingest(Settings.load(), stop))
 
 
 def _ingest(settings: Settings, stop: threading.Event) -> None:
-    with exclusive(settings.master_path):
+    with lock_folder(settings.master_path):
         spark = build_session(settings, "tally-master")
         # The JVM of a killed ingest may still be committing: the rows that it appends in that
         # moment would be appended here once more, to a table whose rows never change.
-        with exclusive_in_jvm(spark, settings.master_path), cassandra_session(settings) as session:
+        with (
+            lock_folder_in_jvm(spark, settings.master_path),
+            cassandra_session(settings) as session,
+        ):
             running = start_ingest(spark, session, settings)
-            say_ready(settings)
-            IngestWatch(settings, session).until_stopped(running, stop)
+            signal_ready(settings)
+            IngestWatch(settings, session).watch_until_stopped(running, stop)
 
 
 def start_ingest(
     spark: SparkSession, session: Session, settings: Settings, **options: str
-) -> Running:
+) -> RunningQuery:
     """Start the query over all canonical topics; `options` go to the Kafka source.
 
     Raises DataLoss when Kafka no longer keeps records that the table lacks, or a log is not the one
@@ -103,23 +106,28 @@ def start_ingest(
     """
     topics = [family.topic for family in FAMILIES.values()]
     create_table(spark, settings.master_path)
-    held, ids = held_by(settings.master_path), topic_ids(settings, topics)
+    held, ids = read_extent(settings.master_path), read_topic_ids(settings, topics)
     # Marks are read before offsets: a record deleted between the two is then known to be gone.
-    marks, retained = read_marks(settings, held.last_places()), kept_offsets(settings, topics)
+    marks, retained = (
+        read_fingerprints(settings, held.last_record_places()),
+        read_retained_offsets(settings, topics),
+    )
     gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
-    wanted = past_gaps(held.until, gaps)
+    wanted = skip_gaps(held.until, gaps)
     # The start follows from the table and never from the checkpoint's batch numbers: an older
     # checkpoint, restored with larger micro-batches, lost 20 of 65 records without an error (seen).
-    starting = starting_offsets(HeldOffsets(held.topic_ids, wanted), ids, retained)
+    starting = starting_offsets(MasterExtent(held.topic_ids, wanted), ids, retained)
     refuse_other_log(held, retained, marks)
     if wanted != held.until:
-        _move_aside_if_before(settings.checkpoint(QUERY), wanted)
-    ingest = Ingest(spark, session, settings, ids, gaps, Seen(starting))
+        _set_aside_old_checkpoint(settings.checkpoint(QUERY), wanted)
+    ingest = Ingest(spark, session, settings, ids, gaps, IngestState(starting))
     # Without this, an ingest that is restarted behind a transaction's marker would seem to lag
     # until the next record arrives.
-    ingest.seen.reached = _read_positions(ingest, starting)
-    return Running(
-        _query(ingest, starting, options), lambda: ingest.seen.reached, lambda: ingest.seen.refusal
+    ingest.state.position = _read_positions(ingest, starting)
+    return RunningQuery(
+        _query(ingest, starting, options),
+        lambda: ingest.state.position,
+        lambda: ingest.state.refusal,
     )
 
 
@@ -128,23 +136,23 @@ def _read_positions(ingest: Ingest, starting: TopicOffsets) -> TopicOffsets:
 
     They lie beyond the table's end where only transaction markers follow it.
     """
-    before = committed_position(ingest.settings.checkpoint(QUERY)) or {}
+    before = read_committed_position(ingest.settings.checkpoint(QUERY)) or {}
 
-    def reached(topic: str, partition: int, wanted: int) -> int:
+    def resume_offset(topic: str, partition: int, wanted: int) -> int:
         offset = before.get(topic, {}).get(partition, 0)
         span = wanted, offset
-        is_read = offset > wanted and not _committed_between(ingest, topic, partition, span)
+        is_read = offset > wanted and not _count_committed(ingest, topic, partition, span)
         return offset if is_read else wanted
 
     return {
-        topic: {number: reached(topic, number, wanted) for number, wanted in spans.items()}
+        topic: {number: resume_offset(topic, number, wanted) for number, wanted in spans.items()}
         for topic, spans in starting.items()
     }
 
 
 def _query(ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]) -> StreamingQuery:
     settings = ingest.settings
-    records = committed_stream(ingest.spark, settings, starting, **options)
+    records = read_committed_stream(ingest.spark, settings, starting, **options)
     writer = records.writeStream.queryName(QUERY).option(
         "checkpointLocation", str(settings.checkpoint(QUERY))
     )
@@ -152,12 +160,12 @@ def _query(ingest: Ingest, starting: TopicOffsets, options: Mapping[str, str]) -
     return writer.trigger(processingTime=f"{settings.ingest_trigger_seconds} seconds").start()
 
 
-def _move_aside_if_before(checkpoint: Path, wanted: TopicOffsets) -> None:
+def _set_aside_old_checkpoint(checkpoint: Path, wanted: TopicOffsets) -> None:
     """Move a checkpoint from before a gap aside.
 
     It would request records that are gone, and each append starts where the table ends.
     """
-    done = committed_position(checkpoint) or {}
+    done = read_committed_position(checkpoint) or {}
     is_before = any(
         done.get(topic, {}).get(number, 0) < offset
         for topic, spans in wanted.items()
@@ -172,7 +180,7 @@ def _append_or_refuse(ingest: Ingest, batch: DataFrame, number: int) -> None:
     try:
         append_batch(ingest, batch, number)
     except TallyError as error:
-        ingest.seen.refusal = error
+        ingest.state.refusal = error
         raise
 
 
@@ -187,20 +195,20 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
     """
     # The offsets held and their version are read together: another ingester may append after this.
     snapshot = newest_snapshot(ingest.settings.master_path)
-    held = snapshot.held
+    held = snapshot.extent
     checkpoint = ingest.settings.checkpoint(QUERY)
     # The planned offsets, not those of a new query: the table may have been lost since this began.
-    start, end = planned_start(checkpoint, number), planned_end(checkpoint, number)
-    _refuse_hole(ingest, past_gaps(held.until, ingest.gaps), start)
+    start, end = read_planned_start(checkpoint, number), read_planned_end(checkpoint, number)
+    _refuse_missing_records(ingest, skip_gaps(held.until, ingest.gaps), start)
     # The frame is persisted: two actions read it, and each would read Kafka again.
     fresh = master_records(
-        batch.where(reduce(Column.__or__, list(_unheld_conditions(held.until, end))))
+        batch.where(reduce(Column.__or__, list(_new_record_conditions(held.until, end))))
     ).persist()
     try:
         days = read_days(fresh)
         # Days are noted before the append: a crash between the two must leave a day dirty, never
         # clean with records that no generation has.
-        note_days(ingest.session, days)
+        upsert_days(ingest.session, days)
         if days:
             marks = {
                 topic: {
@@ -213,11 +221,11 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
                 fresh,
                 ingest.settings.master_path,
                 snapshot,
-                HeldOffsets(ingest.ids, _furthest_offsets(held.until, end), marks),
+                MasterExtent(ingest.ids, _furthest_offsets(held.until, end), marks),
             )
         # The position comes last: a reader of it finds all records below it in the table.
-        note_position(ingest.session, end)
-        ingest.seen.reached = end
+        upsert_position(ingest.session, end)
+        ingest.state.position = end
         log.info(
             "append",
             micro_batch=number,
@@ -228,13 +236,13 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
         fresh.unpersist()
 
 
-def _refuse_hole(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:
+def _refuse_missing_records(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> None:
     """Raise DataLoss if a committed record lies between the table's end and the batch's start."""
     for topic, offsets in start.items():
         for partition, offset in offsets.items():
             wanted = until.get(topic, {}).get(partition, 0)
             # Offsets alone do not decide: markers and aborted records may lie between the two.
-            if offset > wanted and _committed_between(ingest, topic, partition, (wanted, offset)):
+            if offset > wanted and _count_committed(ingest, topic, partition, (wanted, offset)):
                 raise DataLoss(
                     f"topic {topic} partition {partition}: the checkpoint goes on at offset"
                     f" {offset}, the master dataset ends at {wanted}; move the folder"
@@ -243,7 +251,7 @@ def _refuse_hole(ingest: Ingest, until: TopicOffsets, start: TopicOffsets) -> No
                 )
 
 
-def _committed_between(
+def _count_committed(
     ingest: Ingest,
     topic: str,
     partition: int,
@@ -254,21 +262,21 @@ def _committed_between(
     Transaction markers and aborted records do not count.
     """
     first, end = ({topic: {partition: offset}} for offset in span)
-    return committed_records(ingest.spark, ingest.settings, first, end).count()
+    return read_committed_records(ingest.spark, ingest.settings, first, end).count()
 
 
-def _held_end(until: TopicOffsets, topic: str, number: int) -> int:
+def _end_offset(until: TopicOffsets, topic: str, number: int) -> int:
     return until.get(topic, {}).get(number, 0)
 
 
-def _unheld_conditions(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
+def _new_record_conditions(until: TopicOffsets, end: TopicOffsets) -> list[Column]:
     """One condition for each partition: the record is not in the table yet."""
     # A query with a lost checkpoint reads records that the table has: without this condition the
     # table got 110 rows for 65 records (seen).
     return [
         (F.col("topic") == topic)
         & (F.col("partition") == number)
-        & (F.col("offset") >= _held_end(until, topic, number))
+        & (F.col("offset") >= _end_offset(until, topic, number))
         for topic, offsets in end.items()
         for number in offsets
     ]
@@ -278,7 +286,7 @@ def _furthest_offsets(until: TopicOffsets, end: TopicOffsets) -> dict[str, dict[
     return {
         topic: {
             # The higher offset: a micro-batch that the table already had ends before the table.
-            number: max(offset, _held_end(until, topic, number))
+            number: max(offset, _end_offset(until, topic, number))
             for number, offset in offsets.items()
         }
         for topic, offsets in end.items()

@@ -12,10 +12,10 @@ import msgspec
 from deltalake import DeltaTable
 
 from runtime.connect import kafka_consumer
-from runtime.marks import Mark
-from runtime.offsets import TopicOffsets, offsets_by_topic
+from runtime.marks import RecordFingerprint
+from runtime.offsets import TopicOffsets, parse_offsets
 from runtime.reading import RecordPlace
-from runtime.topics import Bounds, bounds, ends
+from runtime.topics import Bounds, read_ends, read_topic_bounds
 from tally.errors import DataLoss
 from tally.settings import Settings
 
@@ -24,12 +24,12 @@ _BEGIN_NEW_MASTER = (
     "its offsets would repeat those of the master dataset;"
     " begin a new master dataset in another TALLY_HOME"
 )
-Marks = Mapping[str, Mapping[int, Mark]]
+Marks = Mapping[str, Mapping[int, RecordFingerprint]]
 BoundsByTopic = Mapping[str, Mapping[int, Bounds]]
 
 
 @dataclass(frozen=True)
-class HeldOffsets:
+class MasterExtent:
     """The extent of the master dataset.
 
     Each topic has its id; each partition has the first offset that is not held, and the mark of
@@ -40,14 +40,14 @@ class HeldOffsets:
     until: TopicOffsets
     marks: Marks = field(default_factory=dict)
 
-    def as_metadata(self) -> str:
+    def to_metadata(self) -> str:
         """The text that goes into the Delta commit (userMetadata)."""
         # It is in the commit of the records themselves: no crash can leave one without the other.
         return msgspec.json.encode(
             {"topic_ids": self.topic_ids, "until": self.until, "marks": self.marks}
         ).decode()
 
-    def last_places(self) -> list[RecordPlace]:
+    def last_record_places(self) -> list[RecordPlace]:
         """The place in Kafka (topic, partition, offset) of each partition's last record."""
         return [
             (topic, number, mark.offset)
@@ -56,7 +56,7 @@ class HeldOffsets:
         ]
 
 
-NOTHING_HELD = HeldOffsets({}, {})
+EMPTY_EXTENT = MasterExtent({}, {})
 
 
 @dataclass(frozen=True)
@@ -64,27 +64,27 @@ class Snapshot:
     """A version of the table and the offsets that it holds, from one consistent read."""
 
     version: int
-    held: HeldOffsets
+    extent: MasterExtent
 
 
 def newest_snapshot(path: Path) -> Snapshot:
     """The table as it is now."""
     while True:
         version = DeltaTable(str(path)).version()
-        held = held_by(path, version)
+        held = read_extent(path, version)
         # delta-rs numbers a history from the version that it finds last: after a commit between
         # the two reads the version numbers would be wrong.
         if DeltaTable(str(path)).version() == version:
             return Snapshot(version, held)
 
 
-def held_by(path: Path, version: int | None = None) -> HeldOffsets:
+def read_extent(path: Path, version: int | None = None) -> MasterExtent:
     """The extent that the newest append up to a version (None: the newest) has noted.
 
     Commits without such a note (compaction) are skipped.
     """
     if not DeltaTable.is_deltatable(str(path)):
-        return NOTHING_HELD
+        return EMPTY_EXTENT
     # The table is opened at its newest version: at an older one delta-rs numbers the commits of
     # the history wrongly.
     table = DeltaTable(str(path))
@@ -94,26 +94,26 @@ def held_by(path: Path, version: int | None = None) -> HeldOffsets:
         for commit in table.history(limit):
             note = commit.get("userMetadata")
             if note and commit["version"] <= wanted:
-                return held_of(note)
-    return NOTHING_HELD
+                return parse_extent(note)
+    return EMPTY_EXTENT
 
 
-def held_of(note: str) -> HeldOffsets:
-    """The extent stated by a Delta commit's note (HeldOffsets.as_metadata())."""
+def parse_extent(note: str) -> MasterExtent:
+    """The extent stated by a Delta commit's note (MasterExtent.as_metadata())."""
     content = json.loads(note)
     marks = msgspec.convert(
         content.get("marks", {}),
-        dict[str, dict[int, Mark]],
+        dict[str, dict[int, RecordFingerprint]],
         strict=False,
     )
-    return HeldOffsets(
+    return MasterExtent(
         content["topic_ids"],
-        offsets_by_topic(content["until"]),
+        parse_offsets(content["until"]),
         marks,
     )
 
 
-def kept_offsets(
+def read_retained_offsets(
     settings: Settings, topics: Iterable[str], isolation: str = "read_committed"
 ) -> dict[str, dict[int, Bounds]]:
     """The first offset that Kafka still keeps and the last stable one, by topic and partition.
@@ -123,17 +123,17 @@ def kept_offsets(
     """
     overrides = {"isolation.level": isolation}
     with kafka_consumer(settings, "master-offsets", overrides) as consumer:
-        return {topic: bounds(consumer, topic, TIMEOUT_SECONDS) for topic in topics}
+        return {topic: read_topic_bounds(consumer, topic, TIMEOUT_SECONDS) for topic in topics}
 
 
 def stable_ends(settings: Settings, topics: Iterable[str]) -> TopicOffsets:
     """The first offset not readable yet, by topic and partition. Raises KafkaException."""
     with kafka_consumer(settings, "master-offsets") as consumer:
-        return ends(consumer, topics, TIMEOUT_SECONDS)
+        return read_ends(consumer, topics, TIMEOUT_SECONDS)
 
 
 def starting_offsets(
-    held: HeldOffsets, ids: Mapping[str, str], retained: BoundsByTopic
+    held: MasterExtent, ids: Mapping[str, str], retained: BoundsByTopic
 ) -> dict[str, dict[int, int]]:
     """The offset to append next, by topic and partition; 0 where nothing is held.
 
@@ -167,7 +167,9 @@ def starting_offsets(
 
 
 def refuse_other_log(
-    held: HeldOffsets, retained: BoundsByTopic, found: Mapping[RecordPlace, Mark | None]
+    held: MasterExtent,
+    retained: BoundsByTopic,
+    found: Mapping[RecordPlace, RecordFingerprint | None],
 ) -> None:
     """Raise DataLoss unless the last record held of each partition is the one in Kafka.
 
@@ -186,6 +188,6 @@ def refuse_other_log(
             )
 
 
-def _all_marks(held: HeldOffsets) -> Iterator[tuple[str, int, Mark]]:
+def _all_marks(held: MasterExtent) -> Iterator[tuple[str, int, RecordFingerprint]]:
     for topic, marks in held.marks.items():
         yield from ((topic, number, mark) for number, mark in marks.items())

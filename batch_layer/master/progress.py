@@ -10,7 +10,7 @@ from cassandra.cluster import Session
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from runtime.marks import Mark
+from runtime.marks import RecordFingerprint
 from runtime.offsets import TopicOffsets
 from runtime.writes import write_rows
 
@@ -44,18 +44,18 @@ def read_days(records: DataFrame) -> list[Row]:
     return records.groupBy("source", "event_date", "partition").agg(*counts).collect()
 
 
-def last_marks(days: Iterable[Row]) -> dict[str, dict[int, Mark]]:
+def last_marks(days: Iterable[Row]) -> dict[str, dict[int, RecordFingerprint]]:
     """The mark of the last record (by offset) in read_days(), by source and partition."""
-    marks: dict[str, dict[int, Mark]] = {}
+    marks: dict[str, dict[int, RecordFingerprint]] = {}
     # A partition has a row for each day with records: the row that reaches furthest overwrites
     # the others.
     for day in sorted(days, key=lambda day: day["until"]):
-        last = Mark(**day["last"].asDict())
+        last = RecordFingerprint(**day["last"].asDict())
         marks.setdefault(day["source"], {})[day["partition"]] = last
     return marks
 
 
-def note_days(session: Session, days: Iterable[Row]) -> None:
+def upsert_days(session: Session, days: Iterable[Row]) -> None:
     """Upsert how far each day reaches (a max-register by offset)."""
     rows = (
         (
@@ -70,7 +70,7 @@ def note_days(session: Session, days: Iterable[Row]) -> None:
     write_rows(session, _DAY, rows)
 
 
-def note_position(session: Session, end: TopicOffsets) -> None:
+def upsert_position(session: Session, end: TopicOffsets) -> None:
     """Upsert how far each partition has been read, markers of transactions included.
 
     A max-register by offset.
@@ -83,10 +83,10 @@ def note_position(session: Session, end: TopicOffsets) -> None:
     write_rows(session, _POSITION, rows)
 
 
-def note_current(session: Session, families: Iterable[str], at: datetime) -> None:
+def upsert_current_instant(session: Session, families: Iterable[str], at: datetime) -> None:
     """Upsert the instant up to which all commits are read (a max-register by that instant).
 
-    Raises Unacknowledged after one try: the next instant supersedes this one.
+    Raises CassandraWriteTimeout after one try: the next instant supersedes this one.
     """
     rows = ((family, at, int(at.timestamp() * 1_000_000)) for family in families)
     write_rows(session, _CURRENT, rows, seconds=0)

@@ -8,11 +8,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from batch_layer.master.positions import HeldOffsets, Snapshot, held_by
+from batch_layer.master.positions import MasterExtent, Snapshot, read_extent
 from runtime.sources import FAMILIES
 from schemas.loader import master_schema
 from tally.errors import AlreadyRunning
-from tally.record_columns import readable
+from tally.record_columns import is_readable
 
 APP_ID = "tally-master-ingest"
 _IDENTITY = T.StructType(
@@ -79,7 +79,7 @@ def master_records(kafka: DataFrame) -> DataFrame:
 
 def _is_readable(text: Column) -> Column:
     topic, families = F.col("topic"), FAMILIES.values()
-    of_its_family = [(topic == family.topic) & readable(text, family) for family in families]
+    of_its_family = [(topic == family.topic) & is_readable(text, family) for family in families]
     return reduce(Column.__or__, of_its_family)
 
 
@@ -87,7 +87,7 @@ def _null_unless_readable(value: Column) -> Column:
     return F.when(F.col("is_readable"), value)
 
 
-def append(records: DataFrame, path: Path, seen: Snapshot, after: HeldOffsets) -> None:
+def append(records: DataFrame, path: Path, seen: Snapshot, after: MasterExtent) -> None:
     """Append records that the table lacked when it was `seen`.
 
     The offsets held after them (`after`) go into the same commit. The fixed application id makes
@@ -98,14 +98,14 @@ def append(records: DataFrame, path: Path, seen: Snapshot, after: HeldOffsets) -
     In:  master_records().
     Out: nothing but a new version of the table.
     """
-    note = after.as_metadata()
+    note = after.to_metadata()
     # The rows of a day go to one task, which writes one file per day.
     by_day = records.drop("sha256").repartition("source", "event_date")
     writer = by_day.write.format("delta").mode("append")
     writer = writer.option("userMetadata", note).option("txnAppId", APP_ID)
     writer.option("txnVersion", seen.version + 1).save(str(path))
     # Delta skips silently: only the table shows whether it did.
-    if held_by(path) != after:
+    if read_extent(path) != after:
         raise AlreadyRunning(
             f"master dataset {path}: another ingester has appended since version {seen.version};"
             " stop it, then start again"

@@ -13,8 +13,8 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
-from batch_layer.master.positions import HeldOffsets, held_by, held_of
-from runtime.job import DONE, FAILED, run_verb
+from batch_layer.master.positions import MasterExtent, parse_extent, read_extent
+from runtime.job import DONE, FAILED, run_command
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps({"ok": found.ok, **asdict(found)}))
         return DONE if found.ok else FAILED
 
-    return run_verb("master verify", work)
+    return run_command("master verify", work)
 
 
 def verify(path: Path) -> Verification:
@@ -86,7 +86,7 @@ def verify(path: Path) -> Verification:
     if not DeltaTable.is_deltatable(str(path)):
         raise TallyError(f"no master dataset in {path}; start its ingest with `tally up master`")
     table = DeltaTable(str(path))
-    until = held_by(path, table.version()).until
+    until = read_extent(path, table.version()).until
     # Only the counted columns are read: the records themselves stay on disk.
     master = table.to_pyarrow_table(columns=["source", "partition", "offset"])
     with duckdb.connect() as database:
@@ -103,10 +103,10 @@ def verify(path: Path) -> Verification:
         )
         for source, number, count, distinct, lowest, highest in rows
     ]
-    return Verification(table.version(), lines, [*steps_back(_read_appends(table))])
+    return Verification(table.version(), lines, [*find_regressions(_read_appends(table))])
 
 
-def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
+def find_regressions(appends: Sequence[MasterExtent]) -> Iterator[str]:
     """Yield a sentence for each append that ends below the one before it in some partition.
 
     Appends are ordered oldest first. A changed topic id under the same name is reported too.
@@ -122,10 +122,10 @@ def steps_back(appends: Sequence[HeldOffsets]) -> Iterator[str]:
                     yield f"topic {topic} partition {number} goes back below offset {offset}"
 
 
-def _read_appends(table: DeltaTable) -> list[HeldOffsets]:
+def _read_appends(table: DeltaTable) -> list[MasterExtent]:
     """The notes of all appends that left one, oldest first."""
     notes = [note for commit in table.history() if (note := commit.get("userMetadata"))]
-    return [held_of(note) for note in reversed(notes)]
+    return [parse_extent(note) for note in reversed(notes)]
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ from confluent_kafka import KafkaException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from batch_layer.master.positions import stable_ends
-from batch_layer.master.progress import note_current
+from batch_layer.master.progress import upsert_current_instant
 from runtime.causes import root_cause
-from runtime.connect import CASSANDRA_AWAY
+from runtime.connect import CASSANDRA_ERRORS
 from runtime.heartbeat import Heartbeat
 from runtime.offsets import TopicOffsets
 from runtime.sources import FAMILIES
-from tally.errors import TallyError, Unacknowledged
+from tally.errors import CassandraWriteTimeout, TallyError
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.5
@@ -33,16 +33,16 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningQuery:
     """A running query: how far it has read, and Tally's refusal if that is why it failed."""
 
     query: StreamingQuery
-    reached: Callable[[], TopicOffsets]
+    position: Callable[[], TopicOffsets]
     refusal: Callable[[], TallyError | None]
 
 
 @dataclass(frozen=True)
-class Sight:
+class OffsetBarrier:
     """The ends of the topics, and an instant before they were read.
 
     A reader that has reached these ends is current at that instant.
@@ -67,10 +67,10 @@ class IngestWatch:
         self._settings = settings
         self._session = session
         self._heartbeat = Heartbeat(settings.heartbeat_file)
-        self._sight: Sight | None = None
-        self._last_look = float("-inf")
+        self._barrier: OffsetBarrier | None = None
+        self._ends_read_at = float("-inf")
 
-    def until_stopped(self, running: Running, stop: Event) -> None:
+    def watch_until_stopped(self, running: RunningQuery, stop: Event) -> None:
         """Watch until `stop` is set. Raises the query's refusal, or TallyError when it failed."""
         while not stop.wait(WATCH_SECONDS):
             if not running.query.isActive:
@@ -80,38 +80,38 @@ class IngestWatch:
                     f"query {running.query.name} failed:"
                     f" {root_cause(str(running.query.exception()))}"
                 )
-            self.look(running.reached())
+            self.check(running.position())
         running.query.stop()
 
-    def look(self, reached: TopicOffsets) -> None:
+    def check(self, reached: TopicOffsets) -> None:
         """Write one heartbeat, and from time to time read the ends of the topics."""
         # One sight at a time: a new one before the last is reached would move the target for ever.
-        if self._sight is None and time.monotonic() - self._last_look >= ENDS_SECONDS:
-            self._last_look = time.monotonic()
+        if self._barrier is None and time.monotonic() - self._ends_read_at >= ENDS_SECONDS:
+            self._ends_read_at = time.monotonic()
             self._try_call(self._read_ends)
-        if self._sight is not None and self._sight.is_reached(reached):
-            at, self._sight = self._sight.at, None
-            self._try_call(lambda: note_current(self._session, FAMILIES, at))
+        if self._barrier is not None and self._barrier.is_reached(reached):
+            at, self._barrier = self._barrier.at, None
+            self._try_call(lambda: upsert_current_instant(self._session, FAMILIES, at))
         self._heartbeat.beat(reached, self._is_behind())
 
     def _is_behind(self) -> bool:
         # Records wait between two triggers; that is no lag.
         patience = 2 * self._settings.ingest_trigger_seconds
         return (
-            self._sight is not None
-            and (datetime.now(UTC) - self._sight.at).total_seconds() > patience
+            self._barrier is not None
+            and (datetime.now(UTC) - self._barrier.at).total_seconds() > patience
         )
 
     def _read_ends(self) -> None:
         # Taken before the ends: records that arrive in between are not claimed to be read.
         at = datetime.now(UTC)
         topics = [family.topic for family in FAMILIES.values()]
-        self._sight = Sight(at, stable_ends(self._settings, topics))
+        self._barrier = OffsetBarrier(at, stable_ends(self._settings, topics))
 
     def _try_call(self, call: Callable[[], None]) -> None:
         # A broker or node that does not answer must not end a query that still runs: the query
         # fails by itself if it has to.
         try:
             call()
-        except (KafkaException, Unacknowledged, *CASSANDRA_AWAY) as error:
+        except (KafkaException, CassandraWriteTimeout, *CASSANDRA_ERRORS) as error:
             log.warning("how current the master is remains unsaid", reason=str(error))

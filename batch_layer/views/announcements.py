@@ -17,13 +17,13 @@ from runtime.dead_letter import (
     TOPIC,
     Cause,
     UncountedRecord,
-    shown,
-    written_letter,
+    encode_letter,
+    redact_excerpt,
 )
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from tally.families import Family
-from tally.instants import instant_text
-from tally.partitions import partition_of
+from tally.instants import format_utc
+from tally.partitions import partition_number
 
 RESTATEMENTS = "restatements"
 # An unreadable record may be larger than the topic allows; headers and key come on top of the part
@@ -50,7 +50,7 @@ class Restatement:
     generation: int
 
     @classmethod
-    def of(
+    def for_window(
         cls, family: str, store_id: str, window_start: str, earlier: int, generation: int
     ) -> Self:
         """Build the restatement of a window whose start is an instant_text()."""
@@ -63,10 +63,10 @@ class Announcements:
     """Sends records and waits for every acknowledgement."""
 
     def __init__(self, producer: Producer, partitions: int, digest_key: bytes) -> None:
-        self._sender = AwaitedProducer(producer, _FLUSH_SECONDS)
+        self._sender = BlockingProducer(producer, _FLUSH_SECONDS)
         self._partitions, self._digest_key = partitions, digest_key
 
-    def uncounted(self, family: Family, found: Iterable[Mapping[str, Any]]) -> int:
+    def send_dead_letters(self, family: Family, found: Iterable[Mapping[str, Any]]) -> int:
         """Send one dead letter for each conflict or unreadable record; return how many were sent.
 
         Blocks until all are acknowledged; raises TallyError when one is not. The record's
@@ -75,21 +75,21 @@ class Announcements:
         sent = 0
         for record in found:
             store_id = record["store_id"]
-            letter = written_letter(
-                _uncounted_record(family, record), _cause_of_letter(record), self._digest_key
+            letter = encode_letter(
+                _to_uncounted_record(family, record), _to_cause(record), self._digest_key
             )
             # An unreadable record has no store: its letter keeps the partition of the record.
             partition = (
                 record["partition"]
                 if store_id is None
-                else partition_of(store_id, self._partitions)
+                else partition_number(store_id, self._partitions)
             )
             self._sender.send(TOPIC, letter.value, letter.key, partition, letter.headers)
             sent += 1
         self._flush(TOPIC)
         return sent
 
-    def restate(self, changed: Iterable[Restatement]) -> None:
+    def send_restatements(self, changed: Iterable[Restatement]) -> None:
         """Send one record for each changed window and block until all are acknowledged.
 
         Raises TallyError when one is not.
@@ -99,15 +99,15 @@ class Announcements:
                 RESTATEMENTS,
                 msgspec.json.encode(restatement),
                 restatement.store_id,
-                partition_of(restatement.store_id, self._partitions),
+                partition_number(restatement.store_id, self._partitions),
             )
         self._flush(RESTATEMENTS)
 
     def _flush(self, topic: str) -> None:
-        self._sender.settle(f"topic {topic}", "look into the broker's log and rebuild again")
+        self._sender.flush(f"topic {topic}", "look into the broker's log and rebuild again")
 
 
-def _uncounted_record(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
+def _to_uncounted_record(family: Family, record: Mapping[str, Any]) -> UncountedRecord:
     columns = record["store_id"], record["value"]
     key, value = (column and str(column) for column in columns)
     return UncountedRecord(
@@ -123,14 +123,14 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _cause_of_letter(record: Mapping[str, Any]) -> Cause:
+def _to_cause(record: Mapping[str, Any]) -> Cause:
     message = (
-        f"{shown(str(record['event_id']), _MOST_IDENTITY)} came before with another content;"
-        " the first by offset counts"
+        f"{redact_excerpt(str(record['event_id']), _MOST_IDENTITY)} came before with another"
+        " content; the first by offset counts"
         if record["fate"] == CONFLICT
         else (
             "the canonical record cannot be read, or a count in it is out of bounds; only the"
             " normaliser may write this topic"
         )
     )
-    return Cause(record["fate"], message, instant_text(record["committed_at"].astimezone(UTC)))
+    return Cause(record["fate"], message, format_utc(record["committed_at"].astimezone(UTC)))

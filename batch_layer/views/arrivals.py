@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import kept_offsets
+from batch_layer.master.positions import read_retained_offsets
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
-from runtime.kafka_source import committed_records
+from runtime.kafka_source import read_committed_records
 from runtime.reading import first_records
-from runtime.topics import Bounds, bounds, positions_of
+from runtime.topics import Bounds, read_topic_bounds, read_topic_positions
 from tally.frames import canonical_records
 from tally.instants import from_millis
 from tally.settings import Settings
@@ -26,7 +26,7 @@ from tally.settings import Settings
 BoundsByPartition = Mapping[int, Bounds]
 # Longer than the normaliser's transactions may last.
 TIMEOUT_SECONDS = 30.0
-LOOK_EVERY_SECONDS = 0.1
+POLL_SECONDS = 0.1
 # The arrival of records that Kafka no longer keeps is unknown: nothing is claimed.
 UNKNOWN_PAST = datetime.fromtimestamp(0, UTC)
 
@@ -40,8 +40,8 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
     """
     # The consumer has the group's name but never joins it, so no partitions are reassigned.
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
-        kept = bounds(consumer, topic, TIMEOUT_SECONDS)
-        reached = positions_of(consumer, topic, TIMEOUT_SECONDS)
+        kept = read_topic_bounds(consumer, topic, TIMEOUT_SECONDS)
+        reached = read_topic_positions(consumer, topic, TIMEOUT_SECONDS)
     behind = [number for number in kept if reached[number] < kept[number].end]
     if any(reached[number] < kept[number].earliest for number in behind):
         return UNKNOWN_PAST
@@ -71,14 +71,14 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, s
     With the offsets of the third row a generation would count one half of a transaction and claim
     to have the other half up to the same instant.
     """
-    written = kept_offsets(settings, [topic], "read_uncommitted")[topic]
+    written = read_retained_offsets(settings, [topic], "read_uncommitted")[topic]
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
-        kept = kept_offsets(settings, [topic])[topic]
+        kept = read_retained_offsets(settings, [topic])[topic]
         still_open = {number for number in written if kept[number].end < written[number].end}
         if not still_open or time.monotonic() > deadline:
             return kept, still_open
-        time.sleep(LOOK_EVERY_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def oldest_canonical(
@@ -104,7 +104,7 @@ def oldest_canonical(
     if not starting:
         return lost
     ending = {number: kept[number][1] for number in starting}
-    kafka = committed_records(spark, settings, {topic: starting}, {topic: ending})
+    kafka = read_committed_records(spark, settings, {topic: starting}, {topic: ending})
     # The only arrival known of an unreadable record is the broker's timestamp.
     received_at = F.coalesce(
         F.get_json_object("value", "$.received_at").try_cast("timestamp"), "committed_at"

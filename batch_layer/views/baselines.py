@@ -19,21 +19,21 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
-from batch_layer.views.pointer import PointerTable, applied
-from runtime.clock import brokers_now
+from batch_layer.views.pointer import PointerTable, execute_transaction
+from runtime.clock import read_broker_time
 from runtime.connect import cassandra_session
 from runtime.job import run_job
 from runtime.sources import FAMILIES
 from tally.alerts.snapshot import (
     SLOWEST,
     BaselineSnapshot,
-    first_served,
-    made_snapshot,
-    stored_snapshot,
+    build_snapshot,
+    first_served_day,
+    parse_snapshot,
 )
 from tally.errors import StackError
-from tally.generation import utc
-from tally.instants import instant_text
+from tally.generation import assume_utc
+from tally.instants import format_utc
 from tally.settings import Settings
 
 _SERIES = "nightly"
@@ -41,8 +41,8 @@ _INSERT = (
     "INSERT INTO baseline_snapshot (series, first_day, made_at, days)"
     " VALUES (%s, %s, %s, %s) IF NOT EXISTS"
 )
-_OF_DAY = "SELECT first_day, made_at, days FROM baseline_snapshot WHERE series = %s"
-_FIRST_DAYS = "SELECT first_day FROM baseline_snapshot WHERE series = %s"
+_SELECT_DAY = "SELECT first_day, made_at, days FROM baseline_snapshot WHERE series = %s"
+_SELECT_FIRST_DAYS = "SELECT first_day FROM baseline_snapshot WHERE series = %s"
 _ONE_DAY = timedelta(days=1)
 
 
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work() -> None:
         settings = Settings.load()
         with cassandra_session(settings) as session:
-            reports = [*snapshots(session, lambda: brokers_now(settings), given.since)]
+            reports = [*make_snapshots(session, lambda: read_broker_time(settings), given.since)]
         if given.json:
             tonight, *earlier = reports
             print(json.dumps({**asdict(tonight), "earlier": len(earlier)}))
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job("baselines", work)
 
 
-def snapshots(
+def make_snapshots(
     session: Session, now: Callable[[], datetime], since: date | None = None
 ) -> Iterator[SnapshotReport]:
     """Make the snapshot of now, and with `since` those before all others; yield them as stored.
@@ -105,35 +105,35 @@ def snapshots(
     if time.monotonic() - started > SLOWEST.total_seconds():
         # Its first day may have begun somewhere by now, and be judged by another snapshot.
         raise StackError("baselines: reading the pointers took over an hour; run it again")
-    yield _store_snapshot(session, made_snapshot(first_served(made_at), made_at, served))
+    yield _store_snapshot(session, build_snapshot(first_served_day(made_at), made_at, served))
     # There is no baseline before the first day served, however early `since` is.
     first = min(chain.from_iterable(served.values()), default=date.max)
     since = max(since or date.max, first)
     # Snapshots are added backwards, each before all existing ones: no day changes its snapshot.
     while since < (oldest := _read_oldest(session)):
-        yield _store_snapshot(session, made_snapshot(oldest - _ONE_DAY, made_at, served))
+        yield _store_snapshot(session, build_snapshot(oldest - _ONE_DAY, made_at, served))
 
 
 def _store_snapshot(session: Session, snapshot: BaselineSnapshot) -> SnapshotReport:
     values = [_SERIES, snapshot.first_day, snapshot.made_at, snapshot.days_text]
     # The outcome may be this run's write, an earlier run's, or unknown: the row that is read back
     # is final.
-    applied(session, SimpleStatement(_INSERT), values)
-    found = _rows(session, f"{_OF_DAY} AND first_day = %s", snapshot.first_day)
+    execute_transaction(session, SimpleStatement(_INSERT), values)
+    found = _rows(session, f"{_SELECT_DAY} AND first_day = %s", snapshot.first_day)
     if not found:
         raise StackError(
             f"baselines: the snapshot of {snapshot.first_day} was not written;"
             " look at `tally status` and run it again"
         )
     row = found[0]
-    stored = stored_snapshot(row.first_day.date(), utc(row.made_at), row.days)
+    stored = parse_snapshot(row.first_day.date(), assume_utc(row.made_at), row.days)
     days = {family: len(family_days) for family, family_days in sorted(stored.days.items())}
-    first, made_at = stored.first_day.isoformat(), instant_text(stored.made_at)
+    first, made_at = stored.first_day.isoformat(), format_utc(stored.made_at)
     return SnapshotReport(stored.number, first, made_at, days, stored.made_at == snapshot.made_at)
 
 
 def _read_oldest(session: Session) -> date:
-    rows = _rows(session, f"{_FIRST_DAYS} ORDER BY first_day ASC LIMIT 1")
+    rows = _rows(session, f"{_SELECT_FIRST_DAYS} ORDER BY first_day ASC LIMIT 1")
     oldest: date = rows[0].first_day.date()
     return oldest
 

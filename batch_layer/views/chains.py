@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tally.identity import REFERENCE, REVERSAL, VERSION
-from tally.receipt_chain import ENDING, LAST_REVISION
+from tally.receipt_chain import CANCELLATION, LAST_REVISION
 
 _PREFIX = rf"^(?:{REVERSAL}(?:[0-9]+:)?|{VERSION}(?:[0-9]+|[+-][0-9a-f]{{32}}):)"
 _NUMBER = rf"^(?:{REVERSAL}|{VERSION})([0-9]{{1,9}}):"
@@ -28,7 +28,7 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
          because of which it does not count, null for the last one; is_void boolean; has_receipt
          boolean: the chain is not of voids alone.
     """
-    references = receipts_of_references(master)
+    references = receipts_by_reference(master)
     placed = _place_events(master)
     # Names of receipts with versions or voids, without leading zeros in their number.
     named = placed.where("is_void OR is_version").select("store_id", "loose")
@@ -46,10 +46,10 @@ def chain_verdicts(master: DataFrame) -> DataFrame:
         backwards.rowsBetween(Window.unboundedPreceding, -1)
     )
     # A cancellation has no number: it beats each version that was closed no later than it.
-    ending = F.when(F.col("kind") == ENDING, F.struct("offset", "event_date"))
+    ending = F.when(F.col("kind") == CANCELLATION, F.struct("offset", "event_date"))
     no_sooner = chain.orderBy(F.col("happened_at").desc())
     cancelling = F.min(ending).over(no_sooner.rangeBetween(Window.unboundedPreceding, 0))
-    is_version = ~F.col("is_void") & (F.col("kind") != ENDING)
+    is_version = ~F.col("is_void") & (F.col("kind") != CANCELLATION)
     cancelled = F.when(is_version, cancelling)
     return _resolve_chains(firsts, references).select(
         "partition",
@@ -64,7 +64,7 @@ def _place_events(master: DataFrame) -> DataFrame:
     """The readable records with their place in a chain, parsed from their identities.
 
     Out: store_id, event_id, happened_at, event_date, partition, offset; is_void, is_version
-         boolean; revision int, kind int as in ChainPlace; named: the event that it refers to;
+         boolean; revision int, kind int as in ChainPosition; named: the event that it refers to;
          loose: the same without leading zeros in the number.
     """
     event_id = F.col("event_id")
@@ -77,7 +77,7 @@ def _place_events(master: DataFrame) -> DataFrame:
     revision = F.when(is_one, F.coalesce(said, of_all))
     sign = F.when(is_version, F.substring(event_id, len(VERSION) + 1, 1))
     corrected = F.when(sign == "+", 1)
-    kind = corrected.when(sign == "-", ENDING).otherwise(0)
+    kind = corrected.when(sign == "-", CANCELLATION).otherwise(0)
     readable = master.where("event_id IS NOT NULL").select(
         "store_id", "event_id", "happened_at", "event_date", "partition", "offset"
     )
@@ -119,7 +119,7 @@ def _without_zeros(name: str) -> Column:
     return F.when(number.startswith("0"), bare).otherwise(F.col(name))
 
 
-def receipts_of_references(master: DataFrame) -> DataFrame:
+def receipts_by_reference(master: DataFrame) -> DataFrame:
     """The receipts that voids name by a reference or by the receipt's number alone.
 
     In:  master records of one family: store_id, event_id, event_date, value.

@@ -13,25 +13,25 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from batch_layer.views.held import HeldReader, HeldRow, StoreDay
-from runtime.arrow import rows_of
+from batch_layer.views.held import StoreDay, WrittenRow, WrittenRowReader
+from runtime.arrow import to_rows
 from runtime.day_spans import DaySpan
 from tally.errors import TallyError
 from tally.families import Family
-from tally.instants import from_millis, instant_text
+from tally.instants import format_utc, from_millis
 from tally.settings import Settings
 
-SHOWN = 3
+SHOWN_WINDOWS = 3
 _PARTITIONS_AT_ONCE = 1_000
 _DAY_MILLIS = 86_400_000
 _BEGINNING = date(1970, 1, 1)
 
 # Store and start in milliseconds since 1970; events and parts.
 StoreStart: TypeAlias = tuple[str, int]
-OwedValues: TypeAlias = tuple[int, ...]
+ExpectedValues: TypeAlias = tuple[int, ...]
 
 
-class OwedRow(NamedTuple):
+class ExpectedRow(NamedTuple):
     """The expected values of one window, computed from the records.
 
     start: in milliseconds since 1970; touched: there are records beyond those served now; values:
@@ -41,7 +41,7 @@ class OwedRow(NamedTuple):
     store: str
     start: int
     touched: bool
-    values: OwedValues
+    values: ExpectedValues
 
     @property
     def store_day(self) -> tuple[str, int]:
@@ -49,7 +49,7 @@ class OwedRow(NamedTuple):
         return self.store, self.start // _DAY_MILLIS
 
 
-class Unequal(msgspec.Struct, array_like=True):
+class UnequalWindow(msgspec.Struct, array_like=True):
     """A window whose stored values differ from the records.
 
     balance: for events and each part the stored value minus the expected one, with its sign.
@@ -61,7 +61,7 @@ class Unequal(msgspec.Struct, array_like=True):
     balance: list[str]
 
 
-class CheckedGeneration(msgspec.Struct, array_like=True):
+class GenerationCheck(msgspec.Struct, array_like=True):
     """Result of checking a generation.
 
     windows: how many were compared; unequal: the first that differ; changed: how many differ from
@@ -70,38 +70,38 @@ class CheckedGeneration(msgspec.Struct, array_like=True):
     """
 
     windows: int = 0
-    unequal: list[Unequal] = []
+    unequal: list[UnequalWindow] = []
     changed: int = 0
     stores: dict[str, DaySpan] = {}
     # The keys are the axis, then the store, then the value.
     axes: dict[str, dict[str, dict[str, DaySpan]]] = {}
 
-    def add(self, other: "CheckedGeneration") -> None:
+    def add(self, other: "GenerationCheck") -> None:
         """Merge the result of other windows into this one."""
         self.windows += other.windows
         self.changed += other.changed
-        self.unequal = [*self.unequal, *other.unequal][:SHOWN]
+        self.unequal = [*self.unequal, *other.unequal][:SHOWN_WINDOWS]
         for store, span in other.stores.items():
             _widen(self.stores, store, span)
         for axis, of_stores in other.axes.items():
             for store, spans in of_stores.items():
                 for value, span in spans.items():
-                    self.saw(axis, store, value, span)
+                    self.add_axis_value(axis, store, value, span)
 
-    def saw(self, axis: str, store: str, value: str, span: DaySpan) -> None:
+    def add_axis_value(self, axis: str, store: str, value: str, span: DaySpan) -> None:
         """Record that the store's events of these days have the value of the axis."""
         of_store = self.axes.setdefault(axis, {}).setdefault(store, {})
         _widen(of_store, value, span)
 
 
-def refuse_unequal(found: Sequence[Unequal], family: Family, token: int) -> None:
+def refuse_unequal(found: Sequence[UnequalWindow], family: Family, token: int) -> None:
     """Raise TallyError if any window's stored values differ from the sums of the counted records.
 
     The sums are computed without members and sets.
     """
     if found:
         windows = "; ".join(
-            f"store {window.store} {instant_text(from_millis(window.start))} has "
+            f"store {window.store} {format_utc(from_millis(window.start))} has "
             + ", ".join(
                 f"{name} {value}"
                 for name, value in zip(("events", *family.sums), window.balance, strict=True)
@@ -120,7 +120,7 @@ def check_generation(
     family: Family,
     generation: int,
     earlier: Mapping[date, int],
-) -> CheckedGeneration:
+) -> GenerationCheck:
     """Check the generation on the executors; changed windows are stored for the restatements.
 
     In:  expected: expected_windows(); earlier: generation that serves a day now; a day without one
@@ -131,17 +131,17 @@ def check_generation(
     names = ("store_id", "window_start", "touched", "events", *family.sums)
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = HeldReader(settings, family, generation, days)
+        reader = WrittenRowReader(settings, family, generation, days)
         owed = (
-            OwedRow(store, start, touched, tuple(map(int, values)))
+            ExpectedRow(store, start, touched, tuple(map(int, values)))
             for batch in batches
-            for store, start, touched, *values in rows_of(batch)
+            for store, start, touched, *values in to_rows(batch)
         )
         grouped = groupby(owed, key=lambda row: row.store_day)
         by_day = ((day, list(day_rows)) for day, day_rows in grouped)
         # Chunks of whole days, never of rows: a window is compared with all of its rows.
         while chunk := list(islice(by_day, _PARTITIONS_AT_ONCE)):
-            found = msgspec.msgpack.encode(_checked(chunk, reader, family))
+            found = msgspec.msgpack.encode(_check_store_days(chunk, reader, family))
             yield pa.RecordBatch.from_pydict(
                 {"found": pa.array([found], pa.binary())},
             )
@@ -154,45 +154,45 @@ def check_generation(
         .repartition(tasks, "store_id")
         .sortWithinPartitions("store_id", "window_start")
     )
-    whole = CheckedGeneration()
+    whole = GenerationCheck()
     for row in ordered.mapInArrow(check, "found binary").collect():
-        whole.add(msgspec.msgpack.decode(row["found"], type=CheckedGeneration))
+        whole.add(msgspec.msgpack.decode(row["found"], type=GenerationCheck))
     return whole
 
 
-def _checked(
-    days: Sequence[tuple[tuple[str, int], Sequence[OwedRow]]],
-    reader: HeldReader,
+def _check_store_days(
+    days: Sequence[tuple[tuple[str, int], Sequence[ExpectedRow]]],
+    reader: WrittenRowReader,
     family: Family,
-) -> CheckedGeneration:
+) -> GenerationCheck:
     # A day without new records has the same rows as the served generation: the served rows need
     # not be read for a comparison.
     store_days = [_store_day(*day, rows) for day, rows in days]
-    held = reader.rows(store_days)
+    held = reader.read_rows(store_days)
     rows_owed = (row for _, rows in days for row in rows)
     owed = {(row.store, row.start): row.values for row in rows_owed}
-    found = CheckedGeneration(
+    found = GenerationCheck(
         windows=len(owed),
-        unequal=unequal_windows(held, owed)[:SHOWN],
+        unequal=unequal_windows(held, owed)[:SHOWN_WINDOWS],
         changed=len({row.window for row in held if row.changed}),
     )
     for (store, day), _ in days:
         _widen(found.stores, store, DaySpan(day, day))
     for row in held:
         for axis, value in zip(family.axes, row.axes, strict=True):
-            found.saw(axis, row.store, value, DaySpan(row.day, row.day))
+            found.add_axis_value(axis, row.store, value, DaySpan(row.day, row.day))
     return found
 
 
-def _store_day(store: str, day: int, rows: Iterable[OwedRow]) -> StoreDay:
+def _store_day(store: str, day: int, rows: Iterable[ExpectedRow]) -> StoreDay:
     return StoreDay(store, day, any(row.touched for row in rows))
 
 
 def unequal_windows(
-    held: Iterable[HeldRow], owed: Mapping[StoreStart, OwedValues]
-) -> list[Unequal]:
+    held: Iterable[WrittenRow], owed: Mapping[StoreStart, ExpectedValues]
+) -> list[UnequalWindow]:
     """The windows in which both differ, ascending; a window that one side lacks counts as 0."""
-    there: dict[StoreStart, list[HeldRow]] = defaultdict(list)
+    there: dict[StoreStart, list[WrittenRow]] = defaultdict(list)
     for row in held:
         there[row.window].append(row)
     # Windows are compared singly: a grand total hides a row in the wrong window or store.
@@ -207,11 +207,11 @@ def unequal_windows(
             )
         ]
         if any(balance):
-            unequal.append(Unequal(*window, [f"{value:+}" for value in balance]))
+            unequal.append(UnequalWindow(*window, [f"{value:+}" for value in balance]))
     return unequal
 
 
-def _sums(rows: Sequence[HeldRow]) -> OwedValues:
+def _sums(rows: Sequence[WrittenRow]) -> ExpectedValues:
     """The events of a window and the sums of its parts, from the window's rows."""
     # Each row of a window carries the events of the whole window: they must not be added up.
     return max((row.events for row in rows), default=0), *map(

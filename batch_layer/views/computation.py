@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from batch_layer.views.coverage import Coverage
-from batch_layer.views.fates import expected_windows, linked_days, window_members
+from batch_layer.views.fates import control_totals, day_links, window_members
 from batch_layer.views.pin import Pin
 from batch_layer.views.presence import (
-    answered_spans,
-    expected_of_periods,
-    heard_minutes,
-    rows_of_periods,
-    settled_minute,
+    compute_period_rows,
+    cutoff_minute,
+    device_minutes,
+    period_control_totals,
+    spans_by_store,
     total_rows,
 )
 from batch_layer.views.survey import Survey
@@ -38,7 +38,7 @@ _PIN = pa.schema(
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedRecords:
     """The family's records of one pinned version.
 
     With them come the fate of each record, the generations that serve now, and the coverage that
@@ -52,7 +52,7 @@ class Pinned:
     current: Mapping[date, Generation]
     coverage: Coverage
 
-    def of_days(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
+    def records_on_days(self, days: Sequence[date]) -> tuple[DataFrame, DataFrame]:
         """Master records and fates of the days.
 
         In:  days, ascending, one at least.
@@ -68,7 +68,7 @@ class Pinned:
              0 for a generation of another epoch than the day's.
         """
         reached = [
-            (day, number, _pinned_end(pointer, number, epochs))
+            (day, number, _pin_offset(pointer, number, epochs))
             for day, pointer in self.current.items()
             for number in self.pin.until
         ]
@@ -79,49 +79,53 @@ class Pinned:
         return spark.createDataFrame(pa.table(arrays, schema=_PIN))
 
 
-class Computed(NamedTuple):
+class Computation(NamedTuple):
     """The rows as window_rows(), and their expected sums as expected_windows().
 
-    `answered`: the spans that the rows answer for, by store, of a family that is read from
+    `answered_spans`: the spans that the rows answer for, by store, of a family that is read from
     presences.
     """
 
     rows: DataFrame
     expected: DataFrame
-    answered: Mapping[str, Sequence[AnsweredSpan]]
+    answered_spans: Mapping[str, Sequence[AnsweredSpan]]
 
 
 def compute(
-    spark: SparkSession, settings: Settings, family: Family, pinned: Pinned, days: Sequence[date]
-) -> Computed:
+    spark: SparkSession,
+    settings: Settings,
+    family: Family,
+    pinned: PinnedRecords,
+    days: Sequence[date],
+) -> Computation:
     """Compute the rows of the days (ascending, one at least) and the values to check them by."""
     # Rows of another definition epoch are all new rows.
     pins = pinned.pins(spark, family.epochs)
     if family.reading is None:
-        chosen, fates = pinned.of_days(days)
+        chosen, fates = pinned.records_on_days(days)
         rows = window_rows(window_members(chosen, fates, family), family)
-        return Computed(rows, expected_windows(chosen, fates, pins, family), {})
-    master, fates = pinned.of_days(days_around(days, settings.key_days))
-    heard = heard_minutes(master, fates, pins, family).persist()
+        return Computation(rows, control_totals(chosen, fates, pins, family), {})
+    master, fates = pinned.records_on_days(days_around(days, settings.key_days))
+    heard = device_minutes(master, fates, pins, family).persist()
     until = min(pinned.pin.through.values())
-    over = heard.where(F.col("period_end") <= settled_minute(until))
-    rows = _windows_on_days(rows_of_periods(over, family), days).persist()
-    expected = _windows_on_days(expected_of_periods(over, rows, family), days)
-    return Computed(total_rows(rows, family), expected, answered_spans(heard, until))
+    over = heard.where(F.col("period_end") <= cutoff_minute(until))
+    rows = _windows_on_days(compute_period_rows(over, family), days).persist()
+    expected = _windows_on_days(period_control_totals(over, rows, family), days)
+    return Computation(total_rows(rows, family), expected, spans_by_store(heard, until))
 
 
-def days_together(pinned: Pinned) -> Iterator[tuple[date, date]]:
+def read_day_links(pinned: PinnedRecords) -> Iterator[tuple[date, date]]:
     """Yield (day, other day): a change of the first day's rows may change those of the second.
 
     A conflict depends on its first copy, a receipt on its void.
     """
     if pinned.survey.count("elsewhere", "reversed"):
-        both = linked_days(pinned.fates).distinct()
+        both = day_links(pinned.fates).distinct()
         yield from ((row[0], row[1]) for row in both.toLocalIterator())
 
 
 def period_days(
-    settings: Settings, family: Family, pinned: Pinned, days: Sequence[date]
+    settings: Settings, family: Family, pinned: PinnedRecords, days: Sequence[date]
 ) -> set[date]:
     """The known days around these that share a key period with them.
 
@@ -133,8 +137,8 @@ def period_days(
     return known.intersection(days_around(days, settings.key_days))
 
 
-def _pinned_end(pointer: Generation, number: int, epochs: Epochs | None) -> int:
-    is_known = epochs is None or epochs.of(pointer.day) == pointer.epoch
+def _pin_offset(pointer: Generation, number: int, epochs: Epochs | None) -> int:
+    is_known = epochs is None or epochs.for_day(pointer.day) == pointer.epoch
     return pointer.pinned.get(number, 0) if is_known else 0
 
 

@@ -6,10 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from cassandra.cluster import Session
 
-from runtime.backfill import declared_backfills
+from runtime.backfill import read_backfills
 from schemas.loader import topics
 from tally.families import Family
-from tally.generation import utc
+from tally.generation import assume_utc
 from tally.windows import MOST_DAYS, WINDOW, window_start
 
 NO_LIMIT = datetime.max.replace(tzinfo=UTC)
@@ -74,38 +74,38 @@ class Coverage:
             number: min([instant, *self._limits(day, number)])
             for number, instant in self.through.items()
         }
-        covered_from = self._covered_from(day)
+        covered_from = self._coverage_start(day)
         if covered_from is None:
             # An empty span covers nothing, and windows with a row are served as provisional.
-            return Claim(start_of(day), start_of(day), through)
+            return Claim(day_start(day), day_start(day), through)
         return Claim(covered_from, window_start(min(through.values())), through)
 
     def limit(self, day: date) -> datetime:
         """The instant that no claim on the day may pass, however much still arrives."""
-        if self._covered_from(day) is None:
-            return start_of(day)
+        if self._coverage_start(day) is None:
+            return day_start(day)
         return min([NO_LIMIT, *map(window_start, self._limits(day))])
 
-    def _covered_from(self, day: date) -> datetime | None:
+    def _coverage_start(self, day: date) -> datetime | None:
         """The instant from which the day is covered; None for a day before the first arrival.
 
         Records of such a day are of a till whose clock was wrong, or old receipts; other events of
         that day are unknown.
         """
         if any(first <= day <= last for first, last in self.backfills):
-            return start_of(day)
+            return day_start(day)
         # Coverage follows arrivals, not days with records: by those, one till dated nine months
         # back made 275 days of zeros for all stores (seen).
         if self.first_arrival is None or day < self.first_arrival.date():
             return None
-        return max(start_of(day), _next_window(self.first_arrival))
+        return max(day_start(day), _next_window(self.first_arrival))
 
     def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
         """First arrivals of the gaps that may have held records of the day.
 
         Only gaps of the given partition are considered; None considers all.
         """
-        start = start_of(day)
+        start = day_start(day)
         return [
             gap.first_arrival
             for gap in self.gaps
@@ -128,29 +128,27 @@ def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
             gap = ArrivalGap(
                 # A raw record may be of any store: its partition does not give the canonical one.
                 None if is_raw else row.partition,
-                utc(row.first_arrival),
-                utc(row.last_arrival),
+                assume_utc(row.first_arrival),
+                assume_utc(row.last_arrival),
             )
             found.append(gap)
     return found
 
 
-def backfilled_days(session: Session, family: Family) -> list[tuple[date, date]]:
+def read_backfill_spans(session: Session, family: Family) -> list[tuple[date, date]]:
     """The declared spans of the family: first and last UTC day of each, both inclusive."""
-    return [
-        (declared.first, declared.last) for declared in declared_backfills(session, family.name)
-    ]
+    return [(declared.first, declared.last) for declared in read_backfills(session, family.name)]
 
 
-def start_of(day: date) -> datetime:
+def day_start(day: date) -> datetime:
     """Midnight that begins the day, UTC."""
     return datetime.combine(day, time(), UTC)
 
 
-def end_of(day: date) -> datetime:
+def day_end(day: date) -> datetime:
     """Midnight that ends the day, UTC."""
     # 9999-12-31 may have been rebuilt by hand, and Python has no day after it.
-    return NO_LIMIT if day == date.max else start_of(day) + timedelta(days=1)
+    return NO_LIMIT if day == date.max else day_start(day) + timedelta(days=1)
 
 
 def _next_window(instant: datetime) -> datetime:

@@ -30,11 +30,11 @@ _COLUMNS = (
     "offset",
     "committed_at",
 )
-_OF_FIRST = ("window_start", "event_date", "offset")
+_FIRST_COPY_COLUMNS = ("window_start", "event_date", "offset")
 _WINDOW_MICROS = int(WINDOW.total_seconds() * 1e6)
 
 
-def record_fates(master: DataFrame) -> DataFrame:
+def classify_records(master: DataFrame) -> DataFrame:
     """The fate of each record, computed over all days.
 
     The records of one day do not show whether an identity was seen before. Example: receipts A and
@@ -131,7 +131,7 @@ def _join_first_copies(records: DataFrame) -> DataFrame:
     return records.withColumn("interval", _interval()).select(
         "*",
         F.first("fingerprint").over(of_interval).alias("first_fingerprint"),
-        *(F.first(name).over(copies).alias(f"first_{name}") for name in _OF_FIRST),
+        *(F.first(name).over(copies).alias(f"first_{name}") for name in _FIRST_COPY_COLUMNS),
     )
 
 
@@ -181,7 +181,7 @@ def _zero_if_waiting(part: str) -> Column:
     return F.when(F.col(WAITING), nothing).otherwise(F.col(part))
 
 
-def linked_days(fates: DataFrame) -> DataFrame:
+def day_links(fates: DataFrame) -> DataFrame:
     """Pairs of days in which a record of one day affects a record of the other.
 
     In:  record_fates().
@@ -197,7 +197,7 @@ def linked_days(fates: DataFrame) -> DataFrame:
     return conflicts.union(reversals)
 
 
-def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
+def select_unreported(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     """Records that are not counted and that no published generation of their day includes.
 
     No dead letter has been sent for them yet.
@@ -216,7 +216,7 @@ def untold(fates: DataFrame, pinned: DataFrame) -> DataFrame:
     ).select("partition", "offset", "fate")
 
 
-def expected_windows(
+def control_totals(
     master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
 ) -> DataFrame:
     """Expected sums of each window, computed from the records without members and sets.

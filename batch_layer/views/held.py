@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from batch_layer.views.outbox import KEEP_WINDOW, bucket_of
-from batch_layer.views.rows import columns_of
+from batch_layer.views.outbox import INSERT_WINDOW, bucket_number
+from batch_layer.views.rows import column_names
 from runtime.chunks import chunks
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.reads import read_many
-from runtime.writes import prepared, write_groups
+from runtime.writes import prepare_idempotent, write_groups
 from tally.families import Family
 from tally.settings import Settings
 
 # Days of one store per query: a query costs the client as much as its answer.
 _DAYS_AT_ONCE = 20
 
-HeldColumns = tuple[Any, ...]
+WrittenColumns = tuple[Any, ...]
 # Store, day in days since 1970, generation.
 _PartitionKey = tuple[str, int, int]
 
@@ -36,7 +36,7 @@ class StoreDay(NamedTuple):
     touched: bool
 
 
-class HeldRow(NamedTuple):
+class WrittenRow(NamedTuple):
     """A row that Cassandra holds; day in days and start in milliseconds since 1970.
 
     `parts` are those that are sums, in the family's order; changed: the generation served before
@@ -57,7 +57,7 @@ class HeldRow(NamedTuple):
         return self.store, self.start
 
 
-class HeldReader:
+class WrittenRowReader:
     """Reads (store, day) partitions of a generation, and of the one that serves the day now.
 
     `earlier`: the generation that serves now, by day since 1970.
@@ -69,7 +69,7 @@ class HeldReader:
         self._session = worker_session(settings)
         self._family, self._generation, self._served_generation = family, generation, earlier
         # Store and day are left out: the query names them.
-        names = columns_of(family)[2:]
+        names = column_names(family)[2:]
         self._axes = slice(
             names.index("window_start") + 1, names.index("window_start") + 1 + len(family.axes)
         )
@@ -77,12 +77,12 @@ class HeldReader:
         self._sums = [names.index(name) for name in family.sums]
         columns = ", ".join(f'"{name}"' for name in names)
         where = "store_id = ? AND day IN ? AND generation = ?"
-        self._select = prepared(
+        self._select = prepare_idempotent(
             self._session, f"SELECT day, {columns} FROM {family.batch_table} WHERE {where}"
         )
-        self._keep = prepared(self._session, KEEP_WINDOW)
+        self._insert_window = prepare_idempotent(self._session, INSERT_WINDOW)
 
-    def rows(self, days: Sequence[StoreDay]) -> list[HeldRow]:
+    def read_rows(self, days: Sequence[StoreDay]) -> list[WrittenRow]:
         """Rows of the generation; the windows that it changes are stored before this returns."""
         held = self._read(
             [(store, day, self._generation) for store, day, _ in days],
@@ -102,7 +102,7 @@ class HeldReader:
                 # generation of a day replaces provisional numbers and restates nothing.
                 is_changed = served is not None and row not in served
                 found.append(
-                    HeldRow(
+                    WrittenRow(
                         store,
                         day,
                         row[0],
@@ -116,10 +116,10 @@ class HeldReader:
                     changed.add((store, row[0], earlier))
         # Stored under this run's token before its flip: if the run dies after the flip, the next
         # run announces them.
-        self._keep_windows(changed)
+        self._store_windows(changed)
         return found
 
-    def _read(self, keys: list[_PartitionKey]) -> dict[_PartitionKey, list[HeldColumns]]:
+    def _read(self, keys: list[_PartitionKey]) -> dict[_PartitionKey, list[WrittenColumns]]:
         """The rows of each partition, ascending."""
         days: dict[tuple[str, int], list[int]] = defaultdict(list)
         for store_id, day, generation in keys:
@@ -130,22 +130,22 @@ class HeldReader:
             for chunk in chunks(of_store, _DAYS_AT_ONCE)
         ]
         answers = read_many(self._session, self._select, queries)
-        rows: dict[_PartitionKey, list[HeldColumns]] = {key: [] for key in keys}
+        rows: dict[_PartitionKey, list[WrittenColumns]] = {key: [] for key in keys}
         for (store_id, _, generation), answer in zip(queries, answers, strict=True):
             for day, *row in answer:
-                rows[store_id, day.days_from_epoch, generation].append(_held_columns(row))
+                rows[store_id, day.days_from_epoch, generation].append(_to_columns(row))
         return rows
 
-    def _keep_windows(self, changed: set[tuple[str, int, int]]) -> None:
+    def _store_windows(self, changed: set[tuple[str, int, int]]) -> None:
         family, generation = self._family.name, self._generation
         rows = (
-            (family, generation, bucket_of(store_id), store_id, start, before)
+            (family, generation, bucket_number(store_id), store_id, start, before)
             for store_id, start, before in sorted(changed)
         )
-        write_groups(self._session, ([self._keep.bind(row)] for row in rows))
+        write_groups(self._session, ([self._insert_window.bind(row)] for row in rows))
 
 
-def _held_columns(row: Sequence[Any]) -> HeldColumns:
+def _to_columns(row: Sequence[Any]) -> WrittenColumns:
     start, *values = row
     # Rows are members of a set and must be hashable, and a part may be a list.
     return (

@@ -13,17 +13,17 @@ from batch_layer.views.announcements import Announcements, Restatement
 from batch_layer.views.pointer import PointerTable
 from runtime.writes import write_rows
 from tally.families import Family
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 _BUCKETS = 16
-KEEP_WINDOW = (
+INSERT_WINDOW = (
     "INSERT INTO restated_window"
     " (family, generation, bucket, store_id, window_start, earlier_generation)"
     " VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
-def bucket_of(store_id: str) -> int:
+def bucket_number(store_id: str) -> int:
     """The bucket (partition) of restated_window that takes the store's windows."""
     # hash() would not do: the workers that write and the run that reads are different processes.
     return crc32(store_id.encode()) % _BUCKETS
@@ -35,7 +35,7 @@ class Outbox:
     def __init__(self, session: Session, family: Family) -> None:
         self._session, self._family = session, family.name
 
-    def open(self, generation: int, day: date) -> None:
+    def open_run(self, generation: int, day: date) -> None:
         """Note, before the first window is stored, that the generation may have some.
 
         `day`: any day that it will publish.
@@ -50,10 +50,10 @@ class Outbox:
 
         After a crash in between some are announced once more.
         """
-        announcements.restate(self._windows(generation))
-        self._forget(generation)
+        announcements.send_restatements(self._windows(generation))
+        self._delete_windows(generation)
 
-    def send_left(self, table: PointerTable, announcements: Announcements) -> None:
+    def send_remaining(self, table: PointerTable, announcements: Announcements) -> None:
         """Announce the windows that earlier runs published and did not announce.
 
         Windows of runs that can no longer publish are deleted.
@@ -69,7 +69,7 @@ class Outbox:
             if has_flipped:
                 self.send(run.generation, announcements)
             elif has_flipped is False:
-                self._forget(run.generation)
+                self._delete_windows(run.generation)
 
     def _windows(self, generation: int) -> Iterator[Restatement]:
         select = (
@@ -78,12 +78,12 @@ class Outbox:
         )
         for bucket in range(_BUCKETS):
             for row in self._session.execute(select, [self._family, generation, bucket]):
-                start = instant_text(row.window_start.replace(tzinfo=UTC))
-                yield Restatement.of(
+                start = format_utc(row.window_start.replace(tzinfo=UTC))
+                yield Restatement.for_window(
                     self._family, row.store_id, start, row.earlier_generation, generation
                 )
 
-    def _forget(self, generation: int) -> None:
+    def _delete_windows(self, generation: int) -> None:
         # Nothing is written there any more: a retried delete, with a later timestamp, hides only
         # windows that are announced.
         write_rows(

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import held_by
+from batch_layer.master.positions import read_extent
 from batch_layer.master.table import read_version
 from batch_layer.views.arrivals import UNKNOWN_PAST, oldest_canonical, oldest_raw, stable_offsets
 from schemas.loader import topics
@@ -66,7 +66,7 @@ def pin_master(
     retained, still_open = stable_offsets(settings, topic)
     # Read after the ends of the topics: the master can only have advanced since.
     version = DeltaTable(str(path)).version()
-    held = held_by(path, version).until.get(topic, {})
+    held = read_extent(path, version).until.get(topic, {})
     # A transaction that does not end hides the records behind it: nothing is claimed for its
     # partition.
     unheld = oldest_canonical(spark, settings, topic, held, retained) | dict.fromkeys(

@@ -20,15 +20,15 @@ from batch_layer.views.coverage import Claim
 from runtime.offsets import Offsets
 from runtime.writes import write_rows
 from tally.epochs import Epochs
-from tally.errors import FlipRaced, FlipRefused
-from tally.generation import GENERATION_COLUMNS, Generation, generation_of
+from tally.errors import PublicationConflict, PublicationRefused
+from tally.generation import GENERATION_COLUMNS, Generation, parse_generation
 
 # Error code of a server for a lightweight transaction that it could not complete; the driver has
 # no class for it.
 _CAS_WRITE_UNKNOWN = 0x1700
 # The order is that of _row_values().
 _COLUMNS = f"family, {GENERATION_COLUMNS}"
-_MARKS = ", ".join("?" * len(_COLUMNS.split(", ")))
+_PLACEHOLDERS = ", ".join("?" * len(_COLUMNS.split(", ")))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PointerTable:
         self._session = session
 
     @retry(
-        retry=retry_if_exception_type(FlipRaced),
+        retry=retry_if_exception_type(PublicationConflict),
         stop=stop_after_attempt(20),
         wait=wait_random(0, 0.2),
         reraise=True,
@@ -63,7 +63,7 @@ class PointerTable:
     def take_token(self) -> int:
         """Take a fencing token above every earlier one, before the version is pinned.
 
-        Raises FlipRaced when other runs take theirs at each of 20 attempts.
+        Raises PublicationConflict when other runs take theirs at each of 20 attempts.
         """
         last = self._static("last_token")
         token = (last or 0) + 1
@@ -72,7 +72,7 @@ class PointerTable:
         )
         # A token taken by an attempt of unknown outcome is skipped.
         if not self._apply(update, [token, self.family, last]):
-            raise FlipRaced(
+            raise PublicationConflict(
                 f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
                 " run it again"
             )
@@ -83,7 +83,7 @@ class PointerTable:
         return {row.day.date(): _generation(row) for row in self._read_published()}
 
     @retry(
-        retry=retry_if_exception_type(FlipRaced),
+        retry=retry_if_exception_type(PublicationConflict),
         stop=stop_after_attempt(20),
         wait=wait_random(0, 0.2),
         reraise=True,
@@ -91,8 +91,8 @@ class PointerTable:
     def flip(self, claims: Mapping[date, Claim], generation: RebuildRun) -> None:
         """Publish the generation for all the days of the claims at once.
 
-        Raises FlipRefused when a run with a later token has flipped, or a day would go back to
-        earlier offsets or an earlier epoch.
+        Raises PublicationRefused when a run with a later token has flipped, or a day would go back
+        to earlier offsets or an earlier epoch.
         """
         flipped, served = self._static("flip_token"), self._read_published(claims)
         # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
@@ -102,7 +102,7 @@ class PointerTable:
             # The rows that this flip replaces: their own run may have died before it wrote them.
             self._insert_history(served)
             if not self._flip(claims, generation, flipped):
-                raise FlipRaced(
+                raise PublicationConflict(
                     f"rebuild {generation.token} of {self.family}:"
                     " not published in 20 attempts; run it again"
                 )
@@ -147,7 +147,7 @@ class PointerTable:
     def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
         # The history is a separate table: a plain write beside lightweight transactions on one
         # partition can be lost.
-        text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_MARKS})"
+        text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
         write_rows(self._session, text, rows)
 
     def _flip(
@@ -164,13 +164,15 @@ class PointerTable:
             ),
             [generation.token, self.family, flipped],
         )
-        insert = self._session.prepare(f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_MARKS})")
+        insert = self._session.prepare(
+            f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
+        )
         for day, claim in claims.items():
             batch.add(insert, _row_values(generation, day, claim))
         return self._apply(batch)
 
     def _apply(self, statement: Statement, values: list[Any] | None = None) -> bool:
-        return applied(self._session, statement, values)
+        return execute_transaction(self._session, statement, values)
 
     def _static(self, column: str) -> int | None:
         rows = self._rows(
@@ -188,7 +190,9 @@ class PointerTable:
         )
 
 
-def applied(session: Session, statement: Statement, values: list[Any] | None = None) -> bool:
+def execute_transaction(
+    session: Session, statement: Statement, values: list[Any] | None = None
+) -> bool:
     """Execute the lightweight transaction; return whether it was applied for certain.
 
     False also when its outcome is unknown.
@@ -210,7 +214,7 @@ def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
     coverage = (
         day,
         run.token,
-        run.epochs.of(day),
+        run.epochs.for_day(day),
         claim.covered_from,
         claim.covered_until,
     )
@@ -219,21 +223,21 @@ def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
 
 
 def _generation(row: Any) -> Generation:
-    return generation_of(row[1:])
+    return parse_generation(row[1:])
 
 
 def _refuse_unless_newer(
     flipped: int | None, days: Sequence[Generation], generation: RebuildRun
 ) -> None:
     if flipped is not None and flipped > generation.token:
-        raise FlipRefused(
+        raise PublicationRefused(
             f"rebuild {generation.token} of {generation.family}:"
             f" run {flipped} has published since; its numbers stand"
         )
     for pointer in days:
         # A run of older code, retried by its scheduler, has a new token and newer offsets.
-        if pointer.epoch > (epoch := generation.epochs.of(pointer.day)):
-            raise FlipRefused(
+        if pointer.epoch > (epoch := generation.epochs.for_day(pointer.day)):
+            raise PublicationRefused(
                 f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
                 f" definition epoch {pointer.epoch},"
                 f" this run computes epoch {epoch};"
@@ -246,7 +250,7 @@ def _refuse_unless_newer(
             for number, offset in pointer.pinned.items()
             if generation.pinned.get(number, 0) < offset
         }
-        raise FlipRefused(
+        raise PublicationRefused(
             f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to"
             f" offsets {behind}, this run pinned {dict(generation.pinned)}; run it again"
         )

@@ -18,25 +18,25 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from batch_layer.views.fates import UNREADABLE, WIDE, readable_records
-from runtime.arrow import rows_of
+from runtime.arrow import to_rows
 from tally.algebra.parts import Part, Value
 from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
-from tally.frames import contributions, epoch_of
+from tally.frames import contributions, epoch_column
 from tally.generation import AnsweredSpan
-from tally.heard import CLASSES, NEVER
-from tally.opening import period_hours
-from tally.part_columns import STORED_TYPES, fold_of
+from tally.heard import MAC_CLASSES, NEVER
+from tally.opening import parse_period_hours
+from tally.part_columns import STORED_TYPES, build_fold
 from tally.presence import RowKey, period_rows
 from tally.visit_parts import WINDOW_MINUTES, Device
-from tally.visits import MINUTE_SECONDS, Heard
+from tally.visits import MINUTE_SECONDS, MinuteSignals
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
 # A row with the columns of rows_of_periods().
-WrittenRow: TypeAlias = tuple[Any, ...]
+ArrowRow: TypeAlias = tuple[Any, ...]
 
 
-class HeardMinute(NamedTuple):
+class DeviceMinute(NamedTuple):
     """A minute in which a device was heard; instants in minutes since 1970 (UTC).
 
     `rank` is the place of the address's class in CLASSES, `is_new` whether one of its records lies
@@ -54,7 +54,7 @@ class HeardMinute(NamedTuple):
     is_new: bool
 
 
-def heard_minutes(
+def device_minutes(
     master: DataFrame, fates: DataFrame, pinned: DataFrame, family: Family
 ) -> DataFrame:
     """The device-minutes of all readable records.
@@ -63,7 +63,7 @@ def heard_minutes(
     in the speed layer.
 
     In:  master records and record_fates() of days_around(); pinned: as fates.untold().
-    Out: the fields of HeardMinute: bigint, but store, opening and device string, is_new boolean.
+    Out: the fields of DeviceMinute: bigint, but store, opening and device string, is_new boolean.
     """
     known = fates.where(F.col("fate") != UNREADABLE).join(
         F.broadcast(pinned), on=["event_date", "partition"], how="left"
@@ -74,7 +74,7 @@ def heard_minutes(
     heard = contributions(readable_records(master), family).join(
         counted, on=["partition", "offset"]
     )
-    classes = F.array(*map(F.lit, CLASSES))
+    classes = F.array(*map(F.lit, MAC_CLASSES))
     rank = F.array_position(classes, F.col("mac_class"))
     minute = F.floor(F.unix_millis("happened_at") / F.lit(_MINUTE_MILLIS)).cast("bigint")
     period = (F.col("store_id").alias("store"), "period_start", "period_end")
@@ -92,7 +92,7 @@ def heard_minutes(
     return minutes.join(F.broadcast(opening), on=["store", "period_start", "period_end"])
 
 
-def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
+def compute_period_rows(minutes: DataFrame, family: Family) -> DataFrame:
     """Compute the view rows of key periods that are over.
 
     In:  heard_minutes() of whole periods.
@@ -109,7 +109,7 @@ def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
     arrow = to_arrow_schema(columns)
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        heard = (HeardMinute(*row) for batch in batches for row in rows_of(batch))
+        heard = (DeviceMinute(*row) for batch in batches for row in to_rows(batch))
         for store, of_store in groupby(heard, key=lambda minute: minute.store):
             rows = _rows(store, of_store, family)
             columns = [*zip(*rows, strict=True)] or [()] * len(arrow)
@@ -122,22 +122,22 @@ def rows_of_periods(minutes: DataFrame, family: Family) -> DataFrame:
     # store lie in one task.
     tasks = minutes.sparkSession.sparkContext.defaultParallelism
     ordered = (
-        minutes.select(*HeardMinute._fields)
+        minutes.select(*DeviceMinute._fields)
         .repartition(tasks, "store")
         .sortWithinPartitions("store", "period_start", "period_end", "device", "minute")
     )
     return ordered.mapInArrow(read, shape)
 
 
-def _rows(store: str, heard: Iterable[HeardMinute], family: Family) -> Iterator[WrittenRow]:
+def _rows(store: str, heard: Iterable[DeviceMinute], family: Family) -> Iterator[ArrowRow]:
     minutes, touched = Counter[int](), set[int]()
     held: dict[RowKey, list[Value]] = {}
     for _, grouped in groupby(heard, key=lambda minute: (minute.period_start, minute.period_end)):
         of_period = list(grouped)
         first = of_period[0]
-        hours = period_hours(first.opening, first.period_start, first.period_end)
-        rules = family.visit_rules.of(store, first.period_start)
-        rows = list(period_rows(_heard_devices(of_period), family.parts, rules, hours))
+        hours = parse_period_hours(first.opening, first.period_start, first.period_end)
+        rules = family.visit_rules.rules_for(store, first.period_start)
+        rows = list(period_rows(_group_by_device(of_period), family.parts, rules, hours))
         # Once for each window: all of its rows have the same count.
         minutes.update({row.key[0]: row.device_minutes for row in rows})
         if any(minute.is_new for minute in of_period):
@@ -165,10 +165,10 @@ def _add_values(
     return [part.plus(left, right) for part, left, right in both]
 
 
-def _heard_devices(heard: Iterable[HeardMinute]) -> Iterator[tuple[Device, Heard]]:
+def _group_by_device(heard: Iterable[DeviceMinute]) -> Iterator[tuple[Device, MinuteSignals]]:
     for device, minutes in groupby(heard, key=lambda minute: minute.device):
         of_device = list(minutes)
-        mac_class = CLASSES[max(minute.rank for minute in of_device)]
+        mac_class = MAC_CLASSES[max(minute.rank for minute in of_device)]
         strongest = {minute.minute: minute.dbm for minute in of_device}
         yield Device(int(device, 16), mac_class), strongest
 
@@ -189,17 +189,17 @@ def total_rows(rows: DataFrame, family: Family) -> DataFrame:
         F.lit(TOTAL_DIM_VALUE).alias("dim_value"),
         "events",
         *family.part_names,
-        epoch_of(family, F.to_date(start)).alias("epoch"),
+        epoch_column(family, F.to_date(start)).alias("epoch"),
         *(_empty_part(part).alias(f"excluded_{part.name}") for part in family.parts),
     )
 
 
 def _empty_part(part: Part) -> Column:
-    fold = fold_of(part)
+    fold = build_fold(part)
     return fold.end(fold.start)
 
 
-def expected_of_periods(minutes: DataFrame, rows: DataFrame, family: Family) -> DataFrame:
+def period_control_totals(minutes: DataFrame, rows: DataFrame, family: Family) -> DataFrame:
     """Expected sums of each window: its device-minutes from the records alone.
 
     Visits and passes have no second computation apart from the one that both layers share. For them
@@ -231,7 +231,7 @@ def _wide_sum(part: str) -> Column:
     return F.sum(F.col(part).cast(WIDE)).alias(part)
 
 
-def settled_minute(until: datetime) -> int:
+def cutoff_minute(until: datetime) -> int:
     """The minute (since 1970) by which a key period must have ended to be over.
 
     `until`: everything that had arrived by this instant (UTC) is known. Sightings of a period's
@@ -240,7 +240,7 @@ def settled_minute(until: datetime) -> int:
     return int(until.timestamp()) // MINUTE_SECONDS - _UNDER_WAY_MINUTES
 
 
-def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[AnsweredSpan]]:
+def spans_by_store(minutes: DataFrame, until: datetime) -> dict[str, list[AnsweredSpan]]:
     """The key periods that are over and have a record, ascending, by store.
 
     Consecutive periods are joined to one span; the part that a running period overlaps is left out.
@@ -250,15 +250,15 @@ def answered_spans(minutes: DataFrame, until: datetime) -> dict[str, list[Answer
     In:  heard_minutes(); until: everything that had arrived by then is known.
     Out: no DataFrame: instants (UTC) from inclusive, to exclusive, of each store of the minutes.
     """
-    settled = settled_minute(until)
+    settled = cutoff_minute(until)
     periods = minutes.select("store", "period_start", "period_end").distinct()
     by_store: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for store, start, end in sorted(periods.collect()):
         by_store[store].append((start, end))
-    return {store: spans_answered(of_store, settled) for store, of_store in by_store.items()}
+    return {store: join_periods(of_store, settled) for store, of_store in by_store.items()}
 
 
-def spans_answered(periods: Sequence[tuple[int, int]], settled: int) -> list[AnsweredSpan]:
+def join_periods(periods: Sequence[tuple[int, int]], settled: int) -> list[AnsweredSpan]:
     """Join a store's key periods with records (minutes since 1970, ascending) to spans.
 
     `settled`: periods that end later than this minute are still running.

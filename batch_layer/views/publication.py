@@ -11,23 +11,30 @@ from pyspark.sql import functions as F
 
 from batch_layer.views.announcements import MOST_MESSAGE_BYTES, Announcements
 from batch_layer.views.check import check_generation, refuse_unequal
-from batch_layer.views.computation import Pinned, compute, days_together, period_days
-from batch_layer.views.coverage import Coverage, backfilled_days, read_gaps
-from batch_layer.views.fates import WAITING, record_fates, untold
+from batch_layer.views.computation import PinnedRecords, compute, period_days, read_day_links
+from batch_layer.views.coverage import Coverage, read_backfill_spans, read_gaps
+from batch_layer.views.fates import WAITING, classify_records, select_unreported
 from batch_layer.views.outbox import Outbox
 from batch_layer.views.pin import pin_master
 from batch_layer.views.pointer import PointerTable, RebuildRun
-from batch_layer.views.registers import note_answered, note_days, note_ledger
+from batch_layer.views.registers import write_answered_spans, write_day_spans, write_ledger
 from batch_layer.views.rows import write_generation
-from batch_layer.views.scope import Reach, WantedDays, all_days, days_between, dirty_days, newest
+from batch_layer.views.scope import (
+    RebuildRequest,
+    RebuildScope,
+    all_days,
+    days_between,
+    dirty_days,
+    newest,
+)
 from batch_layer.views.survey import Survey
-from batch_layer.views.tills import conflicting_tills, note_tills
-from runtime.clock import brokers_now
+from batch_layer.views.tills import conflicting_tills, write_findings
+from runtime.clock import read_broker_time
 from runtime.connect import kafka_producer
 from runtime.sources import FAMILIES
 from tally.families import Family
-from tally.instants import instant_text
-from tally.keys import digest_key
+from tally.instants import format_utc
+from tally.keys import load_digest_key
 from tally.settings import Settings
 
 
@@ -38,13 +45,13 @@ class RebuildJob:
     spark: SparkSession
     session: Session
     settings: Settings
-    wanted: WantedDays
+    request: RebuildRequest
     dry_run: bool = False
     families: Sequence[Family] = field(default_factory=lambda: tuple(FAMILIES.values()))
 
 
 @dataclass(frozen=True)
-class Published:
+class PublicationResult:
     """Counts of the publication of one family, and its generation."""
 
     days: int
@@ -53,32 +60,32 @@ class Published:
     generation: int
 
 
-def publish(job: RebuildJob, family: Family) -> Published:
+def publish(job: RebuildJob, family: Family) -> PublicationResult:
     """Rebuild the family's wanted days under a new generation and publish it by one pointer flip.
 
-    Raises TallyError when a check fails, FlipRefused when a later run was faster; readers then keep
-    the earlier generation.
+    Raises TallyError when a check fails, PublicationRefused when a later run was faster; readers
+    then keep the earlier generation.
     """
     table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
     # This repairs a crash after the flip of an earlier run.
     table.record_history()
     if not job.dry_run:
-        outbox.send_left(table, _announcements(job))
+        outbox.send_remaining(table, _announcements(job))
     # Before the pin: a run that pinned early and took its token late would publish less than is
     # served, and no fence would stop it.
     token = 0 if job.dry_run else table.take_token()
     pinned = _pin_family(job, family, table)
     try:
-        days = _select_days(job.wanted, job.settings, family, pinned)
+        days = _select_days(job.request, job.settings, family, pinned)
         reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
         _print_progress(
             f"{family.name}: {len(days)} days to rebuild from {reach}"
-            f" {instant_text(min(pinned.pin.through.values()))}"
+            f" {format_utc(min(pinned.pin.through.values()))}"
         )
         if not days or job.dry_run:
-            return Published(len(days), 0, 0, 0)
-        outbox.open(token, days[0])
-        rows, changed = _write_checked(job, family, pinned, days, token)
+            return PublicationResult(len(days), 0, 0, 0)
+        outbox.open_run(token, days[0])
+        rows, changed = _write_and_check(job, family, pinned, days, token)
         # Made once for all attempts of the flip: with a new instant for each, history and pointer
         # would differ after a lost answer.
         generation = RebuildRun(
@@ -87,40 +94,40 @@ def publish(job: RebuildJob, family: Family) -> Published:
             family.epochs,
             pinned.pin.version,
             pinned.pin.until,
-            brokers_now(job.settings),
+            read_broker_time(job.settings),
         )
         # All days at once: readers see the whole of a rebuild or nothing of it.
         table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
         # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
         outbox.send(token, _announcements(job))
         _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
-        return Published(len(days), rows, changed, token)
+        return PublicationResult(len(days), rows, changed, token)
     finally:
         pinned.fates.unpersist()
 
 
-def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> Pinned:
-    pin, master = pin_master(job.spark, job.settings, family, brokers_now(job.settings))
+def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedRecords:
+    pin, master = pin_master(job.spark, job.settings, family, read_broker_time(job.settings))
     current = table.current()
     pin = pin.with_earlier(current.values())
     # Persisted: survey, rows, check and letters all use it, and it is a sort of all records.
-    fates = record_fates(master).persist()
-    survey = Survey.of(fates)
+    fates = classify_records(master).persist()
+    survey = Survey.from_fates(fates)
     coverage = Coverage(
         through=pin.through,
         first_arrival=survey.first_arrival,
         tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
-        backfills=backfilled_days(job.session, family),
+        backfills=read_backfill_spans(job.session, family),
         gaps=read_gaps(job.session, family),
     )
-    return Pinned(pin, master, fates, survey, current, coverage)
+    return PinnedRecords(pin, master, fates, survey, current, coverage)
 
 
 def _select_days(
-    wanted: WantedDays, settings: Settings, family: Family, pinned: Pinned
+    wanted: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
 ) -> list[date]:
     """The days to rebuild, ascending."""
-    reach = Reach(family.epochs, pinned.coverage, pinned.survey.until())
+    reach = RebuildScope(family.epochs, pinned.coverage, pinned.survey.until())
     if wanted.mode == "days" and wanted.first and wanted.last:
         days = {*days_between(wanted.first, wanted.last)}
         outdated = dirty_days(reach, pinned.current, ())
@@ -134,26 +141,26 @@ def _select_days(
         return sorted(days)
     if wanted.mode == "full":
         return newest(all_days(reach, pinned.current))
-    dirty = dirty_days(reach, pinned.current, days_together(pinned))
+    dirty = dirty_days(reach, pinned.current, read_day_links(pinned))
     return newest(dirty | period_days(settings, family, pinned, [*dirty]))
 
 
-def _write_checked(
-    job: RebuildJob, family: Family, pinned: Pinned, days: list[date], token: int
+def _write_and_check(
+    job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
 ) -> tuple[int, int]:
     """Write the days under the token and check them; return (rows, changed windows) as counts.
 
     Tills, dead letters and the ledger are written too. Nothing is served from it yet.
     """
-    chosen, fates = pinned.of_days(days)
+    chosen, fates = pinned.records_on_days(days)
     rows, changed = (
         _write_rows(job, family, pinned, days, token)
         if pinned.survey.count("committed", days=days)
         else (0, 0)
     )
     # Both steps below are Spark jobs over the days: they run only if the survey has found some.
-    uncounted = pinned.survey.uncounted(days)
-    suspects = note_tills(
+    uncounted = pinned.survey.count_uncounted(days)
+    suspects = write_findings(
         job.session,
         family,
         token,
@@ -161,8 +168,8 @@ def _write_checked(
         conflicting_tills(chosen, fates).toLocalIterator() if uncounted else (),
     )
     if uncounted:
-        _send_uncounted(job, family, chosen, untold(fates, pinned.pins(job.spark)))
-    note_ledger(job.session, family, token, pinned.survey.ledger())
+        _send_dead_letters(job, family, chosen, select_unreported(fates, pinned.pins(job.spark)))
+    write_ledger(job.session, family, token, pinned.survey.ledger())
     if waiting := pinned.survey.count(WAITING):
         _print_progress(
             f"{family.name}: {waiting:,} voids wait for the receipt that they take back"
@@ -176,7 +183,7 @@ def _write_checked(
 
 
 def _write_rows(
-    job: RebuildJob, family: Family, pinned: Pinned, days: list[date], token: int
+    job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
 ) -> tuple[int, int]:
     """Write the rows of the days under the token; return (rows, changed windows) as counts.
 
@@ -191,12 +198,14 @@ def _write_rows(
     _print_progress(
         f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
     )
-    note_days(job.session, family, checked)
-    note_answered(job.session, family, token, days, computed.answered)
+    write_day_spans(job.session, family, checked)
+    write_answered_spans(job.session, family, token, days, computed.answered_spans)
     return rows, checked.changed
 
 
-def _send_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame) -> None:
+def _send_dead_letters(
+    job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame
+) -> None:
     found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(
         ["partition", "offset"]
     )
@@ -205,7 +214,7 @@ def _send_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: D
     )
     # Not collected: the rows carry their values, and a till whose numbers begin again makes an
     # unbounded number of them.
-    sent = _announcements(job).uncounted(
+    sent = _announcements(job).send_dead_letters(
         family, (row.asDict() for row in columns.toLocalIterator())
     )
     _print_progress(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
@@ -214,7 +223,7 @@ def _send_uncounted(job: RebuildJob, family: Family, chosen: DataFrame, which: D
 def _announcements(job: RebuildJob) -> Announcements:
     settings = job.settings
     producer = kafka_producer(settings, {"message.max.bytes": MOST_MESSAGE_BYTES})
-    return Announcements(producer, settings.partitions, digest_key(settings.home))
+    return Announcements(producer, settings.partitions, load_digest_key(settings.home))
 
 
 def _print_progress(text: str) -> None:

@@ -19,15 +19,15 @@ from uuid import uuid4
 from pyspark.errors import PythonException
 
 from batch_layer.views.publication import RebuildJob, publish
-from batch_layer.views.scope import WantedDays, days_of_store
+from batch_layer.views.scope import RebuildRequest, build_store_request
 from runtime.causes import root_cause
 from runtime.connect import cassandra_session
 from runtime.job import run_job
 from runtime.sources import FAMILIES
 from runtime.spark import build_session
 from runtime.sparkconf import SHORT_RUN_JAVA
-from runtime.stores import StoreEntry, store_entries
-from runtime.visit_rules import families_of
+from runtime.stores import StoreEntry, load_stores
+from runtime.visit_rules import load_families
 from schemas.source import BadSource
 from tally.errors import StackError
 from tally.settings import Settings
@@ -35,8 +35,14 @@ from tally.windows import parse_days
 
 # Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
 # fault of this code.
-_SILENCE = (
-    *("Unacknowledged", "Unanswered", "OperationTimedOut", "NoHostAvailable", "Unavailable"),
+_UNAVAILABLE_ERRORS = (
+    *(
+        "CassandraWriteTimeout",
+        "CassandraTimeout",
+        "OperationTimedOut",
+        "NoHostAvailable",
+        "Unavailable",
+    ),
     *("ReadTimeout", "WriteTimeout", "ReadFailure", "WriteFailure", "ConnectionShutdown"),
 )
 
@@ -92,15 +98,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     def work() -> None:
         settings = _with_first_compiler(Settings.load())
         if days is None:
-            wanted = WantedDays("full" if given.full else "dirty")
+            wanted = RebuildRequest("full" if given.full else "dirty")
         else:
-            wanted = _wanted_days(*days, given.store, settings)
-        known = families_of(settings)
+            wanted = _to_request(*days, given.store, settings)
+        known = load_families(settings)
         families = [known[given.family]] if given.family else [*known.values()]
         with cassandra_session(settings) as session:
             spark = build_session(settings, "tally-rebuild")
             job = RebuildJob(spark, session, settings, wanted, given.dry_run, families)
-            with _executors_in_one_line():
+            with _translate_executor_errors():
                 report = rebuild(job)
         print(
             json.dumps(asdict(report)) if given.json else f"rebuild {report.run}: {asdict(report)}"
@@ -109,12 +115,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_job("rebuild", work)
 
 
-def _wanted_days(first: date, last: date, store: str | None, settings: Settings) -> WantedDays:
+def _to_request(first: date, last: date, store: str | None, settings: Settings) -> RebuildRequest:
     if store is None:
-        return WantedDays("days", first, last)
-    entry = store_entries(settings.stores_file).get(store, StoreEntry())
+        return RebuildRequest("days", first, last)
+    entry = load_stores(settings.stores_file).get(store, StoreEntry())
     # A store's day lies on two UTC days: rebuilding one of them would leave half of it unchanged.
-    return days_of_store(first, last, entry.clock(settings.default_timezone))
+    return build_store_request(first, last, entry.clock(settings.default_timezone))
 
 
 def _family(name: str) -> str:
@@ -148,14 +154,15 @@ def rebuild(job: RebuildJob) -> Report:
 
 
 @contextmanager
-def _executors_in_one_line() -> Iterator[None]:
+def _translate_executor_errors() -> Iterator[None]:
     """Turn an executor's error about a silent Cassandra into a StackError, as in the driver."""
     try:
         yield
     except PythonException as error:
-        # Only the text of an executor's error arrives: `runtime.writes.Unanswered: Cassandra: …`.
+        # Only the text of an executor's error arrives: `tally.errors.CassandraTimeout: Cassandra:
+        # …`.
         cause = root_cause(str(error))
-        if cause.partition(":")[0].rpartition(".")[2] not in _SILENCE:
+        if cause.partition(":")[0].rpartition(".")[2] not in _UNAVAILABLE_ERRORS:
             raise
         raise StackError(
             f"an executor ended: {cause}; `tally doctor` looks for the cause"

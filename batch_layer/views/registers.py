@@ -9,21 +9,21 @@ from datetime import date
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
-from batch_layer.views.check import CheckedGeneration
-from batch_layer.views.coverage import end_of, start_of
+from batch_layer.views.check import GenerationCheck
+from batch_layer.views.coverage import day_end, day_start
 from batch_layer.views.fates import WAITING
 from runtime.day_spans import activity_table, axis_table
 from runtime.writes import write_groups, write_rows
 from tally.families import Family
 from tally.generation import AnsweredSpan
 
-_ANSWERED = (
+_INSERT_ANSWERED_SPAN = (
     "INSERT INTO answered_span (store_id, family, day, generation, since, until)"
     " VALUES (?, ?, ?, ?, ?, ?)"
 )
 
 
-def note_days(session: Session, family: Family, checked: CheckedGeneration) -> None:
+def write_day_spans(session: Session, family: Family, checked: GenerationCheck) -> None:
     """Write the first and last day of each store, and of each value that an axis has in it.
 
     Both are registers by day number (the earlier first day and the later last day win).
@@ -33,19 +33,19 @@ def note_days(session: Session, family: Family, checked: CheckedGeneration) -> N
 
 
 def _span_writes(
-    session: Session, family: Family, checked: CheckedGeneration
+    session: Session, family: Family, checked: GenerationCheck
 ) -> Iterator[BoundStatement]:
     stores = activity_table(session, family.name)
     for store, span in checked.stores.items():
-        yield from stores.writes((store,), span)
+        yield from stores.build_writes((store,), span)
     for axis, of_stores in checked.axes.items():
         values = axis_table(session, family.name, axis)
         for store, spans in of_stores.items():
             for value, span in spans.items():
-                yield from values.writes((store, value), span)
+                yield from values.build_writes((store, value), span)
 
 
-def note_ledger(
+def write_ledger(
     session: Session, family: Family, generation: int, lines: Iterable[Mapping[str, int]]
 ) -> None:
     """Write the ledger of one generation, a row for each partition.
@@ -68,7 +68,7 @@ def note_ledger(
     write_rows(session, text, rows)
 
 
-def note_answered(
+def write_answered_spans(
     session: Session,
     family: Family,
     generation: int,
@@ -83,15 +83,15 @@ def note_answered(
         (store_id, family.name, day, generation, *span)
         for store_id, spans in answered.items()
         for day in days
-        if (span := longest_on(day, spans)) is not None
+        if (span := longest_span(day, spans)) is not None
     )
-    write_rows(session, _ANSWERED, rows)
+    write_rows(session, _INSERT_ANSWERED_SPAN, rows)
 
 
-def longest_on(day: date, spans: Sequence[AnsweredSpan]) -> AnsweredSpan | None:
+def longest_span(day: date, spans: Sequence[AnsweredSpan]) -> AnsweredSpan | None:
     """The longest span cut to the UTC day; a day with two spans is rare."""
     # A generation answers only for the windows of its own day.
-    begins, ends = start_of(day), end_of(day)
+    begins, ends = day_start(day), day_end(day)
     cut = [(max(since, begins), min(until, ends)) for since, until in spans]
     found = [span for span in cut if span[0] < span[1]]
     return max(found, key=lambda span: span[1] - span[0], default=None)

@@ -8,17 +8,17 @@ from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime.arrow import rows_of
+from runtime.arrow import to_rows
 from runtime.binding import binder
 from runtime.connect import CQL_DATE_ZERO, worker_session
-from runtime.writes import prepared, write_groups
+from runtime.writes import prepare_idempotent, write_groups
 from tally.families import Family
 from tally.settings import Settings
 
 BatchRow = tuple[Any, ...]
 
 
-def columns_of(family: Family) -> tuple[str, ...]:
+def column_names(family: Family) -> tuple[str, ...]:
     """Columns of the family's batch table except the generation.
 
     Their order is that of the rows on the way to the writers.
@@ -30,7 +30,7 @@ def columns_of(family: Family) -> tuple[str, ...]:
         "events",
         *family.part_names,
         "epoch",
-        *family.excluded_parts,
+        *family.exclusion_columns,
     )
 
 
@@ -43,14 +43,14 @@ def write_generation(rows: DataFrame, settings: Settings, family: Family, genera
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = GenerationWriter(settings, family, generation)
-        written = writer.write(row for batch in batches for row in rows_of(batch))
+        written = writer.write(row for batch in batches for row in to_rows(batch))
         yield pa.RecordBatch.from_pydict({"rows": [written]})
 
     plain = {
         "day": F.unix_date("day").alias("day"),
         "window_start": F.unix_millis("window_start").alias("window_start"),
     }
-    columns = [plain.get(name, F.col(name)) for name in columns_of(family)]
+    columns = [plain.get(name, F.col(name)) for name in column_names(family)]
     # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
     # store's day lie in one task.
     tasks = rows.sparkSession.sparkContext.defaultParallelism
@@ -68,11 +68,11 @@ class GenerationWriter:
     def __init__(self, settings: Settings, family: Family, generation: int) -> None:
         self._session = worker_session(settings)
         self._generation = generation
-        columns = columns_of(family)
+        columns = column_names(family)
         names = ", ".join(f'"{name}"' for name in (*columns, "generation"))
         # Without an explicit timestamp, unlike a speed row: a generation has one writer, and it is
         # not read before the flip.
-        self._insert = prepared(
+        self._insert = prepare_idempotent(
             self._session,
             f"INSERT INTO {family.batch_table} ({names})"
             f" VALUES ({', '.join('?' * (len(columns) + 1))})",
@@ -85,7 +85,7 @@ class GenerationWriter:
         """
         count, insert = 0, binder(self._insert)
 
-        def bound() -> Iterator[list[BoundStatement]]:
+        def bind_rows() -> Iterator[list[BoundStatement]]:
             nonlocal count
             for store_id, day, *values in rows:
                 count += 1
@@ -93,5 +93,5 @@ class GenerationWriter:
                 # appear together.
                 yield [insert((store_id, day + CQL_DATE_ZERO, *values, self._generation))]
 
-        write_groups(self._session, bound())
+        write_groups(self._session, bind_rows())
         return count

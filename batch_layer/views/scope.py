@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from batch_layer.views.coverage import Coverage, end_of, start_of
+from batch_layer.views.coverage import Coverage, day_end, day_start
 from tally.day_clock import DayClock
 from tally.epochs import Epochs
 from tally.generation import Generation
@@ -15,7 +15,7 @@ Mode = Literal["full", "days", "dirty"]
 
 
 @dataclass(frozen=True)
-class WantedDays:
+class RebuildRequest:
     """The request: all days, the days first..last (both inclusive), or the dirty days."""
 
     mode: Mode = "dirty"
@@ -23,10 +23,10 @@ class WantedDays:
     last: date | None = None
 
 
-def days_of_store(first: date, last: date, clock: DayClock) -> WantedDays:
+def build_store_request(first: date, last: date, clock: DayClock) -> RebuildRequest:
     """The UTC days that a store's days touch, first to last inclusive; one day touches 2 or 3."""
-    begin, end = clock.begins(first), clock.begins(last + timedelta(days=1))
-    return WantedDays("days", begin.date(), (end - timedelta.resolution).date())
+    begin, end = clock.start_of_day(first), clock.start_of_day(last + timedelta(days=1))
+    return RebuildRequest("days", begin.date(), (end - timedelta.resolution).date())
 
 
 def days_between(first: date, last: date) -> list[date]:
@@ -36,7 +36,7 @@ def days_between(first: date, last: date) -> list[date]:
 
 
 @dataclass(frozen=True)
-class Reach:
+class RebuildScope:
     """The extent of what a rebuild could publish now.
 
     It has the definition's epochs, the coverage, and by day and partition the first offset that the
@@ -48,13 +48,13 @@ class Reach:
     until: Mapping[date, Mapping[int, int]]
 
 
-def all_days(reach: Reach, published: Mapping[date, Generation]) -> set[date]:
+def all_days(reach: RebuildScope, published: Mapping[date, Generation]) -> set[date]:
     """Days with records, days that are served already, and claimed days without any record."""
     return {*reach.until, *published, *reach.coverage.days()}
 
 
 def dirty_days(
-    reach: Reach, published: Mapping[date, Generation], linked: Iterable[tuple[date, date]]
+    reach: RebuildScope, published: Mapping[date, Generation], linked: Iterable[tuple[date, date]]
 ) -> set[date]:
     """Days whose published rows lack something that a rebuild now would have.
 
@@ -90,17 +90,17 @@ def newest(days: Collection[date]) -> list[date]:
     return sorted(days)[-MOST_DAYS:]
 
 
-def _is_outdated(pointer: Generation, reach: Reach) -> bool:
+def _is_outdated(pointer: Generation, reach: RebuildScope) -> bool:
     """Whether a rebuild now would give the day another generation than the published one."""
     claim = reach.coverage.claim(pointer.day)
-    start, end = start_of(pointer.day), end_of(pointer.day)
+    start, end = day_start(pointer.day), day_end(pointer.day)
     # The instants are clamped to the day: a past day is covered to its end by a rebuild at any
     # later time, and unclamped every run would find every day outdated.
     had, has = (
         max(start, min(end, until)) for until in (pointer.covered_until, claim.covered_until)
     )
     return (
-        pointer.epoch != reach.epochs.of(pointer.day)
+        pointer.epoch != reach.epochs.for_day(pointer.day)
         or pointer.covered_from != claim.covered_from
         or had < has
         # The claim includes records that have turned out to be lost since.

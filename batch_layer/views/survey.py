@@ -18,7 +18,7 @@ from tally.instants import from_millis
 LedgerLine = Mapping[str, Any]
 
 
-def surveyed(fates: DataFrame) -> DataFrame:
+def summarize_fates(fates: DataFrame) -> DataFrame:
     """Summarise the fates, one row for each day and partition.
 
     In:  record_fates() of all days.
@@ -54,13 +54,13 @@ class Survey:
     lines: Sequence[LedgerLine]
 
     @classmethod
-    def of(cls, fates: DataFrame) -> Self:
+    def from_fates(cls, fates: DataFrame) -> Self:
         """Collect the survey of the fates by one Spark action.
 
         In:  record_fates() of all days.
         Out: the rows of surveyed().
         """
-        return cls([row.asDict() for row in surveyed(fates).collect()])
+        return cls([row.asDict() for row in summarize_fates(fates).collect()])
 
     @property
     def first_arrival(self) -> datetime | None:
@@ -85,7 +85,7 @@ class Survey:
             if wanted is None or line["event_date"] in wanted
         )
 
-    def uncounted(self, days: Collection[date]) -> int:
+    def count_uncounted(self, days: Collection[date]) -> int:
         """Conflicts and unreadable records of the days."""
         return self.count(CONFLICT, UNREADABLE, days=days)
 

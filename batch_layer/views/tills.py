@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from batch_layer.views.fates import CONFLICT
 from runtime.reads import read_many
-from runtime.writes import prepared, write_rows
+from runtime.writes import prepare_idempotent, write_rows
 from tally.families import Family
 
 
@@ -39,7 +39,7 @@ def conflicting_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     return by_till.agg(records, conflicts).where("conflicts > 0")
 
 
-def note_tills(
+def write_findings(
     session: Session, family: Family, generation: int, days: Collection[date], found: Iterable[Row]
 ) -> int:
     """Write the findings of the rebuilt days and return how many there were.
@@ -88,7 +88,7 @@ def _read_conflicting(
     family: Family,
     days: Collection[date],
 ) -> set[tuple[date, str, str]]:
-    select = prepared(
+    select = prepare_idempotent(
         session,
         "SELECT day, store_id, till_id, conflicts FROM till_finding WHERE family = ? AND day = ?",
     )

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ingest.check.bodies import CheckedMessage, check_file, sum_parts
 from ingest.contract.arrival import Rules
-from runtime.job import run_verb
+from runtime.job import run_command
 from runtime.output import print_json
 from tally.errors import RejectedEvent
 from tally.settings import Settings
@@ -45,7 +45,7 @@ def check(
     Raises TallyError for a form that there is not; Exit with the code.
     """
     try:
-        messages = [*check_file(file, form or None, Rules.of(Settings.load()))]
+        messages = [*check_file(file, form or None, Rules.from_settings(Settings.load()))]
     except RejectedEvent as error:
         # Nothing of the body can be read.
         messages = [CheckedMessage.from_error(1, error)]
@@ -70,7 +70,7 @@ def _print_table(messages: Sequence[CheckedMessage]) -> None:
     for message in messages:
         # Text, not markup: the content comes from an unknown sender.
         head = Text(message.event_id or message.skipped or message.message or "")
-        table.add_row(str(message.number), head, "", "", Text(_fate(message)))
+        table.add_row(str(message.number), head, "", "", Text(_describe_result(message)))
         for line in message.lines:
             amount = f"{line['amount_milli'] / _THOUSAND:g}"
             item, adds = Text(f"  {line['item']}"), Text(_as_text(line["adds"]))
@@ -82,7 +82,7 @@ def _print_table(messages: Sequence[CheckedMessage]) -> None:
     print(f"{counted:,} would be taken, {refused:,} refused; together: {together}")
 
 
-def _fate(message: CheckedMessage) -> str:
+def _describe_result(message: CheckedMessage) -> str:
     if message.skipped:
         return "no event"
     return message.reason or message.rule or _as_text(message.adds)
@@ -94,7 +94,7 @@ def _as_text(adds: Mapping[str, int]) -> str:
 
 def main() -> int:
     """Exit code: 0 all would be taken, 1 something would be refused, 2 wrong use."""
-    return run_verb("tally", lambda: app(prog_name="tally check"))
+    return run_command("tally", lambda: app(prog_name="tally check"))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from typing import Any, Self, cast
 import msgspec
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Skipped, VendorBody
+from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.gateway.submission import Endpoint, endpoints
 from ingest.sources.sales.record import CanonicalReceipt
-from ingest.sources.sales.rules import added, taken_back
+from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
 from runtime.sources import FAMILIES
 from tally.errors import RejectedEvent, TallyError
 from tally.events import CanonicalEvent
@@ -21,7 +21,7 @@ from tally.receipt_rules import LineFacts, ReceiptKind
 
 _PREFIX = "/v1/events/"
 # The default form by a file's ending: receipts as most tills send them.
-_USUAL = {".xml": "pos/poslog"}
+_DEFAULT_FORMS = {".xml": "pos/poslog"}
 _NDJSON = (".ndjson", ".jsonl")
 
 
@@ -76,11 +76,11 @@ def check_file(file: Path, form: str | None, rules: Rules) -> Iterator[CheckedMe
     `form` is the path behind /v1/events/; the default is that of receipts, for .xml that of POSLog.
     Raises TallyError for an unknown form, RejectedEvent for a body that does not follow the form.
     """
-    endpoint = _find_endpoint(form or _USUAL.get(file.suffix.lower(), "pos"))
+    endpoint = _find_endpoint(form or _DEFAULT_FORMS.get(file.suffix.lower(), "pos"))
     now = datetime.now(UTC)
     body = VendorBody(file.read_bytes(), now, rules)
     for number, message in endpoint.lines(body, file.suffix.lower() in _NDJSON):
-        if isinstance(message, Skipped):
+        if isinstance(message, SkippedPart):
             yield CheckedMessage(number, skipped=message.reason)
             continue
         try:
@@ -113,7 +113,7 @@ def _lines(receipt: CanonicalReceipt) -> Iterator[Mapping[str, Any]]:
     for line in receipt.lines:
         facts = LineFacts(line.line_type, line.cancelled, line.amount_milli, line.total_minor)
         kind = cast(ReceiptKind, receipt.kind)
-        sums = taken_back([facts]) if takes_back else added(kind, [facts])
+        sums = sum_void_parts([facts]) if takes_back else sum_receipt_parts(kind, [facts])
         # The counts of receipts depend on all lines together, so a single line has none.
         shown_parts = [] if receipt.rule else [name for name in sums if "receipts" not in name]
         yield {

@@ -12,14 +12,14 @@ from ingest.contract.devices import DeviceRules
 from ingest.contract.store_clocks import StoreClocks
 from ingest.contract.store_money import StoreMoney
 from runtime.sensors import SensorEntry
-from runtime.store_fields import zone_of
-from runtime.stores import StoreEntry, store_entries
+from runtime.store_fields import parse_zone
+from runtime.stores import StoreEntry, load_stores
 from tally.day_clock import DayClock
 from tally.errors import BadSettings
-from tally.identity import bare_serial
-from tally.instants import instant_text
+from tally.identity import normalise_serial
+from tally.instants import format_utc
 from tally.key_periods import DatedPeriod
-from tally.keys import digest_key
+from tally.keys import load_digest_key
 from tally.receipt_rules import SENT_LINE_TYPES
 from tally.settings import Settings
 from tally.visits import MINUTE_SECONDS, MinuteSpan
@@ -76,19 +76,19 @@ class Rules:
     item_types: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: Settings) -> "Rules":
+    def from_settings(cls, settings: Settings) -> "Rules":
         """The rules of these settings; reads the stores file once.
 
         Raises BadSettings that names what does not fit.
         """
-        default_zone = zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
-        stores = store_entries(settings.stores_file)
-        clocks = StoreClocks.of(stores, default_zone)
+        default_zone = parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
+        stores = load_stores(settings.stores_file)
+        clocks = StoreClocks.from_stores(stores, default_zone)
         return cls(
             max_bytes=settings.max_message_bytes,
             future_tolerance=timedelta(seconds=settings.future_tolerance_seconds),
             earliest_event=settings.earliest_event,
-            money=StoreMoney.of(settings, stores, clocks),
+            money=StoreMoney.from_settings(settings, stores, clocks),
             loyalty_key=_hash_key(settings.loyalty_key.get_secret_value()),
             numberings={
                 store_id: Numbering(store.numbering, clocks.clock(store_id))
@@ -98,11 +98,11 @@ class Rules:
             home=settings.home,
             sensors=_sensors(stores, clocks),
             clocks=clocks,
-            devices=DeviceRules.of(settings, stores),
+            devices=DeviceRules.from_settings(settings, stores),
             item_types=_item_types(settings.poslog_item_types),
         )
 
-    def zone_of(self, store_id: str) -> ZoneInfo:
+    def store_zone(self, store_id: str) -> ZoneInfo:
         """The zone of a store's clock."""
         return self.clocks.clock(store_id).zone
 
@@ -112,27 +112,33 @@ class Rules:
 
     def open_minutes(self, store_id: str, period: DatedPeriod) -> list[MinuteSpan] | None:
         """When a store is open in a key period; None if its opening hours are not known."""
-        return self.devices.opening.minutes(store_id, period, self.zone_of(store_id))
+        return self.devices.opening.minutes(store_id, period, self.store_zone(store_id))
 
-    def epoch_of(self, store_id: str, happened_at: datetime) -> str:
+    def numbering_epoch(self, store_id: str, happened_at: datetime) -> str:
         """The numbering epoch of a store's receipt that names none itself."""
         numbering = self.numberings.get(store_id)
         return numbering.epoch_at(happened_at) if numbering else FIRST_EPOCH
 
     def sensor(self, serial: object) -> Sensor:
         """The sensor with this serial, in any spelling."""
-        listed = self.sensors.get(bare_serial(serial)) if isinstance(serial, str) else None
+        listed = self.sensors.get(normalise_serial(serial)) if isinstance(serial, str) else None
         return listed or Sensor(None, None, serial, SensorEntry())
 
-    def logics_of(self, serial: object) -> list[str]:
+    def logic_serials(self, serial: object) -> list[str]:
         """The serials under which the stores file lists a device.
 
         A sensor that counts at several lines has one for each, such as `006e02000001:1`; another
         listed device has its own serial, and an unlisted one none.
         """
-        return self._logics.get(bare_serial(serial), []) if isinstance(serial, str) else []
+        return (
+            self._serials_by_device.get(normalise_serial(serial), [])
+            if isinstance(serial, str)
+            else []
+        )
 
-    def listed(self, store_id: str, device_id: str, happened_at: datetime) -> Sequence[SensorEntry]:
+    def device_entries(
+        self, store_id: str, device_id: str, happened_at: datetime
+    ) -> Sequence[SensorEntry]:
         """The stores file's entries of the device with a name; a default entry if there is none.
 
         Several devices can have one name, one after the other: on the day of a change the result
@@ -150,7 +156,7 @@ class Rules:
 
         It begins at `begins` and lasts `seconds` seconds.
         """
-        if not self.devices.opening.are_told(store_id):
+        if not self.devices.opening.has_hours(store_id):
             return False
         ends = begins + timedelta(seconds=seconds - 1)
         first, last = (int(instant.timestamp()) // MINUTE_SECONDS for instant in (begins, ends))
@@ -162,7 +168,7 @@ class Rules:
         return True
 
     @cached_property
-    def _logics(self) -> Mapping[str, list[str]]:
+    def _serials_by_device(self) -> Mapping[str, list[str]]:
         found: dict[str, list[str]] = {}
         for serial in self.sensors:
             for device in {serial, serial.rpartition(":")[0] or serial}:
@@ -181,7 +187,7 @@ class Rules:
     @cached_property
     def digest_key(self) -> bytes:
         """The installation's key for the digests of dead letters; created when first needed."""
-        return digest_key(self.home)
+        return load_digest_key(self.home)
 
 
 @dataclass(frozen=True)
@@ -193,15 +199,15 @@ class Arrival:
     offset: int
 
     @cached_property
-    def received_text(self) -> str:
+    def timestamp_text(self) -> str:
         """received_at as the canonical record carries it."""
-        return instant_text(self.received_at)
+        return format_utc(self.received_at)
 
 
 def _sensors(stores: Mapping[str, StoreEntry], clocks: StoreClocks) -> dict[str, Sensor]:
     """All stores' sensors, by bare serial."""
     return {
-        bare_serial(serial): Sensor(
+        normalise_serial(serial): Sensor(
             store_id,
             clocks.clock(store_id).zone,
             entry.device_id or serial,

@@ -30,11 +30,11 @@ class VendorSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "VendorSecret(…)"
 
 
-class ListedDays(NamedTuple):
+class AccessPointListing(NamedTuple):
     """The local days on which a store lists an access point: [first_day, beyond)."""
 
     first_day: date
-    beyond: date
+    end_day: date
     store_id: str
 
 
@@ -48,12 +48,12 @@ class DeviceRules:
     keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
     days: int = 1
     networks: Mapping[str, str] = field(default_factory=dict)
-    access_points: Mapping[str, Sequence[ListedDays]] = field(default_factory=dict)
+    access_points: Mapping[str, Sequence[AccessPointListing]] = field(default_factory=dict)
     vendors: Mapping[str, VendorSecret] = field(default_factory=dict)
     opening: OpeningRules = field(default_factory=OpeningRules)
 
     @classmethod
-    def of(cls, settings: Settings, stores: Mapping[str, StoreEntry]) -> "DeviceRules":
+    def from_settings(cls, settings: Settings, stores: Mapping[str, StoreEntry]) -> "DeviceRules":
         """The rules of these settings and stores. Raises BadSettings."""
         return cls(
             DeviceKeys(settings.key_folder or settings.home / "keys"),
@@ -82,8 +82,8 @@ class DeviceRules:
             return listed[0].store_id if listed else None
         last = started[-1]
         # By the clock of the store that it moves to, the first day there may begin later.
-        is_moving = any(listing.first_day == last.beyond for listing in listed)
-        if is_moving or clocks.day(last.store_id, instant) < last.beyond:
+        is_moving = any(listing.first_day == last.end_day for listing in listed)
+        if is_moving or clocks.day(last.store_id, instant) < last.end_day:
             return last.store_id
         return None
 
@@ -91,22 +91,26 @@ class DeviceRules:
         """The key period of the instant, by the clock of a store; a device keeps its hash in it."""
         return KeyDays(self.days).period(instant, clock)
 
-    def hashed(self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta) -> str:
+    def hash_address(
+        self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta
+    ) -> str:
         """The hash of a device's address (6 bytes) in a key period, as 32 hex digits.
 
         It stays the same until `kept` after the period, when the key is destroyed. Raises
         KeysUnreachable.
         """
-        return self.keys.hashed(address, store_id, period, kept)
+        return self.keys.hash_address(address, store_id, period, kept)
 
 
-def _access_points(stores: Mapping[str, StoreEntry]) -> dict[str, list[ListedDays]]:
-    by_address: dict[str, list[ListedDays]] = {}
+def _access_points(stores: Mapping[str, StoreEntry]) -> dict[str, list[AccessPointListing]]:
+    by_address: dict[str, list[AccessPointListing]] = {}
     for store_id, store in stores.items():
         for name, first_day, beyond in store.access_point_days():
             # Any other name is not unique: several access points may have been given it.
             if is_address(name):
-                by_address.setdefault(name, []).append(ListedDays(first_day, beyond, store_id))
+                by_address.setdefault(name, []).append(
+                    AccessPointListing(first_day, beyond, store_id)
+                )
     return {name: sorted(days) for name, days in by_address.items()}
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ingest.contract.wire import JsonObject, pointer
 from tally.errors import RejectedEvent
-from tally.redact import MARK, is_personal, redacted_text, redacted_value
+from tally.redact import MARK, is_personal, redact_text, redact_value
 
 MOST_BYTES = 16_384
 MOST_NAME = 256
@@ -27,7 +27,7 @@ def unknown_fields(fields: JsonObject, known: Collection[str]) -> JsonObject:
     return {name: value for name, value in fields.items() if name not in known}
 
 
-def kept_extra(extra: JsonObject) -> JsonObject | None:
+def clean_extra(extra: JsonObject) -> JsonObject | None:
     """The unknown fields as the canonical record carries them; None if there are none.
 
     Raises RejectedEvent too_large.
@@ -77,7 +77,7 @@ def _clean_value(value: Any, name: str, top: str) -> Any:
         # A text too long to keep is not searched: a megabyte would keep every other thread waiting.
         if len(value) > MOST_BYTES and not is_personal(name):
             raise _too_large(top)
-        return redacted_value(name, value)
+        return redact_value(name, value)
     if is_personal(name):
         return MARK
     return _plain_number(value, name) if type(value) in (int, Decimal) else value
@@ -91,7 +91,7 @@ def _clean_name(name: str, top: str) -> str:
             at,
             f"{at}: names of at most {MOST_NAME} characters are taken, got {len(name):,}",
         )
-    return redacted_text(name)[:MOST_NAME]
+    return redact_text(name)[:MOST_NAME]
 
 
 def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
@@ -104,5 +104,5 @@ def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
             and len(number.as_tuple().digits) <= _MOST_DIGITS
         )
     written = str(number)
-    clean = redacted_value(name, written)
+    clean = redact_value(name, written)
     return number if bounded and clean == written else clean

@@ -14,7 +14,7 @@ from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.wire import pointer
 from tally.errors import BadInstant, RejectedEvent
 from tally.identity import IDENTIFIER
-from tally.instants import instant_text, parse_instant
+from tally.instants import format_utc, parse_instant
 from tally.money import CURRENCIES
 from tally.windows import WINDOW, window_start
 
@@ -33,7 +33,7 @@ Fields = Mapping[str, Any]
 _Word = TypeVar("_Word", bound=str)
 
 
-def required(fields: Fields, name: str, at: str = "") -> Any:
+def require_field(fields: Fields, name: str, at: str = "") -> Any:
     """The field's raw value. Raises RejectedEvent missing_field."""
     try:
         return fields[name]
@@ -43,18 +43,18 @@ def required(fields: Fields, name: str, at: str = "") -> Any:
         ) from None
 
 
-def happened(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
+def event_instant(fields: Fields, arrival: Arrival, rules: Rules) -> datetime:
     """happened_at in UTC, refused if it lies too late after the arrival or before anything counted.
 
     Too late is later than the arrival plus the tolerance; the earliest day is a setting. Raises
     RejectedEvent: future_time, clock_reset and those of an instant.
     """
-    value = required(fields, "happened_at")
+    value = require_field(fields, "happened_at")
     happened_at = instant(value, "/happened_at")
     # Compared with the record's own arrival, not with the clock of this run: a replay must decide
     # alike.
     if happened_at - arrival.received_at > rules.future_tolerance:
-        arrived = instant_text(arrival.received_at)
+        arrived = format_utc(arrival.received_at)
         raise RejectedEvent(
             "future_time",
             "/happened_at",
@@ -104,13 +104,16 @@ def identifier(value: Any, at: str) -> str:
         value = str(value) if value.bit_length() <= 212 else "9" * 65
     if type(value) is not str:
         raise RejectedEvent(
-            "wrong_type", at, f"{at}: an identifier is text or a whole number, got {shown(value)}"
+            "wrong_type",
+            at,
+            f"{at}: an identifier is text or a whole number, got {describe_value(value)}",
         )
     if IDENTIFIER.fullmatch(value) is None:
         raise RejectedEvent(
             "out_of_range",
             at,
-            f"{at}: {shown(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may it be . or ..",
+            f"{at}: {describe_value(value)} is not 1 to 64 of A-Z a-z 0-9 . _ : -, nor may"
+            " it be . or ..",
         )
     return value
 
@@ -125,7 +128,7 @@ def label(value: Any, at: str) -> str:
         value = str(value) if value.bit_length() <= 8 * MAX_LABEL_BYTES else "9" * MAX_TEXT
     if type(value) is not str:
         raise RejectedEvent(
-            "wrong_type", at, f"{at}: an id is text or a whole number, got {shown(value)}"
+            "wrong_type", at, f"{at}: an id is text or a whole number, got {describe_value(value)}"
         )
     name: str = unicodedata.normalize("NFC", value) if len(value) <= MAX_TEXT else value
     is_short = name.strip() and len(name.encode("utf-8", "replace")) <= MAX_LABEL_BYTES
@@ -133,7 +136,7 @@ def label(value: Any, at: str) -> str:
         raise RejectedEvent(
             "out_of_range",
             at,
-            f"{at}: {shown(value)} is not 1 to {MAX_LABEL_BYTES} bytes of printable text",
+            f"{at}: {describe_value(value)} is not 1 to {MAX_LABEL_BYTES} bytes of printable text",
         )
     return name
 
@@ -141,7 +144,7 @@ def label(value: Any, at: str) -> str:
 def text(value: Any, at: str, shortest: int = 0) -> str:
     """Text of `shortest` to 256 characters. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {describe_value(value)}")
     if not shortest <= len(value) <= MAX_TEXT:
         raise RejectedEvent(
             "out_of_range",
@@ -163,10 +166,12 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
     ):
         value = int(value)
     if type(value) is not int:
-        raise RejectedEvent("wrong_type", at, f"{at}: a whole number is wanted, got {shown(value)}")
+        raise RejectedEvent(
+            "wrong_type", at, f"{at}: a whole number is wanted, got {describe_value(value)}"
+        )
     if not least <= value <= most:
         raise RejectedEvent(
-            "out_of_range", at, f"{at}: {least} to {most} is taken, got {shown(value)}"
+            "out_of_range", at, f"{at}: {least} to {most} is taken, got {describe_value(value)}"
         )
     return value
 
@@ -174,10 +179,12 @@ def whole_number(value: Any, at: str, least: int, most: int) -> int:
 def currency_code(value: Any, at: str) -> str:
     """The ISO 4217 code of a currency. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {describe_value(value)}")
     if value not in CURRENCIES:
         raise RejectedEvent(
-            "out_of_range", at, f"{at}: {shown(value)} is no currency of ISO 4217, e.g. USD"
+            "out_of_range",
+            at,
+            f"{at}: {describe_value(value)} is no currency of ISO 4217, e.g. USD",
         )
     return value
 
@@ -185,19 +192,19 @@ def currency_code(value: Any, at: str) -> str:
 def matching(value: Any, at: str, pattern: re.Pattern[str]) -> str:
     """A text that matches the pattern. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {describe_value(value)}")
     if pattern.fullmatch(value) is None:
         raise RejectedEvent("out_of_range", at, f"{at}: is not of the form {pattern.pattern}")
     return value
 
 
-def one_of(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
+def choice(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
     """One of some words. Raises RejectedEvent: wrong_type, out_of_range."""
     if type(value) is not str:
-        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {shown(value)}")
+        raise RejectedEvent("wrong_type", at, f"{at}: text is wanted, got {describe_value(value)}")
     if value not in taken:
         raise RejectedEvent(
-            "out_of_range", at, f"{at}: {shown(value)} is none of {', '.join(taken)}"
+            "out_of_range", at, f"{at}: {describe_value(value)} is none of {', '.join(taken)}"
         )
     return cast(_Word, value)
 
@@ -205,7 +212,9 @@ def one_of(value: Any, at: str, taken: Sequence[_Word]) -> _Word:
 def flag(value: Any, at: str) -> bool:
     """true or false. Raises RejectedEvent wrong_type."""
     if type(value) is not bool:
-        raise RejectedEvent("wrong_type", at, f"{at}: true or false is wanted, got {shown(value)}")
+        raise RejectedEvent(
+            "wrong_type", at, f"{at}: true or false is wanted, got {describe_value(value)}"
+        )
     return value
 
 
@@ -229,11 +238,11 @@ def refuse_unknown_version(fields: Fields, known: int) -> None:
     """Raises RejectedEvent unknown_schema_version for any named version but the known one."""
     version = fields.get("schema_version", known)
     if type(version) is not int or version != known:
-        message = f"/schema_version: {shown(version)} is not known; {known} is"
+        message = f"/schema_version: {describe_value(version)} is not known; {known} is"
         raise RejectedEvent("unknown_schema_version", "/schema_version", message)
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """The value for an error message: short, on one line."""
     if type(value) is int and value.bit_length() > 256:
         return "a whole number of very many digits"

@@ -4,9 +4,9 @@ import re
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
 from typing import Any
 
-from ingest.contract.fields import shown
+from ingest.contract.fields import describe_value
 from tally.errors import RejectedEvent
-from tally.money import EXACT, thousandths
+from tally.money import EXACT, to_thousandths
 
 # Digits before the point: 10^12 minor units of a currency without decimals, and a quantity.
 _MONEY_DIGITS = 13
@@ -41,7 +41,7 @@ def decimal_number(value: Any, at: str, whole_digits: int = _MONEY_DIGITS) -> De
         raise RejectedEvent(
             "wrong_type",
             at,
-            f'{at}: a number or decimal text like "12.30" is wanted, got {shown(value)}',
+            f'{at}: a number or decimal text like "12.30" is wanted, got {describe_value(value)}',
         )
     if not number:
         return _ZERO
@@ -72,7 +72,7 @@ def quantity_milli(value: Any, at: str, is_rounded: bool = False) -> int:
     if is_rounded:
         amount = amount.quantize(_QUANTITY_STEP, ROUND_HALF_UP, EXACT)
     try:
-        return thousandths(amount)
+        return to_thousandths(amount)
     except ValueError as error:
         raise RejectedEvent("out_of_range", at, f"{at}: {error}") from error
 
@@ -88,4 +88,4 @@ def _without_noise(number: Decimal, step: Decimal) -> Decimal:
 
 def _out_of_range(value: Any, at: str, whole_digits: int) -> RejectedEvent:
     taken = f"numbers below {10**whole_digits:,} of at most {_MAX_DIGITS} digits are taken"
-    return RejectedEvent("out_of_range", at, f"{at}: {taken}, got {shown(value)}")
+    return RejectedEvent("out_of_range", at, f"{at}: {taken}, got {describe_value(value)}")

@@ -12,7 +12,7 @@ from tally.key_periods import DatedPeriod
 from tally.visits import MINUTE_SECONDS, MinuteSpan
 
 # How many periods of stores are cached: a year of thirty stores.
-_MOST_KNOWN = 10_000
+_CACHE_SIZE = 10_000
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class OpeningRules:
 
     entries: Mapping[str, StoreEntry] = field(default_factory=dict)
     # A cache: each sighting asks, and the answer is the same for all of a period.
-    _known: dict[tuple[str, date], list[MinuteSpan] | None] = field(
+    _cache: dict[tuple[str, date], list[MinuteSpan] | None] = field(
         default_factory=dict, compare=False, repr=False
     )
 
-    def are_told(self, store_id: str) -> bool:
+    def has_hours(self, store_id: str) -> bool:
         """Whether the store has hours, now or from some day on."""
         entry = self.entries.get(store_id)
         return entry is not None and (entry.opening_hours is not None or bool(entry.changes))
@@ -41,11 +41,11 @@ class OpeningRules:
         if entry is None:
             return None
         key = store_id, period.first_day
-        if key not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = _minutes(entry, period, zone)
-        return self._known[key]
+        if key not in self._cache:
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            self._cache[key] = _minutes(entry, period, zone)
+        return self._cache[key]
 
 
 def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[MinuteSpan] | None:
@@ -54,16 +54,16 @@ def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[Min
     last = period.end.astimezone(zone).date()
     count = (last - period.first_day).days + 2
     days = [period.first_day + timedelta(number - 1) for number in range(count)]
-    if any(entry.on(day).opening_hours is None for day in days[1:-1]):
+    if any(entry.valid_on(day).opening_hours is None for day in days[1:-1]):
         return None
     start, end = _minute(period.start), _minute(period.end)
-    spans = (span for day in days for span in _open(entry.on(day), day, zone))
+    spans = (span for day in days for span in _opening_spans(entry.valid_on(day), day, zone))
     minutes = ((_minute(opening.opens), _minute(opening.closes)) for opening in spans)
     cut = ((max(start, first), min(end, beyond)) for first, beyond in minutes)
     return [(first, beyond - 1) for first, beyond in cut if first < beyond]
 
 
-def _open(entry: StoreEntry, day: date, zone: ZoneInfo) -> Iterator[OpenSpan]:
+def _opening_spans(entry: StoreEntry, day: date, zone: ZoneInfo) -> Iterator[OpenSpan]:
     if entry.opening_hours is None:
         return iter(())
     is_holiday = bool(holiday_names(entry.country, entry.subdivision, day))

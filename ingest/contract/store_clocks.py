@@ -13,18 +13,18 @@ from tally.day_clock import DayClock
 class StoreClocks:
     """The clocks of the stores in the stores file, by store, and the default of all others."""
 
-    default: DayClock = field(default_factory=lambda: DayClock.of(ZoneInfo("UTC")))
-    told: Mapping[str, DayClock] = field(default_factory=dict)
+    default: DayClock = field(default_factory=lambda: DayClock.from_zone(ZoneInfo("UTC")))
+    by_store: Mapping[str, DayClock] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> "StoreClocks":
+    def from_stores(cls, stores: Mapping[str, StoreEntry], default_zone: ZoneInfo) -> "StoreClocks":
         """The clocks of these stores; `default_zone` is the zone of a store that names none."""
         clocks = {store_id: entry.clock(default_zone.key) for store_id, entry in stores.items()}
-        return cls(DayClock.of(default_zone), clocks)
+        return cls(DayClock.from_zone(default_zone), clocks)
 
     def clock(self, store_id: str) -> DayClock:
         """The clock of a store."""
-        return self.told.get(store_id, self.default)
+        return self.by_store.get(store_id, self.default)
 
     def day(self, store_id: str, instant: datetime) -> date:
         """The store's own day that holds the instant."""

@@ -24,7 +24,7 @@ class StoreMoney:
     entries: Mapping[str, StoreEntry] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         settings: Settings,
         stores: Mapping[str, StoreEntry],
@@ -48,17 +48,17 @@ class StoreMoney:
 
     def currency(self, store_id: str, closed_at: datetime) -> str:
         """The currency of a receipt that names none."""
-        entry = self._on(store_id, closed_at)
+        entry = self._entry_at(store_id, closed_at)
         return (entry and entry.currency) or self.default_currency
 
     def rounding(self, store_id: str, closed_at: datetime) -> TillRounding:
         """How the store's tills rounded when the receipt was closed."""
-        entry = self._on(store_id, closed_at)
+        entry = self._entry_at(store_id, closed_at)
         return ROUNDINGS[entry.rounding] if entry and entry.rounding else HALF_UP_BY_LINE
 
-    def _on(self, store_id: str, closed_at: datetime) -> StoreEntry | None:
+    def _entry_at(self, store_id: str, closed_at: datetime) -> StoreEntry | None:
         entry = self.entries.get(store_id)
         # Hardly any store has changes, so computing the day of each receipt would be wasted.
         if entry is None or not entry.changes:
             return entry
-        return entry.on(self.clocks.day(store_id, closed_at))
+        return entry.valid_on(self.clocks.day(store_id, closed_at))

@@ -8,7 +8,7 @@ from schemas.source import BadSource, read_yaml
 _Table = TypeVar("_Table")
 
 
-def table_of(file: Path, kind: type[_Table]) -> _Table:
+def read_table(file: Path, kind: type[_Table]) -> _Table:
     """The file as this type. Raises BadSource that names file, place and what is wrong."""
     table: _Table = read_yaml(file, kind)
     return table

@@ -17,7 +17,7 @@ _OBJECT_OR_ARRAY = (dict, list)
 JsonObject = dict[str, Any]
 
 
-def parsed(message: bytes | None, max_bytes: int) -> JsonObject:
+def parse_object(message: bytes | None, max_bytes: int) -> JsonObject:
     """The message as a JSON object.
 
     Numbers with a point or exponent become a Decimal of their text, others an int.

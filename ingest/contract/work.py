@@ -6,7 +6,7 @@ example, a document's head is repeated in the message of each of its lines.
 
 from collections import Counter
 
-from tally.errors import TooMuch
+from tally.errors import BodyTooLarge
 
 # The bytes of messages that a body may become, in addition to twice its own bytes.
 FREE_BYTES = 2**20
@@ -22,50 +22,50 @@ MOST_LETTERS = 100
 class WorkBudget:
     """What one body has cost so far: bytes made, events, dead letters and steps.
 
-    Each count raises TooMuch beyond its bound; then nothing of the body is stored.
+    Each count raises BodyTooLarge beyond its bound; then nothing of the body is stored.
     """
 
     def __init__(self, taken_bytes: int) -> None:
         self.most_bytes = 2 * taken_bytes + FREE_BYTES
-        self.made_bytes = self.events = self.steps = self.letters = 0
-        self.left_out: Counter[str] = Counter()
+        self.message_bytes = self.events = self.steps = self.letters = 0
+        self.omitted_letters: Counter[str] = Counter()
 
     def count_event(self, size: int) -> None:
-        """Count one more event, whose message has `size` bytes. Raises TooMuch."""
+        """Count one more event, whose message has `size` bytes. Raises BodyTooLarge."""
         self.events += 1
-        self.made_bytes += size
+        self.message_bytes += size
         self.check_events(self.events)
-        self.check_bytes(self.made_bytes)
+        self.check_bytes(self.message_bytes)
 
     def check_events(self, count: int) -> None:
-        """Raise TooMuch for more events than a body may have."""
+        """Raise BodyTooLarge for more events than a body may have."""
         if count > MOST_EVENTS:
-            raise TooMuch(
+            raise BodyTooLarge(
                 f"the body has more than {MOST_EVENTS:,} events; send fewer of them at once"
             )
 
     def check_bytes(self, size: int) -> None:
-        """Raise TooMuch for more bytes than may be made of the body."""
+        """Raise BodyTooLarge for more bytes than may be made of the body."""
         if size > self.most_bytes:
-            raise TooMuch(
+            raise BodyTooLarge(
                 f"the body would become more than {self.most_bytes:,} bytes of messages (twice its"
                 f" own bytes and {FREE_BYTES:,}); send fewer events at once, with shorter names"
             )
 
     def count_steps(self, count: int = 1) -> None:
-        """Count so many more reads of a part of the body. Raises TooMuch."""
+        """Count so many more reads of a part of the body. Raises BodyTooLarge."""
         self.steps += count
         if self.steps > MOST_STEPS:
-            raise TooMuch(
+            raise BodyTooLarge(
                 f"the body takes more than {MOST_STEPS:,} steps to be read (values, tags, lines);"
                 " send fewer events at once"
             )
 
-    def keep_letter(self, reason: str, size: int, most_size: int) -> bool:
+    def admit_letter(self, reason: str, size: int, most_size: int) -> bool:
         """Whether a refused event is stored as a dead letter; if not, it is counted here."""
         is_kept = self.letters < MOST_LETTERS and size <= most_size
         if is_kept:
             self.letters += 1
         else:
-            self.left_out[reason] += 1
+            self.omitted_letters[reason] += 1
         return is_kept

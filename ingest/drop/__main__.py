@@ -11,17 +11,17 @@ from typing import Annotated
 import typer
 
 from ingest.drop.folder import DONE, DropFolder
-from ingest.drop.rounds import DropRounds, files_in_words
-from ingest.drop.sender import Sender, client_of
-from runtime.job import run_until_stopped, run_verb
-from runtime.lock import exclusive
+from ingest.drop.rounds import FolderUploader, files_in_words
+from ingest.drop.sender import Sender, make_client
+from runtime.job import run_command, run_until_stopped
+from runtime.lock import lock_folder
 from runtime.output import print_json
 from tally.errors import AlreadyRunning
 from tally.settings import Settings
 
 _SETTLED_SECONDS = 30.0
 # For how long a body is sent again; with --watch the file is tried again later anyway.
-_ONCE, _WATCHING = 60.0, 5.0
+_ONCE_RETRY_SECONDS, _WATCH_RETRY_SECONDS = 60.0, 5.0
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -53,14 +53,14 @@ def drop(
     settings = Settings.load()
     root = folder.resolve()
     drop_folder = DropFolder(root, settled_seconds)
-    all_rounds: list[DropRounds] = []
+    all_rounds: list[FolderUploader] = []
 
     def work(stopped: Event) -> None:
-        with _exclusive_folder(drop_folder), client_of(settings.gateway) as client:
-            sender = Sender(client, stopped, _WATCHING if watch else _ONCE)
-            rounds = DropRounds(drop_folder, sender, settings.drop_retention_seconds)
+        with _exclusive_folder(drop_folder), make_client(settings.gateway) as client:
+            sender = Sender(client, stopped, _WATCH_RETRY_SECONDS if watch else _ONCE_RETRY_SECONDS)
+            rounds = FolderUploader(drop_folder, sender, settings.drop_retention_seconds)
             all_rounds.append(rounds)
-            rounds.watch() if watch else rounds.once()
+            rounds.watch() if watch else rounds.run_once()
 
     code = run_until_stopped("tally drop", work)
     for rounds in all_rounds:
@@ -79,18 +79,18 @@ def _exclusive_folder(folder: DropFolder) -> Iterator[None]:
     try:
         # The lock is in a folder that only its owner can write to: a user who may drop files could
         # otherwise replace it with a link.
-        with exclusive(folder.root / DONE / "drop"):
+        with lock_folder(folder.root / DONE / "drop"):
             yield
     except AlreadyRunning as error:
         raise AlreadyRunning(f"{folder.root}: another `tally drop` has it: {error}") from error
 
 
-def _exit_code(rounds: DropRounds) -> int:
+def _exit_code(rounds: FolderUploader) -> int:
     counts = rounds.counts
     return 1 if counts["refused"] or counts["rejected"] or rounds.waiting else 0
 
 
-def _print(rounds: DropRounds, root: Path, as_json: bool) -> None:
+def _print(rounds: FolderUploader, root: Path, as_json: bool) -> None:
     summary = rounds.summary()
     if as_json:
         print_json(summary)
@@ -108,7 +108,7 @@ def main() -> int:
     """Exit code: 0 all taken, 1 failed or not all was taken, 2 wrong use, 78 unusable folder."""
     # Only the owner may read the filed files.
     os.umask(0o077)
-    return run_verb("tally", lambda: app(prog_name="tally drop"))
+    return run_command("tally", lambda: app(prog_name="tally drop"))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from functools import cached_property, partial
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode
 
-from ingest.contract.vendor import Cutter
+from ingest.contract.vendor import FileSplitter
 from ingest.drop.folder import DroppedFile
 from ingest.gateway.submission import MOST_BYTES, MOST_STORES, endpoints
 from schemas import loader
-from tally.errors import TooMuch
-from tally.instants import instant_text
+from tally.errors import BodyTooLarge
+from tally.instants import format_utc
 
 _NDJSON = "application/x-ndjson"
 _MEDIA_TYPES = {".json": "application/json", ".ndjson": _NDJSON, ".jsonl": _NDJSON}
@@ -27,7 +27,7 @@ _MOST_LINES = MOST_STORES
 _PART_BYTES = 2_000_000
 
 
-class Lot(NamedTuple):
+class Chunk(NamedTuple):
     """A body, and how many lines of the file precede it."""
 
     lines_before: int
@@ -35,7 +35,7 @@ class Lot(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mailing:
+class UploadRequest:
     """A dropped file and the address that its folders name.
 
     Folders `name=value` are parameters; the others are source and format.
@@ -56,7 +56,7 @@ class Mailing:
         if not self._is_ours:
             # A device that exports up to now ends with an unfinished interval, and the file may
             # arrive here days later.
-            parameters.setdefault(_EXPORTED_AT, instant_text(self.file.modified_at))
+            parameters.setdefault(_EXPORTED_AT, format_utc(self.file.modified_at))
         query = urlencode(parameters, errors=_NAMES)
         return f"{self.path}?{query}" if query else self.path
 
@@ -67,14 +67,14 @@ class Mailing:
         return _MEDIA_TYPES.get(suffix, "application/octet-stream")
 
     @property
-    def refusal(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """Why the file is not sent at all, and what to do; None if it is sent."""
         if not self._names:
             return (
                 "its folders do not say what it is: put it into SOURCE, or into"
                 " SOURCE/FORMAT/NAME=VALUE, as the gateway's paths are (docs/people-counters.md)"
             )
-        if self._is_of_devices:
+        if self._has_devices:
             return (
                 "bodies of WiFi are not taken from files: people's hardware addresses and the"
                 " vendor's shared secret would lie here. Let the sender push to the gateway"
@@ -82,7 +82,7 @@ class Mailing:
             )
         if self._is_ours and self.file.path.suffix.lower() not in _MEDIA_TYPES:
             return "call it .json (one object) or .ndjson (one object a line)"
-        is_cut = self._is_lines or self._cutter is not None
+        is_cut = self._is_lines or self._splitter is not None
         if not is_cut and self.file.size > MOST_BYTES:
             return (
                 f"it has {self.file.size:,} bytes, and at most {MOST_BYTES:,} are taken at once:"
@@ -90,20 +90,20 @@ class Mailing:
             )
         return None
 
-    def parts(self, content: BinaryIO) -> Iterator[Lot]:
+    def chunks(self, content: BinaryIO) -> Iterator[Chunk]:
         """The bodies of the file, in order.
 
         NDJSON of Tally's own contract is sent in lots of lines, a vendor's format as its cutter
-        cuts it, anything else as it is. Raises TooMuch for a line that no body can hold,
+        cuts it, anything else as it is. Raises BodyTooLarge for a line that no body can hold,
         RejectedEvent for what cannot be cut.
         """
         if self._is_lines:
-            yield from _lots(content)
-        elif self._cutter is not None:
-            yield from _cut(content, self._cutter)
+            yield from _chunk_lines(content)
+        elif self._splitter is not None:
+            yield from _split_file(content, self._splitter)
         else:
             # Reads one byte past the known size at most: the file may have grown since.
-            yield Lot(0, content.read(self.file.size + 1))
+            yield Chunk(0, content.read(self.file.size + 1))
 
     @cached_property
     def _folders(self) -> tuple[str, ...]:
@@ -122,13 +122,13 @@ class Mailing:
         return self._is_ours and self.media_type == _NDJSON
 
     @cached_property
-    def _cutter(self) -> Cutter | None:
+    def _splitter(self) -> FileSplitter | None:
         return next(
             (endpoint.parts for endpoint in endpoints() if endpoint.path == self.path), None
         )
 
     @property
-    def _is_of_devices(self) -> bool:
+    def _has_devices(self) -> bool:
         return any(
             f"{self.path}/".startswith(f"{source.path}/")
             for source in loader.sources().values()
@@ -136,37 +136,37 @@ class Mailing:
         )
 
 
-def _cut(content: BinaryIO, cutter: Cutter) -> Iterator[Lot]:
-    parts = (Lot(*part) for part in cutter(content))
+def _split_file(content: BinaryIO, cutter: FileSplitter) -> Iterator[Chunk]:
+    parts = (Chunk(*part) for part in cutter(content))
     first, second = next(parts, None), next(parts, None)
     if first is None or second is None:
         # A file that fits into one body is sent as it was written.
         content.seek(0)
-        yield Lot(0, content.read(MOST_BYTES + 1))
+        yield Chunk(0, content.read(MOST_BYTES + 1))
         return
     yield from (first, second)
     yield from parts
 
 
-def _lots(content: BinaryIO) -> Iterator[Lot]:
+def _chunk_lines(content: BinaryIO) -> Iterator[Chunk]:
     before, lines, size = 0, list[bytes](), 0
     # An overlong line is read no further.
     all_lines = iter(partial(content.readline, MOST_BYTES + 1), b"")
     for number, line in enumerate(all_lines, start=1):
         if len(line) > MOST_BYTES:
-            raise TooMuch(
+            raise BodyTooLarge(
                 f"line {number:,} is longer than {MOST_BYTES:,} bytes, and none behind it was"
                 " sent; correct it and drop the file again"
             )
         if lines and (len(lines) == _MOST_LINES or size + len(line) > _PART_BYTES):
-            yield from _part(before, lines)
+            yield from _make_chunk(before, lines)
             before, lines, size = number - 1, [], 0
         lines.append(line)
         size += len(line)
-    yield from _part(before, lines)
+    yield from _make_chunk(before, lines)
 
 
-def _part(before: int, lines: list[bytes]) -> Iterator[Lot]:
+def _make_chunk(before: int, lines: list[bytes]) -> Iterator[Chunk]:
     # The gateway refuses an empty body.
     if (content := b"".join(lines)).strip():
-        yield Lot(before, content)
+        yield Chunk(before, content)

@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ingest.drop.places import (
+    file_status,
     is_free,
     move_back,
     open_file,
-    opened_folder,
-    state_in,
+    open_folder,
 )
-from runtime.whole_file import keep_whole_in
+from runtime.whole_file import write_atomically_in
 from tally.errors import DropUnusable, FileChanged
 
 DONE, REFUSED = "done", "refused"
 # Endings of names under which copying programs write files that are not complete yet.
-UNDER_WAY = (".part", ".filepart", ".tmp", ".crdownload")
+PARTIAL_SUFFIXES = (".part", ".filepart", ".tmp", ".crdownload")
 _STAMP = "%Y-%m-%dT%H-%MZ"
 # A file system takes names of 255 bytes, and the answer filed beside the file has a longer name.
 _MOST_NAME_BYTES, _MOST_SUFFIX_BYTES = 200, 20
 # How many fields of a file's state a move leaves unchanged: all but the time of change.
-_UNMOVED = 4
+_MOVE_STABLE_FIELDS = 4
 
 
 class FileState(NamedTuple):
@@ -69,9 +69,9 @@ class DroppedFile:
         return datetime.fromtimestamp(self.state.modified_ns // 1_000_000_000, UTC)
 
     @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
+    def open_content(self) -> Iterator[BinaryIO]:
         """Open the file's content. Raises FileChanged when it is another file now, and OSError."""
-        with opened_folder(self.root, self.relative.parent) as folder:
+        with open_folder(self.root, self.relative.parent) as folder:
             # This follows no link that has taken the file's place, and waits for no pipe.
             opened = open_file(folder, self.relative.name)
         with open(opened, "rb") as file:
@@ -80,18 +80,18 @@ class DroppedFile:
 
     def check(self) -> None:
         """Compare the file with its state at the last look. Raises FileChanged, OSError."""
-        with opened_folder(self.root, self.relative.parent) as folder:
-            self._compare(state_in(folder, self.relative.name))
+        with open_folder(self.root, self.relative.parent) as folder:
+            self._compare(file_status(folder, self.relative.name))
 
     def move(self, filed: int, name: str) -> None:
         """Move the file into a folder, given by its descriptor. Raises FileChanged, OSError."""
         own = self.relative.name
-        with opened_folder(self.root, self.relative.parent) as folder:
-            self._compare(state_in(folder, own))
+        with open_folder(self.root, self.relative.parent) as folder:
+            self._compare(file_status(folder, own))
             os.rename(own, name, src_dir_fd=folder, dst_dir_fd=filed)
             # Another file may have taken this one's name between the check and the move.
-            moved = _state(state_in(filed, name))
-            if moved[:_UNMOVED] != self.state[:_UNMOVED]:
+            moved = _state(file_status(filed, name))
+            if moved[:_MOVE_STABLE_FIELDS] != self.state[:_MOVE_STABLE_FIELDS]:
                 move_back(filed, name, folder, own)
                 raise self._change_error()
 
@@ -104,16 +104,16 @@ class DroppedFile:
 
 
 @dataclass
-class Look:
+class FolderScan:
     """The files in the folder: `settled` ones are complete, the oldest first.
 
-    `unsettled` files may still be written to; `passed` has files that are not sent, with the
+    `unsettled` files may still be written to; `ignored` has files that are not sent, with the
     reason.
     """
 
     settled: list[DroppedFile] = field(default_factory=list)
     unsettled: list[Path] = field(default_factory=list)
-    passed: dict[Path, str] = field(default_factory=dict)
+    ignored: dict[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class DropFolder:
             try:
                 if place.is_symlink():
                     raise DropUnusable(f"{place}: is a link; remove it, files are kept inside")
-                with opened_folder(self.root, Path(name), is_made=True) as folder:
+                with open_folder(self.root, Path(name), is_made=True) as folder:
                     os.fchmod(folder, 0o700)
             except OSError as error:
                 raise DropUnusable(
@@ -138,22 +138,22 @@ class DropFolder:
                     f" be allowed to write in {self.root}"
                 ) from error
 
-    def look(self, now: float) -> Look:
+    def scan(self, now: float) -> FolderScan:
         """Return what is in the folder at `now` (seconds since 1970)."""
-        look = Look()
+        look = FolderScan()
 
-        def failed(error: OSError) -> None:
-            look.passed[self._below(error.filename)] = f"cannot be read: {error.strerror}"
+        def add_failure(error: OSError) -> None:
+            look.ignored[self._relative(error.filename)] = f"cannot be read: {error.strerror}"
 
-        for where, folders, files in os.walk(self.root, onerror=failed):
+        for where, folders, files in os.walk(self.root, onerror=add_failure):
             place = Path(where)
             for name in [*folders, *files]:
-                self._note(place / name, now, look)
+                self._add_path(place / name, now, look)
             folders[:] = [name for name in folders if self._is_for_files(place / name)]
         look.settled.sort(key=lambda file: (file.state.modified_ns, file.path))
         return look
 
-    def file(
+    def archive(
         self, dropped: DroppedFile, where: str, told: Mapping[str, Any] | None, now: float
     ) -> Path:
         """Move a file below `done` or `refused`, its answer beside it; returns its new path.
@@ -162,12 +162,12 @@ class DropFolder:
         """
         stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP)
         below = Path(where, stamp, dropped.relative)
-        with opened_folder(self.root, below.parent, is_made=True) as folder:
-            filed_name = _free(folder, below, where)
-            beside = _beside(filed_name, where)
+        with open_folder(self.root, below.parent, is_made=True) as folder:
+            filed_name = _free_name(folder, below, where)
+            beside = _answer_name(filed_name, where)
             if told is not None:
                 # The answer is written first: a refused file without its reason is of no use.
-                keep_whole_in(folder, beside, json.dumps(told, indent=1))
+                write_atomically_in(folder, beside, json.dumps(told, indent=1))
             try:
                 dropped.move(folder, filed_name)
             except (FileChanged, OSError):
@@ -179,7 +179,7 @@ class DropFolder:
                 os.fchmod(filed.fileno(), 0o600)
         return self.root / below.with_name(filed_name)
 
-    def clear(self, kept_seconds: float, now: float) -> tuple[int, list[str]]:
+    def delete_expired(self, kept_seconds: float, now: float) -> tuple[int, list[str]]:
         """Delete files that were filed at least `kept_seconds` seconds before `now`.
 
         Returns how many were deleted, and a line about each folder that could not be.
@@ -187,9 +187,9 @@ class DropFolder:
         # The age is read from the folder's name: a backup that touches a file must not extend it.
         gone, problems = 0, list[str]()
         for where in (DONE, REFUSED):
-            with opened_folder(self.root, Path(where)) as place:
+            with open_folder(self.root, Path(where)) as place:
                 for name in sorted(os.listdir(place)):
-                    filed_at = _filed_at(name)
+                    filed_at = _archive_time(name)
                     if filed_at is None or filed_at + kept_seconds > now:
                         continue
                     try:
@@ -202,62 +202,62 @@ class DropFolder:
                         problems.append(f"{folder}: its time is over, delete it: {error}")
         return gone, problems
 
-    def _note(self, path: Path, now: float, look: Look) -> None:
+    def _add_path(self, path: Path, now: float, look: FolderScan) -> None:
         if not self._is_for_files(path):
             return
         try:
             status = os.lstat(path)
         except OSError as error:
-            look.passed[self._below(path)] = f"cannot be read: {error.strerror}"
+            look.ignored[self._relative(path)] = f"cannot be read: {error.strerror}"
             return
         if stat.S_ISDIR(status.st_mode):
             return
-        if reason := _not_to_send(path, status):
-            look.passed[self._below(path)] = reason
+        if reason := _ignore_reason(path, status):
+            look.ignored[self._relative(path)] = reason
         # This compares the time of change, which no copying program sets; it may lie in the future
         # after the clock was set back.
         elif abs(now - status.st_ctime) < self.settled_seconds:
-            look.unsettled.append(self._below(path))
+            look.unsettled.append(self._relative(path))
         else:
-            look.settled.append(DroppedFile(self.root, self._below(path), _state(status)))
+            look.settled.append(DroppedFile(self.root, self._relative(path), _state(status)))
 
     def _is_for_files(self, path: Path) -> bool:
         # Hidden files belong to file managers and network drives.
         own = self.root / DONE, self.root / REFUSED
         return path not in own and not path.name.startswith(".")
 
-    def _below(self, path: str | Path) -> Path:
+    def _relative(self, path: str | Path) -> Path:
         return Path(path).relative_to(self.root)
 
 
-def beside_of(filed: Path, where: str) -> Path:
+def answer_path(filed: Path, where: str) -> Path:
     """The file beside a filed one that says what was wrong."""
-    return filed.with_name(_beside(filed.name, where))
+    return filed.with_name(_answer_name(filed.name, where))
 
 
-def _beside(name: str, where: str) -> str:
+def _answer_name(name: str, where: str) -> str:
     return f"{name}.{'refused' if where == REFUSED else 'rejected'}.json"
 
 
-def _free(folder: int, wanted: Path, where: str) -> str:
+def _free_name(folder: int, wanted: Path, where: str) -> str:
     # A later export may have the same name.
     stem = os.fsdecode(os.fsencode(wanted.stem)[:_MOST_NAME_BYTES])
     suffix = os.fsdecode(os.fsencode(wanted.suffix)[:_MOST_SUFFIX_BYTES])
     free, number = stem + suffix, 1
-    while not (is_free(folder, free) and is_free(folder, _beside(free, where))):
+    while not (is_free(folder, free) and is_free(folder, _answer_name(free, where))):
         number += 1
         free = f"{stem}-{number}{suffix}"
     return free
 
 
-def _not_to_send(path: Path, status: os.stat_result) -> str | None:
+def _ignore_reason(path: Path, status: os.stat_result) -> str | None:
     if stat.S_ISLNK(status.st_mode):
         return "a link is not followed; put the file itself here"
     if not stat.S_ISREG(status.st_mode):
         return "is no regular file"
     if status.st_nlink != 1:
         return "it has another name elsewhere (a hard link); put a copy of the file here"
-    if path.suffix.lower() in UNDER_WAY:
+    if path.suffix.lower() in PARTIAL_SUFFIXES:
         return f"a name that ends in {path.suffix} is that of a file which is still copied"
     return None
 
@@ -268,7 +268,7 @@ def _state(status: os.stat_result) -> FileState:
     )
 
 
-def _filed_at(name: str) -> float | None:
+def _archive_time(name: str) -> float | None:
     try:
         return datetime.strptime(name, _STAMP).replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -17,7 +17,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @contextmanager
-def opened_folder(root: Path, below: Path, *, is_made: bool = False) -> Iterator[int]:
+def open_folder(root: Path, below: Path, *, is_made: bool = False) -> Iterator[int]:
     """Open a folder below the root, through no link, and yield its descriptor.
 
     With `is_made` missing folders are created, private to the owner; the first folder must belong
@@ -45,7 +45,7 @@ def open_file(folder: int, name: str) -> int:
     return os.open(name, _FILE, dir_fd=folder)
 
 
-def state_in(folder: int, name: str) -> os.stat_result:
+def file_status(folder: int, name: str) -> os.stat_result:
     """The status of the file or link with this name. Raises OSError."""
     return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
@@ -53,7 +53,7 @@ def state_in(folder: int, name: str) -> os.stat_result:
 def is_free(folder: int, name: str) -> bool:
     """Whether the folder has no file with this name."""
     try:
-        state_in(folder, name)
+        file_status(folder, name)
     except FileNotFoundError:
         return True
     return False

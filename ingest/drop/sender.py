@@ -24,16 +24,16 @@ from tenacity import (
     wait_exponential,
 )
 
-from ingest.drop.bodies import Mailing
-from tally.errors import NotTaken
+from ingest.drop.bodies import UploadRequest
+from tally.errors import GatewayUnavailable
 
-TellWaiting = Callable[[str], None]
+ReportWait = Callable[[str], None]
 
 _PAUSE = wait_exponential(multiplier=0.5, max=5)
 _ANSWER_SECONDS = 60.0
-_LATER = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
+_RETRY_CODES = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
 _MOST_TEXT = 2_000
-_MOST_KEPT = 100_000
+_MOST_REJECTED = 100_000
 
 
 class LineAnswer(msgspec.Struct):
@@ -70,7 +70,7 @@ class FileOutcome:
         return wrong and not self.accepted
 
     @property
-    def told(self) -> dict[str, Any] | None:
+    def report(self) -> dict[str, Any] | None:
         """The answer that is kept beside the file; None if all of it was taken."""
         if self.accepted and not (self.refusal or self.rejected_count or self.skipped):
             return None
@@ -88,31 +88,31 @@ class FileOutcome:
         self.rejected_count += answer.rejected_count or len(answer.rejected)
         self.skipped.update(answer.skipped)
         # The file itself is kept as well, so the first of millions of errors are enough.
-        for line in answer.rejected[: _MOST_KEPT - len(self.rejected)]:
+        for line in answer.rejected[: _MOST_REJECTED - len(self.rejected)]:
             self.rejected.append({"line": line.line + lines_before, "errors": line.errors})
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Sends to one gateway until `stopped`; tries each body for `patience_seconds` seconds."""
+    """Sends to one gateway until `stopped`; tries each body for `retry_seconds` seconds."""
 
     client: httpx.Client
     stopped: Event
-    patience_seconds: float = 60.0
+    retry_seconds: float = 60.0
 
-    def post(self, mailing: Mailing, content: bytes, say: TellWaiting) -> httpx.Response:
-        """The gateway's answer, taken or refused. Raises NotTaken, httpx.InvalidURL.
+    def post(self, mailing: UploadRequest, content: bytes, say: ReportWait) -> httpx.Response:
+        """The gateway's answer, taken or refused. Raises GatewayUnavailable, httpx.InvalidURL.
 
         `say` is called with the reason for each wait.
         """
 
         def announce(state: RetryCallState) -> None:
-            say(f"{_not_taken_error(state)}; it is asked again for {self.patience_seconds:g} s")
+            say(f"{_not_taken_error(state)}; it is asked again for {self.retry_seconds:g} s")
 
         # Sending again is safe: an event counts once, in any number of bodies.
         asking = Retrying(
-            retry=retry_if_exception_type(httpx.TransportError) | retry_if_result(_is_later),
-            stop=stop_before_delay(self.patience_seconds) | stop_when_event_set(self.stopped),
+            retry=retry_if_exception_type(httpx.TransportError) | retry_if_result(_is_retryable),
+            stop=stop_before_delay(self.retry_seconds) | stop_when_event_set(self.stopped),
             wait=_pause,
             sleep=sleep_using_event(self.stopped),
             before_sleep=announce,
@@ -125,7 +125,7 @@ class Sender:
         return answer
 
 
-def client_of(address: str) -> httpx.Client:
+def make_client(address: str) -> httpx.Client:
     """A client of the gateway at host:port; it ignores the environment's proxies."""
     # A proxy must not read what a shop sold.
     return httpx.Client(base_url=f"http://{address}", timeout=_ANSWER_SECONDS, trust_env=False)
@@ -141,7 +141,7 @@ def read_answer(answer: httpx.Response) -> LinesAnswer | None:
         return None
 
 
-def refusal_of(answer: httpx.Response) -> dict[str, Any]:
+def read_refusal(answer: httpx.Response) -> dict[str, Any]:
     """An answer that refuses the body, for people: a problem document, or its text."""
     refusal = _json(answer) or {"detail": answer.text[:_MOST_TEXT]}
     if answer.status_code == httpx.codes.NOT_FOUND:
@@ -175,8 +175,8 @@ def _json(answer: httpx.Response) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _is_later(answer: httpx.Response) -> bool:
-    return answer.is_server_error or answer.status_code in _LATER
+def _is_retryable(answer: httpx.Response) -> bool:
+    return answer.is_server_error or answer.status_code in _RETRY_CODES
 
 
 def _pause(state: RetryCallState) -> float:
@@ -189,16 +189,18 @@ def _give_up(state: RetryCallState) -> NoReturn:
     raise _not_taken_error(state)
 
 
-def _not_taken_error(state: RetryCallState) -> NotTaken:
+def _not_taken_error(state: RetryCallState) -> GatewayUnavailable:
     assert state.outcome is not None
     if error := state.outcome.exception():
         # The error of a time-out has no text.
         why = str(error) or type(error).__name__
-        return NotTaken(
+        return GatewayUnavailable(
             f"the gateway does not answer ({why}): see `tally status`, and `tally up gateway` if"
             " it does not run",
             is_away=True,
         )
     answer: httpx.Response = state.outcome.result()
-    detail = refusal_of(answer).get("detail", "")
-    return NotTaken(f"the gateway answers {answer.status_code}: {detail}", retry_after(answer))
+    detail = read_refusal(answer).get("detail", "")
+    return GatewayUnavailable(
+        f"the gateway answers {answer.status_code}: {detail}", retry_after(answer)
+    )

@@ -5,18 +5,18 @@ from threading import Event, Thread
 
 from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogWatch
-from ingest.gateway.checks import Checks
-from ingest.gateway.cut_off import CutOff
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogMonitor
+from ingest.gateway.checks import BodyChecker
+from ingest.gateway.cut_off import BrokerConnectivity
 from ingest.gateway.submission import endpoints
 from runtime.connect import brokers_answer, kafka_producer
 from runtime.job import run_job
-from runtime.web import Place, serve
+from runtime.web import ServerOptions, serve
 from tally.errors import StackError
 from tally.settings import Settings
 
-_ROOM = Room(messages=50_000, bytes=64 * 1024 * 1024)
+_IN_FLIGHT_LIMIT = InFlightLimit(messages=50_000, bytes=64 * 1024 * 1024)
 _DELIVERY_SECONDS = 15
 # A thread that checks a large body yields to the event loop after this time, not after Python's
 # default of five milliseconds.
@@ -40,35 +40,37 @@ def run(settings: Settings) -> None:
     # Sources are read before anything is opened, so a bad source ends the process cleanly.
     routes = endpoints()
     async_producer = AsyncProducer(
-        lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}), _ROOM
+        lambda note: kafka_producer(settings, {**_delivery(settings), "error_cb": note}),
+        _IN_FLIGHT_LIMIT,
     )
     backlog = Backlog(settings, tuple(dict.fromkeys(endpoint.topic for endpoint in routes)))
-    bounds = BacklogBounds.of(settings)
-    watch = BacklogWatch(
-        backlog.look, lambda waiting: bounds.refusal(waiting, async_producer.ordinary_bytes())
+    bounds = BacklogBounds.from_settings(settings)
+    watch = BacklogMonitor(
+        backlog.measure,
+        lambda waiting: bounds.refusal_reason(waiting, async_producer.mean_message_bytes()),
     )
-    watch.begin()
-    reach = [async_producer.reaches_brokers, lambda: watch.kafka()[0]]
-    cut_off = CutOff(reach, lambda: brokers_answer(settings))
+    watch.start()
+    reach = [async_producer.reaches_brokers, lambda: watch.kafka_state()[0]]
+    cut_off = BrokerConnectivity(reach, lambda: brokers_answer(settings))
     ended = Event()
     # A daemon thread: it may wait for absent brokers, and the process must not wait for it to end.
-    cut_off_thread = Thread(target=cut_off.go_on, args=(ended,), name="cut-off", daemon=True)
+    cut_off_thread = Thread(target=cut_off.run, args=(ended,), name="cut-off", daemon=True)
     cut_off_thread.start()
-    checks = Checks()
-    checks.watch()
+    checks = BodyChecker()
+    checks.start_watchdog()
     try:
-        app = build_app(async_producer, Rules.of(settings), watch, routes, checks)
+        app = build_app(async_producer, Rules.from_settings(settings), watch, routes, checks)
         serve(
             app,
-            Place(settings.gateway, settings.allowed_hosts),
-            lambda: async_producer.fatal is not None or cut_off.is_sure,
+            ServerOptions(settings.gateway, settings.allowed_hosts),
+            lambda: async_producer.fatal is not None or cut_off.is_lost,
         )
     finally:
         ended.set()
         unacknowledged = async_producer.close(_DELIVERY_SECONDS)
-        if watch.end():
+        if watch.stop():
             backlog.close()
-    lost = "no broker answers this process, though they answer others" if cut_off.is_sure else None
+    lost = "no broker answers this process, though they answer others" if cut_off.is_lost else None
     unsent = f"{unacknowledged} messages without acknowledgement" if unacknowledged else None
     if reason := async_producer.fatal or lost or unsent:
         raise StackError(f"{reason}; start the gateway again")
@@ -79,7 +81,7 @@ def _delivery(settings: Settings) -> dict[str, int]:
         "message.timeout.ms": _DELIVERY_SECONDS * 1000,
         "message.max.bytes": settings.max_message_bytes + 100_000,
         # More than the producer lets in, so that librdkafka's own queue never fills up first.
-        "queue.buffering.max.kbytes": 2 * _ROOM.bytes // 1024,
+        "queue.buffering.max.kbytes": 2 * _IN_FLIGHT_LIMIT.bytes // 1024,
     }
 
 

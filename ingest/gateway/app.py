@@ -15,14 +15,14 @@ from ingest.contract.arrival import Rules
 from ingest.contract.vendor import Greeting, VendorBody
 from ingest.gateway import described
 from ingest.gateway.async_producer import AsyncProducer
-from ingest.gateway.backlog import BacklogWatch
-from ingest.gateway.checks import Checks
+from ingest.gateway.backlog import BacklogMonitor
+from ingest.gateway.checks import BodyChecker
 from ingest.gateway.key_expiry import destroy_keys
 from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, endpoints
 from ingest.gateway.telemetry import LoopLag
-from runtime.openapi import DescribedApp, Responses
-from runtime.problem import problem
-from tally.errors import Busy, Forbidden, KeysUnreachable, NotStored, RejectedEvent, TooMuch
+from runtime.openapi import DocumentedApp, Responses
+from runtime.problem import problem_response
+from tally.errors import BodyTooLarge, Busy, Forbidden, KeysUnreachable, NotStored, RejectedEvent
 
 _JSON, _NDJSON = "application/json", "application/x-ndjson"
 _RETRY_AFTER = {"Retry-After": "1"}
@@ -40,14 +40,14 @@ class Gateway:
 
     async_producer: AsyncProducer
     rules: Rules
-    watch: BacklogWatch
+    backlog: BacklogMonitor
     lag: LoopLag
-    checks: Checks
+    checker: BodyChecker
 
-    async def checked(self, request: Request, endpoint: Endpoint) -> CheckedLines:
+    async def check_request(self, request: Request, endpoint: Endpoint) -> CheckedLines:
         """Return the request's lines, checked as the normaliser does it. Raises HttpRefusal."""
         is_ndjson = _is_ndjson(request) if endpoint.messages is None else _is_plain(request)
-        if reason := self.watch.refusal():
+        if reason := self.backlog.refusal_reason():
             raise HttpRefusal(
                 503,
                 f"nothing is taken now: {reason}; nothing was stored, send again later",
@@ -55,12 +55,12 @@ class Gateway:
             )
         body = await _body(request)
         try:
-            result = await self.checks.check(
+            result = await self.checker.check(
                 VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params)),
                 endpoint,
                 is_ndjson,
             )
-        except TooMuch as error:
+        except BodyTooLarge as error:
             raise HttpRefusal(413, str(error)) from error
         except Forbidden as error:
             raise HttpRefusal(403, str(error)) from error
@@ -80,17 +80,18 @@ class Gateway:
 def build_app(
     async_producer: AsyncProducer,
     rules: Rules,
-    watch: BacklogWatch,
+    watch: BacklogMonitor,
     taken: Iterable[Endpoint] | None = None,
-    checks: Checks | None = None,
+    checks: BodyChecker | None = None,
 ) -> FastAPI:
     """Build the application on top of an async producer.
 
-    `watch` reports whether Kafka answers, and how much waits to be read; `taken` are the endpoints
-    to serve, by default those of all sources; `checks` checks the bodies. Raises BadSource.
+    `backlog` reports whether Kafka answers, and how much waits to be read; `taken` are the
+    endpoints to serve, by default those of all sources; `checker` checks the bodies. Raises
+    BadSource.
     """
-    gateway = Gateway(async_producer, rules, watch, LoopLag(), checks or Checks())
-    app = DescribedApp(
+    gateway = Gateway(async_producer, rules, watch, LoopLag(), checks or BodyChecker())
+    app = DocumentedApp(
         described.SHAPES,
         title="Tally gateway",
         summary="Takes what happens in stores, checks it and stores it.",
@@ -106,7 +107,9 @@ def build_app(
             status_code=202,
             summary=endpoint.schema.get("title", endpoint.path),
             responses=_responses(endpoint),
-            openapi_extra=described.request_of(endpoint.schema, is_ours=endpoint.messages is None),
+            openapi_extra=described.describe_request(
+                endpoint.schema, is_ours=endpoint.messages is None
+            ),
         )(_receiver(endpoint, gateway))
         if endpoint.greeting is not None:
             _add_greeting(app, endpoint.path, endpoint.greeting, gateway)
@@ -144,7 +147,7 @@ def _lifespan(gateway: Gateway) -> Callable[[FastAPI], Any]:
         yield
         for task in tasks:
             task.cancel()
-        gateway.checks.close()
+        gateway.checker.close()
 
     return alive
 
@@ -154,14 +157,14 @@ def _responses(endpoint: Endpoint) -> Responses:
         return described.RECEIVED
     # A vendor that reads a greeting first must also name a secret in its bodies.
     greeted = endpoint.greeting is not None
-    return described.RECEIVED_OF_KNOWN if greeted else described.RECEIVED_OF_DEVICES
+    return described.RECEIVED_WITH_SECRET if greeted else described.RECEIVED_FROM_DEVICES
 
 
 def _receiver(endpoint: Endpoint, gateway: Gateway) -> Callable[[Request], Awaitable[Response]]:
     async def receive(request: Request) -> Response:
         """Take one JSON object, or NDJSON; answers once every good line is stored."""
-        result = await gateway.checked(request, endpoint)
-        if messages := [*result.good, *result.letters]:
+        result = await gateway.check_request(request, endpoint)
+        if messages := [*result.accepted, *result.letters]:
             await _store(gateway.async_producer, endpoint.topic, messages)
         return _answer(request, result)
 
@@ -230,24 +233,26 @@ async def _store(
 
 
 def _answer(request: Request, result: CheckedLines) -> Response:
-    if result.good or result.letters:
+    if result.accepted or result.letters:
         return JSONResponse(result.outcome(), 202)
     if not result.rejected:
         # The device tests its connection, or had nothing to report.
         return JSONResponse(result.outcome(), 200)
     detail = "no line follows the contract; nothing was stored"
-    return problem(request.url.path, 422, detail, **result.outcome())
+    return problem_response(request.url.path, 422, detail, **result.outcome())
 
 
 async def _problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(request.url.path, error.status_code, error.detail, headers=error.headers)
+    return problem_response(
+        request.url.path, error.status_code, error.detail, headers=error.headers
+    )
 
 
 async def _internal_error(request: Request, _error: Exception) -> Response:
     # The server logs the exception afterwards, without the values that our own traceback would
     # show.
-    return problem(
+    return problem_response(
         request.url.path, 500, "the request was not handled; the gateway's log has the reason"
     )
 
@@ -262,15 +267,19 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/readyz", summary="Messages would be stored", responses=described.READINESS)
     async def readyz() -> JSONResponse:
         """Whether messages would be stored now."""
-        reachable, detail = gateway.watch.kafka()
-        ok, refused = reachable and gateway.async_producer.fatal is None, gateway.watch.refusal()
-        check = gateway.checks.readiness()
+        reachable, detail = gateway.backlog.kafka_state()
+        ok, refused = (
+            reachable and gateway.async_producer.fatal is None,
+            gateway.backlog.refusal_reason(),
+        )
+        check = gateway.checker.readiness()
         checks = {
             "check": check,
             "kafka": {"ok": ok, "detail": gateway.async_producer.fatal or detail},
             "backlog": {
                 "ok": refused is None,
-                "detail": refused or f"{gateway.watch.waiting.messages:,} messages wait to be read",
+                "detail": refused
+                or f"{gateway.backlog.waiting.messages:,} messages wait to be read",
             },
         }
         ready = bool(ok and refused is None and check["ok"])
@@ -286,7 +295,7 @@ def _add_state(app: FastAPI, gateway: Gateway) -> None:
         """Counters for Prometheus."""
         waiting = (
             "# TYPE tally_gateway_unread_messages gauge\n"
-            f"tally_gateway_unread_messages {gateway.watch.waiting.messages}\n"
+            f"tally_gateway_unread_messages {gateway.backlog.waiting.messages}\n"
         )
-        text = gateway.lag.text() + waiting + gateway.checks.metrics()
+        text = gateway.lag.text() + waiting + gateway.checker.metrics()
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -11,15 +11,15 @@ from confluent_kafka import KafkaError, KafkaException
 from tally.errors import Busy, NotStored
 
 _POLL_SECONDS = 0.1
-_ASK_SECONDS = 3.0
+_REQUEST_SECONDS = 3.0
 # Messages produced before the event loop gets its turn; they take a few milliseconds.
-_AT_ONCE = 500
+_MESSAGES_PER_TURN = 500
 # The assumed size of a message until the first one is sent: that of an ordinary receipt.
-_ORDINARY_BYTES = 1000
+_ASSUMED_BYTES = 1000
 
 
 @dataclass(frozen=True)
-class Room:
+class InFlightLimit:
     """The most messages and bytes that may wait for their acknowledgement at a time.
 
     A request always fits while no other is in flight.
@@ -36,15 +36,15 @@ class AsyncProducer:
     """
 
     def __init__(
-        self, make_producer: Callable[[Callable[[KafkaError], None]], Any], room: Room
+        self, make_producer: Callable[[Callable[[KafkaError], None]], Any], room: InFlightLimit
     ) -> None:
-        self._room = room
+        self._limit = room
         self._messages = self._bytes = 0
-        self._sent_messages, self._sent_bytes = 1, _ORDINARY_BYTES
+        self._sent_messages, self._sent_bytes = 1, _ASSUMED_BYTES
         self._lock = Lock()
         self._closed = Event()
         self.fatal: str | None = None
-        self._producer = make_producer(self.note)
+        self._producer = make_producer(self.record_error)
         self._poller = Thread(target=self._poll, name="delivery-reports", daemon=True)
         self._poller.start()
 
@@ -54,10 +54,10 @@ class AsyncProducer:
         Raises Busy or NotStored.
         """
         size = sum(len(value) for _, value in messages)
-        self._take_room(len(messages), size)
+        self._reserve(len(messages), size)
         request = _Request(len(messages), asyncio.get_running_loop())
         try:
-            await self._hand_over(topic, messages, request)
+            await self._produce(topic, messages, request)
             await request.done
         finally:
             with self._lock:
@@ -65,11 +65,11 @@ class AsyncProducer:
         if request.failure is not None:
             raise NotStored(f"Kafka did not take the messages: {request.failure}")
 
-    async def _hand_over(
+    async def _produce(
         self, topic: str, messages: Sequence[tuple[str, bytes]], request: "_Request"
     ) -> None:
         for number, (key, value) in enumerate(messages):
-            if number % _AT_ONCE == _AT_ONCE - 1:
+            if number % _MESSAGES_PER_TURN == _MESSAGES_PER_TURN - 1:
                 await asyncio.sleep(0)
             try:
                 self._producer.produce(
@@ -85,7 +85,7 @@ class AsyncProducer:
                     self._count_acknowledgement(request, None)
                 break
 
-    def note(self, error: KafkaError) -> None:
+    def record_error(self, error: KafkaError) -> None:
         """Remember an error after which this producer can send nothing any more.
 
         The client recovers from all other errors by itself.
@@ -97,12 +97,12 @@ class AsyncProducer:
     def reaches_brokers(self) -> bool:
         """Whether any broker answers the producer within seconds; blocks the calling thread."""
         try:
-            self._producer.list_topics(timeout=_ASK_SECONDS)
+            self._producer.list_topics(timeout=_REQUEST_SECONDS)
         except KafkaException:
             return False
         return True
 
-    def ordinary_bytes(self) -> float:
+    def mean_message_bytes(self) -> float:
         """Mean size of the messages sent so far."""
         return self._sent_bytes / self._sent_messages
 
@@ -113,11 +113,11 @@ class AsyncProducer:
         self._poller.join()
         return left
 
-    def _take_room(self, messages: int, size: int) -> None:
+    def _reserve(self, messages: int, size: int) -> None:
         with self._lock:
             if self._messages and (
-                self._messages + messages > self._room.messages
-                or self._bytes + size > self._room.bytes
+                self._messages + messages > self._limit.messages
+                or self._bytes + size > self._limit.bytes
             ):
                 raise Busy(f"{self._messages:,} messages ({self._bytes:,} bytes) are under way")
             self._messages += messages
@@ -128,7 +128,7 @@ class AsyncProducer:
     def _failure_reason(self, error: BufferError | KafkaException) -> str:
         if isinstance(error, BufferError):
             return str(error)
-        self.note(error.args[0])
+        self.record_error(error.args[0])
         return str(error.args[0].str())
 
     def _count_acknowledgement(self, request: "_Request", error: KafkaError | None) -> None:
@@ -136,8 +136,8 @@ class AsyncProducer:
             self._messages -= 1
         if error is not None:
             request.fail(error.str())
-            self.note(error)
-        request.one_done()
+            self.record_error(error)
+        request.count_done()
 
     def _poll(self) -> None:
         while not self._closed.is_set():
@@ -160,7 +160,7 @@ class _Request:
     def fail(self, reason: str) -> None:
         self.failure = reason
 
-    def one_done(self) -> None:
+    def count_done(self) -> None:
         """Count one acknowledged or failed message; the last one wakes the waiting request."""
         with self._lock:
             self._left -= 1

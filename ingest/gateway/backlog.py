@@ -16,10 +16,15 @@ from threading import Event, Thread
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
-from runtime.topics import Lane, bounds_of, committed_positions, partition_numbers
+from runtime.topics import (
+    PartitionId,
+    partition_numbers,
+    read_committed_positions,
+    read_partition_bounds,
+)
 from tally.settings import Settings
 
-_ASK_SECONDS = 3.0
+_REQUEST_SECONDS = 3.0
 _FETCH_SECONDS = 2.0
 _SYSLOG_ERROR = 3
 # Only one message of each partition is needed, and none after it.
@@ -30,8 +35,8 @@ _SMALL_FETCHES = {
 }
 _EVERY_SECONDS = 1.0
 # How long the last successful look stays valid while later ones fail.
-_PATIENCE_SECONDS = 30.0
-_END_SECONDS = 5.0
+_VALID_SECONDS = 30.0
+_STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -55,19 +60,19 @@ class Backlog:
     def __init__(self, settings: Settings, topics: tuple[str, ...]) -> None:
         self._topics = topics
         self._consumer: Consumer = kafka_consumer(settings, NORMALISER_GROUP, _SMALL_FETCHES)
-        self._patience_seconds = settings.raw_backlog_seconds / 2
+        self._bound_max_age_seconds = settings.raw_backlog_seconds / 2
         # By partition: an offset, and a time before which no message from it on has arrived.
-        self._not_before: dict[Lane, tuple[int, float]] = {}
+        self._arrival_bounds: dict[PartitionId, tuple[int, float]] = {}
 
-    def look(self) -> WaitingMessages:
+    def measure(self) -> WaitingMessages:
         """Return what waits now. Raises KafkaException."""
-        unread = {lane: (first, end) for lane, first, end in self._unread()}
+        unread = {lane: (first, end) for lane, first, end in self._unread_offsets()}
         self._note_arrivals(unread)
         # Where an entry is missing the broker did not answer in time; the next look asks again.
         oldest = [
-            self._not_before[lane][1]
+            self._arrival_bounds[lane][1]
             for lane, (first, end) in unread.items()
-            if first < end and lane in self._not_before
+            if first < end and lane in self._arrival_bounds
         ]
         return WaitingMessages(
             sum(end - first for first, end in unread.values()), min(oldest, default=None)
@@ -77,39 +82,39 @@ class Backlog:
         """Close the consumer."""
         self._consumer.close()
 
-    def _unread(self) -> Iterator[tuple[Lane, int, int]]:
+    def _unread_offsets(self) -> Iterator[tuple[PartitionId, int, int]]:
         lanes = [
             (topic, number)
             for topic in self._topics
-            for number in partition_numbers(self._consumer, topic, _ASK_SECONDS)
+            for number in partition_numbers(self._consumer, topic, _REQUEST_SECONDS)
         ]
-        for done in committed_positions(self._consumer, lanes, _ASK_SECONDS):
+        for done in read_committed_positions(self._consumer, lanes, _REQUEST_SECONDS):
             lane = done.topic, done.partition
-            low, end = bounds_of(self._consumer, lane, _ASK_SECONDS)
+            low, end = read_partition_bounds(self._consumer, lane, _REQUEST_SECONDS)
             yield lane, min(max(done.offset, low), end), end
 
-    def _note_arrivals(self, unread: dict[Lane, tuple[int, int]]) -> None:
+    def _note_arrivals(self, unread: dict[PartitionId, tuple[int, int]]) -> None:
         now = time.time()
         wanted = {
             lane: first
             for lane, (first, end) in unread.items()
-            if first < end and self._must_be_read(lane, first, now)
+            if first < end and self._is_bound_stale(lane, first, now)
         }
         for lane, (first, end) in unread.items():
             if first == end:
-                self._not_before[lane] = (first, now)
+                self._arrival_bounds[lane] = (first, now)
         if wanted:
             self._read_arrivals(wanted)
 
-    def _must_be_read(self, lane: Lane, first: int, now: float) -> bool:
+    def _is_bound_stale(self, lane: PartitionId, first: int, now: float) -> bool:
         """Whether the known bound of the arrival time is too old to be useful.
 
         A bound holds for later offsets too, because they arrived later.
         """
-        offset, at = self._not_before.get(lane, (-1, 0.0))
-        return offset != first and now - at > self._patience_seconds
+        offset, at = self._arrival_bounds.get(lane, (-1, 0.0))
+        return offset != first and now - at > self._bound_max_age_seconds
 
-    def _read_arrivals(self, wanted: dict[Lane, int]) -> None:
+    def _read_arrivals(self, wanted: dict[PartitionId, int]) -> None:
         self._consumer.assign(
             [TopicPartition(topic, number, first) for (topic, number), first in wanted.items()]
         )
@@ -121,7 +126,7 @@ class Backlog:
             lane = (str(message.topic()), int(message.partition() or 0))
             if lane in missing:
                 missing.discard(lane)
-                self._not_before[lane] = (wanted[lane], message.timestamp()[1] / 1000)
+                self._arrival_bounds[lane] = (wanted[lane], message.timestamp()[1] / 1000)
         self._consumer.unassign()
 
 
@@ -138,11 +143,11 @@ class BacklogBounds:
     folder: Path
 
     @classmethod
-    def of(cls, settings: Settings) -> "BacklogBounds":
+    def from_settings(cls, settings: Settings) -> "BacklogBounds":
         """The bounds of these settings."""
         return cls(settings.raw_backlog_seconds, settings.raw_backlog_bytes, settings.home)
 
-    def refusal(self, waiting: WaitingMessages, ordinary_bytes: float) -> str | None:
+    def refusal_reason(self, waiting: WaitingMessages, ordinary_bytes: float) -> str | None:
         """Return why no more messages are taken; None while there is room."""
         age = max(0.0, time.time() - waiting.oldest_at) if waiting.oldest_at is not None else 0.0
         size = waiting.messages * ordinary_bytes
@@ -163,7 +168,7 @@ class BacklogBounds:
         return None
 
 
-class BacklogWatch:
+class BacklogMonitor:
     """Keeps the result of the last look at the backlog; its own thread looks once a second.
 
     So a request never waits for Kafka to learn it.
@@ -172,52 +177,52 @@ class BacklogWatch:
     def __init__(
         self, look: Callable[[], WaitingMessages], refusal: Callable[[WaitingMessages], str | None]
     ) -> None:
-        self._look, self._refusal = look, refusal
-        self._ended = Event()
-        self._thread = Thread(target=self._go_on, name="backlog", daemon=True)
-        self._seen_at = time.monotonic()
-        self._refused: str | None = None
+        self._measure, self._decide_refusal = look, refusal
+        self._stopped = Event()
+        self._thread = Thread(target=self._run, name="backlog", daemon=True)
+        self._measured_at = time.monotonic()
+        self._refusal_reason: str | None = None
         self._unreachable: str | None = "not looked at yet"
         self.waiting = WaitingMessages(0, None)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the thread that looks."""
         self._thread.start()
 
-    def end(self) -> bool:
+    def stop(self) -> bool:
         """Stop looking; returns whether the last look has ended within seconds."""
-        self._ended.set()
-        self._thread.join(_END_SECONDS)
+        self._stopped.set()
+        self._thread.join(_STOP_SECONDS)
         return not self._thread.is_alive()
 
-    def _go_on(self) -> None:
-        self.look()
-        while not self._ended.wait(_EVERY_SECONDS):
-            self.look()
+    def _run(self) -> None:
+        self.refresh()
+        while not self._stopped.wait(_EVERY_SECONDS):
+            self.refresh()
 
-    def look(self) -> None:
-        """Look once; after a failure the last result stays valid for `_PATIENCE_SECONDS`."""
+    def refresh(self) -> None:
+        """Look once; after a failure the last result stays valid for `_VALID_SECONDS`."""
         try:
-            self.waiting = self._look()
+            self.waiting = self._measure()
         except KafkaException as error:
             # Only the meaning of the code is kept: the error's own text names addresses.
             self._unreachable = KafkaError(error.args[0].code()).str()
             return
-        self._refused = self._refusal(self.waiting)
-        self._unreachable, self._seen_at = None, time.monotonic()
+        self._refusal_reason = self._decide_refusal(self.waiting)
+        self._unreachable, self._measured_at = None, time.monotonic()
 
-    def refusal(self) -> str | None:
+    def refusal_reason(self) -> str | None:
         """Return why no more messages are taken now; None while there is room.
 
         A backlog that has been unknown for too long counts as too large.
         """
-        if time.monotonic() - self._seen_at > _PATIENCE_SECONDS:
+        if time.monotonic() - self._measured_at > _VALID_SECONDS:
             return "it is not known how much waits to be read; Kafka does not answer"
-        return self._refused
+        return self._refusal_reason
 
-    def kafka(self) -> tuple[bool, str]:
+    def kafka_state(self) -> tuple[bool, str]:
         """Whether the brokers answered the last look and have the topics, and a line about it."""
-        silent = time.monotonic() - self._seen_at > _PATIENCE_SECONDS
+        silent = time.monotonic() - self._measured_at > _VALID_SECONDS
         return not silent and self._unreachable is None, self._unreachable or (
             "does not answer" if silent else "reachable"
         )

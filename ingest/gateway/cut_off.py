@@ -9,29 +9,31 @@ from threading import Event
 
 _EVERY_SECONDS = 15.0
 # A single look may meet brokers that are just coming back.
-_LOOKS = 2
+_FAILED_CHECKS = 2
 
 
-class CutOff:
+class BrokerConnectivity:
     """Asks each Kafka client of the process whether it reaches a broker."""
 
     def __init__(
         self, reach: Sequence[Callable[[], bool]], brokers_answer: Callable[[], bool]
     ) -> None:
-        self._reach, self._brokers_answer = reach, brokers_answer
-        self._failed_looks = 0
+        self._client_probes, self._brokers_answer = reach, brokers_answer
+        self._failed_checks = 0
 
     @property
-    def is_sure(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether at two looks in a row a client reached no broker while a new client did."""
-        return self._failed_looks >= _LOOKS
+        return self._failed_checks >= _FAILED_CHECKS
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Look once; meant for one thread only."""
-        is_cut_off = not all(reaches() for reaches in self._reach) and self._brokers_answer()
-        self._failed_looks = self._failed_looks + 1 if is_cut_off else 0
+        is_cut_off = (
+            not all(reaches() for reaches in self._client_probes) and self._brokers_answer()
+        )
+        self._failed_checks = self._failed_checks + 1 if is_cut_off else 0
 
-    def go_on(self, ended: Event) -> None:
+    def run(self, ended: Event) -> None:
         """Look at intervals until `ended` is set."""
         while not ended.wait(_EVERY_SECONDS):
-            self.look()
+            self.check()

@@ -5,7 +5,15 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
+from runtime.openapi import (
+    Health,
+    Problem,
+    Readiness,
+    Responses,
+    Shape,
+    problem_entry,
+    response_entry,
+)
 
 
 class LineError(Shape):
@@ -56,46 +64,52 @@ SHAPES: tuple[type[Shape], ...] = (Health, Outcome, Problem, Readiness, Refusal)
 
 # The application's own answers: a connection refused before it gets a line of plain text.
 RECEIVED: Responses = {
-    202: answer("every good message is stored, and may be sent again at any time", Outcome),
-    400: problem("the body is empty, or not JSON in UTF-8"),
-    413: problem(
+    202: response_entry("every good message is stored, and may be sent again at any time", Outcome),
+    400: problem_entry("the body is empty, or not JSON in UTF-8"),
+    413: problem_entry(
         "the body is too large, or of too many lines, stores or days; `detail` says which"
     ),
-    415: problem("neither JSON nor NDJSON, or encoded"),
-    422: problem("no message follows the contract; nothing was stored", Refusal),
-    429: problem("too much is under way; nothing was stored; `Retry-After` says when to come back"),
-    503: problem(
+    415: problem_entry("neither JSON nor NDJSON, or encoded"),
+    422: problem_entry("no message follows the contract; nothing was stored", Refusal),
+    429: problem_entry(
+        "too much is under way; nothing was stored; `Retry-After` says when to come back"
+    ),
+    503: problem_entry(
         "nothing is taken now, or not all was stored: send it all again after `Retry-After`"
     ),
 }
 # A device does not read the answer, and after a refusal it would send the same body for ever.
-RECEIVED_OF_DEVICES: Responses = {
+RECEIVED_FROM_DEVICES: Responses = {
     **{status: response for status, response in RECEIVED.items() if status != 422},
-    200: answer("there is no event in the body, as when a device tries its connection", Outcome),
-    202: answer("what is right is stored, and what is wrong becomes a dead letter", Outcome),
+    200: response_entry(
+        "there is no event in the body, as when a device tries its connection", Outcome
+    ),
+    202: response_entry(
+        "what is right is stored, and what is wrong becomes a dead letter", Outcome
+    ),
 }
-RECEIVED_OF_KNOWN: Responses = {
-    **RECEIVED_OF_DEVICES,
-    403: problem("the body does not name the secret of the path; nothing of it was stored"),
+RECEIVED_WITH_SECRET: Responses = {
+    **RECEIVED_FROM_DEVICES,
+    403: problem_entry("the body does not name the secret of the path; nothing of it was stored"),
 }
 GREETING: Responses = {
     200: {
         "description": "the validator",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     },
-    404: problem("nobody has set one"),
+    404: problem_entry("nobody has set one"),
 }
 HEALTH: Responses = {
-    200: answer("the process answers and can send", Health),
-    503: answer("it is about to end, and to be started again", Health),
+    200: response_entry("the process answers and can send", Health),
+    503: response_entry("it is about to end, and to be started again", Health),
 }
 READINESS: Responses = {
-    200: answer("messages would be stored now", Readiness),
-    503: answer("they would not", Readiness),
+    200: response_entry("messages would be stored now", Readiness),
+    503: response_entry("they would not", Readiness),
 }
 
 
-def request_of(
+def describe_request(
     schema: Mapping[str, Any],
     *,
     is_ours: bool,

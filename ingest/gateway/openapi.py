@@ -13,7 +13,7 @@ def document() -> dict[str, Any]:
     """The document that the application publishes at /openapi.json, with the default settings."""
     # The description needs neither a producer nor a watch on the backlog.
     nothing: Any = None
-    return build_app(nothing, Rules.of(Settings()), nothing).openapi()
+    return build_app(nothing, Rules.from_settings(Settings()), nothing).openapi()
 
 
 def main() -> int:

@@ -9,22 +9,22 @@ from typing import Any, TypeAlias
 
 from ingest.contract.arrival import Arrival
 from ingest.contract.vendor import (
-    Cutter,
+    FileSplitter,
     Greeting,
     Messages,
-    Skipped,
+    SkippedPart,
     VendorBody,
-    left_out,
+    make_placeholder,
+    omission_message,
     read_safely,
-    unread,
 )
-from ingest.sources.registry import Conversion, conversion_of, vendors_of
+from ingest.sources.registry import Conversion, load_conversion, load_vendor_formats
 from schemas import loader
-from schemas.source import Source, json_of
-from tally.errors import FailedReading, RejectedEvent, TooMuch
+from schemas.source import Source, read_json_file
+from tally.errors import BodyTooLarge, InternalReadError, RejectedEvent
 
 # The number of a line, or place of an event, from 1, and its message.
-Numbered: TypeAlias = tuple[int, bytes | Skipped]
+NumberedMessage: TypeAlias = tuple[int, bytes | SkippedPart]
 MOST_LINES = 10_000
 MOST_BYTES = 5 * 1024 * 1024
 # Each store and day causes separate work downstream (rows, files, rebuilds): one request must not
@@ -32,7 +32,7 @@ MOST_BYTES = 5 * 1024 * 1024
 MOST_STORES = MOST_DAYS = 64
 # Rejected lines that an answer shows, and the longest text of one of their fields: the answer has
 # at most 64 KiB for any body.
-MOST_SHOWN = 100
+MOST_REPORTED = 100
 _OTHERS = "parts of other kinds"
 _MOST_TEXT = 250
 
@@ -52,37 +52,37 @@ class Endpoint:
     schema: Mapping[str, Any]
     messages: Messages | None = None
     greeting: Greeting | None = None
-    parts: Cutter | None = None
+    parts: FileSplitter | None = None
 
     @cached_property
-    def numbers(self) -> frozenset[str]:
+    def number_fields(self) -> frozenset[str]:
         """Fields whose wrong type is best said as "not a number"."""
         return frozenset(_number_fields(self.schema))
 
-    def lines(self, body: VendorBody, is_ndjson: bool) -> Iterator[Numbered]:
+    def lines(self, body: VendorBody, is_ndjson: bool) -> Iterator[NumberedMessage]:
         """Yield the number and message of each event of a body.
 
-        Raises TooMuch, RejectedEvent.
+        Raises BodyTooLarge, RejectedEvent.
         """
         if self.messages is None:
-            return lines_of(body, is_ndjson)
-        return messages_of(body, self.messages)
+            return number_lines(body, is_ndjson)
+        return number_messages(body, self.messages)
 
 
 @cache
 def endpoints() -> tuple[Endpoint, ...]:
     """The path of each source, and below it one for each vendor's format. Raises BadSource."""
     return tuple(
-        endpoint for source in loader.sources().values() for endpoint in endpoints_of(source)
+        endpoint for source in loader.sources().values() for endpoint in source_endpoints(source)
     )
 
 
-def endpoints_of(source: Source) -> Iterator[Endpoint]:
+def source_endpoints(source: Source) -> Iterator[Endpoint]:
     """The paths of one source. Raises BadSource."""
-    schema = json_of(source, "message.schema.json")
-    plain = Endpoint(source.path, source.raw_topic, conversion_of(source), schema)
+    schema = read_json_file(source, "message.schema.json")
+    plain = Endpoint(source.path, source.raw_topic, load_conversion(source), schema)
     yield plain
-    for name, form in vendors_of(source).items():
+    for name, form in load_vendor_formats(source).items():
         yield replace(plain, path=f"{source.path}/{name}", **form._asdict())
 
 
@@ -107,28 +107,28 @@ def _number_fields(schema: Mapping[str, Any]) -> Iterator[str]:
 class CheckedLines:
     """The good messages of a body, and the errors of the others.
 
-    `good` has (store id, original bytes); `rejected` has the line, from 1, and the error of the
+    `accepted` has (store id, original bytes); `rejected` has the line, from 1, and the error of the
     first bad messages, and `rejected_count` the number of all. `letters` are the bad messages that
     are stored all the same; `skipped` counts the parts of a vendor's body that are no events, by
     reason.
     """
 
-    good: list[tuple[str, bytes]] = field(default_factory=list)
+    accepted: list[tuple[str, bytes]] = field(default_factory=list)
     letters: list[tuple[str, bytes]] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     rejected: list[tuple[int, RejectedEvent]] = field(default_factory=list)
     rejected_count: int = 0
-    numbers: frozenset[str] = frozenset()
+    number_fields: frozenset[str] = frozenset()
 
     def skip(self, reason: str) -> None:
         """Count one more part that is no event; an answer names only the first reasons."""
-        is_named = reason in self.skipped or len(self.skipped) < MOST_SHOWN
+        is_named = reason in self.skipped or len(self.skipped) < MOST_REPORTED
         self.skipped[reason if is_named else _OTHERS] += 1
 
     def reject(self, number: int, error: RejectedEvent) -> None:
         """Count one more rejected line; the errors of the first ones are kept."""
         self.rejected_count += 1
-        if self.rejected_count <= MOST_SHOWN:
+        if self.rejected_count <= MOST_REPORTED:
             # Tracebacks would hold the decoded message in memory.
             error.__context__ = error.__cause__ = None
             self.rejected.append((number, error.with_traceback(None)))
@@ -139,46 +139,46 @@ class CheckedLines:
         `rejected_count` is absent when all rejected lines are shown, `skipped` when it is empty.
         """
         shown = [
-            {"line": line, "errors": [shown_error(error, self.numbers)]}
+            {"line": line, "errors": [error_fields(error, self.number_fields)]}
             for line, error in self.rejected
         ]
         count = {"rejected_count": self.rejected_count} if self.rejected_count > len(shown) else {}
         skipped = {"skipped": dict(self.skipped)} if self.skipped else {}
-        return {"accepted": len(self.good), "rejected": shown, **count, **skipped}
+        return {"accepted": len(self.accepted), "rejected": shown, **count, **skipped}
 
 
-def messages_of(body: VendorBody, messages: Messages) -> Iterator[Numbered]:
+def number_messages(body: VendorBody, messages: Messages) -> Iterator[NumberedMessage]:
     """Yield the place, from 1, and the message of each event of a vendor's body.
 
     When reading the form itself fails, the last message is one that every contract refuses. Raises
-    TooMuch, RejectedEvent.
+    BodyTooLarge, RejectedEvent.
     """
     for number, message in enumerate(_read_messages(body, messages), start=1):
         # Events are counted as they come: a vendor's body of a few bytes may yield any number.
-        body.budget.count_event(0 if isinstance(message, Skipped) else len(message))
+        body.budget.count_event(0 if isinstance(message, SkippedPart) else len(message))
         yield number, message
 
 
-def _read_messages(body: VendorBody, messages: Messages) -> Iterator[bytes | Skipped]:
+def _read_messages(body: VendorBody, messages: Messages) -> Iterator[bytes | SkippedPart]:
     try:
         iterator = iter(read_safely(lambda: messages(body)))
         while (message := read_safely(lambda: next(iterator, None))) is not None:
             yield message
-    except FailedReading as error:
-        yield unread("this event and those behind it", error).instead
+    except InternalReadError as error:
+        yield make_placeholder("this event and those behind it", error).placeholder
 
 
-def lines_of(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
+def number_lines(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
     """Yield the line number and the message of each line that is not blank.
 
-    A body that is not NDJSON is one line. Raises TooMuch.
+    A body that is not NDJSON is one line. Raises BodyTooLarge.
     """
     content = body.content
     if not is_ndjson:
         return iter([(1, content)])
     # Lines are counted before they are split: five million empty ones are 250 MB of objects.
     if (lines := content.count(b"\n") + (not content.endswith(b"\n"))) > MOST_LINES:
-        raise TooMuch(
+        raise BodyTooLarge(
             f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once,"
             " send it in parts"
         )
@@ -187,17 +187,17 @@ def lines_of(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in stripped if line)
 
 
-def checked(body: VendorBody, endpoint: Endpoint, is_ndjson: bool = False) -> CheckedLines:
+def check_lines(body: VendorBody, endpoint: Endpoint, is_ndjson: bool = False) -> CheckedLines:
     """Check each line as the normaliser will check it on arrival.
 
-    Raises TooMuch; RejectedEvent for a vendor's body that cannot be read.
+    Raises BodyTooLarge; RejectedEvent for a vendor's body that cannot be read.
     """
-    result = CheckedLines(numbers=endpoint.numbers)
+    result = CheckedLines(number_fields=endpoint.number_fields)
     arrival = Arrival(body.arrived_at, 0, 0)
     stores: set[str] = set()
     days: set[str] = set()
     for number, line in endpoint.lines(body, is_ndjson):
-        if isinstance(line, Skipped):
+        if isinstance(line, SkippedPart):
             result.skip(line.reason)
             continue
         try:
@@ -205,27 +205,27 @@ def checked(body: VendorBody, endpoint: Endpoint, is_ndjson: bool = False) -> Ch
         except RejectedEvent as error:
             result.reject(number, error)
             if endpoint.messages is not None:
-                _keep_letter(line, error, body, result)
+                _add_letter(line, error, body, result)
             continue
         stores.add(event.store_id)
         days.add(event.happened_at[:10])
         _refuse_spread(stores, days)
-        result.good.append((event.store_id, line))
-    if body.budget.left_out:
-        result.letters.append(("", left_out(body.budget.left_out)))
+        result.accepted.append((event.store_id, line))
+    if body.budget.omitted_letters:
+        result.letters.append(("", omission_message(body.budget.omitted_letters)))
     return result
 
 
-def _keep_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: CheckedLines) -> None:
+def _add_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: CheckedLines) -> None:
     """Keep a device's refused event as a dead letter, which can be corrected and replayed.
 
     A device reads no answer, and sends nothing twice.
     """
-    letter: bytes | Skipped = line
-    if isinstance(error, FailedReading):
+    letter: bytes | SkippedPart = line
+    if isinstance(error, InternalReadError):
         # The normaliser would fail on it as well.
-        letter = unread(line.decode("utf-8", "backslashreplace"), error).instead
-    if isinstance(letter, bytes) and body.budget.keep_letter(
+        letter = make_placeholder(line.decode("utf-8", "backslashreplace"), error).placeholder
+    if isinstance(letter, bytes) and body.budget.admit_letter(
         error.reason, len(letter), body.rules.max_bytes
     ):
         result.letters.append(("", letter))
@@ -233,23 +233,23 @@ def _keep_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: Ch
 
 def _refuse_spread(stores: set[str], days: set[str]) -> None:
     if len(stores) > MOST_STORES:
-        raise TooMuch(
+        raise BodyTooLarge(
             f"the body has messages of more than {MOST_STORES} stores;"
             " send those of fewer stores at once"
         )
     if len(days) > MOST_DAYS:
-        raise TooMuch(
+        raise BodyTooLarge(
             f"the body has messages of more than {MOST_DAYS} days (UTC);"
             " send those of fewer days at once"
         )
 
 
-def shown_error(error: RejectedEvent, numbers: Collection[str]) -> dict[str, str]:
+def error_fields(error: RejectedEvent, numbers: Collection[str]) -> dict[str, str]:
     """The field, code and message of an error, as an answer shows them."""
     is_number = error.reason == "wrong_type" and error.field.rpartition("/")[2] in numbers
     code = "not_a_number" if is_number else error.reason
-    return {"field": _cut(error.field), "code": code, "message": _cut(error.message)}
+    return {"field": _shorten(error.field), "code": code, "message": _shorten(error.message)}
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"

@@ -10,16 +10,16 @@ from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import raw_topics
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
 from runtime.heartbeat import Heartbeat
-from runtime.job import Announced, run_until_stopped, say_ready
+from runtime.job import NotifyingEvent, run_until_stopped, signal_ready
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.moments import Moments
-from runtime.processor.rivals import fenced_or_late
+from runtime.processor.moments import Failpoints
+from runtime.processor.rivals import classify_fencing
 from runtime.watchdog import Watchdog
-from tally.errors import Fenced
+from tally.errors import ProducerFenced
 from tally.settings import Settings
 
 
-def main(moments: Moments = Moments()) -> int:
+def main(moments: Failpoints = Failpoints()) -> int:
     """Exit code of the normaliser.
 
     0 when it was stopped, 1 on an error that a restart may fix, 78 when it was refused.
@@ -27,18 +27,18 @@ def main(moments: Moments = Moments()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        run(settings, moments, stopped, Announced(lambda: say_ready(settings)))
+        run(settings, moments, stopped, NotifyingEvent(lambda: signal_ready(settings)))
 
     return run_until_stopped("normaliser", work)
 
 
-def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> None:
+def run(settings: Settings, moments: Failpoints, stopped: Event, ready: Event) -> None:
     """Normalise, and delete raw messages that are read and past their retention, until stopped.
 
     Raises Fenced when a successor has taken over, TallyError when it cannot go on.
     """
     topics = raw_topics()
-    normaliser = Normaliser(Rules.of(settings), settings.partitions, topics)
+    normaliser = Normaliser(Rules.from_settings(settings), settings.partitions, topics)
     job = ProcessorJob(
         NORMALISER_GROUP,
         tuple(topics),
@@ -55,13 +55,13 @@ def run(settings: Settings, moments: Moments, stopped: Event, ready: Event) -> N
         daemon=True,
     ).start()
     heartbeat = Heartbeat(settings.heartbeat_file)
-    Watchdog("normaliser", heartbeat).begin(stopped)
+    Watchdog("normaliser", heartbeat).start(stopped)
     try:
         with closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
     # Brokers use the same error for a transaction that took too long; that is no reason to stop.
-    except Fenced as error:
-        raise fenced_or_late(settings, job, error) from error
+    except ProducerFenced as error:
+        raise classify_fencing(settings, job, error) from error
 
 
 if __name__ == "__main__":

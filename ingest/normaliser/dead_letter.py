@@ -1,9 +1,9 @@
 """Makes the dead letter of a message that breaks its contract; it records the attempt."""
 
-from runtime.dead_letter import TOPIC, Cause, UncountedRecord, written_letter
+from runtime.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter
 from runtime.processor.record import Input, Output
 from tally.errors import BadInstant, RejectedEvent
-from tally.instants import from_millis, instant_text, parse_instant
+from tally.instants import format_utc, from_millis, parse_instant
 
 
 def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Output:
@@ -20,15 +20,15 @@ def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Outpu
     )
     place = record.topic, record.partition, record.offset
     message = UncountedRecord(*place, record.key, record.value or b"")
-    letter = written_letter(message, cause, digest_key)
+    letter = encode_letter(message, cause, digest_key)
     return Output(TOPIC, letter.key, letter.value, headers=letter.headers)
 
 
 def _first_seen(before: bytes | None, record: Input) -> str:
     try:
         # Any program may set this header, so only a valid instant is taken from it.
-        return instant_text(
+        return format_utc(
             parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
         )
     except BadInstant:
-        return instant_text(from_millis(record.timestamp_ms))
+        return format_utc(from_millis(record.timestamp_ms))

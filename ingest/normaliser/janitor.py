@@ -19,7 +19,7 @@ SYSLOG_ERROR = 3
 _TIMEOUT_SECONDS = 30.0
 _LEAST_SECONDS, _MOST_SECONDS = 1.0, 60.0
 # The last message that was read stays: the next start recognises the log by it.
-_KEPT = 1
+_RETAINED = 1
 
 log = structlog.get_logger()
 
@@ -63,11 +63,11 @@ class Janitor:
         # that it knows, and is refused.
         admin: Any = kafka_admin(self._settings)
         read = {
-            place: offset - _KEPT
-            for place, offset in self._committed_offsets(admin).items()
-            if offset > _KEPT
+            place: offset - _RETAINED
+            for place, offset in self._read_committed_offsets(admin).items()
+            if offset > _RETAINED
         }
-        old = self._first_younger(admin, read) if read else {}
+        old = self._first_retained_offsets(admin, read) if read else {}
         bounds = [
             TopicPartition(*place, min(offset, old[place]))
             for place, offset in read.items()
@@ -77,7 +77,7 @@ class Janitor:
         for outcome in deleted.values():
             outcome.result(_TIMEOUT_SECONDS)
 
-    def _committed_offsets(self, admin: Any) -> dict[tuple[str, int], int]:
+    def _read_committed_offsets(self, admin: Any) -> dict[tuple[str, int], int]:
         groups = [ConsumerGroupTopicPartitions(self._group)]
         answers = admin.list_consumer_group_offsets(
             groups, require_stable=True, request_timeout=_TIMEOUT_SECONDS
@@ -86,7 +86,7 @@ class Janitor:
         ours = [position for position in committed if position.topic in self._topics]
         return {(position.topic, position.partition): position.offset for position in ours}
 
-    def _first_younger(
+    def _first_retained_offsets(
         self, admin: Any, read: Mapping[tuple[str, int], int]
     ) -> dict[tuple[str, int], int]:
         """The first offset that arrived within the retention, by partition.

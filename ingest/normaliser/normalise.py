@@ -10,13 +10,13 @@ import msgspec
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.normaliser.dead_letter import dead_letter
-from ingest.normaliser.repeats import Repeats
-from ingest.sources.registry import Conversion, Divider, conversions, splits
+from ingest.normaliser.repeats import RecentFingerprints
+from ingest.sources.registry import Conversion, EventSplitter, conversions, event_splitters
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
 from tally.errors import BadInstant, RejectedEvent
 from tally.instants import from_millis, parse_instant
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 
 # Decimals of unknown fields are written as numbers, with the digits that were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -40,9 +40,9 @@ class Normaliser(Step):
     rules: Rules
     partitions: int
     topics: Mapping[str, str]
-    repeats: Repeats = field(default_factory=Repeats)
+    repeats: RecentFingerprints = field(default_factory=RecentFingerprints)
     conversions: Mapping[str, Conversion] = field(default_factory=conversions)
-    splits: Mapping[str, Divider] = field(default_factory=splits)
+    splitters: Mapping[str, EventSplitter] = field(default_factory=event_splitters)
 
     def process(self, record: Input) -> Sequence[Output]:
         """The canonical records, keyed by store and in the store's partition, or the dead letter.
@@ -57,11 +57,11 @@ class Normaliser(Step):
             return (dead_letter(record, error, self.rules.digest_key),)
         # A repeat is marked and not dropped: each raw record needs a canonical one, or the ledger
         # would not add up.
-        if self.repeats.seen(event.fingerprint):
+        if self.repeats.check_and_add(event.fingerprint):
             event = msgspec.structs.replace(event, repeat=True)
-        split = self.splits.get(family)
+        split = self.splitters.get(family)
         key = event.store_id.encode()
-        partition = partition_of(event.store_id, self.partitions)
+        partition = partition_number(event.store_id, self.partitions)
         return [
             Output(family, key, _ENCODER.encode(part), partition)
             for part in (split(event) if split else (event,))

@@ -1,20 +1,20 @@
 """Detects messages that are exact copies of one that this process has already written."""
 
-MOST_REMEMBERED = 100_000
+MOST_FINGERPRINTS = 100_000
 
 
-class Repeats:
+class RecentFingerprints:
     """The fingerprints of the latest records, at most `most`.
 
     Each belongs to a record in the current or an earlier transaction of this process; call forget()
     when a transaction is aborted.
     """
 
-    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+    def __init__(self, most: int = MOST_FINGERPRINTS) -> None:
         self._most = most
         self._latest: dict[str, None] = {}
 
-    def seen(self, fingerprint: str) -> bool:
+    def check_and_add(self, fingerprint: str) -> bool:
         """Whether the fingerprint is among the latest; it becomes the latest one.
 
         A fingerprint also covers the identity.

@@ -18,21 +18,21 @@ import typer
 
 from ingest.replay.channels import Channel, GatewayChannel, KafkaChannel
 from ingest.replay.complete_journey import Extent, ReplayScope, extent, receipts
-from ingest.replay.perturbation import Perturbation, SentMessage, sent_messages
+from ingest.replay.perturbation import Perturbation, PlannedMessage, plan_messages
 from ingest.replay.progress import ProgressRecord
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
-from runtime.job import run_verb
-from runtime.output import progress
+from runtime.job import run_command
+from runtime.output import show_progress
 from schemas import loader
 from tally.errors import StackError, TallyError
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 
 # The source to which the real receipts belong.
 FAMILY = "sales"
-_SETTLE_EVERY = 5_000
-_SETTLE_SECONDS = 5.0
+_FLUSH_EVERY_MESSAGES = 5_000
+_FLUSH_EVERY_SECONDS = 5.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 # How early a message may be sent: this saves a system call for each message.
 _EARLY_SECONDS = 0.005
@@ -66,16 +66,16 @@ class Replay:
         Returns the counts of the whole replay.
         """
         counts: Counter[str] = Counter()
-        send, shown = _Paced(channel, record, self.speed), 0
-        with progress("receipts sent", self.extent.receipts) as advance:
+        send, shown = _PacedSender(channel, record, self.speed), 0
+        with show_progress("receipts sent", self.extent.receipts) as advance:
             for number, message in enumerate(
-                sent_messages(receipts(self.scope), self.plan), start=1
+                plan_messages(receipts(self.scope), self.plan), start=1
             ):
                 counts[message.kind] += 1
                 if number > sent_before and send.send(number, message):
                     advance(_receipts(counts) - shown)
                     shown = _receipts(counts)
-            send.settle(counts.total())
+            send.flush(counts.total())
             advance(_receipts(counts) - shown)
         return _result(counts, self.extent)
 
@@ -85,30 +85,33 @@ def _receipts(counts: Mapping[str, int]) -> int:
     return counts["original"] + counts["late"]
 
 
-class _Paced:
+class _PacedSender:
     """Sends each message at its time, and at intervals records what is acknowledged."""
 
     def __init__(self, channel: Channel, record: ProgressRecord, speed: float) -> None:
         self._channel, self._record = channel, record
         self._wait = _pace(speed)
-        self._settled_at = time.monotonic()
+        self._flushed_at = time.monotonic()
 
-    def send(self, number: int, message: SentMessage) -> bool:
+    def send(self, number: int, message: PlannedMessage) -> bool:
         """Send a message; returns whether everything up to this number is acknowledged now."""
         self._wait(message.send_at)
         self._channel.send(message.key, message.value)
-        due = number % _SETTLE_EVERY == 0 or time.monotonic() - self._settled_at > _SETTLE_SECONDS
+        due = (
+            number % _FLUSH_EVERY_MESSAGES == 0
+            or time.monotonic() - self._flushed_at > _FLUSH_EVERY_SECONDS
+        )
         if due:
-            self.settle(number)
+            self.flush(number)
         return due
 
-    def settle(self, number: int) -> None:
+    def flush(self, number: int) -> None:
         """Wait for the acknowledgements of everything up to this number, and record it."""
-        self._channel.settle()
+        self._channel.flush()
         # The record is saved last: after a crash in between some messages are sent twice, but none
         # is lost.
         self._record.save(number)
-        self._settled_at = time.monotonic()
+        self._flushed_at = time.monotonic()
 
 
 def _pace(speed: float) -> Callable[[float], None]:
@@ -134,8 +137,8 @@ def _result(counts: Counter[str], extent: Extent) -> dict[str, Any]:
         "sent": counts.total(),
         "duplicates": counts["duplicate"],
         "late": counts["late"],
-        "from": None if extent.first is None else instant_text(extent.first),
-        "to": None if extent.last is None else instant_text(extent.last),
+        "from": None if extent.first is None else format_utc(extent.first),
+        "to": None if extent.last is None else format_utc(extent.last),
         "conflicts": counts["conflict"],
         "bad": counts["bad"],
     }
@@ -226,11 +229,11 @@ def replay(  # noqa: PLR0913  # the options of the command line
     )
     # Each set of options has its own record: in a run with other options a number means another
     # message.
-    record = ProgressRecord.of(settings.home, repr((source, scope, plan, via)))
+    record = ProgressRecord.for_options(settings.home, repr((source, scope, plan, via)))
     channel = _channel(settings, via)
     begun = datetime.now(UTC)
     result = Replay(scope, found_extent, plan, speed).run(
-        channel, record, record.acknowledged() if resume else 0
+        channel, record, record.load() if resume else 0
     )
     if backfill and found_extent.first and found_extent.last:
         _declare(settings, (found_extent.first.date(), found_extent.last.date()), source)
@@ -267,7 +270,7 @@ def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:
 
 def main() -> int:
     """Exit code: 0 done, 1 failed, 2 wrong use."""
-    return run_verb("tally", lambda: app(prog_name="tally replay"))
+    return run_command("tally", lambda: app(prog_name="tally replay"))
 
 
 if __name__ == "__main__":

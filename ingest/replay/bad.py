@@ -28,6 +28,6 @@ CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
 _KINDS = tuple(CORRUPTIONS.values())
 
 
-def bad_message(number: int, message: bytes) -> bytes:
+def corrupt_message(number: int, message: bytes) -> bytes:
     """A message that must become a dead letter; the kinds take turns by number."""
     return _KINDS[number % len(_KINDS)](message)

@@ -7,7 +7,7 @@ from typing import Protocol
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from runtime.connect import kafka_producer
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -17,7 +17,7 @@ _RETRY_SECONDS = 60.0
 # fit.
 _MOST_LINES, _MOST_BYTES = 64, 2_000_000
 _TRY_LATER = (429, 503)
-_TAKEN = (202, 422)
+_ANSWERED = (202, 422)
 
 
 class Channel(Protocol):
@@ -26,7 +26,7 @@ class Channel(Protocol):
     def send(self, key: str, value: bytes) -> None:
         """Hand over one message; it may still be in flight afterwards."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Wait until every message is acknowledged. Raises TallyError if one cannot be."""
 
 
@@ -36,16 +36,16 @@ class KafkaChannel:
     def __init__(self, settings: Settings, topic: str) -> None:
         self._topic = topic
         buffer = {"queue.buffering.max.messages": 100_000, "linger.ms": 20, "batch.size": 500_000}
-        self._sender = AwaitedProducer(kafka_producer(settings, buffer), _FLUSH_SECONDS)
+        self._sender = BlockingProducer(kafka_producer(settings, buffer), _FLUSH_SECONDS)
         self._address = settings.kafka
 
     def send(self, key: str, value: bytes) -> None:
         """Hand one message to the producer; waits while its buffer is full."""
         self._sender.send(self._topic, value, key)
 
-    def settle(self) -> None:
-        """Block until the brokers have acknowledged everything; else raise NotSent."""
-        self._sender.settle(
+    def flush(self) -> None:
+        """Block until the brokers have acknowledged everything; else raise SendFailed."""
+        self._sender.flush(
             f"replay to Kafka at {self._address}",
             "start it with `tally up kafka`, then replay --resume",
         )
@@ -65,9 +65,9 @@ class GatewayChannel:
         self._lines.append(value)
         self._bytes += len(value)
         if len(self._lines) >= _MOST_LINES or self._bytes >= _MOST_BYTES:
-            self.settle()
+            self.flush()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Send the waiting lines and return when the gateway has taken or refused them.
 
         It answers 202 (or 422: nothing good among them).
@@ -92,7 +92,7 @@ class GatewayChannel:
             if answer.status in _TRY_LATER:
                 time.sleep(float(answer.headers.get("Retry-After", "1")))
                 raise ConnectionError(f"gateway at {self._address} answered {answer.status}")
-            if answer.status not in _TAKEN:
+            if answer.status not in _ANSWERED:
                 raise TallyError(
                     f"gateway at {self._address} answered {answer.status}:"
                     f" {text[:200].decode('utf-8', 'replace')}"

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Literal, NamedTuple
 
-from ingest.replay.bad import bad_message
+from ingest.replay.bad import corrupt_message
 
 MessageKind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
@@ -32,7 +32,7 @@ class Receipt(NamedTuple):
     message: bytes
 
 
-class SentMessage(NamedTuple):
+class PlannedMessage(NamedTuple):
     """One message to send at send_at (seconds since 1970 of event time).
 
     `late` is a first copy that is sent late.
@@ -61,20 +61,20 @@ class Perturbation:
     receipts: int = 0
 
 
-def sent_messages(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[SentMessage]:
+def plan_messages(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[PlannedMessage]:
     """Everything to send, ascending by send_at; the receipts must ascend by happened_at.
 
     A receipt's first copy always comes before its duplicates and its conflict, so that the accepted
     payload is the first copy.
     """
     chooser = _Chooser(plan)
-    waiting: list[tuple[float, int, SentMessage]] = []
+    waiting: list[tuple[float, int, PlannedMessage]] = []
     number = 0
     for position, receipt in enumerate(receipts):
         # No message is sent before it happened, so no later receipt can precede what is due now.
         while waiting and waiting[0][0] < receipt.happened_at:
             yield heappop(waiting)[2]
-        for message in chooser.messages_of(position, receipt):
+        for message in chooser.draw_messages(position, receipt):
             number += 1
             heappush(waiting, (message.send_at, number, message))
     while waiting:
@@ -98,28 +98,33 @@ class _Chooser:
             min(count, self._plan.receipts),
         )
 
-    def messages_of(self, position: int, receipt: Receipt) -> Iterator[SentMessage]:
+    def draw_messages(self, position: int, receipt: Receipt) -> Iterator[PlannedMessage]:
         """The first message of a receipt, then its duplicate and its conflict if it draws any."""
         plan, draw = self._plan, self._random.random
         is_late = draw() < plan.late and position not in self._conflicts
         # 1 - draw() is above 0, so that a late receipt is always late.
         delay = (1.0 - draw()) * plan.late_by if is_late else draw() * plan.disorder
         first = receipt.happened_at + delay
-        yield SentMessage(
+        yield PlannedMessage(
             "late" if is_late else "original", first, receipt.store_id, receipt.message
         )
         if draw() < plan.duplicates:
             again = first + draw() * (_SOON_SECONDS if draw() < 0.5 else _DAY_SECONDS)
-            yield SentMessage("duplicate", again, receipt.store_id, receipt.message)
+            yield PlannedMessage("duplicate", again, receipt.store_id, receipt.message)
         if position in self._conflicts:
-            value = self._conflicting(receipt, self._conflicts[position] % 2 == 1)
-            yield SentMessage("conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value)
+            value = self._conflict_message(receipt, self._conflicts[position] % 2 == 1)
+            yield PlannedMessage(
+                "conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value
+            )
         if position in self._bad:
-            yield SentMessage(
-                "bad", first, receipt.store_id, bad_message(self._bad[position], receipt.message)
+            yield PlannedMessage(
+                "bad",
+                first,
+                receipt.store_id,
+                corrupt_message(self._bad[position], receipt.message),
             )
 
-    def _conflicting(self, receipt: Receipt, in_another_window: bool) -> bytes:
+    def _conflict_message(self, receipt: Receipt, in_another_window: bool) -> bytes:
         """The receipt with one more line and the same identity, optionally in another window."""
         message = receipt.message.removesuffix(b"]}") + _CONFLICTING_LINE
         if not in_another_window:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class ProgressRecord:
     file: Path
 
     @classmethod
-    def of(cls, home: Path, options: str) -> "ProgressRecord":
+    def for_options(cls, home: Path, options: str) -> "ProgressRecord":
         """The record of a replay with these options under TALLY_HOME."""
         name = blake2b(options.encode(), digest_size=8).hexdigest()
         return cls(home / "data" / "replay" / f"{name}.json")
 
-    def acknowledged(self) -> int:
+    def load(self) -> int:
         """Messages acknowledged so far; 0 without a record."""
         if not self.file.is_file():
             return 0
@@ -29,4 +29,4 @@ class ProgressRecord:
     def save(self, acknowledged: int) -> None:
         """Replace the record in one step, so that a kill leaves the old one or the new one."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        keep_whole(self.file, json.dumps({"acknowledged": acknowledged}))
+        write_atomically(self.file, json.dumps({"acknowledged": acknowledged}))

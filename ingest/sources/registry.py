@@ -14,15 +14,21 @@ from types import ModuleType
 from typing import TypeAlias, cast
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Cutter, Greeting, Messages, VendorForm, refuse_unread
+from ingest.contract.vendor import (
+    FileSplitter,
+    Greeting,
+    Messages,
+    VendorFormat,
+    refuse_placeholder,
+)
 from schemas import loader
 from schemas.source import BadSource, Source
 from tally.events import CanonicalEvent
 
 Conversion: TypeAlias = Callable[[bytes | None, Arrival, Rules], CanonicalEvent]
-Divider: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]
+EventSplitter: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]
 
-_OWN = Path(__file__).parent
+_PACKAGE_FOLDER = Path(__file__).parent
 
 
 @cache
@@ -31,7 +37,7 @@ def conversions() -> dict[str, Conversion]:
 
     Raises BadSource.
     """
-    return {name: conversion_of(source) for name, source in loader.sources().items()}
+    return {name: load_conversion(source) for name, source in loader.sources().items()}
 
 
 def raw_topics() -> dict[str, str]:
@@ -39,23 +45,21 @@ def raw_topics() -> dict[str, str]:
     return {source.raw_topic: name for name, source in loader.sources().items()}
 
 
-def conversion_of(source: Source) -> Conversion:
-    """The function `normalised` of the source's contract.py. Raises BadSource.
+def load_conversion(source: Source) -> Conversion:
+    """The function `normalise` of the source's contract.py. Raises BadSource.
 
     A message that stands for an unread part of a body is refused before, with the part's reason.
     """
-    normalised = cast(
-        Conversion, _find_function(source, source.folder / "contract.py", "normalised")
-    )
+    normalise = cast(Conversion, _find_function(source, source.folder / "contract.py", "normalise"))
 
-    def converted(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalEvent:
-        refuse_unread(message, rules.max_bytes)
-        return normalised(message, arrival, rules)
+    def convert(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalEvent:
+        refuse_placeholder(message, rules.max_bytes)
+        return normalise(message, arrival, rules)
 
-    return converted
+    return convert
 
 
-def splits() -> dict[str, Divider]:
+def event_splitters() -> dict[str, EventSplitter]:
     """By source, the function that cuts an event into records which lie in one window each.
 
     Only sources whose contract.py has a function `shares` are present. Raises BadSource.
@@ -65,25 +69,25 @@ def splits() -> dict[str, Divider]:
         for name, source in loader.sources().items()
     }
     return {
-        name: cast(Divider, module.shares)
+        name: cast(EventSplitter, module.shares)
         for name, module in modules.items()
         if hasattr(module, "shares")
     }
 
 
-def vendors_of(source: Source) -> dict[str, VendorForm]:
+def load_vendor_formats(source: Source) -> dict[str, VendorFormat]:
     """The vendors' formats of a source, by the name of their file in `vendors/`.
 
     Each has its `messages`, `greeting` and `parts`. Raises BadSource.
     """
-    return {name: _form(source, file) for name, file in source.formats.items()}
+    return {name: _load_format(source, file) for name, file in source.formats.items()}
 
 
-def _form(source: Source, file: Path) -> VendorForm:
+def _load_format(source: Source, file: Path) -> VendorFormat:
     messages = cast(Messages, _find_function(source, file, "messages"))
     loaded = _load(source, file)
     greeting, parts = (getattr(loaded, name, None) for name in ("greeting", "parts"))
-    return VendorForm(messages, cast(Greeting | None, greeting), cast(Cutter | None, parts))
+    return VendorFormat(messages, cast(Greeting | None, greeting), cast(FileSplitter | None, parts))
 
 
 def _find_function(source: Source, file: Path, name: str) -> Callable[..., object]:
@@ -103,9 +107,9 @@ def _load(source: Source, file: Path) -> ModuleType:
 
 def _module(source: Source, file: Path) -> ModuleType:
     # Imported by its package name, because a second module would define its types a second time.
-    if file.is_relative_to(_OWN):
-        return import_module(".".join(("ingest.sources", *_below(file, _OWN))))
-    name = ".".join(("tally_source", source.name, *_below(file, source.folder)))
+    if file.is_relative_to(_PACKAGE_FOLDER):
+        return import_module(".".join(("ingest.sources", *_module_names(file, _PACKAGE_FOLDER))))
+    name = ".".join(("tally_source", source.name, *_module_names(file, source.folder)))
     if name in sys.modules:
         return sys.modules[name]
     spec = spec_from_file_location(name, file)
@@ -123,5 +127,5 @@ def _module(source: Source, file: Path) -> ModuleType:
     return module
 
 
-def _below(file: Path, folder: Path) -> tuple[str, ...]:
+def _module_names(file: Path, folder: Path) -> tuple[str, ...]:
     return file.relative_to(folder).with_suffix("").parts

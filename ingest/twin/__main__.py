@@ -12,12 +12,12 @@ import typer
 
 from ingest.replay.channels import Channel, GatewayChannel
 from ingest.twin.plan import TwinStore
-from ingest.twin.stream import TwinDays, end_with_the_starter, send
+from ingest.twin.stream import TwinDays, pause_or_exit, send
 from ingest.twin.transport import Transport
-from runtime.job import run_verb
-from runtime.output import note, print_json
-from runtime.store_fields import zone_of
-from runtime.stores import StoreEntry, store_entries
+from runtime.job import run_command
+from runtime.output import print_json, print_note
+from runtime.store_fields import parse_zone
+from runtime.stores import StoreEntry, load_stores
 from schemas import loader
 from tally.key_periods import KeyDays
 from tally.settings import Settings
@@ -28,25 +28,25 @@ def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[T
 
     Raises BadSettings.
     """
-    zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
-    known = store_entries(settings.stores_file)
+    parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
+    known = load_stores(settings.stores_file)
     found = []
     for number in range(1, count + 1):
         name = f"twin-{number}"
         clock = known.get(name, StoreEntry()).clock(settings.default_timezone)
-        zone = zone_of(tz, "--tz") if tz else clock.zone
+        zone = parse_zone(tz, "--tz") if tz else clock.zone
         found.append(TwinStore(name, zone, passers=passers))
     return found
 
 
-def heard_since(store_id: str, settings: Settings, now: float) -> float:
+def key_period_start(store_id: str, settings: Settings, now: float) -> float:
     """When the store's running key period began, seconds since 1970 (UTC), by the gateway's clock.
 
     Raises BadSettings.
     """
     # Not by --tz: the gateway decides by the clock that it knows for the store.
-    entry = store_entries(settings.stores_file).get(store_id, StoreEntry())
-    zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
+    entry = load_stores(settings.stores_file).get(store_id, StoreEntry())
+    parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
     clock = entry.clock(settings.default_timezone)
     period = KeyDays(settings.key_days).period(datetime.fromtimestamp(now, UTC), clock)
     return period.start.timestamp()
@@ -93,21 +93,21 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     chosen = twin_stores(stores, passers, tz, settings)
     until = now + 60 * live_minutes
     names = (store.store_id for store in chosen)
-    since = {name: heard_since(name, settings, now) for name in names}
+    since = {name: key_period_start(name, settings, now) for name in names}
     dates = _days(days, chosen[0].zone, now, until)
     twin = TwinDays(chosen, dates, seed, Transport(), since)
     folder = truth or settings.home / "twin"
     totals = twin.write_truth(folder)
     # Both parts come from one list, so that no message is left out or sent twice in between.
     is_past = catch_up or not live_minutes
-    past, coming = twin.around(now, 0.0 if is_past else now, until)
+    past, coming = twin.split_arrivals(now, 0.0 if is_past else now, until)
     channels = _channels(settings)
     sent = send(past, channels, as_it_happens=False)
     if catch_up:
-        say = note if as_json else print
+        say = print_note if as_json else print
         say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
         sys.stdout.flush()
-    pause = end_with_the_starter if with_starter else time.sleep
+    pause = pause_or_exit if with_starter else time.sleep
     sent += send(coming, channels, as_it_happens=True, pause=pause)
     _print({"sent": sent, "truth": str(folder), **totals}, as_json)
 
@@ -127,7 +127,7 @@ def _days(
 
 def _channels(settings: Settings) -> dict[str, Channel]:
     # The twin names a source by the end of its path, not by its family's name.
-    paths = [source.path for source in loader.own_sources().values()]
+    paths = [source.path for source in loader.builtin_sources().values()]
     return {path.rpartition("/")[2]: GatewayChannel(settings, path) for path in paths}
 
 
@@ -148,7 +148,7 @@ def _counts(sent: Mapping[str, int]) -> str:
 
 def main() -> int:
     """Exit code: 0 done, 1 failed, 2 wrong use."""
-    return run_verb("tally", lambda: app(prog_name="tally simulate"))
+    return run_command("tally", lambda: app(prog_name="tally simulate"))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ from math import log
 from random import Random
 from typing import NamedTuple
 
-from ingest.twin.plan import TwinStore, chance_of, drawn
-from tally.heard import CARRIED
+from ingest.twin.plan import TwinStore, draw_index, make_random
+from tally.heard import PERSONAL_CLASSES
 from tally.visit_parts import MacClass
 
 ADDRESS_BYTES = 6
 _CLASSES: tuple[MacClass, ...] = ("fixed", "random_associated", "random_probe")
 _LOCAL_BIT, _GROUP_BIT = 0x02, 0x01
-assert {*_CLASSES} == {*CARRIED}
+assert {*_CLASSES} == {*PERSONAL_CLASSES}
 
 
 class Phone(NamedTuple):
@@ -40,9 +40,9 @@ class Person(NamedTuple):
     phone: Phone | None
 
 
-def people_of(store: TwinStore, day: date, seed: int) -> list[Person]:
+def draw_people(store: TwinStore, day: date, seed: int) -> list[Person]:
     """All persons of the store's local day, ordered by when they came."""
-    chance = chance_of(seed, store.store_id, day.isoformat(), "people")
+    chance = make_random(seed, store.store_id, day.isoformat(), "people")
     found: list[Person] = []
     for number, at in enumerate(_arrivals(store, day, chance)):
         found += _group(store, day, number, at, chance)
@@ -82,7 +82,7 @@ def _group(
     chance: Random,
 ) -> Iterator[Person]:
     behaviour = store.behaviour
-    count = 1 + drawn(chance, behaviour.group_sizes)
+    count = 1 + draw_index(chance, behaviour.group_sizes)
     opens, closes = (instant.timestamp() for instant in store.hours(day))
     enters = opens <= at < closes and chance.random() < behaviour.capture
     buys = enters and chance.random() < behaviour.conversion
@@ -103,7 +103,7 @@ def _phone(store: TwinStore, chance: Random) -> Phone | None:
     phones = store.phones
     if chance.random() >= phones.carried * phones.wifi_on:
         return None
-    mac_class = _CLASSES[drawn(chance, phones.classes)]
+    mac_class = _CLASSES[draw_index(chance, phones.classes)]
     every_seconds = (
         chance.uniform(*phones.probe_seconds)
         if mac_class == "random_probe"

@@ -52,7 +52,7 @@ class Phones:
 
 
 @dataclass(frozen=True)
-class Doors:
+class DoorErrors:
     """The errors of a door's counter, as shares of the crossings."""
 
     missed: float = 0.03
@@ -100,7 +100,7 @@ class TwinStore:
     tills: int = 3
     behaviour: Behaviour = field(default_factory=Behaviour)
     phones: Phones = field(default_factory=Phones)
-    door_errors: Doors = field(default_factory=Doors)
+    door_errors: DoorErrors = field(default_factory=DoorErrors)
     till_habits: TillHabits = field(default_factory=TillHabits)
     # By door; further doors have a default counter.
     counters: Sequence[DoorCounter] = ()
@@ -127,12 +127,12 @@ class TwinStore:
         return profile[local.hour] / max(*_WEEKDAY, *_WEEKEND)
 
 
-def chance_of(seed: int, *names: object) -> Random:
+def make_random(seed: int, *names: object) -> Random:
     """A random generator for one part of the twin, so that any store and day can be made alone."""
     # The seed is a text and not a hash(), which differs between processes.
     return Random("/".join(map(str, (seed, *names))))
 
 
-def drawn(chance: Random, shares: Sequence[float]) -> int:
+def draw_index(chance: Random, shares: Sequence[float]) -> int:
     """Draw the index of a share, with the shares as weights."""
     return chance.choices(range(len(shares)), shares)[0]

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from ingest.twin.people import Person, address
-from ingest.twin.plan import DoorCounter, TwinStore, chance_of
-from ingest.twin.tills import GOODS, receipt_lives, receipt_messages, shown
+from ingest.twin.plan import DoorCounter, TwinStore, make_random
+from ingest.twin.tills import GOODS, draw_histories, format_instant, receipt_messages
 
 DOOR_SECONDS = 60
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
@@ -44,7 +44,7 @@ class SensorMessage(NamedTuple):
     ready_at: float
 
 
-def messages_of(
+def make_messages(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> list[SensorMessage]:
     """All messages of the store's sensors for a day, ordered by time."""
@@ -57,7 +57,9 @@ def messages_of(
     return sorted(found, key=lambda message: (message.at, message.source, message.identity))
 
 
-def still_known(messages: Sequence[SensorMessage], since: float) -> list[SensorMessage]:
+def without_expired_sightings(
+    messages: Sequence[SensorMessage], since: float
+) -> list[SensorMessage]:
     """The messages without the sightings from before `since` (seconds since 1970).
 
     The key of their devices is destroyed, and the gateway would refuse each of them.
@@ -72,13 +74,13 @@ def _door_counts(
 
     While the store is open this includes intervals without persons.
     """
-    chance = chance_of(seed, store.store_id, day.isoformat(), "doors")
+    chance = make_random(seed, store.store_id, day.isoformat(), "doors")
     crossed = defaultdict[int, list[_Crossing]](list)
     for person in people:
         crossings = (("in", person.came), ("out", person.left))
         for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
             crossed[person.door] += [
-                (at, reported_way) for reported_way in _reported_ways(store, way, chance)
+                (at, reported_way) for reported_way in _draw_ways(store, way, chance)
             ]
     for door in range(store.doors):
         yield from _intervals(store, day, door, crossed[door])
@@ -102,7 +104,7 @@ def _intervals(
             f"door-{door + 1}/{begins // DOOR_SECONDS}",
             store_id=store.store_id,
             device_id=f"door-{door + 1}",
-            happened_at=shown(begins),
+            happened_at=format_instant(begins),
             interval_seconds=length,
             **{way: counts[number, way] for way in ("in", "out", "passers_by")},
         )
@@ -119,7 +121,7 @@ def _is_dead(store: TwinStore, day: date, counter: DoorCounter, begins: int) -> 
     return begins < recovers and dies < begins + counter.interval_seconds
 
 
-def _reported_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
+def _draw_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
     """The ways that the counter reports for a crossing: one, none, two, or the wrong one."""
     errors, drawn = store.door_errors, chance.random()
     if drawn < errors.missed:
@@ -134,7 +136,7 @@ def _reported_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
 def _sightings(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
-    chance = chance_of(seed, store.store_id, day.isoformat(), "wifi")
+    chance = make_random(seed, store.store_id, day.isoformat(), "wifi")
     access_points = _AccessPoints(store, day, seed, chance)
     for person in people:
         if person.phone is None:
@@ -186,7 +188,7 @@ class _AccessPoints(NamedTuple):
             device_hash=device,
             mac_class=mac_class,
             ap_id=access_point,
-            happened_at=shown(int(at)),
+            happened_at=format_instant(int(at)),
             rssi_dbm=max(_LEAST_DBM, min(-20, dbm)),
         )
 
@@ -201,14 +203,14 @@ def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
 def _receipts(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
-    for life in receipt_lives(store, day, seed, people):
+    for life in draw_histories(store, day, seed, people):
         for at, identity, fields in receipt_messages(store.store_id, life):
             yield _message("pos", at, identity, **fields)
 
 
 def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage]:
     """Stock documents: each article is counted before the doors open, and delivered after."""
-    chance = chance_of(seed, store.store_id, day.isoformat(), "documents")
+    chance = make_random(seed, store.store_id, day.isoformat(), "documents")
     opens = int(store.hours(day)[0].timestamp())
     for kind, at, amounts in (
         ("count", opens - _COUNT_AHEAD, _COUNTED),
@@ -222,7 +224,7 @@ def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage
                 f"{document}/{item}",
                 store_id=store.store_id,
                 document_id=document,
-                happened_at=shown(at),
+                happened_at=format_instant(at),
                 kind=kind,
                 item_id=item,
                 amount=chance.randint(*amounts),

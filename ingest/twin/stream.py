@@ -12,67 +12,68 @@ from itertools import groupby
 from pathlib import Path
 
 from ingest.replay.channels import Channel
-from ingest.twin.people import people_of
+from ingest.twin.people import draw_people
 from ingest.twin.plan import TwinStore
-from ingest.twin.sensors import messages_of, still_known
-from ingest.twin.transport import OnItsWay, Transport, arrivals
+from ingest.twin.sensors import make_messages, without_expired_sightings
+from ingest.twin.transport import Delivery, Transport, arrivals
 from ingest.twin.truth import write_truth
-from runtime.output import progress
+from runtime.output import show_progress
 
 # How much of the past is sent together, in seconds: a request for each of its seconds would take
 # minutes, and with one request for everything a source would be days ahead of another.
-PAST_BEAT = 900
+PAST_BATCH_SECONDS = 900
 
 
 @dataclass(frozen=True)
 class TwinDays:
     """Which stores over which local days, and how their messages travel.
 
-    `heard_since` has by store the instant (seconds since 1970) before which no sighting is sent.
+    `sightings_since` has by store the instant (seconds since 1970) before which no sighting is
+    sent.
     """
 
     stores: Sequence[TwinStore]
     days: Sequence[date]
     seed: int
     transport: Transport
-    heard_since: Mapping[str, float] = field(default_factory=dict)
+    sightings_since: Mapping[str, float] = field(default_factory=dict)
 
     def write_truth(self, folder: Path) -> Counter[str]:
         """Write the truth of every store and day; returns all visitors, passers and buyers."""
         totals: Counter[str] = Counter()
         for store in self.stores:
             for day in self.days:
-                truth = write_truth(folder, store, day, people_of(store, day, self.seed))
+                truth = write_truth(folder, store, day, draw_people(store, day, self.seed))
                 totals += Counter(
                     visitors=truth.visitors, passers=truth.passers, buyers=truth.buyers
                 )
         return totals
 
-    def arrivals(self, begin: float, until: float) -> list[OnItsWay]:
+    def arrivals(self, begin: float, until: float) -> list[Delivery]:
         """The messages to send between the instants (seconds since 1970), ordered by time."""
         merged = merge(*map(self._store_arrivals, self.stores), key=lambda arrival: arrival.send_at)
         return [arrival for arrival in merged if begin <= arrival.send_at < until]
 
-    def around(
+    def split_arrivals(
         self, now: float, begin: float, until: float
-    ) -> tuple[list[OnItsWay], list[OnItsWay]]:
+    ) -> tuple[list[Delivery], list[Delivery]]:
         """The messages to send between begin and until, as two lists: before and from `now`."""
         all_arrivals = self.arrivals(begin, until)
         count = sum(arrival.send_at < now for arrival in all_arrivals)
         return all_arrivals[:count], all_arrivals[count:]
 
-    def _store_arrivals(self, store: TwinStore) -> list[OnItsWay]:
+    def _store_arrivals(self, store: TwinStore) -> list[Delivery]:
         messages = [
             message
             for day in self.days
-            for message in messages_of(store, day, self.seed, people_of(store, day, self.seed))
+            for message in make_messages(store, day, self.seed, draw_people(store, day, self.seed))
         ]
-        known = still_known(messages, self.heard_since.get(store.store_id, 0.0))
+        known = without_expired_sightings(messages, self.sightings_since.get(store.store_id, 0.0))
         return arrivals(known, self.transport, self.seed, store.store_id)
 
 
 def send(
-    all_arrivals: Sequence[OnItsWay],
+    all_arrivals: Sequence[Delivery],
     channels: Mapping[str, Channel],
     *,
     as_it_happens: bool,
@@ -83,8 +84,8 @@ def send(
     With `as_it_happens` the messages of each second are sent at its end, otherwise as fast as the
     gateway takes them.
     """
-    beat_seconds = 1 if as_it_happens else PAST_BEAT
-    with progress("twin messages sent", len(all_arrivals)) as advance:
+    beat_seconds = 1 if as_it_happens else PAST_BATCH_SECONDS
+    with show_progress("twin messages sent", len(all_arrivals)) as advance:
         for number, group in groupby(
             all_arrivals, key=lambda arrival: int(arrival.send_at // beat_seconds)
         ):
@@ -95,12 +96,12 @@ def send(
             for arrival in beat:
                 channels[arrival.message.source].send("", arrival.message.body)
             for channel in channels.values():
-                channel.settle()
+                channel.flush()
             advance(len(beat))
     return Counter(arrival.message.source for arrival in all_arrivals)
 
 
-def end_with_the_starter(seconds: float) -> None:
+def pause_or_exit(seconds: float) -> None:
     """Pause for so many seconds. Raises SystemExit when standard input ends.
 
     The process that holds its other end is gone then, for any reason.

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, TypeAlias
 
 from ingest.twin.people import Person
-from ingest.twin.plan import TwinStore, chance_of, drawn
-from tally.instants import instant_text
+from ingest.twin.plan import TwinStore, draw_index, make_random
+from tally.instants import format_utc
 
 GOODS = (
     ("bread", 249),
@@ -39,7 +39,7 @@ TillMessage: TypeAlias = tuple[float, str, TillFields]
 
 
 @dataclass(frozen=True)
-class ReceiptLife:
+class ReceiptHistory:
     """A receipt with all its versions, each with when it was closed (seconds since 1970).
 
     `voided_at` is when it was voided, None if it was not; `void_form` is the form of the void.
@@ -52,13 +52,13 @@ class ReceiptLife:
     void_form: str = "whole"
 
 
-def receipt_lives(
+def draw_histories(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
-) -> Iterator[ReceiptLife]:
+) -> Iterator[ReceiptHistory]:
     """The receipts of a day, ordered by when their payers went out."""
-    chance = chance_of(seed, store.store_id, day.isoformat(), "tills")
+    chance = make_random(seed, store.store_id, day.isoformat(), "tills")
     # A generator of its own: the sales are the same, however often receipts are corrected.
-    later = chance_of(seed, store.store_id, day.isoformat(), "corrections")
+    later = make_random(seed, store.store_id, day.isoformat(), "corrections")
     payers = sorted((person for person in people if person.pays), key=lambda payer: payer.left)
     counted: Counter[int] = Counter()
     for person in payers:
@@ -68,10 +68,10 @@ def receipt_lives(
         before = 0 if store.till_habits.restarts else day.toordinal() * 100_000
         # A person pays a moment before going out.
         at = max(person.came, person.left - chance.uniform(20, 90))
-        yield _draw_life(store, later, till, before + counted[till], (at, _lines(chance)))
+        yield _draw_history(store, later, till, before + counted[till], (at, _lines(chance)))
 
 
-def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
+def receipt_messages(store_id: str, life: ReceiptHistory) -> Iterator[TillMessage]:
     """The messages that the till sends for a receipt."""
     till_fields = {"operation_id": store_id, "vendor_fiscal_module": life.till}
     for revision, (at, lines) in enumerate(life.versions):
@@ -80,7 +80,7 @@ def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
             at,
             f"{life.till}/{life.number}" + (f"/{revision}" if revision else ""),
             {
-                "happened_at": shown(at),
+                "happened_at": format_instant(at),
                 **till_fields,
                 "transaction_id": life.number,
                 **version,
@@ -91,29 +91,29 @@ def receipt_messages(store_id: str, life: ReceiptLife) -> Iterator[TillMessage]:
         yield from _voids(till_fields, life, life.voided_at)
 
 
-def shown(seconds: float) -> str:
+def format_instant(seconds: float) -> str:
     """The instant as a till writes it, to the second."""
-    return instant_text(datetime.fromtimestamp(int(seconds), UTC))
+    return format_utc(datetime.fromtimestamp(int(seconds), UTC))
 
 
-def _draw_life(
+def _draw_history(
     store: TwinStore, chance: Random, till: int, number: int, sold: tuple[float, SoldGoods]
-) -> ReceiptLife:
+) -> ReceiptHistory:
     habits = store.till_habits
     versions, voided_at, form = [sold], None, 0
     if chance.random() < habits.corrected:
-        for _ in range(1 + drawn(chance, _TIMES_CORRECTED)):
+        for _ in range(1 + draw_index(chance, _TIMES_CORRECTED)):
             at = versions[-1][0] + chance.uniform(*_CORRECTED_AFTER)
             versions.append((at, _lines(chance)))
     if chance.random() < habits.voided:
         voided_at = versions[-1][0] + chance.uniform(*_VOIDED_AFTER)
         form = chance.randrange(len(_VOID_FORMS))
-    return ReceiptLife(till, number, versions, voided_at, _VOID_FORMS[form])
+    return ReceiptHistory(till, number, versions, voided_at, _VOID_FORMS[form])
 
 
-def _voids(till_fields: TillFields, life: ReceiptLife, at: float) -> Iterator[TillMessage]:
+def _voids(till_fields: TillFields, life: ReceiptHistory, at: float) -> Iterator[TillMessage]:
     closed_at, lines = life.versions[-1]
-    own = {"happened_at": shown(at), **till_fields}
+    own = {"happened_at": format_instant(at), **till_fields}
     if life.void_form == "cancelled":
         fields = {"transaction_id": life.number, "transaction_status": "voided", "transactions": []}
         yield at, f"{life.till}/{life.number}/cancelled", {**own, **fields}
@@ -121,7 +121,7 @@ def _voids(till_fields: TillFields, life: ReceiptLife, at: float) -> Iterator[Ti
     voids = {
         "vendor_fiscal_module": life.till,
         "transaction_id": life.number,
-        "happened_at": shown(closed_at),
+        "happened_at": format_instant(closed_at),
     }
     for copy in range(2 if life.void_form == "twice" else 1):
         # No receipt has such a number.
@@ -132,7 +132,11 @@ def _voids(till_fields: TillFields, life: ReceiptLife, at: float) -> Iterator[Ti
             "voids": voids,
             "transactions": lines if life.void_form == "whole" else [],
         }
-        yield at + copy, f"{life.till}/{number}", {**own, "happened_at": shown(at + copy), **fields}
+        yield (
+            at + copy,
+            f"{life.till}/{number}",
+            {**own, "happened_at": format_instant(at + copy), **fields},
+        )
 
 
 def _lines(chance: Random) -> SoldGoods:

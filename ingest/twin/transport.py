@@ -7,9 +7,9 @@ from datetime import timedelta
 from random import Random
 from typing import NamedTuple
 
-from ingest.twin.plan import chance_of
+from ingest.twin.plan import make_random
 from ingest.twin.sensors import SensorMessage
-from tally.instants import instant_text, parse_instant
+from tally.instants import format_utc, parse_instant
 
 
 class Outage(NamedTuple):
@@ -34,7 +34,7 @@ class Transport:
     outages: Sequence[Outage] = ()
 
 
-class OnItsWay(NamedTuple):
+class Delivery(NamedTuple):
     """A message on its way: when it is handed over, seconds since 1970 (UTC)."""
 
     send_at: float
@@ -44,7 +44,7 @@ class OnItsWay(NamedTuple):
 
 def arrivals(
     messages: Iterable[SensorMessage], transport: Transport, seed: int, store_id: str
-) -> list[OnItsWay]:
+) -> list[Delivery]:
     """All messages of a store as they arrive, ordered by time.
 
     What happens to a message depends only on the seed and the message, not on other messages.
@@ -59,19 +59,19 @@ def arrivals(
 
 def _deliveries(
     message: SensorMessage, transport: Transport, seed: int, store_id: str
-) -> Iterator[OnItsWay]:
-    chance = chance_of(seed, store_id, message.identity, "transport")
+) -> Iterator[Delivery]:
+    chance = make_random(seed, store_id, message.identity, "transport")
     late = chance.uniform(0, transport.disorder) if chance.random() < transport.disordered else 0.0
     at = message.ready_at + chance.expovariate(1 / transport.delay) + late
     is_twice = chance.random() < transport.duplicates
     again = at + chance.uniform(0, transport.disorder)
     outages = [outage for outage in transport.outages if outage.store_id == store_id]
     sent_at = _delivery_time(outages, at, chance)
-    yield OnItsWay(sent_at, message, is_repeat=False)
+    yield Delivery(sent_at, message, is_repeat=False)
     # A message that waited is sent once more: the device does not know how much has arrived.
     if sent_at != at or is_twice:
         later = _delivery_time(outages, max(again, sent_at + chance.uniform(0, 60)), chance)
-        yield OnItsWay(later, message, is_repeat=True)
+        yield Delivery(later, message, is_repeat=True)
 
 
 def _delivery_time(outages: Sequence[Outage], at: float, chance: Random) -> float:
@@ -86,5 +86,5 @@ def with_clock(message: SensorMessage, fast: timedelta) -> SensorMessage:
     """The message of a device whose clock is ahead by `fast`; a negative value is behind."""
     fields = json.loads(message.body)
     shown = parse_instant(fields["happened_at"], "/happened_at") + fast
-    fields["happened_at"] = instant_text(shown)
+    fields["happened_at"] = format_utc(shown)
     return message._replace(identity=f"{message.identity}/{fast}", body=json.dumps(fields).encode())

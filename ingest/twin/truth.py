@@ -31,7 +31,7 @@ class DayTruth(NamedTuple):
 def day_truth(people: Sequence[Person]) -> DayTruth:
     """The truth of a day of one store."""
     visitors = [person for person in people if person.is_visitor]
-    heard = [person for person in visitors if is_heard(person)]
+    heard = [person for person in visitors if is_detectable(person)]
     return DayTruth(
         visitors=len(visitors),
         passers=len(people) - len(visitors),
@@ -43,7 +43,7 @@ def day_truth(people: Sequence[Person]) -> DayTruth:
     )
 
 
-def is_heard(person: Person) -> bool:
+def is_detectable(person: Person) -> bool:
     """Whether the person's phone keeps its address for the day."""
     return person.phone is not None and person.phone.mac_class != "random_probe"
 

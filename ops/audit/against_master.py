@@ -12,19 +12,19 @@ from cassandra.cluster import Session
 from ops.audit.master import Master, WindowKey, WindowValues
 from ops.audit.oracle import Difference
 from ops.audit.presence import (
-    Covered,
-    answers_of,
+    CoveredWindows,
     presence_windows,
-    presence_windows_of,
+    read_answered_days,
+    windows_at_pins,
 )
-from ops.audit.served import batch_windows, merged_windows, published_claims
+from ops.audit.served import batch_windows, merge_windows, read_claims
 from ops.oracle.complete_journey import WHOLE, Scope
 from runtime.sources import FAMILIES
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Value
 from tally.families import Family
 from tally.generation import Generation
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class FamilyComparison:
         return self.windows > 0 and self.windows == self.equal
 
 
-def expected_windows(
+def compute_expected_values(
     master: Master,
     families: Mapping[str, Family],
     scope: Scope = WHOLE,
@@ -55,7 +55,7 @@ def expected_windows(
     They are computed from the first copy of each event by offset.
     """
 
-    def in_scope(family: Family) -> dict[WindowKey, WindowValues]:
+    def values_in_scope(family: Family) -> dict[WindowKey, WindowValues]:
         windows: Mapping[WindowKey, WindowValues] = (
             master.window_values(family)
             if family.reading is None
@@ -63,7 +63,7 @@ def expected_windows(
         )
         return {key: values for key, values in windows.items() if scope.holds(*key)}
 
-    return {name: in_scope(family) for name, family in families.items()}
+    return {name: values_in_scope(family) for name, family in families.items()}
 
 
 def compare_with_master(
@@ -74,12 +74,14 @@ def compare_with_master(
     for name, family in FAMILIES.items():
         served: dict[WindowKey, WindowValues] = {
             key: window.values or {}
-            for key, window in merged_windows(session, scope, family).items()
+            for key, window in merge_windows(session, scope, family).items()
         }
         should = expected[name]
         if family.reading is not None:
             # The speed layer answers for a key period that still runs; its visits may still grow.
-            covered = Covered(published_claims(session, family), answers_of(session, family))
+            covered = CoveredWindows(
+                read_claims(session, family), read_answered_days(session, family)
+            )
             should = {key: values for key, values in should.items() if covered.holds(key)}
             served = {key: values for key, values in served.items() if covered.holds(key)}
         compared[name] = compare_values(family, should, served)
@@ -109,10 +111,10 @@ def generation_differences(
 def _presence_differences(
     session: Session, master: Master, family: Family, claims: Mapping[date, Generation]
 ) -> list[Difference]:
-    covered = Covered(claims, answers_of(session, family))
+    covered = CoveredWindows(claims, read_answered_days(session, family))
     rows = batch_windows(session, WHOLE, family, claims)
     held = {key: state for key, state in rows.items() if covered.holds(key)}
-    should = presence_windows_of(master, family, covered)
+    should = windows_at_pins(master, family, covered)
     return _compare_generations(family, held, should.events, should.values)
 
 
@@ -126,7 +128,7 @@ def _compare_generations(
     counted = [
         Difference(
             store,
-            instant_text(start),
+            format_utc(start),
             "events",
             events.get((store, start), 0),
             state.events if state else None,
@@ -183,7 +185,7 @@ def _differences(
                 found.append(
                     Difference(
                         key[0],
-                        instant_text(key[1]),
+                        format_utc(key[1]),
                         " ".join((part.name, *axes)),
                         should,
                         does,

@@ -9,7 +9,7 @@ import httpx
 
 from ops.audit.master import WindowKey
 from tally.errors import StackError, TallyError
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW
 
 # Concurrent questions.
@@ -19,26 +19,26 @@ _MOST_ROWS = "10000"
 _SECONDS = 30
 
 
-def question_of(key: WindowKey) -> dict[str, str]:
+def query_parameters(key: WindowKey) -> dict[str, str]:
     """The query parameters that ask the API for one window."""
     store, start = key
     return {
         "store": store,
-        "from": instant_text(start),
-        "to": instant_text(start + WINDOW),
+        "from": format_utc(start),
+        "to": format_utc(start + WINDOW),
         "grain": "15m",
     }
 
 
-AnsweredRow: TypeAlias = dict[str, Any]
+ApiRow: TypeAlias = dict[str, Any]
 # A question as question_of() returns it, and the function that answers it with the rows of a
 # metric by the dimensions.
-Asked: TypeAlias = Mapping[str, str]
-Ask: TypeAlias = Callable[[str, Asked, Sequence[str]], Iterable[AnsweredRow]]
+QueryParameters: TypeAlias = Mapping[str, str]
+FetchRows: TypeAlias = Callable[[str, QueryParameters, Sequence[str]], Iterable[ApiRow]]
 
 
 @contextmanager
-def asking(api: str) -> Iterator[Callable[..., list[AnsweredRow]]]:
+def open_client(api: str) -> Iterator[Callable[..., list[ApiRow]]]:
     """Yield a function that asks the API: ask(metric, question_of(key), dimensions) is all rows.
 
     It raises TallyError when the status is not 200, StackError when the API does not answer.
@@ -49,10 +49,10 @@ def asking(api: str) -> Iterator[Callable[..., list[AnsweredRow]]]:
 
 def _rows(
     client: httpx.Client, metric: str, asked: Mapping[str, str], by: Sequence[str]
-) -> list[AnsweredRow]:
+) -> list[ApiRow]:
     more = {"by": ",".join(by), "limit": _MOST_ROWS} if by else {}
     page, parameters = f"/v1/metrics/{metric}", {**asked, **more}
-    rows: list[AnsweredRow] = []
+    rows: list[ApiRow] = []
     while page:
         answer = _answer(client, page, parameters)
         rows += answer["rows"]

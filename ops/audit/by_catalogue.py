@@ -13,10 +13,10 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from ops.audit.asking import READERS, AnsweredRow, Ask, question_of
-from ops.audit.levels import LevelCheck, OwnDays, WindowFindings
+from ops.audit.asking import READERS, ApiRow, FetchRows, query_parameters
+from ops.audit.levels import LevelCheck, StoreDayStarts, WindowFindings
 from ops.audit.master import WindowKey, WindowValues
-from ops.audit.oracle import Difference, Sample, is_honest, random_windows
+from ops.audit.oracle import Difference, Sample, is_claim_correct, random_windows
 from schemas import loader
 from schemas.metric import AdditiveShape
 from tally.algebra.merge import Parts
@@ -50,7 +50,7 @@ class SumMetric:
         return int(value) if value.denominator == 1 else float(value)
 
     @property
-    def questions(self) -> Sequence[tuple[str, ...]]:
+    def dimension_sets(self) -> Sequence[tuple[str, ...]]:
         """The dimensions of each question: each alone and all of them together, then none.
 
         The currency comes first.
@@ -62,7 +62,7 @@ class SumMetric:
 
 
 @dataclass(frozen=True)
-class AskedFamily:
+class AuditedFamily:
     """A family with its expected values, its published generations, and when store days begin.
 
     `values`: parts by axes of each (store, window start in UTC) with records.
@@ -71,7 +71,7 @@ class AskedFamily:
     family: Family
     values: Mapping[WindowKey, WindowValues]
     claims: Mapping[date, Generation]
-    days: OwnDays
+    days: StoreDayStarts
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def sum_metrics(family: Family) -> list[SumMetric]:
 
 
 def compare_answers(
-    ask: Ask, families: Sequence[AskedFamily], sample: Sample, readers: int = READERS
+    ask: FetchRows, families: Sequence[AuditedFamily], sample: Sample, readers: int = READERS
 ) -> ApiComparison | None:
     """Ask the API for random windows of the families, and compare its answers with the master.
 
@@ -135,11 +135,13 @@ def compare_answers(
 
 
 def _draw_windows(
-    families: Sequence[AskedFamily], sample: Sample
-) -> Iterator[tuple[AskedFamily, WindowKey]]:
+    families: Sequence[AuditedFamily], sample: Sample
+) -> Iterator[tuple[AuditedFamily, WindowKey]]:
     """The sampled windows, shared among the families: at least one per family with windows."""
     chance = random.Random(sample.seed)  # a sample, not a secret
-    candidates = [(asked, _askable(asked)) for asked in families if sum_metrics(asked.family)]
+    candidates = [
+        (asked, _queryable_windows(asked)) for asked in families if sum_metrics(asked.family)
+    ]
     filled = [(asked, keys) for asked, keys in candidates if keys]
     for place, (asked, keys) in enumerate(filled):
         share = sample.count // len(filled) + (place < sample.count % len(filled))
@@ -149,25 +151,25 @@ def _draw_windows(
             yield asked, key
 
 
-def _askable(asked: AskedFamily) -> list[WindowKey]:
+def _queryable_windows(asked: AuditedFamily) -> list[WindowKey]:
     return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
 def _compare_window(
-    ask: Ask,
-    asked: AskedFamily,
+    ask: FetchRows,
+    asked: AuditedFamily,
     key: WindowKey,
 ) -> WindowFindings:
     """Compare all answers about one window; counts the rows, and lists those that differ."""
     levels = LevelCheck(asked.family, asked.values, asked.claims, asked.days)
-    count, left_out, wrong = levels.compared(ask, key)
+    count, left_out, wrong = levels.compare(ask, key)
     for metric in sum_metrics(asked.family):
         currencies = 1
-        for by in metric.questions:
+        for by in metric.dimension_sets:
             # The API refuses to add up several currencies; the question by currency came first.
             if metric.is_money and currencies > 1 and CURRENCY not in by:
                 continue
-            rows = [*ask(metric.id, question_of(key), by)]
+            rows = [*ask(metric.id, query_parameters(key), by)]
             if by == (CURRENCY,):
                 currencies = len(rows)
             count += len(rows)
@@ -183,7 +185,9 @@ class _SplitMetric:
     metric: SumMetric
     by: tuple[str, ...]
 
-    def expected(self, family: Family, values: WindowValues) -> dict[DimensionValues, int | float]:
+    def compute_expected(
+        self, family: Family, values: WindowValues
+    ) -> dict[DimensionValues, int | float]:
         """The metric's value, in its unit, by split with records; the total is always present."""
         places = [family.axes.index(name) for name in self.by]
         rows: dict[DimensionValues, list[Parts]] = {}
@@ -200,13 +204,13 @@ class _SplitMetric:
 
 
 def _differences(
-    asked: AskedFamily,
+    asked: AuditedFamily,
     key: WindowKey,
     question: _SplitMetric,
-    answered: Mapping[DimensionValues, AnsweredRow],
+    answered: Mapping[DimensionValues, ApiRow],
 ) -> Iterator[Difference]:
-    where = partial(Difference, key[0], question_of(key)["from"])
-    expected = question.expected(asked.family, asked.values.get(key, {}))
+    where = partial(Difference, key[0], query_parameters(key)["from"])
+    expected = question.compute_expected(asked.family, asked.values.get(key, {}))
     # A window without records may be unknown to the API; is_honest() decides when it must know.
     is_empty = key not in asked.values
     for split, row in answered.items():
@@ -216,7 +220,7 @@ def _differences(
         if got != should and not (is_unknown and is_empty):
             yield where(name, should, got)
         # A comparison of values alone would accept an API that calls everything final.
-        if not is_honest(row, key[1], asked.claims):
+        if not is_claim_correct(row, key[1], asked.claims):
             yield where(f"{name}: {row['source']}, {row['status']}", should, got)
     for split in expected.keys() - answered.keys():
         # A row without records may be absent; the total is always answered.

@@ -13,15 +13,15 @@ from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
 from runtime.dead_letter import TOPIC as DEAD_LETTERS
 from runtime.offsets import TopicOffsets
 from runtime.sources import FAMILIES
-from runtime.topics import committed_positions, ends
+from runtime.topics import read_committed_positions, read_ends
 from schemas.loader import topics
 from tally.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
-_LOOK_EVERY_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 # Added to the time between two appends to the master: it covers the normaliser's transaction and
 # the append itself.
-_PATIENCE_SECONDS = 30.0
+_GRACE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Cut:
     canonical: TopicOffsets
 
 
-def settled_cut(settings: Settings, session: Session) -> Cut:
+def take_cut(settings: Settings, session: Session) -> Cut:
     """The cut of now, returned once the master holds all of it.
 
     After a timeout it is returned anyway: records that are still missing then are a difference.
     """
-    deadline = time.monotonic() + settings.ingest_trigger_seconds + _PATIENCE_SECONDS
+    deadline = time.monotonic() + settings.ingest_trigger_seconds + _GRACE_SECONDS
     # The ends are read one after the other: if all were read at one moment, records on their way
     # through the normaliser would be in neither ledger.
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
@@ -55,7 +55,7 @@ def settled_cut(settings: Settings, session: Session) -> Cut:
 
 def _wait(condition: Callable[[], bool], deadline: float) -> None:
     while not condition() and time.monotonic() < deadline:
-        time.sleep(_LOOK_EVERY_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _is_reached(ends: TopicOffsets, reached: TopicOffsets) -> bool:
@@ -74,7 +74,7 @@ def _ends(
     Readers see committed records, unless the consumer's overrides change the isolation level.
     """
     with kafka_consumer(settings, "audit", overrides) as consumer:
-        return ends(consumer, names, _TIMEOUT_SECONDS)
+        return read_ends(consumer, names, _TIMEOUT_SECONDS)
 
 
 def _normaliser_positions(settings: Settings, raw: TopicOffsets) -> TopicOffsets:
@@ -82,7 +82,7 @@ def _normaliser_positions(settings: Settings, raw: TopicOffsets) -> TopicOffsets
     reached: dict[str, dict[int, int]] = {}
     # This consumer uses the group's name without joining it: its partitions stay assigned.
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
-        for part in committed_positions(consumer, lanes, _TIMEOUT_SECONDS):
+        for part in read_committed_positions(consumer, lanes, _TIMEOUT_SECONDS):
             reached.setdefault(part.topic, {})[part.partition] = max(0, part.offset)
     return reached
 

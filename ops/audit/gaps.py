@@ -6,7 +6,7 @@ from datetime import UTC
 
 from cassandra.cluster import Session
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ def read_gaps(session: Session) -> Sequence[GapFinding]:
             row.partition,
             row.from_offset,
             row.until_offset,
-            instant_text(row.first_arrival.replace(tzinfo=UTC)),
-            instant_text(row.last_arrival.replace(tzinfo=UTC)),
+            format_utc(row.first_arrival.replace(tzinfo=UTC)),
+            format_utc(row.last_arrival.replace(tzinfo=UTC)),
             row.reason,
         )
         for row in rows

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from cassandra.cluster import Session
 
 from ops.audit.against_master import generation_differences
-from ops.audit.cut import Cut, settled_cut
+from ops.audit.cut import Cut, take_cut
 from ops.audit.gaps import GapFinding, read_gaps
 from ops.audit.master import Fates, Master, WindowKey
-from ops.audit.served import published_claims, speed_windows
-from ops.audit.topics import DeadLetterOrigin, committed_spans, dead_letters
+from ops.audit.served import read_claims, speed_windows
+from ops.audit.topics import DeadLetterOrigin, count_committed_records, dead_letters
 from ops.conflicts import TillConflicts, till_conflicts
 from ops.oracle.complete_journey import Scope
 from runtime.sources import FAMILIES
-from runtime.visit_rules import families_of
+from runtime.visit_rules import load_families
 from schemas.loader import topics
 from tally.families import Family
 from tally.ledger import CanonicalLedger, RawLedger, late_pending
@@ -63,10 +63,10 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
 
     Records that arrive after the call are not counted.
     """
-    cut = settled_cut(settings, session)
+    cut = take_cut(settings, session)
     # The claims are read before the master is opened, so that it holds everything they cover.
-    families = families_of(settings)
-    claims = {name: published_claims(session, family) for name, family in families.items()}
+    families = load_families(settings)
+    claims = {name: read_claims(session, family) for name, family in families.items()}
     master, letters = Master(settings), dead_letters(settings)
     considered = {name: master.window_events(name) for name in FAMILIES}
     return Ledgers(
@@ -83,7 +83,7 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
             for name, published in claims.items()
         ),
         left_out=_left_out_by_rule(master),
-        waiting=sum(len(master.waiting(name)) for name in FAMILIES),
+        waiting=sum(len(master.waiting_voids(name)) for name in FAMILIES),
         gaps=read_gaps(session),
         tills=[till for till in till_conflicts(session) if till.is_open],
     )
@@ -102,8 +102,8 @@ def _raw_ledgers(
     lines = []
     for family in FAMILIES:
         topic = topics()[family]["raw"]
-        spans = committed_spans(settings, topic, cut.raw[topic])
-        canonical = master.canonical_of_raw(family, spans)
+        spans = count_committed_records(settings, topic, cut.raw[topic])
+        canonical = master.count_canonical_by_raw(family, spans)
         # A letter may have been sent twice. It is retained for months, the raw record for a day, so
         # letters of deleted records must not be counted.
         coordinates = {
@@ -125,7 +125,7 @@ def _raw_ledgers(
 def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[CanonicalLedger]:
     lines = []
     for family in FAMILIES.values():
-        spans = committed_spans(settings, family.topic, cut.canonical[family.topic])
+        spans = count_committed_records(settings, family.topic, cut.canonical[family.topic])
         fates, rows = master.fates(family.name, spans), master.rows(family.name, spans)
         for number, span in spans.items():
             fate = fates.get(number, Fates())

@@ -10,24 +10,24 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ops.audit.asking import AnsweredRow, Ask, Asked, question_of
+from ops.audit.asking import ApiRow, FetchRows, QueryParameters, query_parameters
 from ops.audit.master import WindowKey, WindowValues
-from ops.audit.oracle import Difference, claims_no_more
+from ops.audit.oracle import Difference, claim_matches_coverage
 from ops.audit.served import is_covered
 from ops.oracle.complete_journey import WHOLE, Scope
-from runtime.stores import StoreEntry, store_entries
+from runtime.stores import StoreEntry, load_stores
 from schemas import loader
 from schemas.metric import LevelShape
-from tally.calendar.days import LocalDay, day_of
+from tally.calendar.days import LocalDay, local_day_at
 from tally.families import Family
 from tally.generation import Generation
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start, window_starts
 
 
 @dataclass(frozen=True)
-class OwnDays:
+class StoreDayStarts:
     """When stores' days begin, and the stores and UTC days whose records were read."""
 
     default_zone: str
@@ -35,21 +35,21 @@ class OwnDays:
     scope: Scope = WHOLE
 
     @classmethod
-    def load(cls, settings: Settings, scope: Scope) -> "OwnDays":
+    def load(cls, settings: Settings, scope: Scope) -> "StoreDayStarts":
         """Read the stores file. Raises BadSettings for an invalid file."""
-        return cls(settings.default_timezone, store_entries(settings.stores_file), scope)
+        return cls(settings.default_timezone, load_stores(settings.stores_file), scope)
 
     def day(self, store_id: str, instant: datetime) -> LocalDay:
         """The local day of the store that contains the instant."""
         entry = self.entries.get(store_id, StoreEntry())
-        return day_of(instant, entry.clock(self.default_zone))
+        return local_day_at(instant, entry.clock(self.default_zone))
 
 
 class LevelQuestion(NamedTuple):
     """A level, its query parameters, and the windows it sums, from the reset on (UTC)."""
 
     metric: LevelShape
-    asked: Asked
+    parameters: QueryParameters
     windows: Sequence[datetime]
 
 
@@ -68,9 +68,9 @@ class LevelCheck:
     family: Family
     values: Mapping[WindowKey, WindowValues]
     claims: Mapping[date, Generation]
-    days: OwnDays
+    days: StoreDayStarts
 
-    def compared(self, ask: Ask, key: WindowKey) -> WindowFindings:
+    def compare(self, ask: FetchRows, key: WindowKey) -> WindowFindings:
         """Compare the levels at the ends of the window and of its day with the master."""
         questions = [*self.questions(key)]
         # Records of days that were not read are in no sum here.
@@ -98,21 +98,21 @@ class LevelCheck:
                 continue
             if "15m" in metric.grains:
                 windows = _windows(day.start, start + WINDOW)
-                yield LevelQuestion(metric, question_of(key), windows)
+                yield LevelQuestion(metric, query_parameters(key), windows)
             else:
                 windows = _windows(day.start, day.end)
                 yield LevelQuestion(metric, _local_day_question(store, day.day), windows)
 
     def _differences(
-        self, store: str, question: LevelQuestion, rows: Sequence[AnsweredRow]
+        self, store: str, question: LevelQuestion, rows: Sequence[ApiRow]
     ) -> Iterator[Difference]:
-        where = partial(Difference, store, instant_text(question.windows[-1]))
+        where = partial(Difference, store, format_utc(question.windows[-1]))
         open_windows = [
             window for window in question.windows if not is_covered(self.claims, window)
         ]
         # A level after a window that neither layer has is unknown, even if later windows are known.
         is_known = all((store, start) in self.values for start in open_windows)
-        should = self._expected(store, question) if is_known else None
+        should = self._compute_expected(store, question) if is_known else None
         name = question.metric.id
         for row in rows:
             got = row["value"]
@@ -120,12 +120,12 @@ class LevelCheck:
             is_unknown = got is None and row["source"] == "missing" and bool(open_windows)
             if got != should and not is_unknown:
                 yield where(name, should, got)
-            if not claims_no_more(row, is_covered=not open_windows):
+            if not claim_matches_coverage(row, is_covered=not open_windows):
                 yield where(f"{name}: {row['source']}, {row['status']}", should, got)
         if not rows:
             yield where(name, should, None)
 
-    def _expected(self, store: str, question: LevelQuestion) -> int:
+    def _compute_expected(self, store: str, question: LevelQuestion) -> int:
         signs = question.metric.value.running.items()
         return sum(
             sign * parts[part]
@@ -135,11 +135,11 @@ class LevelCheck:
         )
 
 
-def _ask_level(ask: Ask, question: LevelQuestion) -> Iterable[AnsweredRow]:
-    return ask(question.metric.id, question.asked, ())
+def _ask_level(ask: FetchRows, question: LevelQuestion) -> Iterable[ApiRow]:
+    return ask(question.metric.id, question.parameters, ())
 
 
-def _local_day_question(store: str, day: date) -> Asked:
+def _local_day_question(store: str, day: date) -> QueryParameters:
     following = day + timedelta(days=1)
     return {
         "store": store,

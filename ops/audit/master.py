@@ -11,13 +11,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from ops.audit.chains import COPIES, IS_AGAIN, VALUED, WAITING
-from ops.audit.part_queries import query_of
+from ops.audit.part_queries import part_query
 from ops.audit.topics import OffsetSpan
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Part
 from tally.errors import TallyError
 from tally.families import Family
-from tally.heard import CLASSES
+from tally.heard import MAC_CLASSES
 from tally.settings import Settings
 from tally.windows import WINDOW
 
@@ -86,7 +86,7 @@ _MINUTES = f"""
            json_extract_string(value, '$.device_hash') AS device,
            CAST(floor(epoch(happened_at) / 60) AS BIGINT) AS minute,
            max(CAST(json_extract(value, '$.rssi_dbm') AS INTEGER)),
-           max(list_position({list(CLASSES)}, json_extract_string(value, '$.mac_class'))) - 1
+           max(list_position({list(MAC_CLASSES)}, json_extract_string(value, '$.mac_class'))) - 1
     FROM (
         -- The first record's holds for all of the period: a store's lie in one partition.
         SELECT *, first_value(json_extract_string(value, '$.open_at')) OVER (
@@ -177,7 +177,7 @@ class Master:
         """How many rows there are by canonical partition, with repeated coordinates."""
         return {row[0]: row[1] for row in self._query_spans(_ROWS, family, spans)}
 
-    def canonical_of_raw(
+    def count_canonical_by_raw(
         self,
         family: str,
         spans: Mapping[int, OffsetSpan],
@@ -213,7 +213,7 @@ class Master:
         rows = self._database.execute(
             _values_query(family), [family.name, pins is not None]
         ).fetchall()
-        queries = {part.name: query_of(family.name, part) for part in family.parts}
+        queries = {part.name: part_query(family.name, part) for part in family.parts}
         found: dict[WindowKey, dict[Axes, Parts]] = {}
         for store, start, *cells in rows:
             axes, parts = cells[: len(family.axes)], cells[len(family.axes) :]
@@ -241,11 +241,11 @@ class Master:
         """How many counted records add nothing, by the rule that excludes them."""
         return dict(self._database.execute(_LEFT_OUT, [family]).fetchall())
 
-    def waiting(self, family: str) -> list[tuple[str, str, date]]:
+    def waiting_voids(self, family: str) -> list[tuple[str, str, date]]:
         """Store, identity and UTC day of counted voids whose receipt is not there."""
         return self._database.execute(WAITING, [family]).fetchall()
 
-    def unmapped(self, family: str) -> list[tuple[str, str, int, date]]:
+    def count_unmapped_words(self, family: str) -> list[tuple[str, str, int, date]]:
         """How many lines have each unmapped word, and the last UTC day, by store and word."""
         return self._database.execute(_UNMAPPED, [family]).fetchall()
 
@@ -273,7 +273,7 @@ def _part_value_sql(part: Part) -> str:
 def _values_query(family: Family) -> str:
     # The names come from a source's descriptor, which accepts only letters and digits.
     axes = [f"json_extract_string(value, '$.{axis}') AS {axis}" for axis in family.axes]
-    queries = [(query_of(family.name, part), part) for part in family.parts]
+    queries = [(part_query(family.name, part), part) for part in family.parts]
     parts = [query.sql(_part_value_sql(part)) for query, part in queries]
     return f"""{VALUED}
         SELECT {", ".join(["store_id", f"{_WINDOW} AS window_epoch", *axes, *parts])}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from ops.audit.asking import READERS, asking, question_of
+from ops.audit.asking import READERS, open_client, query_parameters
 from ops.audit.master import WindowKey
 from ops.audit.served import is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
@@ -15,7 +15,7 @@ from tally.algebra.merge import MergedWindow
 from tally.algebra.parts import Value
 from tally.errors import TallyError
 from tally.generation import Generation
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW
 
 # These are compared by HTTP; units are compared in the table rows only.
@@ -91,7 +91,7 @@ def _differences(key: WindowKey, expected: Totals, got: Totals) -> Iterator[Diff
         if getattr(expected, name) != getattr(got, name):
             yield Difference(
                 key[0],
-                instant_text(key[1]),
+                format_utc(key[1]),
                 metric,
                 getattr(expected, name),
                 getattr(got, name),
@@ -114,16 +114,16 @@ def compare_http(
         raise TallyError("audit: the oracle has no receipts in this scope; widen --days or --store")
     # A sample, not a secret.
     keys = random_windows(expected, sample.count, random.Random(sample.seed))
-    with asking(api) as ask, ThreadPoolExecutor(READERS) as readers:
+    with open_client(api) as ask, ThreadPoolExecutor(READERS) as readers:
 
-        def answers_of(key: WindowKey) -> dict[str, Any]:
-            question = question_of(key)
+        def fetch_answers(key: WindowKey) -> dict[str, Any]:
+            question = query_parameters(key)
             return {metric: ask(metric, question, ())[0] for metric in METRICS}
 
-        answers = list(readers.map(answers_of, keys))
+        answers = list(readers.map(fetch_answers, keys))
     wrong: list[Difference] = []
     for (store, start), answer in zip(keys, answers, strict=True):
-        where = store, instant_text(start)
+        where = store, format_utc(start)
         for metric, name in METRICS.items():
             should, row = (
                 getattr(
@@ -135,7 +135,7 @@ def compare_http(
             if row["value"] != should:
                 wrong.append(Difference(*where, metric, should, row["value"]))
             # A comparison of values alone would accept an API that calls everything final.
-            if not is_honest(row, start, claims):
+            if not is_claim_correct(row, start, claims):
                 wrong.append(
                     Difference(
                         *where, f"{metric}: {row['source']}, {row['status']}", should, row["value"]
@@ -153,7 +153,7 @@ def compare_http(
     )
 
 
-def is_honest(
+def is_claim_correct(
     row: Mapping[str, Any],
     start: datetime,
     claims: Mapping[date, Generation],
@@ -162,10 +162,10 @@ def is_honest(
 
     The answer is complete only if the window is covered, and a covered window is never missing.
     """
-    return claims_no_more(row, is_covered=is_covered(claims, start))
+    return claim_matches_coverage(row, is_covered=is_covered(claims, start))
 
 
-def claims_no_more(row: Mapping[str, Any], *, is_covered: bool) -> bool:
+def claim_matches_coverage(row: Mapping[str, Any], *, is_covered: bool) -> bool:
     """Whether the answer claims neither more nor less than a generation of all its windows."""
     if row["complete"] or row["status"] in ("final", "restated"):
         return is_covered and bool(row["source"] == "batch")

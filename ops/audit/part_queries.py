@@ -26,7 +26,7 @@ class PartQuery(NamedTuple):
     value: Callable[[Any], Value]
 
 
-def query_of(family: str, part: Part) -> PartQuery:
+def part_query(family: str, part: Part) -> PartQuery:
     """The query of a family's part.
 
     Raises TallyError, which names the part, for a kind that has none.
@@ -78,7 +78,7 @@ def _sums(found: Any) -> Value:
     return [[key, total] for key, total in sorted(sums.items()) if total]
 
 
-def _stretches(brought: str) -> str:
+def _spans_sql(brought: str) -> str:
     """SQL of each event's key, its first second within the window and its amount."""
     second = f"((epoch_ms(happened_at) // 1000 % {WINDOW_SECONDS}) + {WINDOW_SECONDS})"
     shares = _shares(brought).removeprefix("list(ROW(").removesuffix("))")
@@ -86,7 +86,7 @@ def _stretches(brought: str) -> str:
     return f"list(ROW({key}, {second} % {WINDOW_SECONDS}, ({amount}))"
 
 
-def _covered_spans(found: Any) -> Value:
+def _merge_seconds(found: Any) -> Value:
     """The covered seconds by key, counted second by second where the pipeline joins ends."""
     seconds: dict[int, set[int]] = {}
     for key, first, amount in found:
@@ -97,7 +97,7 @@ def _covered_spans(found: Any) -> Value:
         begins = sorted(second for second in covered if second - 1 not in covered)
         ends = sorted(second + 1 for second in covered if second + 1 not in covered)
         value += [
-            [key, KeyedSpans.span(first, end - first)]
+            [key, KeyedSpans.encode_span(first, end - first)]
             for first, end in zip(begins, ends, strict=True)
         ]
     return value
@@ -125,12 +125,13 @@ QUERIES: Mapping[type[Part], PartQuery] = {
     Max: PartQuery(lambda brought: f"max({_number(brought)})", _optional_integer),
     Uniques: PartQuery(
         lambda brought: (
-            f"list_slice(list_sort(list(DISTINCT CAST({brought} AS BIGINT))), 1, {Uniques.KEPT})"
+            f"list_slice(list_sort(list(DISTINCT CAST({brought} AS BIGINT))), 1,"
+            f" {Uniques.SKETCH_SIZE})"
         ),
         list,
     ),
     KeyedSum: PartQuery(_shares, _sums),
-    KeyedSpans: PartQuery(_stretches, _covered_spans),
+    KeyedSpans: PartQuery(_spans_sql, _merge_seconds),
     Level: PartQuery(_events, _since_last_count),
     Histogram: PartQuery(lambda brought: f"histogram({_bucket(brought)})", _pairs),
 }

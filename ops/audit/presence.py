@@ -16,12 +16,12 @@ from cassandra.cluster import Session
 from ops.audit.master import Master, MasterMinute, WindowKey
 from tally.algebra.merge import Axes, Parts
 from tally.families import Family
-from tally.generation import AnsweredSpan, Generation, utc
-from tally.heard import CLASSES
-from tally.opening import period_hours
+from tally.generation import AnsweredSpan, Generation, assume_utc
+from tally.heard import MAC_CLASSES
+from tally.opening import parse_period_hours
 from tally.presence import period_rows
 from tally.visit_parts import Device
-from tally.visits import Heard
+from tally.visits import MinuteSignals
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The first excluded offset by partition, in ascending order.
@@ -38,11 +38,11 @@ class PresenceWindows:
     values: dict[WindowKey, dict[Axes, Parts]] = field(default_factory=dict)
 
 
-class Covered(NamedTuple):
+class CoveredWindows(NamedTuple):
     """The windows that published generations answer for, by store."""
 
     published: Mapping[date, Generation]
-    answers: AnsweredDays
+    answered_days: AnsweredDays
 
     def holds(self, key: WindowKey) -> bool:
         """Whether the generation of the window's day covers it, and answers for the store there."""
@@ -50,11 +50,11 @@ class Covered(NamedTuple):
         claim = self.published.get(start.date())
         if claim is None:
             return False
-        span = self.answers.get((store, claim.day, claim.generation))
-        return claim.within(span).covers(start)
+        span = self.answered_days.get((store, claim.day, claim.generation))
+        return claim.limit_to(span).covers(start)
 
 
-def answers_of(session: Session, family: Family) -> AnsweredDays:
+def read_answered_days(session: Session, family: Family) -> AnsweredDays:
     """The rows of the table `answered_span` for the family."""
     rows = session.execute(
         "SELECT store_id, day, generation, since, until FROM answered_span WHERE family = %s"
@@ -64,7 +64,7 @@ def answers_of(session: Session, family: Family) -> AnsweredDays:
     found: dict[tuple[str, date, int], AnsweredSpan] = {}
     for row in rows:
         key = row.store_id, row.day.date(), row.generation
-        found[key] = utc(row.since), utc(row.until)
+        found[key] = assume_utc(row.since), assume_utc(row.until)
     return found
 
 
@@ -82,8 +82,8 @@ def presence_windows(
     by_period = groupby(minutes, key=lambda minute: minute[:4])
     for (store, begin, end, opening), period_minutes in by_period:
         devices = _devices(period_minutes)
-        hours = period_hours(opening, begin, end)
-        rules = family.visit_rules.of(store, begin)
+        hours = parse_period_hours(opening, begin, end)
+        rules = family.visit_rules.rules_for(store, begin)
         rows = list(period_rows(devices, family.parts, rules, hours))
         # Counted once per window: each row of a window has the window's device-minutes.
         heard = {row.key[0]: row.device_minutes for row in rows}
@@ -95,14 +95,14 @@ def presence_windows(
             window = found.values.setdefault((store, _instant(start)), {})
             parts = dict(zip(family.part_names, values, strict=True))
             so_far = window.get((mac_class,))
-            window[mac_class,] = family.over_time(so_far, parts) if so_far else parts
+            window[mac_class,] = family.join_over_time(so_far, parts) if so_far else parts
     return found
 
 
-def presence_windows_of(
+def windows_at_pins(
     master: Master,
     family: Family,
-    covered: Covered,
+    covered: CoveredWindows,
 ) -> PresenceWindows:
     """The covered windows, each from the records up to the pins of its day's generation."""
     # The records of days that were rebuilt together are read once.
@@ -120,10 +120,10 @@ def presence_windows_of(
     return found
 
 
-def _devices(minutes: Iterable[MasterMinute]) -> Iterator[tuple[Device, Heard]]:
+def _devices(minutes: Iterable[MasterMinute]) -> Iterator[tuple[Device, MinuteSignals]]:
     for device, group in groupby(minutes, key=lambda minute: minute.device):
         device_minutes = list(group)
-        mac_class = CLASSES[max(minute.rank for minute in device_minutes)]
+        mac_class = MAC_CLASSES[max(minute.rank for minute in device_minutes)]
         strongest = {minute.minute: minute.dbm for minute in device_minutes}
         yield Device(int(device, 16), mac_class), strongest
 

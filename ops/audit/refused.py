@@ -11,8 +11,8 @@ from cassandra.cluster import Session
 
 from ops.audit.master import Master
 from ops.conflicts import till_conflicts
-from ops.dead_letters import WantedLetters, dead_letters
-from runtime.refused import CONFLICT, RefusedEvents, refused_letters
+from ops.dead_letters import DeadLetterFilter, dead_letters
+from runtime.refused import CONFLICT, RefusedEvents, group_letters
 from runtime.sources import FAMILIES
 from schemas import loader
 from tally.settings import Settings
@@ -28,8 +28,8 @@ _UNMAPPED_FIX = (
 )
 
 
-def refused_events(
-    settings: Settings, session: Session, wanted: WantedLetters, store: str = ""
+def list_refused_events(
+    settings: Settings, session: Session, wanted: DeadLetterFilter, store: str = ""
 ) -> list[RefusedEvents]:
     """All events that do not count, by store, the most frequent reason first.
 
@@ -42,7 +42,7 @@ def refused_events(
         if wanted.matches(letter) and letter.reason != CONFLICT
     )
     found = [
-        *refused_letters(letters),
+        *group_letters(letters),
         *_read_master(settings, wanted),
         *_conflicts(session, wanted),
     ]
@@ -51,24 +51,24 @@ def refused_events(
     return selected
 
 
-def _read_master(settings: Settings, wanted: WantedLetters) -> Iterator[RefusedEvents]:
+def _read_master(settings: Settings, wanted: DeadLetterFilter) -> Iterator[RefusedEvents]:
     # Without a master dataset nothing was rebuilt, so no event waits.
     if not wanted.topic and settings.master_path.exists():
         master = Master(settings)
-        found = [*_waiting(master), *_unmapped(master)]
+        found = [*_find_waiting(master), *_find_unmapped(master)]
         yield from (refused for refused in found if wanted.reason in ("", refused.reason))
 
 
-def _unmapped(master: Master) -> Iterator[RefusedEvents]:
+def _find_unmapped(master: Master) -> Iterator[RefusedEvents]:
     for name in FAMILIES:
-        for store, word, count, day in master.unmapped(name):
+        for store, word, count, day in master.count_unmapped_words(name):
             yield RefusedEvents(store, UNMAPPED, "", count, str(day), word, word, _UNMAPPED_FIX)
 
 
-def _waiting(master: Master) -> Iterator[RefusedEvents]:
+def _find_waiting(master: Master) -> Iterator[RefusedEvents]:
     by_store: dict[str, list[tuple[str, date]]] = {}
     for name in FAMILIES:
-        for store, event_id, day in master.waiting(name):
+        for store, event_id, day in master.waiting_voids(name):
             by_store.setdefault(store, []).append((event_id, day))
     # The newest void is the example: its receipt may be under way.
     for store, voids in by_store.items():
@@ -76,7 +76,7 @@ def _waiting(master: Master) -> Iterator[RefusedEvents]:
         yield RefusedEvents(store, WAITS, "/voids", len(voids), str(day), event_id, "", _WAITS_FIX)
 
 
-def _conflicts(session: Session, wanted: WantedLetters) -> Iterator[RefusedEvents]:
+def _conflicts(session: Session, wanted: DeadLetterFilter) -> Iterator[RefusedEvents]:
     if wanted.reason not in ("", CONFLICT) or wanted.topic:
         return
     fix = loader.dead_letter_fixes()[CONFLICT]

@@ -10,21 +10,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ops.audit.against_master import FamilyComparison, compare_with_master, expected_windows
-from ops.audit.asking import asking
-from ops.audit.by_catalogue import ApiComparison, AskedFamily, compare_answers
+from ops.audit.against_master import FamilyComparison, compare_with_master, compute_expected_values
+from ops.audit.asking import open_client
+from ops.audit.by_catalogue import ApiComparison, AuditedFamily, compare_answers
 from ops.audit.ledgers import Ledgers, read_ledgers
-from ops.audit.levels import OwnDays
+from ops.audit.levels import StoreDayStarts
 from ops.audit.master import Master
 from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
-from ops.audit.served import merged_windows, published_claims
+from ops.audit.served import merge_windows, read_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from runtime.connect import cassandra_session
 from runtime.sources import FAMILIES, SALES
-from runtime.visit_rules import families_of
+from runtime.visit_rules import load_families
 from tally.algebra.parts import Value
 from tally.settings import Settings
-from tally.tills import conflicts_text
+from tally.tills import describe_conflicts
 
 # How many differences are shown per comparison, and how many values of a list from where it
 # begins to differ; --json has them all.
@@ -32,7 +32,7 @@ _SHOWN, _VALUES = 20, 3
 
 
 @dataclass(frozen=True)
-class WantedProof:
+class AuditRequest:
     """What to audit: the scope, the checks, and the reference to compare with.
 
     `http` is the number of windows to ask by HTTP, `seed` draws them.
@@ -70,8 +70,8 @@ class Audit:
         return bool(self.families) and not any(family.windows for family in self.families.values())
 
 
-def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None]) -> Audit:
-    """Audit what is served now; `say` gets one line before each step that takes seconds."""
+def run_audit(settings: Settings, wanted: AuditRequest, say: Callable[[str], None]) -> Audit:
+    """Audit what is served now; `report_step` gets one line before each step that takes seconds."""
     started = time.monotonic()
     ledgers = rows = None
     http: Comparison | ApiComparison | None = None
@@ -80,7 +80,7 @@ def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None
         if wanted.ledger:
             say("audit: reading every committed record of Kafka and the master dataset")
             ledgers = read_ledgers(settings, session)
-        proof = _Proof(settings, session, wanted, say)
+        proof = _AuditRun(settings, session, wanted, say)
         # The oracle knows only the receipts of the package: any other data would be a
         # difference.
         if wanted.against_master:
@@ -91,23 +91,23 @@ def run_audit(settings: Settings, wanted: WantedProof, say: Callable[[str], None
 
 
 @dataclass(frozen=True)
-class _Proof:
+class _AuditRun:
     """The comparison of served values with the oracle or with the master."""
 
     settings: Settings
     session: Session
-    wanted: WantedProof
-    say: Callable[[str], None]
+    request: AuditRequest
+    report_step: Callable[[str], None]
 
     def by_oracle(self) -> tuple[Comparison, Comparison | None]:
         """Compare every window's rows, and random ones by HTTP, with the real receipts."""
-        self.say("audit: comparing every served window with the oracle")
-        expected = window_totals(self.wanted.scope)
-        rows = compare_rows(expected, merged_windows(self.session, self.wanted.scope, SALES))
-        if not self.wanted.http:
+        self.report_step("audit: comparing every served window with the oracle")
+        expected = window_totals(self.request.scope)
+        rows = compare_rows(expected, merge_windows(self.session, self.request.scope, SALES))
+        if not self.request.http:
             return rows, None
-        self._say_sample()
-        claims = published_claims(self.session, SALES)
+        self._announce_sample()
+        claims = read_claims(self.session, SALES)
         return rows, compare_http(self.settings.api, expected, self._sample, claims)
 
     def by_master(self) -> tuple[dict[str, FamilyComparison], ApiComparison | None]:
@@ -115,28 +115,28 @@ class _Proof:
 
         All families are compared.
         """
-        self.say("audit: comparing every served window with the master dataset")
-        families = families_of(self.settings)
-        expected = expected_windows(Master(self.settings), families, self.wanted.scope)
-        compared = compare_with_master(self.session, expected, self.wanted.scope)
-        if not self.wanted.http:
+        self.report_step("audit: comparing every served window with the master dataset")
+        families = load_families(self.settings)
+        expected = compute_expected_values(Master(self.settings), families, self.request.scope)
+        compared = compare_with_master(self.session, expected, self.request.scope)
+        if not self.request.http:
             return compared, None
-        self._say_sample()
-        days = OwnDays.load(self.settings, self.wanted.scope)
+        self._announce_sample()
+        days = StoreDayStarts.load(self.settings, self.request.scope)
         sampled = [
-            AskedFamily(family, expected[name], published_claims(self.session, family), days)
+            AuditedFamily(family, expected[name], read_claims(self.session, family), days)
             for name, family in FAMILIES.items()
         ]
-        with asking(self.settings.api) as ask:
+        with open_client(self.settings.api) as ask:
             return compared, compare_answers(ask, sampled, self._sample)
 
     @property
     def _sample(self) -> Sample:
         # The seed lets a sample that found a difference be drawn again.
-        return Sample(self.wanted.http, self.wanted.seed)
+        return Sample(self.request.http, self.request.seed)
 
-    def _say_sample(self) -> None:
-        self.say(f"audit: asking the API for {self.wanted.http:,} random windows")
+    def _announce_sample(self) -> None:
+        self.report_step(f"audit: asking the API for {self.request.http:,} random windows")
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def show(audit: Audit, console: Console) -> None:
     console.print(f"audit {'holds' if audit.ok else 'FAILED'} after {audit.seconds} s")
 
 
-def shown_apart(expected: Value, got: Value) -> tuple[str, str]:
+def format_difference(expected: Value, got: Value) -> tuple[str, str]:
     """Both values as text; lists are shown by their length and where they begin to differ."""
     if not isinstance(expected, list) or not isinstance(got, list):
         return str(expected), str(got)
@@ -232,7 +232,7 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
         console.print(f"gap: {gap.topic} partition {gap.partition} {span}, {arrived}: {gap.reason}")
     for till in ledgers.tills:
         where = f"store {till.store_id} till {till.till_id} {till.day}"
-        console.print(f"conflicts: {where}, {conflicts_text(till.records, till.conflicts)}")
+        console.print(f"conflicts: {where}, {describe_conflicts(till.records, till.conflicts)}")
 
 
 def _raw_table(ledgers: Ledgers) -> Table:
@@ -282,7 +282,7 @@ def _show_comparison(
     console.print(f"{name}: {comparison.equal:,} of {comparison.windows:,} windows equal; {sums}")
     for difference in comparison.differences[:_SHOWN]:
         where = f"store {difference.store} {difference.start} {difference.metric}"
-        expected, got = shown_apart(difference.expected, difference.got)
+        expected, got = format_difference(difference.expected, difference.got)
         console.print(Text(f"  {where}: expected {expected}, got {got}"))
     if len(comparison.differences) > _SHOWN:
         console.print(f"  … and {len(comparison.differences) - _SHOWN:,} more")

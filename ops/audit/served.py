@@ -15,16 +15,16 @@ from ops.oracle.complete_journey import Scope, Totals
 from tally.algebra.merge import Axes, MergedWindow, WindowState, window_state
 from tally.algebra.parts import Value
 from tally.families import Family
-from tally.generation import GENERATION_COLUMNS, Generation, generation_of
+from tally.generation import GENERATION_COLUMNS, Generation, parse_generation
 
 _FETCH = 10_000
 # The amounts that are subtracted from gross revenue to get net revenue.
 _LESS = ("discounts_minor", "returns_minor", "voids_minor")
 
 
-def merged_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
+def merge_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
     """The merged windows that readers see, by (store, window start in UTC) in either layer."""
-    published = published_claims(session, family)
+    published = read_claims(session, family)
     speed = speed_windows(session, scope, family)
     batch = batch_windows(session, scope, family, published)
     merged = {}
@@ -37,7 +37,7 @@ def merged_windows(session: Session, scope: Scope, family: Family) -> dict[Windo
             family.parts,
             speed.get(key),
             # A covered window without a row has a state for readers too.
-            held if claim is None else claim.state_of(start, held),
+            held if claim is None else claim.resolve_state(start, held),
             is_covered(published, start),
         )
     return merged
@@ -64,18 +64,18 @@ def batch_windows(
 
     `claims` are read from the pointer unless given. Rows of other generations are not served.
     """
-    published = published_claims(session, family) if claims is None else claims
+    published = read_claims(session, family) if claims is None else claims
     rows = _all_rows(session, family.batch_table)
     return _window_states((row for row in rows if _is_served(row, published)), scope, family)
 
 
-def published_claims(session: Session, family: Family) -> dict[date, Generation]:
+def read_claims(session: Session, family: Family) -> dict[date, Generation]:
     """The published generation of each UTC day, from the batch pointer."""
     rows = session.execute(
         f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = %s", [family.name]
     )
     dated = (row for row in rows if row.day is not None)
-    return {row.day.date(): generation_of(row) for row in dated}
+    return {row.day.date(): parse_generation(row) for row in dated}
 
 
 def _is_served(row: Any, published: Mapping[date, Generation]) -> bool:
@@ -139,5 +139,5 @@ def _row(row: Any, family: Family) -> _AuditedRow:
         tuple(getattr(row, name) for name in names) for names in (family.axes, family.part_names)
     )
     # Speed rows have no columns of excluded parts.
-    excluded = tuple(getattr(row, name, None) for name in family.excluded_parts)
+    excluded = tuple(getattr(row, name, None) for name in family.exclusion_columns)
     return _AuditedRow(axes, row.epoch, row.events, parts, excluded)

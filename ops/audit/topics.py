@@ -28,7 +28,7 @@ class DeadLetterOrigin:
     offset: int
 
 
-def committed_spans(
+def count_committed_records(
     settings: Settings, topic: str, until: Mapping[int, int]
 ) -> dict[int, OffsetSpan]:
     """The committed records before the given offsets that Kafka still keeps, by partition.

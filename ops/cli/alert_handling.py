@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.api import api_client, get, refused
+from ops.cli.api import api_client, get, refusal_error
 from runtime.output import print_json
 
 if TYPE_CHECKING:
-    from ops.channels import ToldState
+    from ops.channels import StateDelivery
 
 _VERB = "alerts"
 _ID = Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")]
@@ -26,14 +26,14 @@ def snooze(
 
     Of one that was told already the end waits too, and a retraction does not.
     """
-    from ops.channels import settle
+    from ops.channels import write_control
     from tally.alerts.delivery.controls import Snooze
     from tally.settings import Settings
 
     store_id = _alert_store(alert_id)
     until = _now() + minutes * 60_000
     settled = Snooze(alert_id=alert_id, store_id=store_id, until=until, by=by)
-    settle(Settings.load(), settled)
+    write_control(Settings.load(), settled)
     print(f"{alert_id}: {f'put off for {minutes} minutes' if minutes else 'put off no longer'}")
 
 
@@ -42,13 +42,13 @@ def ack(
     by: Annotated[str, typer.Option("--by", help="who takes it on")],
 ) -> None:
     """Note who has taken an alert on: it is told as before, but neither repeated nor escalated."""
-    from ops.channels import settle
+    from ops.channels import write_control
     from tally.alerts.delivery.controls import Acknowledgement
     from tally.settings import Settings
 
     store_id = _alert_store(alert_id)
     noted = Acknowledgement(alert_id=alert_id, store_id=store_id, at=_now(), by=by)
-    settle(Settings.load(), noted)
+    write_control(Settings.load(), noted)
     print(f"{alert_id}: taken on by {by!a}")
 
 
@@ -65,13 +65,13 @@ def resolve(
 
     from runtime.alert_resolutions import write_resolution
     from tally.alerts.message import Alert
-    from tally.alerts.resolution import AlertResolution, refuse_closed
+    from tally.alerts.resolution import AlertResolution, require_open
     from tally.settings import Settings
 
     fields = _alert(alert_id)
-    refuse_closed(alert_id, fields["open"])
+    require_open(alert_id, fields["open"])
     alert = msgspec.convert(fields, Alert)
-    write_resolution(Settings.load(), AlertResolution.of(alert, _now(), by, because))
+    write_resolution(Settings.load(), AlertResolution.from_alert(alert, _now(), by, because))
     print(f"{alert_id}: resolved; the evaluator ends it within seconds")
 
 
@@ -79,11 +79,11 @@ def decisions(alert_id: _ID, json: _JSON = False) -> None:
     """What was decided about an alert on each channel, and what came of the messages."""
     from msgspec import to_builtins
 
-    from ops.channels import handled, told_of
+    from ops.channels import read_alert_controls, read_decisions
     from tally.settings import Settings
 
     settings = Settings.load()
-    states, controls = told_of(settings, alert_id), handled(settings, alert_id)
+    states, controls = read_decisions(settings, alert_id), read_alert_controls(settings, alert_id)
     if json:
         entries = [{"decision": state.decision, "message": state.message} for state in states]
         print_json(to_builtins({"decisions": entries, "handled": controls}))
@@ -117,7 +117,7 @@ def redeliver(
         print(f"{len(messages):,} messages will be called for again")
 
 
-def _line(state: "ToldState") -> str:
+def _line(state: "StateDelivery") -> str:
     decision, message = state
     because = f" ({decision.why})" if decision.why else ""
     # The cause comes from a foreign server, so it is escaped here.
@@ -140,7 +140,7 @@ def _alert(alert_id: str) -> dict[str, Any]:
     with api_client() as client:
         answer = get(_VERB, client, f"/v1/alerts/{quote(alert_id, safe='')}")
     if not answer.is_success:
-        raise refused(_VERB, answer)
+        raise refusal_error(_VERB, answer)
     return dict(answer.json()["alert"])
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ops.cli.api import api_client, post, refused
-from runtime.output import note, print_json
+from ops.cli.api import api_client, post, refusal_error
+from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
     import httpx
@@ -65,7 +65,7 @@ def simulate(
         print_simulation(whole)
     # On stderr, also with --json: a program that reads only the numbers has `complete`.
     for line in _caveats(whole):
-        note(line)
+        print_note(line)
     comparison = whole["against"]
     if comparison is not None and comparison["differences"]:
         raise typer.Exit(1)
@@ -73,8 +73,8 @@ def simulate(
 
 def _read_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
     """The rule's id, and the rule of the file if one was named. Raises BadParameter."""
-    from runtime.rules.files import parse_rule
-    from tally.alerts.rule import told_rule
+    from runtime.rules.files import parse_rule_yaml
+    from tally.alerts.rule import rule_to_fields
     from tally.errors import BadRule
 
     file = Path(rule)
@@ -82,14 +82,14 @@ def _read_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
     if not (file.suffix in _FILES or "/" in rule):
         return rule, None
     try:
-        parsed_rule = parse_rule(file.read_bytes())
+        parsed_rule = parse_rule_yaml(file.read_bytes())
     except OSError as error:
         raise typer.BadParameter(f"{rule}: cannot be read: {error.strerror}") from error
     except BadRule as error:
         raise typer.BadParameter(
             "; ".join(f"{rule}: {problem}" for problem in error.problems)
         ) from error
-    return parsed_rule.rule_id, told_rule(parsed_rule)
+    return parsed_rule.rule_id, rule_to_fields(parsed_rule)
 
 
 def _pages(
@@ -105,13 +105,13 @@ def _pages(
     while address:
         answer = post(_VERB, client, address, body)
         if not answer.is_success:
-            raise refused(_VERB, answer)
+            raise refusal_error(_VERB, answer)
         page: SimulationPage = answer.json()
         yield page
         address, done = page["next"], done + len(page["stores"])
         if address:
             # Only the last page shows how many stores there are.
-            note(f"alerts: {done:,} stores simulated")
+            print_note(f"alerts: {done:,} stores simulated")
 
 
 def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import typer
 
 from ops.cli.alert_handling import ack, decisions, redeliver, resolve, snooze
 from ops.cli.alert_simulation import simulate
-from ops.cli.api import api_client, get, refused
+from ops.cli.api import api_client, get, refusal_error
 from ops.cli.event_source import EventSource, StreamEvent
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
     import httpx
@@ -72,7 +72,7 @@ def list_alerts(
         return
     _print_table(alerts[:most])
     if len(alerts) > most:
-        note(f"there are more than {most:,}: --most shows them, or ask for less time")
+        print_note(f"there are more than {most:,}: --most shows them, or ask for less time")
 
 
 def show(
@@ -139,7 +139,7 @@ def _list_pages(
 def _answer(client: "httpx.Client", address: Any) -> dict[str, Any]:
     answer = get(_VERB, client, address)
     if not answer.is_success:
-        raise refused(_VERB, answer)
+        raise refusal_error(_VERB, answer)
     return dict(answer.json())
 
 
@@ -147,7 +147,7 @@ def _print_event(event: StreamEvent, as_json: bool) -> None:
     content = json_text.loads(event.content)
     # Notes go to stderr and not among the alerts, because a script reads those.
     if event.name == "gap":
-        note("alerts were told that are not there any more; what is open now follows")
+        print_note("alerts were told that are not there any more; what is open now follows")
         return
     for alert in content["open"] if event.name == "snapshot" else [content]:
         shown = (_text(alert[name]) for name in _SHOWN)

@@ -29,7 +29,7 @@ def get(verb: str, client: "httpx.Client", address: Any) -> "httpx.Response":
     try:
         return client.get(address)
     except httpx.TransportError as error:
-        raise unanswered(verb, client, error) from error
+        raise no_answer_error(verb, client, error) from error
 
 
 def post(verb: str, client: "httpx.Client", address: Any, body: Any) -> "httpx.Response":
@@ -39,17 +39,17 @@ def post(verb: str, client: "httpx.Client", address: Any, body: Any) -> "httpx.R
     try:
         return client.post(address, json=body)
     except httpx.TransportError as error:
-        raise unanswered(verb, client, error) from error
+        raise no_answer_error(verb, client, error) from error
 
 
-def refused(verb: str, answer: "httpx.Response") -> TallyError:
+def refusal_error(verb: str, answer: "httpx.Response") -> TallyError:
     """The error with the API's own reason for a refusal; the answer's body was read before."""
     problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
     detail = problem.get("detail") or answer.text[:200]
     return TallyError(f"{verb}: {answer.status_code} {detail}")
 
 
-def unanswered(verb: str, client: "httpx.Client", error: Exception) -> TallyError:
+def no_answer_error(verb: str, client: "httpx.Client", error: Exception) -> TallyError:
     """The error for an API that does not answer at all."""
     where = f"no answer from the API at {client.base_url} ({error})"
     return TallyError(f"{verb}: {where}; start it with `tally up api`")

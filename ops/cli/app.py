@@ -5,7 +5,7 @@ from importlib import import_module
 
 import typer
 
-from runtime.job import run_verb
+from runtime.job import run_command
 
 # One module of ops/cli each, with `register(app)`. They import what they need inside their
 # commands, so that --help is quick.
@@ -53,4 +53,4 @@ def main() -> int:
     """Exit code: 0 done, 1 failed or differs, 2 wrong use."""
     # The verbs write and start things that hold receipts, which only their owner may read.
     os.umask(0o077)
-    return run_verb("tally", lambda: build_app()())
+    return run_command("tally", lambda: build_app()())

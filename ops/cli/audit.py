@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 
 WIDE = 140
 
@@ -41,7 +41,7 @@ def audit(
     """
     from rich.console import Console
 
-    from ops.audit.report import WantedProof, as_json, run_audit, show
+    from ops.audit.report import AuditRequest, as_json, run_audit, show
     from tally.settings import Settings
 
     if only not in ("", "ledger", "oracle"):
@@ -49,7 +49,7 @@ def audit(
     if against not in ("oracle", "master"):
         raise typer.BadParameter("--against takes oracle or master")
     is_compared = only != "ledger"
-    wanted = WantedProof(
+    wanted = AuditRequest(
         _scope(store, days),
         http,
         seed,
@@ -57,7 +57,7 @@ def audit(
         oracle=is_compared,
         against_master=is_compared and against == "master",
     )
-    report = run_audit(Settings.load(), wanted, note)
+    report = run_audit(Settings.load(), wanted, print_note)
     if json:
         print_json(as_json(report))
     else:

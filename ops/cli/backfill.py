@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     verbs.command("declare")(declare)
-    verbs.command("list")(listed)
+    verbs.command("list")(list_backfills)
     app.add_typer(verbs, name="backfill")
 
 
@@ -53,23 +53,25 @@ def declare(
     if json:
         print_json(asdict(declared))
     else:
-        note(f"{family}: {declared.first} to {declared.last} declared; `tally rebuild` covers them")
+        print_note(
+            f"{family}: {declared.first} to {declared.last} declared; `tally rebuild` covers them"
+        )
 
 
-def listed(
+def list_backfills(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Every declared backfill."""
     from dataclasses import asdict
 
-    from runtime.backfill import declared_backfills
+    from runtime.backfill import read_backfills
     from runtime.connect import cassandra_session
     from runtime.sources import FAMILIES
     from tally.settings import Settings
 
     with cassandra_session(Settings.load()) as session:
         backfills = [
-            declared for family in FAMILIES for declared in declared_backfills(session, family)
+            declared for family in FAMILIES for declared in read_backfills(session, family)
         ]
     if json:
         print_json({"backfills": [asdict(declared) for declared in backfills]})

@@ -11,7 +11,7 @@ from runtime.output import print_json
 if TYPE_CHECKING:
     from tally.alerts.delivery.records import WebhookMessage
 
-JsonWanted = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 ChannelArgument = Annotated[str, typer.Argument(metavar="CHANNEL", help="channel_id")]
 _MINUTES = typer.Option(min=0, max=525_600, help="from now on; 0 ends it")
 _SHOWN_CAUSE = 60
@@ -23,18 +23,18 @@ def register(app: typer.Typer) -> None:
         help="Channels of alerts: set, list, deliveries, redeliver, silence, silences.",
         no_args_is_help=True,
     )
-    group.command("set")(set_one)
+    group.command("set")(set_from_file)
     group.command("list")(list_channels)
     group.command("deliveries")(list_deliveries)
-    group.command("redeliver")(redeliver_one)
-    group.command("silence")(silence_some)
+    group.command("redeliver")(redeliver_message)
+    group.command("silence")(set_silence)
     group.command("silences")(list_silences)
     app.add_typer(group, name="channels")
 
 
-def set_one(
+def set_from_file(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="JSON of a channel")],
-    json: JsonWanted = False,
+    json: JsonOption = False,
 ) -> None:
     """Settle a channel as FILE has it, in place of what it was."""
     from ops.channels import set_channel
@@ -47,7 +47,7 @@ def set_one(
         print(f"{channel.channel_id} is set: {channel.url!a}")
 
 
-def list_channels(json: JsonWanted = False) -> None:
+def list_channels(json: JsonOption = False) -> None:
     """The channels that there are."""
     from msgspec import to_builtins
 
@@ -67,7 +67,7 @@ def list_channels(json: JsonWanted = False) -> None:
 def list_deliveries(
     channel: ChannelArgument,
     dead: Annotated[bool, typer.Option("--dead", help="only what was given up")] = False,
-    json: JsonWanted = False,
+    json: JsonOption = False,
 ) -> None:
     """The messages of CHANNEL, and what came of them."""
     from msgspec import to_builtins
@@ -85,10 +85,10 @@ def list_deliveries(
         _print_table(wanted)
 
 
-def redeliver_one(
+def redeliver_message(
     channel: ChannelArgument,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="its webhook-id")],
-    json: JsonWanted = False,
+    json: JsonOption = False,
 ) -> None:
     """Call for a message of CHANNEL again, under its id and with its bytes."""
     from ops.channels import redeliver
@@ -101,7 +101,7 @@ def redeliver_one(
         print(f"{redelivered.message_id} will be called for again")
 
 
-def silence_some(
+def set_silence(
     name: Annotated[str, typer.Argument(metavar="NAME", help="of the silence, e.g. moving-house")],
     minutes: Annotated[int, _MINUTES] = 60,
     rule: Annotated[str, typer.Option(help="only these rules, comma between")] = "",
@@ -118,7 +118,7 @@ def silence_some(
 
     import msgspec
 
-    from ops.channels import settle
+    from ops.channels import write_control
     from tally.alerts.delivery.controls import Silence
     from tally.settings import Settings
 
@@ -138,18 +138,18 @@ def silence_some(
         settled = msgspec.convert(fields, Silence)
     except msgspec.ValidationError as error:
         raise typer.BadParameter(str(error)) from error
-    settle(Settings.load(), settled)
+    write_control(Settings.load(), settled)
     print(f"{name}: {f'for {minutes} minutes' if minutes else 'ended'}")
 
 
-def list_silences(json: JsonWanted = False) -> None:
+def list_silences(json: JsonOption = False) -> None:
     """The silences that are not over."""
     from datetime import UTC, datetime
 
     from msgspec import to_builtins
 
     from ops.channels import silences
-    from tally.instants import from_millis, instant_text
+    from tally.instants import format_utc, from_millis
     from tally.settings import Settings
 
     now = int(datetime.now(UTC).timestamp() * 1_000)
@@ -158,7 +158,7 @@ def list_silences(json: JsonWanted = False) -> None:
         print_json({"silences": [to_builtins(silence) for silence in found]})
         return
     for silence in found:
-        ends = instant_text(from_millis(silence.ends))
+        ends = format_utc(from_millis(silence.ends))
         # The texts are escaped: a user may have written anything.
         remark = ascii(f"{silence.by} {silence.comment}".strip())[1:-1]
         print(f"{silence.silence_id}  {silence.kind}  until {ends}  {remark}".rstrip())
@@ -173,7 +173,7 @@ def _print_table(messages: Sequence["WebhookMessage"]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from tally.instants import from_millis, instant_text
+    from tally.instants import format_utc, from_millis
 
     table = Table(
         Column("message", no_wrap=True, overflow="fold"),
@@ -183,7 +183,7 @@ def _print_table(messages: Sequence["WebhookMessage"]) -> None:
     for message in messages:
         # The cause comes from a foreign server: it is shown without markup, on one line.
         cause = Text(ascii(message.cause[:_SHOWN_CAUSE])[1:-1])
-        due = instant_text(from_millis(message.due_at))
+        due = format_utc(from_millis(message.due_at))
         status = "" if message.status is None else str(message.status)
         attempts = str(message.attempts)
         table.add_row(

@@ -2,14 +2,14 @@
 
 import typer
 
-from ops.cli.job import PASSED_ON, become
+from ops.cli.job import PASS_ARGUMENTS, replace_process
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
-    app.command("check", **PASSED_ON)(check)
+    app.command("check", **PASS_ARGUMENTS)(check)
 
 
 def check(context: typer.Context) -> None:
     """What a file would count as, line by line; nothing is sent. See `tally check --help`."""
-    become("ingest.check", context)
+    replace_process("ingest.check", context)

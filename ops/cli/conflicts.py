@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 from tally.errors import TallyError
 from tally.settings import Settings
-from tally.tills import numbers_begin_again
+from tally.tills import has_restarted_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def list_conflicts(
         ]
     _print(found, json)
     if found and not json:
-        note("`tally dead-letters list --reason conflict` has the receipts")
+        print_note("`tally dead-letters list --reason conflict` has the receipts")
 
 
 def accept_conflicts(
@@ -111,7 +111,7 @@ def _print(conflicts: "Sequence[TillConflicts]", is_json: bool) -> None:
 def _advice(conflict: "TillConflicts") -> str:
     if not conflict.is_open:
         return conflict.reason
-    if numbers_begin_again(conflict.records, conflict.conflicts):
+    if has_restarted_numbers(conflict.records, conflict.conflicts):
         return "`numbering: daily` or `yearly` in the stores file, then `tally rebuild`"
     accepting = f"`tally conflicts accept {conflict.store_id} {conflict.day} --reason …`"
     return f"send what is missing under another number, then {accepting}"

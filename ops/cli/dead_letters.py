@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ops.dead_letters import WantedLetters, dead_letter, dead_letters
+from ops.dead_letters import DeadLetterFilter, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
 from runtime.dead_letter import DeadLetter
 from runtime.output import print_json
@@ -116,7 +116,7 @@ def _matching_letters(settings: Settings, reason: str, topic: str, since: str) -
         raise typer.BadParameter(
             f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
         )
-    wanted = WantedLetters(reason, topic, instant_option(since))
+    wanted = DeadLetterFilter(reason, topic, instant_option(since))
     return [letter for letter in dead_letters(settings).values() if wanted.matches(letter)]
 
 

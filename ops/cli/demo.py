@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.output import note
+from runtime.output import print_note
 from tally.home import STORES_FILE
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 HOME = Path(".tally") / "demo"
 # The year takes two minutes: small micro-batches let it be watched, and let the master be asked
 # soon after the last receipt.
-A_YEAR_IN_MINUTES = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
+FAST_SETTINGS = {"TALLY_MICRO_BATCH_RECORDS": "2500", "TALLY_INGEST_TRIGGER_SECONDS": "10"}
 # The data set does not say where its stores are; their opening hours are those of the eastern
 # United States, and by any other clock people would shop at three in the morning.
-WHERE_THEY_ARE = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
+TIMEZONE_SETTINGS = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
 # How long the stack may take to stop in order after an interrupt; then the rest is ended.
 STOP_SECONDS = 6.0
 
@@ -68,11 +68,11 @@ def demo(
     home = Path(os.environ.get("TALLY_HOME", HOME)).absolute()
     # The demo shows the speed layer's answers first, so no hourly rebuild may run before that.
     short = {"TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA}
-    defaults = short | A_YEAR_IN_MINUTES | WHERE_THEY_ARE
+    defaults = short | FAST_SETTINGS | TIMEZONE_SETTINGS
     environment = {**defaults, **os.environ, "TALLY_HOME": str(home), NEW_DAGS_ARE_PAUSED: "True"}
-    running = Demo(Settings.load(environment), environment, note)
+    running = Demo(Settings.load(environment), environment, print_note)
     if home.exists():
-        note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")
+        print_note(f"demo: {home} holds an earlier demo; stopping it and starting afresh")
         running.stop()
         shutil.rmtree(home)
     # A user's own stores file is used as it is, for the twin store too.
@@ -81,7 +81,7 @@ def demo(
     code = 1
     try:
         result = running.run(DemoPlan(speed))
-        show_result(result, note)
+        show_result(result, print_note)
         code = result.audit_code
         if not once:
             _print_addresses(home, result.twin_page)
@@ -90,12 +90,12 @@ def demo(
             shown = _alerts_code(running)
             code = code or shown
         else:
-            note(f"\n{how_to_see_alerts()}")
+            print_note(f"\n{how_to_see_alerts()}")
         if not once:
             running.watch_twin()
             signal.pause()
     except KeyboardInterrupt:
-        note("demo: interrupted")
+        print_note("demo: interrupted")
     finally:
         running.stop()
     raise typer.Exit(code)
@@ -110,7 +110,7 @@ def _alerts_code(running: "Demo") -> int:
     try:
         running.show_alerts()
     except (TallyError, httpx.HTTPError) as error:
-        note(str(error))
+        print_note(str(error))
         return 1
     return 0
 
@@ -120,12 +120,12 @@ def _print_addresses(home: Path, twin_page: str) -> None:
     from tally.settings import Settings
 
     api = Settings.load({"TALLY_HOME": str(home)}).api
-    note(
+    print_note(
         f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics."
         f" In another terminal: export TALLY_HOME={home}"
     )
-    note(f"A simulated store of now, with people counters and WiFi, is at {twin_page}")
-    note(
+    print_note(f"A simulated store of now, with people counters and WiFi, is at {twin_page}")
+    print_note(
         "What is of now is none of the year's:"
         " a further audit is `tally audit --days 2017-01-01..2018-01-01`. Ctrl-C stops everything."
     )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ops.cli.api import refused, unanswered
+from ops.cli.api import no_answer_error, refusal_error
 
 if TYPE_CHECKING:
     import httpx
@@ -50,7 +50,7 @@ class EventSource:
                 yield from self._read_connection(parameters)
             except httpx.TransportError as error:
                 if not self._last_id:
-                    raise unanswered(self._verb, self._client, error) from error
+                    raise no_answer_error(self._verb, self._client, error) from error
             time.sleep(self._retry_seconds)
 
     def _read_connection(self, parameters: Mapping[str, str]) -> Iterator[StreamEvent]:
@@ -66,7 +66,7 @@ class EventSource:
             # An unavailable service comes back; any other refusal is permanent.
             elif not self._last_id or answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 answer.read()
-                raise refused(self._verb, answer)
+                raise refusal_error(self._verb, answer)
 
     def _read(self, lines: Iterable[str]) -> Iterator[StreamEvent]:
         block: dict[str, list[str]] = {}

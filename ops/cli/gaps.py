@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 from runtime.sources import FAMILIES
 from tally.errors import TallyError
 from tally.settings import Settings
 
 if TYPE_CHECKING:
-    from ops.gaps import Hole
+    from ops.gaps import OpenGap
     from runtime.gaps import AcceptedGap
 
 
@@ -33,18 +33,18 @@ def list_gaps(
     json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Gaps that were accepted, and partitions whose reader cannot go on."""
-    from ops.gaps import open_holes
+    from ops.gaps import find_open_gaps
     from runtime.connect import cassandra_session
     from runtime.gaps import read_gaps
 
     settings = Settings.load()
     with cassandra_session(settings) as session:
-        gaps, holes = read_gaps(session), open_holes(settings, session)
+        gaps, holes = read_gaps(session), find_open_gaps(settings, session)
     if json:
         print_json(
             {
                 "gaps": [_as_json(gap) for gap in gaps],
-                "open": [_hole_as_json(hole) for hole in holes],
+                "open": [_open_gap_as_json(hole) for hole in holes],
             }
         )
         return
@@ -69,7 +69,7 @@ def accept_gap(
     Raises BadParameter for a topic or partition without a reader, TallyError when nothing is
     missing.
     """
-    from ops.gaps import accept, hole, readable_topics
+    from ops.gaps import accept, find_open_gap, readable_topics
     from runtime.connect import cassandra_session
 
     settings = Settings.load()
@@ -79,7 +79,7 @@ def accept_gap(
             f" topics are {', '.join(readable_topics())}, partitions 0 to {settings.partitions - 1}"
         )
     with cassandra_session(settings) as session:
-        found = hole(settings, session, topic, partition)
+        found = find_open_gap(settings, session, topic, partition)
         if found is None:
             raise TallyError(f"{topic} {partition}: nothing is missing, its reader can go on")
         gap = accept(settings, session, found, reason or found.loss)
@@ -87,7 +87,7 @@ def accept_gap(
         print_json(_as_json(gap))
     else:
         _print_gaps([gap])
-    note(_next_step(settings, topic))
+    print_note(_next_step(settings, topic))
 
 
 def _next_step(settings: Settings, topic: str) -> str:
@@ -112,7 +112,7 @@ def _as_json(gap: "AcceptedGap") -> dict[str, Any]:
     }
 
 
-def _hole_as_json(hole: "Hole") -> dict[str, Any]:
+def _open_gap_as_json(hole: "OpenGap") -> dict[str, Any]:
     place = {"topic": hole.topic, "partition": hole.partition, "position": hole.position}
     return {
         **place,

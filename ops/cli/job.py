@@ -12,13 +12,13 @@ import typer
 from runtime.repository import python_path
 
 # All arguments are passed on to the job, --help too.
-PASSED_ON: dict[str, Any] = {
+PASS_ARGUMENTS: dict[str, Any] = {
     "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True},
     "add_help_option": False,
 }
 
 
-def become(module: str, context: typer.Context) -> NoReturn:
+def replace_process(module: str, context: typer.Context) -> NoReturn:
     """Replace this process by `python -m module`, with the arguments of the verb."""
     # The process is replaced so that a signal or a kill meant for the job reaches it.
     os.execve(

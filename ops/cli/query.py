@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.api import TIMEOUT_SECONDS, get, refused
-from runtime.output import note, print_json
-from tally.tills import conflicts_text
+from ops.cli.api import TIMEOUT_SECONDS, get, refusal_error
+from runtime.output import print_json, print_note
+from tally.tills import describe_conflicts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # How often a question of several pages is asked when rebuilds publish in between.
 TRIES = 5
 # The fields that are equal on every page of an answer, and the lists of which each page has a part.
-ALIKE = ("metric", "unit", "currency", "store", "from", "to", "grain", "tz", "by", "as_of")
+EQUAL_FIELDS = ("metric", "unit", "currency", "store", "from", "to", "grain", "tz", "by", "as_of")
 LISTED = ("gaps", "numbering")
 MISSING = "–"
 WITHHELD = "withheld"
@@ -30,7 +30,7 @@ SHOWN = ("start", "end", "value", "numerator", "denominator", "events", "source"
 
 
 @dataclass(frozen=True)
-class Question:
+class MetricRequest:
     """A metric and the parameters of /v1/metrics/{metric}."""
 
     metric: str
@@ -78,9 +78,9 @@ def query(
         "by": by,
         "as_of": as_of,
     }
-    answer = ask(
+    answer = fetch_answer(
         _api(),
-        Question(metric, {name: value for name, value in parameters.items() if value}),
+        MetricRequest(metric, {name: value for name, value in parameters.items() if value}),
     )
     if as_json:
         print_json(answer)
@@ -88,7 +88,7 @@ def query(
         _show(answer)
 
 
-def ask(api: str, question: Question) -> dict[str, Any]:
+def fetch_answer(api: str, question: MetricRequest) -> dict[str, Any]:
     """The API's answer by field, with the rows of all pages joined, and their weakest state.
 
     Raises TallyError with the API's own words.
@@ -135,13 +135,13 @@ def _get(client: Any, address: Any) -> dict[str, Any] | None:
     if answer.status_code == httpx.codes.CONFLICT:
         return None
     if answer.status_code != httpx.codes.OK:
-        raise refused("query", answer)
+        raise refusal_error("query", answer)
     return dict(answer.json())
 
 
 def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     """Add a page to those before it, so that the fields of the whole hold for every page."""
-    _check_alike(whole, page)
+    _check_equal_fields(whole, page)
     if "rows" in whole:
         whole["rows"] += page["rows"]
     else:
@@ -172,11 +172,11 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     whole["next"] = page["next"]
 
 
-def _check_alike(whole: dict[str, Any], page: dict[str, Any]) -> None:
+def _check_equal_fields(whole: dict[str, Any], page: dict[str, Any]) -> None:
     from tally.errors import TallyError
 
     # Euros of one page were once added up under the dollars of another (seen).
-    for name in ALIKE:
+    for name in EQUAL_FIELDS:
         if page[name] != whole[name]:
             raise TallyError(
                 f"query: a page has {name} {page[name]!r}, those before it {whole[name]!r}:"
@@ -202,9 +202,9 @@ def _show(answer: dict[str, Any]) -> None:
         if answer["through"]
         else "not every day has been rebuilt"
     )
-    note(f"{answer['status']}, from {answer['source']}; {through}")
+    print_note(f"{answer['status']}, from {answer['source']}; {through}")
     for caveat in _caveats(answer):
-        note(caveat)
+        print_note(caveat)
 
 
 def _caveats(answer: dict[str, Any]) -> list[str]:
@@ -223,7 +223,7 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
     for till in answer["numbering"]:
         lines.append(
             f"store {till['store']}, till {till['till']}, {till['day']}:"
-            f" {conflicts_text(till['records'], till['conflicts'])}"
+            f" {describe_conflicts(till['records'], till['conflicts'])}"
         )
     series = answer.get("series", [answer])
     rows = list(chain(*(part.get("rows", ()) for part in series)))

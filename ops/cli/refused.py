@@ -15,10 +15,10 @@ _SHOWN_MESSAGE = 120
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
-    app.command("refused")(refused)
+    app.command("refused")(list_refused)
 
 
-def refused(
+def list_refused(
     store: Annotated[str, typer.Option(help="only of this store")] = "",
     reason: Annotated[str, typer.Option(help="only for this reason, or `waits`, `unmapped`")] = "",
     since: Annotated[
@@ -30,14 +30,14 @@ def refused(
 
     What a gateway has answered with 422 is with its sender and not here.
     """
-    from ops.audit.refused import refused_events
+    from ops.audit.refused import list_refused_events
     from ops.cli.dead_letters import instant_option
-    from ops.dead_letters import WantedLetters
+    from ops.dead_letters import DeadLetterFilter
     from runtime.connect import cassandra_session
 
-    settings, wanted = Settings.load(), WantedLetters(reason, "", instant_option(since))
+    settings, wanted = Settings.load(), DeadLetterFilter(reason, "", instant_option(since))
     with cassandra_session(settings) as session:
-        found = refused_events(settings, session, wanted, store)
+        found = list_refused_events(settings, session, wanted, store)
     if json:
         print_json({"refused": [group._asdict() for group in found]})
         return

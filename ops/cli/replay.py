@@ -2,14 +2,14 @@
 
 import typer
 
-from ops.cli.job import PASSED_ON, become
+from ops.cli.job import PASS_ARGUMENTS, replace_process
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
-    app.command("replay", **PASSED_ON)(replay)
+    app.command("replay", **PASS_ARGUMENTS)(replay)
 
 
 def replay(context: typer.Context) -> None:
     """Send real receipts, disturbed by seed; see `tally replay --help`."""
-    become("ingest.replay", context)
+    replace_process("ingest.replay", context)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.job import PASSED_ON, become
+from ops.cli.job import PASS_ARGUMENTS, replace_process
 from ops.cli.tables import print_table
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
     from ops.rules import RuleFiles
     from tally.alerts.rule import RuleVersion
-    from tally.alerts.rule_changes import PlannedRule
-    from tally.alerts.versions import RuleChains
+    from tally.alerts.rule_changes import RulePlan
+    from tally.alerts.versions import RuleHistory
     from tally.settings import Settings
 
 NOTHING = "–"
@@ -23,7 +23,7 @@ RulePaths = Annotated[
     list[Path],
     typer.Argument(metavar="FILE…", exists=True, help="files of one rule each, or folders of them"),
 ]
-JsonAsked = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 
 
 def register(app: typer.Typer) -> None:
@@ -37,20 +37,22 @@ def register(app: typer.Typer) -> None:
     group.command("apply")(apply_rules)
     group.command("retire")(retire)
     group.command("list")(list_rules)
-    group.command("baselines", **PASSED_ON)(baselines)
+    group.command("baselines", **PASS_ARGUMENTS)(baselines)
     app.add_typer(group, name="rules")
 
 
-def check(files: RulePaths, json: JsonAsked = False) -> None:
+def check(files: RulePaths, json: JsonOption = False) -> None:
     """Whether the rules of FILE fit, by themselves and together; nothing is asked of Kafka.\f
 
     Raises BadParameter for a folder without rules, Exit with 1 where something does not fit.
     """
-    from tally.alerts.rule_checks import not_judged
+    from tally.alerts.rule_checks import find_unsupported_field
 
     found = _read(files).with_known(None)
     later = {
-        rule_id: reason for rule_id, rule in found.rules.items() if (reason := not_judged(rule))
+        rule_id: reason
+        for rule_id, rule in found.rules.items()
+        if (reason := find_unsupported_field(rule))
     }
     if json:
         print_json(
@@ -62,12 +64,12 @@ def check(files: RulePaths, json: JsonAsked = False) -> None:
             }
         )
     for rule_id, reason in later.items():
-        note(f"{found.files[rule_id]}: {reason}")
+        print_note(f"{found.files[rule_id]}: {reason}")
     _end_on_problems(found)
-    note("1 rule fits" if len(found.rules) == 1 else f"{len(found.rules):,} rules fit")
+    print_note("1 rule fits" if len(found.rules) == 1 else f"{len(found.rules):,} rules fit")
 
 
-def diff(files: RulePaths, json: JsonAsked = False) -> None:
+def diff(files: RulePaths, json: JsonOption = False) -> None:
     """What applying FILE would change; exit code 1 if it would change anything.\f
 
     Raises BadParameter and Exit as `check`, StackError and KafkaException when Kafka is away.
@@ -84,19 +86,19 @@ def diff(files: RulePaths, json: JsonAsked = False) -> None:
         raise typer.Exit(1)
 
 
-def apply_rules(files: RulePaths, json: JsonAsked = False) -> None:
+def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
     """Write what FILE changes; the version of each rule and from when it is in force.
 
     A rule that says the same writes nothing. All files are checked before the first is written.
     \f
     Raises BadParameter and Exit as `check`, also for a rule that is not judged yet; RuleConflict
-    when somebody else was first, NotSent when Kafka does not take it.
+    when somebody else was first, SendFailed when Kafka does not take it.
     """
     from runtime.rules.topic import write_rules
-    from tally.alerts.rule_checks import not_judged
+    from tally.alerts.rule_checks import find_unsupported_field
 
     found, chains = _read_both(files)
-    later = ((rule_id, not_judged(rule)) for rule_id, rule in found.rules.items())
+    later = ((rule_id, find_unsupported_field(rule)) for rule_id, rule in found.rules.items())
     # All rules are checked first: a command writes all its rules or none.
     places = found.files
     refused = [f"{places[rule_id]}: {reason}" for rule_id, reason in later if reason]
@@ -104,7 +106,7 @@ def apply_rules(files: RulePaths, json: JsonAsked = False) -> None:
     plan = _plan(found, chains)
     written = write_rules(_settings(), [planned.stored for planned in plan if planned.stored])
     now = {rule_version.rule.rule_id: (rule_version,) for rule_version in written}
-    held = {**chains.chains, **now}
+    held = {**chains.versions, **now}
     versions = [held[planned.rule_id][-1] for planned in plan]
     if json:
         shown = [_version_json(rule_version) for rule_version in versions]
@@ -117,37 +119,37 @@ def apply_rules(files: RulePaths, json: JsonAsked = False) -> None:
 
 
 def retire(
-    rule_id: Annotated[str, typer.Argument(metavar="ID", help="the rule")], json: JsonAsked = False
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="the rule")], json: JsonOption = False
 ) -> None:
     """End a rule by a last version of it; what was told stays.\f
 
     Raises TallyError for a rule that is not in force, or that others name in `unless`.
     """
     from runtime.rules.topic import RuleReader, write_rules
-    from tally.alerts.rule_changes import retirement
+    from tally.alerts.rule_changes import plan_retirement
 
     settings = _settings()
-    [version] = write_rules(settings, [retirement(rule_id, RuleReader(settings).read())])
+    [version] = write_rules(settings, [plan_retirement(rule_id, RuleReader(settings).read())])
     if json:
         print_json(_version_json(version))
     else:
         print(_version_text(version))
 
 
-def list_rules(json: JsonAsked = False) -> None:
+def list_rules(json: JsonOption = False) -> None:
     """The newest version of each rule, those that are retired too."""
     from runtime.rules.topic import RuleReader
 
     chains = RuleReader(_settings()).read()
     # Retired rules stay listed, because their alerts are still shown.
-    newest = [chain[-1] for _, chain in sorted(chains.chains.items())]
-    for problem in chains.unread:
-        note(f"a record of alert-rules says nothing: {problem}")
+    newest = [chain[-1] for _, chain in sorted(chains.versions.items())]
+    for problem in chains.problems:
+        print_note(f"a record of alert-rules says nothing: {problem}")
     if json:
         print_json(
             {
                 "rules": [_version_json(rule_version) for rule_version in newest],
-                "unread": chains.unread,
+                "unread": chains.problems,
             }
         )
         return
@@ -164,7 +166,7 @@ def list_rules(json: JsonAsked = False) -> None:
 
 def baselines(context: typer.Context) -> None:
     """Fix what is usual from tomorrow on; see `tally rules baselines --help`."""
-    become("batch_layer.views.baselines", context)
+    replace_process("batch_layer.views.baselines", context)
 
 
 _WORDS = {
@@ -190,7 +192,7 @@ def _read(paths: Iterable[Path]) -> "RuleFiles":
     return read_rules(files)
 
 
-def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleChains]":
+def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleHistory]":
     """The files' rules, checked against the rules in force, and the versions of all rules."""
     from runtime.rules.topic import RuleReader
 
@@ -198,24 +200,24 @@ def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleChains]":
     # Problems in the files alone are reported first, because Kafka may be away.
     _end_on_problems(found)
     chains = RuleReader(_settings()).read()
-    return found.with_known(chains.living()), chains
+    return found.with_known(chains.active_rules()), chains
 
 
-def _plan(found: "RuleFiles", chains: "RuleChains") -> "list[PlannedRule]":
-    from ops.rules import changes_of
+def _plan(found: "RuleFiles", chains: "RuleHistory") -> "list[RulePlan]":
+    from ops.rules import plan_changes
 
-    return changes_of(found.rules, chains)
+    return plan_changes(found.rules, chains)
 
 
 def _end_on_problems(found: "RuleFiles", more: Sequence[str] = ()) -> None:
     problems = [*found.problems, *more]
     for problem in problems:
-        note(f"rules: {problem}")
+        print_note(f"rules: {problem}")
     if problems:
         raise typer.Exit(1)
 
 
-def _as_json(planned: "PlannedRule") -> dict[str, Any]:
+def _as_json(planned: "RulePlan") -> dict[str, Any]:
     stored = planned.stored
     return {
         "rule_id": planned.rule_id,
@@ -226,7 +228,7 @@ def _as_json(planned: "PlannedRule") -> dict[str, Any]:
 
 
 def _version_json(version: "RuleVersion") -> dict[str, Any]:
-    from tally.alerts.rule import told_rule
+    from tally.alerts.rule import rule_to_fields
 
     return {
         "rule_id": version.rule.rule_id,
@@ -234,7 +236,7 @@ def _version_json(version: "RuleVersion") -> dict[str, Any]:
         "revision": version.revision,
         "effective_from": _from(version),
         "retired": version.retired,
-        "rule": told_rule(version.rule),
+        "rule": rule_to_fields(version.rule),
     }
 
 
@@ -250,12 +252,12 @@ def _number(version: "RuleVersion") -> str:
 
 
 def _from(version: "RuleVersion") -> str:
-    from tally.instants import from_millis, instant_text
+    from tally.instants import format_utc, from_millis
 
-    return instant_text(from_millis(version.effective_from))
+    return format_utc(from_millis(version.effective_from))
 
 
-def _print_plan(plan: "Sequence[PlannedRule]") -> None:
+def _print_plan(plan: "Sequence[RulePlan]") -> None:
     rows = []
     for planned in plan:
         # All fields of a new rule are new, so one line is enough.

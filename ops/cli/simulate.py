@@ -2,14 +2,14 @@
 
 import typer
 
-from ops.cli.job import PASSED_ON, become
+from ops.cli.job import PASS_ARGUMENTS, replace_process
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb to the command line."""
-    app.command("simulate", **PASSED_ON)(simulate)
+    app.command("simulate", **PASS_ARGUMENTS)(simulate)
 
 
 def simulate(context: typer.Context) -> None:
     """Let twin stores send what their sensors see; see `tally simulate --help`."""
-    become("ingest.twin", context)
+    replace_process("ingest.twin", context)

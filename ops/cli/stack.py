@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
     from ops.local.stack.service import Site
     from ops.local.stack.states import ServiceStatus
 
-Names = Annotated[
+ServiceNames = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 
 
 def register(app: typer.Typer) -> None:
@@ -25,29 +25,31 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-def up(names: Names = None) -> None:
+def up(names: ServiceNames = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
     from ops.local.stack import catalogue, control
 
     site = _site()
-    services = catalogue.services_of(site)
-    chosen = catalogue.with_needs(catalogue.named(names or (), services), services)
+    services = catalogue.list_services(site)
+    chosen = catalogue.with_needs(catalogue.select_services(names or (), services), services)
     try:
-        control.up(site, chosen, note)
+        control.up(site, chosen, print_note)
     finally:
         # This runs even if a service did not start: the watcher tries it again.
         control.watch(site)
 
 
-def down(names: Names = None) -> None:
+def down(names: ServiceNames = None) -> None:
     """Stop what `up` started; data stays."""
     from ops.local.stack import catalogue, control
 
     site = _site()
-    control.down(site, catalogue.named(names or (), catalogue.services_of(site)), note)
+    control.down(
+        site, catalogue.select_services(names or (), catalogue.list_services(site)), print_note
+    )
 
 
-def status(as_json: AsJson = False) -> None:
+def status(as_json: JsonOption = False) -> None:
     """State, process and address of each service; exit code 0 only if all run.\f
 
     Raises Exit with 1 if one does not.
@@ -57,12 +59,12 @@ def status(as_json: AsJson = False) -> None:
     from ops.local.stack import catalogue, control, watching
 
     site = _site()
-    states = control.status(site, catalogue.named((), catalogue.services_of(site)))
+    states = control.status(site, catalogue.select_services((), catalogue.list_services(site)))
     if as_json:
         print_json(
             {
                 "services": {name: asdict(state) for name, state in states.items()},
-                "watcher": watching.runs(site),
+                "watcher": watching.is_running(site),
             }
         )
     else:
@@ -71,13 +73,13 @@ def status(as_json: AsJson = False) -> None:
                 f"{name:<11} {state.state:<9} {state.pid or '-':>8}"
                 f"  {state.address or '-'}{_trouble(name, state)}"
             )
-    if watching.anything_wanted(site) and not watching.runs(site):
-        note("no watcher runs: what ends by itself stays down; `tally up` starts one")
+    if watching.has_started_services(site) and not watching.is_running(site):
+        print_note("no watcher runs: what ends by itself stays down; `tally up` starts one")
     if any(state.state != "running" for state in states.values()):
         raise typer.Exit(1)
 
 
-def doctor(as_json: AsJson = False) -> None:
+def doctor(as_json: JsonOption = False) -> None:
     """Look at the machine and the stack; each line says ok or failed, and the fix.
 
     Exit code 1 if one failed.
@@ -127,4 +129,4 @@ def _site() -> "Site":
     from ops.local.stack.addresses import settings_with_addresses
     from ops.local.stack.service import Site
 
-    return Site.of(settings_with_addresses(os.environ), os.environ)
+    return Site.from_settings(settings_with_addresses(os.environ), os.environ)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.cli.tables import print_table
-from runtime.output import note, print_json
+from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
-    from ops.moved_days import MovedSpan
+    from ops.moved_days import ChangedSpan
     from ops.stores import RegistryChange
     from runtime.stores import StoreEntry
 
@@ -46,20 +46,20 @@ def import_stores(
     from dataclasses import asdict
 
     from ops.local.stack.private import make_private
-    from ops.moved_days import moved_spans, refuse_unrevised
+    from ops.moved_days import check_visit_revisions, find_changed_spans
     from ops.stores import registry_change, replace_registry
-    from runtime.stores import entries_of
+    from runtime.stores import parse_stores
     from tally.errors import BadSettings
     from tally.settings import Settings
 
     settings = Settings.load(os.environ)
     registry, content = settings.registry, file.read_bytes()
-    after = entries_of(content, file, "stores")
+    after = parse_stores(content, file, "stores")
     if not after:
         raise BadSettings(f"stores: {file} names no store, and every one there would be removed")
     before, today = _current_stores(registry), datetime.now(UTC).date()
-    refuse_unrevised(before, after, today)
-    change, moved = registry_change(before, after, today), moved_spans(before, after, today)
+    check_visit_revisions(before, after, today)
+    change, moved = registry_change(before, after, today), find_changed_spans(before, after, today)
     warnings = change.warnings
     if not dry_run:
         # An existing home folder is left as it is: on a server others may share it.
@@ -84,10 +84,10 @@ def import_stores(
     else:
         _print_change(change, len(after))
     for span in moved:
-        note(_moved_text(span))
+        print_note(_span_text(span))
     for warning in warnings:
-        note(f"{warning}; harmless only if nothing of the store has been taken yet")
-    note(_next_step(registry, dry_run))
+        print_note(f"{warning}; harmless only if nothing of the store has been taken yet")
+    print_note(_next_step(registry, dry_run))
 
 
 def show(
@@ -103,18 +103,18 @@ def show(
 
     Raises BadParameter for a store that it does not have, or a day that is none.
     """
-    from runtime.stores import store_entries
+    from runtime.stores import load_stores
     from tally.settings import Settings
 
     registry = Settings.load(os.environ).registry
-    entries = store_entries(registry) if registry.exists() else {}
+    entries = load_stores(registry) if registry.exists() else {}
     if store and store not in entries:
         raise typer.BadParameter(
             f"{registry} has no store {store!r}; it has {', '.join(sorted(entries)) or 'none'}"
         )
     day = _day(on)
     shown = {
-        store_id: (entry if day is None else entry.on(day)).told()
+        store_id: (entry if day is None else entry.valid_on(day)).to_fields()
         for store_id, entry in sorted(entries.items())
         if not store or store_id == store
     }
@@ -133,16 +133,16 @@ def show(
 
 def _current_stores(registry: Path) -> "dict[str, StoreEntry]":
     """The stores of the current registry; none if it does not exist or cannot be read."""
-    from runtime.stores import store_entries
+    from runtime.stores import load_stores
     from tally.errors import BadSettings
 
     if not registry.exists():
         return {}
     try:
-        return store_entries(registry)
+        return load_stores(registry)
     except BadSettings as error:
         # An error here would make it impossible to replace a broken registry.
-        note(f"the registry as it is cannot be read, every store counts as added: {error}")
+        print_note(f"the registry as it is cannot be read, every store counts as added: {error}")
         return {}
 
 
@@ -156,7 +156,7 @@ def _next_step(registry: Path, dry_run: bool) -> str:
     )
 
 
-def _moved_text(span: "MovedSpan") -> str:
+def _span_text(span: "ChangedSpan") -> str:
     begins = f"from {span.first}" if span.first else "from the first day on"
     rebuild_hint = "; they are rebuilt by the next rebuild" if span.field == "visits" else ""
     return (
@@ -178,9 +178,9 @@ def _as_json(change: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_change(change: "RegistryChange", stores: int) -> None:
-    note(f"{stores:,} stores in the file")
+    print_note(f"{stores:,} stores in the file")
     if change.is_none:
-        note("nothing that the registry says changes")
+        print_note("nothing that the registry says changes")
         return
     whole = dict.fromkeys(change.added, "added") | dict.fromkeys(change.removed, "removed")
     rows = [(store, what, NOTHING, NOTHING, NOTHING) for store, what in whole.items()]

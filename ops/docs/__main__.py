@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ops.docs.pages import written, written_of_all
+from ops.docs.pages import render_all_sources, render_pages
 from schemas.source import BadSource
 
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     out = parser.parse_args(argv).out
     try:
-        files = written() if out is None else written_of_all(out)
+        files = render_pages() if out is None else render_all_sources(out)
     except BadSource as error:
         print(f"sources: {error}", file=sys.stderr)
         return 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ops.docs.markdown import table
-from ops.docs.shapes import limits_of, type_of
+from ops.docs.shapes import describe_limits, describe_type
 from schemas import loader
 
 HEADING = """# The HTTP API
@@ -60,19 +60,19 @@ def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
 def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
     schema = parameter["schema"]
     default = "required" if parameter["required"] else f"`{json.dumps(schema.get('default'))}`"
-    kind = f"{type_of(schema)}{limits_of(schema)}"
+    kind = f"{describe_type(schema)}{describe_limits(schema)}"
     place = " (in the path)" if parameter["in"] == "path" else ""
     return f"`{parameter['name']}`{place}", kind, default, parameter.get("description", "")
 
 
 def _body(content: Mapping[str, Any]) -> str:
     """The media types of a body, with the file of the message's schema or the shape."""
-    titles = {loader.message_schema(name)["title"]: name for name in loader.own_sources()}
+    titles = {loader.message_schema(name)["title"]: name for name in loader.builtin_sources()}
     if "application/json" not in content:
         return "what the vendor sends, as it is"
     schema = content["application/json"]["schema"]
     if schema.get("title") not in titles:
-        return f"one {type_of(schema)} as `application/json`"
+        return f"one {describe_type(schema)} as `application/json`"
     title = schema["title"]
     file = f"ingest/sources/{titles[title]}/message.schema.json"
     single = f"one [{title}](../../{file}) as `application/json`"
@@ -84,7 +84,7 @@ def _answer(
     response: Mapping[str, Any],
 ) -> tuple[str, str, str]:
     bodies = [
-        f"`{media_type}`" if media_type == "text/plain" else type_of(body["schema"])
+        f"`{media_type}`" if media_type == "text/plain" else describe_type(body["schema"])
         for media_type, body in response["content"].items()
     ]
     return status, ", ".join(bodies), response["description"]
@@ -105,7 +105,8 @@ def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
     rows = (
         (
             f"`{field}`",
-            type_of(schema) + ("" if field in shape.get("required", ()) else "; may be absent"),
+            describe_type(schema)
+            + ("" if field in shape.get("required", ()) else "; may be absent"),
             schema.get("description", ""),
         )
         for field, schema in shape["properties"].items()

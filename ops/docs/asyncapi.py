@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 from ops.topic_configuration import partition_count, topic_configuration
 from runtime.repository import REPOSITORY
 from schemas.generated import SCHEMA_VERSION
-from schemas.loader import event_schema, message_schema, own_sources, record_schema, topics
+from schemas.loader import builtin_sources, event_schema, message_schema, record_schema, topics
 from tally.settings import Settings
 
-_MADE = (
+_DESCRIPTION = (
     "Made from schemas/ and the sources' folders by python -m ops.docs; do not edit."
     " Read with isolation.level=read_committed: what a transaction has not committed is no record."
     " Fields may be added; pass over those that you do not know."
@@ -19,7 +19,7 @@ _MADE = (
 _ONLY_JSON_SCHEMA = ("$schema", "title")
 _KAFKA = "0.5.0"
 # Part of a JSON document.
-Described: TypeAlias = dict[str, Any]
+JsonFields: TypeAlias = dict[str, Any]
 # Topics with probe records that serve only to read the brokers' time.
 _NO_RECORDS = frozenset({"clock"})
 
@@ -29,7 +29,7 @@ def asyncapi_text() -> str:
     return json.dumps(asyncapi_document(), indent=2, ensure_ascii=False) + "\n"
 
 
-def asyncapi_document() -> Described:
+def asyncapi_document() -> JsonFields:
     """The document: one channel per topic, with its configuration by the default settings.
 
     Operations are from Tally's side: it receives raw records, and sends records that others read.
@@ -42,7 +42,7 @@ def asyncapi_document() -> Described:
             operations[name] = _operation(name, topic["kind"])
     return {
         "asyncapi": "3.0.0",
-        "info": {"title": "Tally", "version": f"{SCHEMA_VERSION}.0.0", "description": _MADE},
+        "info": {"title": "Tally", "version": f"{SCHEMA_VERSION}.0.0", "description": _DESCRIPTION},
         "defaultContentType": "application/json",
         "channels": channels,
         "operations": operations,
@@ -50,7 +50,7 @@ def asyncapi_document() -> Described:
     }
 
 
-def _channel(name: str, topic: Mapping[str, str]) -> Described:
+def _channel(name: str, topic: Mapping[str, str]) -> JsonFields:
     # Defaults as on the page of settings: without the environment variables of this machine.
     settings, kind = Settings.model_construct(), topic["kind"]
     configuration = topic_configuration(kind, settings)
@@ -74,7 +74,7 @@ def _channel(name: str, topic: Mapping[str, str]) -> Described:
     }
 
 
-def _operation(name: str, kind: str) -> Described:
+def _operation(name: str, kind: str) -> JsonFields:
     return {
         "action": "receive" if kind == "raw" else "send",
         "channel": {"$ref": f"#/channels/{name}"},
@@ -82,9 +82,9 @@ def _operation(name: str, kind: str) -> Described:
     }
 
 
-def _messages() -> Iterator[tuple[str, Described]]:
+def _messages() -> Iterator[tuple[str, JsonFields]]:
     store = {"type": "string", "minLength": 1, "x-meaning": "store_id"}
-    for name, source in own_sources().items():
+    for name, source in builtin_sources().items():
         # No reader uses the key of a raw record; the gateway writes the store's.
         yield source.raw_topic, _message(message_schema(name), {})
         yield name, _message(event_schema(name), {"key": store})
@@ -96,7 +96,7 @@ def _messages() -> Iterator[tuple[str, Described]]:
             yield name, _message({**record["value"], "title": schema["title"]}, record)
 
 
-def _message(schema: Described, record: Described) -> Described:
+def _message(schema: JsonFields, record: JsonFields) -> JsonFields:
     """A message: the schema of its value, and the key and headers that `record` describes."""
     kafka = {"bindingVersion": _KAFKA}
     if "key" in record:

@@ -11,7 +11,7 @@ import sys
 from typing import Any, cast
 
 from runtime.repository import REPOSITORY
-from schemas.loader import FURTHER
+from schemas.loader import SOURCES_VARIABLE
 from tally.errors import StackError
 
 
@@ -30,7 +30,7 @@ def _read_document(module: str) -> dict[str, Any]:
         [sys.executable, "-m", module],
         cwd=REPOSITORY,
         # The pages describe the product: a further source has no file in the repository to link to.
-        env={name: value for name, value in os.environ.items() if name != FURTHER},
+        env={name: value for name, value in os.environ.items() if name != SOURCES_VARIABLE},
         capture_output=True,
         text=True,
         check=False,

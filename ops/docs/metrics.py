@@ -20,12 +20,12 @@ stretch, of all since the store's day began
 ([persons inside](../people-counters.md#persons-inside)); a stock begins anew with a count alone
 ([what there is](../inventory.md#what-to-ask)).
 
-Uniques are exact below {Uniques.KEPT:,} and an estimate above; a percentile is the lower end of a
-bucket, which is exact below {2**Histogram.STEPS}. `error` says how far a value may be off, beside
-each metric in words and beside each value of one of these two kinds as a share of it.
+Uniques are exact below {Uniques.SKETCH_SIZE:,} and an estimate above; a percentile is the lower end
+of a bucket, which is exact below {2**Histogram.STEPS}. `error` says how far a value may be off,
+beside each metric in words and beside each value of one of these two kinds as a share of it.
 """
-_SAID = ("id", "name", "unit", "formula", "meaning")
-_ASKED = ("id", "kind", "families", "by", "grains", "variants")
+_MEANING_FIELDS = ("id", "name", "unit", "formula", "meaning")
+_QUERY_FIELDS = ("id", "kind", "families", "by", "grains", "variants")
 
 
 def metrics_page() -> str:
@@ -34,8 +34,8 @@ def metrics_page() -> str:
     return "\n".join(
         [
             HEADING,
-            *_section("What each says", _SAID, entries),
-            *_section("How each is asked", _ASKED, entries),
+            *_section("What each says", _MEANING_FIELDS, entries),
+            *_section("How each is asked", _QUERY_FIELDS, entries),
             "## What the columns say\n",
             table(("column", "meaning"), ((f"`{name}`", columns[name]) for name in columns)),
         ]
@@ -64,5 +64,5 @@ def _cell(name: str, value: str | tuple[str, ...]) -> str:
 def _columns() -> dict[str, str]:
     """The meaning of each column, in the order of the tables."""
     shape = json.loads((loader.FOLDER / "metrics.schema.json").read_text("utf-8"))["properties"]
-    names = dict.fromkeys((*_SAID, *_ASKED))
+    names = dict.fromkeys((*_MEANING_FIELDS, *_QUERY_FIELDS))
     return {name: shape[name]["x-meaning"] for name in names}

@@ -11,7 +11,7 @@ from ops.docs.rules import rule_copies, rules_page
 from ops.docs.settings import settings_page
 from ops.docs.sources import copies, sources_page
 from runtime.repository import REPOSITORY
-from schemas.loader import own_sources, sources
+from schemas.loader import builtin_sources, sources
 
 FOLDER = REPOSITORY / "docs" / "generated"
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -24,13 +24,13 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def written() -> dict[Path, str]:
+def render_pages() -> dict[Path, str]:
     """The content of every generated file for readers of the repository, by path."""
     pages = {FOLDER / name: made() for name, made in PAGES.items()}
-    return pages | copies(own_sources()) | rule_copies()
+    return pages | copies(builtin_sources()) | rule_copies()
 
 
-def written_of_all(out: Path) -> dict[Path, str]:
+def render_all_sources(out: Path) -> dict[Path, str]:
     """The pages of all sources, those of TALLY_SOURCES included, under another folder."""
     page = out / "docs" / "generated" / "sources.md"
     return {page: sources_page(sources())} | copies(sources(), out)

@@ -12,8 +12,16 @@ from msgspec import structs
 
 from ops.docs.markdown import table
 from runtime.repository import REPOSITORY
-from tally.alerts.rule import COSMETIC, DECIMAL, JUDGED, AgainstBaseline, Condition, Rule, Threshold
-from tally.alerts.rule_words import FIELD_WORDS
+from tally.alerts.rule import (
+    COSMETIC_FIELDS,
+    DECIMAL_PATTERN,
+    EVALUATED_KINDS,
+    AgainstBaseline,
+    Condition,
+    Rule,
+    Threshold,
+)
+from tally.alerts.rule_words import FIELD_HELP
 
 SCHEMA_FILE = Path("schemas") / "rules" / "rule.schema.json"
 HEADING = f"""# Fields of a rule
@@ -23,7 +31,7 @@ Made from `tally/alerts/rule.py` by `python -m ops.docs`; do not edit. How rules
 
 A change of a field with a `yes` makes a new version of the rule; one of the others says how its
 alerts are told, and holds at once. Every field but `rule_id` may be left out. Judged today:
-{", ".join(JUDGED)} rules.
+{", ".join(EVALUATED_KINDS)} rules.
 
 """
 # The two forms of a condition, which the type combines in a union.
@@ -40,10 +48,10 @@ def rules_page() -> str:
     rows = (
         (
             f"`{field.encode_name}`",
-            FIELD_WORDS[field.encode_name].wanted,
+            FIELD_HELP[field.encode_name].allowed,
             _default(field),
-            "no" if field.encode_name in COSMETIC else "yes",
-            FIELD_WORDS[field.encode_name].meaning,
+            "no" if field.encode_name in COSMETIC_FIELDS else "yes",
+            FIELD_HELP[field.encode_name].meaning,
         )
         for field in structs.fields(Rule)
     )
@@ -59,7 +67,7 @@ def rule_schema() -> dict[str, Any]:
     # A number as people write it, or a string as a record has it.
     inner["Threshold"]["properties"]["value"] = {
         "type": ["number", "string"],
-        "pattern": f"^{DECIMAL}$",
+        "pattern": f"^{DECIMAL_PATTERN}$",
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -73,7 +81,7 @@ def rule_schema() -> dict[str, Any]:
 
 
 def _field_schema(field: structs.FieldInfo) -> dict[str, Any]:
-    words = FIELD_WORDS[field.encode_name]
+    words = FIELD_HELP[field.encode_name]
     unit = {} if words.unit is None else {"x-unit": words.unit}
     shape = _condition_shape() if _is_condition(field.type) else _shape(field.type)
     default = {} if field.required else {"default": _plain_default(field)}

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from runtime.job import EXIT_FILE
-from schemas.loader import FURTHER, own_sources
+from schemas.loader import SOURCES_VARIABLE, builtin_sources
 from tally.lateness import lateness_variable
 from tally.settings import Settings
 
@@ -38,7 +38,7 @@ These are no settings: `addresses.env` is not looked into for them, a process is
 """
 ALONE = {
     # Not a setting: Spark's Python workers need the sources, and no settings reach them.
-    FURTHER: "folders of further sources, each with a source.yaml; `:` between several",
+    SOURCES_VARIABLE: "folders of further sources, each with a source.yaml; `:` between several",
     # Not a setting: invalid settings are reported in this file too.
     EXIT_FILE: "file that takes why a job has ended by itself; set by whoever starts it",
 }
@@ -66,7 +66,7 @@ def _lateness() -> str:
     return "".join(
         f"| `{lateness_variable(name)}` | `{source.lateness_seconds}` | seconds that"
         f" the speed layer keeps a {name} window open |\n"
-        for name, source in own_sources().items()
+        for name, source in builtin_sources().items()
     )
 
 

@@ -7,7 +7,7 @@ Schema = Mapping[str, Any]
 _FORMATS = {"date": "day", "date-time": "instant"}
 
 
-def type_of(schema: Schema) -> str:
+def describe_type(schema: Schema) -> str:
     """The type of a value, with links to shapes of the same page.
 
     >>> type_of({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}})
@@ -22,11 +22,11 @@ def type_of(schema: Schema) -> str:
         return _either([f"`{value}`" for value in schema["enum"]])
     for several in ("anyOf", "oneOf"):
         if several in schema:
-            return _either([type_of(choice) for choice in schema[several]])
+            return _either([describe_type(choice) for choice in schema[several]])
     return _plain_type(schema)
 
 
-def limits_of(schema: Schema) -> str:
+def describe_limits(schema: Schema) -> str:
     """The bounds of a value, as text after its type; empty without bounds.
 
     >>> limits_of({"type": "integer", "minimum": 1, "maximum": 10_000})
@@ -45,11 +45,15 @@ def reference_name(schema: Schema) -> str:
 def _plain_type(schema: Schema) -> str:
     kind = str(schema["type"])
     if kind == "array":
-        return f"list of {_grouped(type_of(schema['items']))}"
+        return f"list of {_parenthesize(describe_type(schema['items']))}"
     if kind == "object":
         content = schema.get("additionalProperties")
         # An object whose fields are described in another file is not detailed here.
-        return f"map to {_grouped(type_of(content))}" if isinstance(content, Mapping) else kind
+        return (
+            f"map to {_parenthesize(describe_type(content))}"
+            if isinstance(content, Mapping)
+            else kind
+        )
     return _FORMATS.get(schema.get("format", ""), kind)
 
 
@@ -61,5 +65,5 @@ def _either(types: list[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _grouped(text: str) -> str:
+def _parenthesize(text: str) -> str:
     return f"({text})" if " or " in text else text

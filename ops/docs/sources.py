@@ -10,9 +10,9 @@ from pathlib import Path
 
 from runtime.repository import REPOSITORY
 from schemas.family import PartShape
-from schemas.generated import event_schema_of, views_of
-from schemas.loader import own_sources
-from schemas.source import Source, json_of
+from schemas.generated import build_event_schema, render_views
+from schemas.loader import builtin_sources
+from schemas.source import Source, read_json_file
 
 HEADING = """# Sources
 
@@ -28,8 +28,8 @@ def copies(
     """The content of each source's files in schemas/, by path."""
     files = {}
     for name, source in found.items():
-        files[root / "schemas" / "views" / f"{name}.cql"] = views_of(source)
-        schema = json.dumps(event_schema_of(source), indent=2, ensure_ascii=False)
+        files[root / "schemas" / "views" / f"{name}.cql"] = render_views(source)
+        schema = json.dumps(build_event_schema(source), indent=2, ensure_ascii=False)
         files[root / "schemas" / "events" / f"{name}.schema.json"] = schema + "\n"
     return files
 
@@ -39,12 +39,12 @@ def sources_page(found: Mapping[str, Source] | None = None) -> str:
 
     Raises BadSource for a wrong descriptor.
     """
-    shown = own_sources() if found is None else found
+    shown = builtin_sources() if found is None else found
     return HEADING + "\n".join(map(_section, shown.values()))
 
 
 def _section(source: Source) -> str:
-    example = json.dumps(json_of(source, "example.json"), indent=2, ensure_ascii=False)
+    example = json.dumps(read_json_file(source, "example.json"), indent=2, ensure_ascii=False)
     family = source.family
     facts = {
         "what": source.meaning,

@@ -37,7 +37,7 @@ MOST_URL = 2_000
 _MOST_LOOKUPS = 128
 
 
-def allowed_networks(text: str) -> tuple[AllowedNetwork, ...]:
+def parse_networks(text: str) -> tuple[AllowedNetwork, ...]:
     """Parse the networks of a setting, separated by commas. Raises BadSettings."""
     try:
         names = (name.strip() for name in text.split(","))
@@ -54,7 +54,7 @@ def is_public(address: CallableAddress) -> bool:
         is_special = any(address in network for network in _SPECIAL)
         is_odd = address.is_multicast or address.is_reserved or is_special
         return address.is_global and not is_odd
-    inner = _inner(address)
+    inner = _extract_ipv4(address)
     if inner is not None:
         return is_public(inner)
     # The address of a tunnel does not show unambiguously in which network the tunnel ends.
@@ -62,7 +62,7 @@ def is_public(address: CallableAddress) -> bool:
     return address in _UNICAST and address.is_global and not is_tunnel
 
 
-def _inner(address: IPv6Address) -> IPv4Address | None:
+def _extract_ipv4(address: IPv6Address) -> IPv4Address | None:
     """The IPv4 address that an IPv6 address leads to; None if there is none."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
@@ -71,7 +71,7 @@ def _inner(address: IPv6Address) -> IPv4Address | None:
     return None
 
 
-def checked_url(text: str) -> httpx.URL:
+def parse_url(text: str) -> httpx.URL:
     """The URL, if it may be called as far as its text shows; the host's address is not checked.
 
     Raises AddressRefused.
@@ -102,7 +102,7 @@ class HostLookups:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_MOST_LOOKUPS, "lookups")
-        self._under_way: dict[_HostAndPort, asyncio.Task[list[str]]] = {}
+        self._pending: dict[_HostAndPort, asyncio.Task[list[str]]] = {}
 
     async def find(self, host: str, port: int) -> list[str]:
         """The addresses of a host, in the order of the answer.
@@ -110,10 +110,10 @@ class HostLookups:
         Raises OSError when the name is not known.
         """
         host_and_port = host, port
-        if host_and_port not in self._under_way:
-            self._under_way[host_and_port] = asyncio.create_task(self._look_up(host_and_port))
+        if host_and_port not in self._pending:
+            self._pending[host_and_port] = asyncio.create_task(self._look_up(host_and_port))
         # A cancelled caller must not cancel the look-up of the others.
-        return await asyncio.shield(self._under_way[host_and_port])
+        return await asyncio.shield(self._pending[host_and_port])
 
     async def _look_up(self, host_and_port: _HostAndPort) -> list[str]:
         try:
@@ -121,7 +121,7 @@ class HostLookups:
                 self._threads, _resolve, host_and_port
             )
         finally:
-            self._under_way.pop(host_and_port, None)
+            self._pending.pop(host_and_port, None)
         return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
@@ -129,7 +129,7 @@ def _resolve(host_and_port: _HostAndPort) -> list[tuple[Any, ...]]:
     return socket.getaddrinfo(*host_and_port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
 
 
-async def callable_addresses(
+async def resolve_callable(
     url: httpx.URL, allowed: Sequence[AllowedNetwork], lookups: HostLookups | None = None
 ) -> list[CallableAddress]:
     """The addresses of the URL's host that may be called, in the order of the look-up.
@@ -149,7 +149,7 @@ async def callable_addresses(
 
 
 def _may_call(url: httpx.URL, address: CallableAddress, allowed: Sequence[AllowedNetwork]) -> bool:
-    plain = address if isinstance(address, IPv4Address) else _inner(address) or address
+    plain = address if isinstance(address, IPv4Address) else _extract_ipv4(address) or address
     is_allowed = any(plain in network for network in allowed)
     if url.scheme == "http":
         return is_allowed and plain.is_loopback

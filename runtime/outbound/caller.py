@@ -15,8 +15,8 @@ from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
     HostLookups,
-    callable_addresses,
-    checked_url,
+    parse_url,
+    resolve_callable,
 )
 from tally.errors import AddressRefused
 
@@ -44,9 +44,9 @@ class OutboundRequest:
 class OutboundAnswer:
     """A status and the begin of the body, or no status and the error.
 
-    `retry_after`: seconds that the other side requests; `is_refused`: no call was made, since the
-    address must not be called; `is_unsent`: no host accepted the connection; `is_cut`: the status
-    came, but the body is incomplete.
+    `parse_retry_after`: seconds that the other side requests; `is_refused`: no call was made, since
+    the address must not be called; `is_unsent`: no host accepted the connection; `is_cut`: the
+    status came, but the body is incomplete.
     """
 
     status: int | None = None
@@ -59,7 +59,7 @@ class OutboundAnswer:
 
 
 @dataclass(frozen=True)
-class CheckedCaller:
+class OutboundCaller:
     """Calls addresses that may be called; `now`: seconds since 1970, `seconds`: of a whole call."""
 
     allowed: Sequence[AllowedNetwork] = ()
@@ -77,8 +77,8 @@ class CheckedCaller:
         try:
             # The limit is on the whole call: a byte-by-byte answer never exceeds a read time-out.
             async with asyncio.timeout(self.seconds):
-                target = checked_url(request.url)
-                addresses = await callable_addresses(target, self.allowed, self.lookups)
+                target = parse_url(request.url)
+                addresses = await resolve_callable(target, self.allowed, self.lookups)
                 return await self._first_to_connect(target, addresses, request, until)
         except AddressRefused as error:
             return OutboundAnswer(error=str(error), is_refused=True)
@@ -144,13 +144,13 @@ class CheckedCaller:
             is_cut = True
         return OutboundAnswer(
             status=response.status_code,
-            retry_after=retry_after(response.headers.get("retry-after", ""), self.now()),
+            retry_after=parse_retry_after(response.headers.get("retry-after", ""), self.now()),
             body=body[:MOST_ANSWER_BYTES],
             is_cut=is_cut,
         )
 
 
-def retry_after(text: str, now: float) -> float | None:
+def parse_retry_after(text: str, now: float) -> float | None:
     """The seconds from now that a header Retry-After requests, as a number or an instant.
 
     None without it, and for a text that is neither.

@@ -12,11 +12,11 @@ import structlog
 log = structlog.get_logger()
 # File writes wait in threads: there are enough that some hanging folders do not block others.
 _MOST_WAITING = 128
-Asked = TypeVar("Asked")
+Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-class CallsUnderWay(Generic[Asked, Answer]):
+class PendingCalls(Generic[Request, Answer]):
     """Begins calls, and keeps their answers until they are taken.
 
     `call` makes one call; `failed` makes the answer of a call that raises: after any error the
@@ -26,36 +26,36 @@ class CallsUnderWay(Generic[Asked, Answer]):
 
     def __init__(
         self,
-        call: Callable[[Asked], Awaitable[Answer]],
-        key: Callable[[Asked], Hashable],
+        call: Callable[[Request], Awaitable[Answer]],
+        key: Callable[[Request], Hashable],
         failed: Callable[[Exception], Answer],
     ) -> None:
-        self._call, self._key, self._failed = call, key, failed
+        self._call, self._key, self._answer_for_error = call, key, failed
         # Only the processor's thread accesses it.
-        self._under_way: dict[Hashable, Asked] = {}
+        self._pending: dict[Hashable, Request] = {}
         # The calls' thread appends, the processor's thread takes.
-        self._ended: deque[tuple[Asked, Answer]] = deque()
+        self._completed: deque[tuple[Request, Answer]] = deque()
         # One thread for all calls: they wait, and compute nothing.
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(_MOST_WAITING, "calls"))
         self._thread = Thread(target=self._loop.run_forever, name="calls", daemon=True)
         self._thread.start()
 
-    def begin(self, request: Asked) -> None:
+    def begin(self, request: Request) -> None:
         """Begin a call; the attempt must be stored already."""
-        self._under_way[self._key(request)] = request
+        self._pending[self._key(request)] = request
         asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
 
-    def under_way(self) -> list[Asked]:
+    def pending_requests(self) -> list[Request]:
         """The requests whose answers are not taken yet."""
-        return [*self._under_way.values()]
+        return [*self._pending.values()]
 
-    def take_answers(self) -> list[tuple[Asked, Answer]]:
+    def take_answers(self) -> list[tuple[Request, Answer]]:
         """The answers of calls that have ended, each returned once."""
         found = []
-        while self._ended:
-            ended = self._ended.popleft()
-            self._under_way.pop(self._key(ended[0]), None)
+        while self._completed:
+            ended = self._completed.popleft()
+            self._pending.pop(self._key(ended[0]), None)
             found.append(ended)
         return found
 
@@ -66,13 +66,13 @@ class CallsUnderWay(Generic[Asked, Answer]):
         self._thread.join(10)
         self._loop.close()
 
-    async def _answer(self, request: Asked) -> None:
+    async def _answer(self, request: Request) -> None:
         try:
             answer = await self._call(request)
         except Exception as error:
             log.exception("not called", key=str(self._key(request)))
-            answer = self._failed(error)
-        self._ended.append((request, answer))
+            answer = self._answer_for_error(error)
+        self._completed.append((request, answer))
 
     async def _cancel(self) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

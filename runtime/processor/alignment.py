@@ -16,7 +16,7 @@ the lane whose first record is the earliest.
 It may go on when partition 1
 
 - brings a record (`add`): then that record counts, even if it is older;
-- is known to have ended (`end`), that is, the client library has reached the end of its log;
+- is known to have ended (`mark_ended`), that is, the client library has reached the end of its log;
 - has been silent for longer than the patience: transaction markers may follow the last record,
   which hide that end for as long as nothing else comes.
 
@@ -46,13 +46,13 @@ class AlignmentLimits:
     """
 
     lead_seconds: float
-    patience_seconds: float = 2.0
+    max_wait_seconds: float = 2.0
     most_records: int = 4_000
     most_bytes: int = 32_000_000
 
 
 @dataclass
-class LanePace:
+class PartitionBuffer:
     """The buffered records of one partition, first in, first out, and its event time."""
 
     partition: int
@@ -92,57 +92,57 @@ class Alignment:
 
     def __init__(self, limits: AlignmentLimits) -> None:
         self._limits = limits
-        self._lanes: dict[int, LanePace] = {}
+        self._buffers: dict[int, PartitionBuffer] = {}
 
     def assign(self, partitions: Iterable[int], now: float) -> None:
         """Reset to these partitions with empty buffers."""
-        self._lanes = {partition: LanePace(partition, now) for partition in partitions}
+        self._buffers = {partition: PartitionBuffer(partition, now) for partition in partitions}
 
     def add(self, record: Input, event_time: float | None) -> None:
         """Buffer a record of an assigned partition; records of others are dropped."""
-        lane = self._lanes.get(record.partition)
+        lane = self._buffers.get(record.partition)
         if lane is not None:
             # The end reported before is outdated.
             lane.ended = False
             lane.bytes += len(record.value or b"")
             lane.records.append((event_time, record))
 
-    def end(self, partition: int) -> None:
+    def mark_ended(self, partition: int) -> None:
         """Note that the partition has no further records for now."""
-        if partition in self._lanes:
-            self._lanes[partition].ended = True
+        if partition in self._buffers:
+            self._buffers[partition].ended = True
 
-    def ready(self, now: float, held: Collection[int] = ()) -> LanePace | None:
+    def find_ready(self, now: float, held: Collection[int] = ()) -> PartitionBuffer | None:
         """The partition whose next record is to be taken now; None if none is ready.
 
         Held partitions are neither taken from nor waited for.
         """
         best, best_time, bound = None, float("inf"), float("inf")
-        for lane in self._lanes.values():
+        for lane in self._buffers.values():
             if lane.partition in held:
                 continue
             if lane.records:
                 time = lane.head_time()
                 if time < best_time:
                     best, best_time = lane, time
-            elif not lane.ended and now - lane.silent_since < self._limits.patience_seconds:
+            elif not lane.ended and now - lane.silent_since < self._limits.max_wait_seconds:
                 bound = min(bound, lane.progress + self._limits.lead_seconds)
         # A record without a readable time (-inf) never waits.
         return best if best_time <= bound or best_time == _NEVER else None
 
     def is_empty(self, held: Collection[int] = ()) -> bool:
         """Whether nothing is buffered, except for held partitions."""
-        lanes = (lane for lane in self._lanes.values() if lane.partition not in held)
+        lanes = (lane for lane in self._buffers.values() if lane.partition not in held)
         return not any(lane.records for lane in lanes)
 
     def is_behind(self) -> bool:
         """Whether a partition has records buffered, or its end has not been seen yet."""
-        return any(lane.records or not lane.ended for lane in self._lanes.values())
+        return any(lane.records or not lane.ended for lane in self._buffers.values())
 
     def to_pause(self) -> list[int]:
         """The partitions that now hold enough; they count as paused from here on."""
         full = [
-            lane for lane in self._lanes.values() if not lane.paused and self._is_above(lane, 1.0)
+            lane for lane in self._buffers.values() if not lane.paused and self._is_above(lane, 1.0)
         ]
         for lane in full:
             lane.paused = True
@@ -152,13 +152,13 @@ class Alignment:
         """The paused partitions that are down to half; they count as fetching from here on."""
         # They resume at half: just below the limit the next record would pause them again.
         low = [
-            lane for lane in self._lanes.values() if lane.paused and not self._is_above(lane, 0.5)
+            lane for lane in self._buffers.values() if lane.paused and not self._is_above(lane, 0.5)
         ]
         for lane in low:
             lane.paused = False
         return [lane.partition for lane in low]
 
-    def _is_above(self, lane: LanePace, share: float) -> bool:
+    def _is_above(self, lane: PartitionBuffer, share: float) -> bool:
         return (
             len(lane.records) > share * self._limits.most_records
             or lane.bytes > share * self._limits.most_bytes

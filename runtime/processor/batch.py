@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from runtime.processor.record import Input, Output
-from runtime.topics import Lane
+from runtime.topics import PartitionId
 
 # The last input by topic and partition.
-LastInputs = dict[Lane, Input]
+LastInputs = dict[PartitionId, Input]
 
 
 @dataclass
@@ -21,18 +21,18 @@ class Batch:
     outputs: list[Output] = field(default_factory=list)
     last: LastInputs = field(default_factory=dict)
     inputs: int = 0
-    begun: float = 0.0
+    started_at: float = 0.0
 
     def add(self, record: Input, outputs: Sequence[Output], now: float) -> None:
         """Add one input and its outputs."""
         # The age counts from the first input: an idle processor has no transaction.
         if not self.inputs:
-            self.begun = now
+            self.started_at = now
         self.inputs += 1
         self.last[record.topic, record.partition] = record
         self.outputs.extend(outputs)
 
-    def parted(self, held: Collection[int]) -> tuple[LastInputs, LastInputs]:
+    def split_held(self, held: Collection[int]) -> tuple[LastInputs, LastInputs]:
         """The last inputs of partitions that are done, and of those that are held."""
         done, left = LastInputs(), LastInputs()
         for lane, record in self.last.items():

@@ -7,12 +7,12 @@ from confluent_kafka import Consumer, Producer
 
 from runtime.connect import kafka_consumer, kafka_producer
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaBookmarks
-from runtime.processor.delivery import Delivery, ExactlyOnce, Plain
-from runtime.processor.intake import Intake, Reading
+from runtime.processor.bookmarks import KafkaGroupPositions
+from runtime.processor.delivery import Delivery, ExactlyOnce, SequentialDelivery
+from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Moments
-from runtime.processor.state import State, kept_state, no_state
+from runtime.processor.moments import Failpoints
+from runtime.processor.state import ReadState, empty_state, read_state
 from runtime.processor.step import Step
 from runtime.processor.transaction import (
     MESSAGE_TIMEOUT_MS,
@@ -30,10 +30,10 @@ class ProcessorJob:
     """The definition of a processor; the group is also its name.
 
     A slot is one process of it, with a stable identity for the brokers. `anchor` names a durable
-    topic beside whose position the ids of the topics are stored; `hints` are topics in which a
-    record that was deleted before it was read is no loss; `again`: topics with idempotent records,
-    of which all remaining ones are read again; `begun`: topics in which the very first process of
-    the group begins at the first record left.
+    topic beside whose position the ids of the topics are stored; `hint_topics` are topics in which
+    a record that was deleted before it was read is no loss; `reread_topics`: topics with idempotent
+    records, of which all remaining ones are read again; `earliest_topics`: topics in which the very
+    first process of the group begins at the first record left.
     """
 
     group: str
@@ -41,9 +41,9 @@ class ProcessorJob:
     step: Step
     slot: int = 0
     anchor: str = ""
-    hints: tuple[str, ...] = ()
-    again: tuple[str, ...] = ()
-    begun: tuple[str, ...] = ()
+    hint_topics: tuple[str, ...] = ()
+    reread_topics: tuple[str, ...] = ()
+    earliest_topics: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -53,15 +53,19 @@ class ProcessorJob:
         return f"tally-{self.group}-{self.slot}"
 
 
-def build_processor(settings: Settings, job: ProcessorJob, moments: Moments) -> Processor:
+def build_processor(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
     """Build the processor, which the caller closes after the last turn."""
     consumer = job_consumer(settings, job)
-    reading = Reading(job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds))
+    reading = IntakeOptions(
+        job.topics, job.step.event_time, AlignmentLimits(settings.alignment_seconds)
+    )
     limits = BatchLimits(settings.transaction_records)
-    bookmarks = KafkaBookmarks(settings, consumer, job.anchor, job.hints, job.again)
-    bookmarks.begun = job.begun
+    bookmarks = KafkaGroupPositions(
+        settings, consumer, job.anchor, job.hint_topics, job.reread_topics
+    )
+    bookmarks.earliest_topics = job.earliest_topics
     intake = Intake(consumer, reading, bookmarks)
-    delivery = _delivery(settings, job, consumer, moments)
+    delivery = _build_delivery(settings, job, consumer, moments)
     return Processor(intake, job.step, delivery, limits, job_state(settings, job))
 
 
@@ -88,11 +92,11 @@ def job_consumer(settings: Settings, job: ProcessorJob) -> Consumer:
     return kafka_consumer(settings, job.group, overrides)
 
 
-def job_state(settings: Settings, job: ProcessorJob) -> State:
+def job_state(settings: Settings, job: ProcessorJob) -> ReadState:
     """The source from which the job's step is restored."""
     if not job.step.state_topic:
-        return no_state
-    return partial(kept_state, settings, job.step.state_topic, job.topics)
+        return empty_state
+    return partial(read_state, settings, job.step.state_topic, job.topics)
 
 
 def transactional_producer(settings: Settings, job: ProcessorJob) -> Producer:
@@ -107,11 +111,13 @@ def transactional_producer(settings: Settings, job: ProcessorJob) -> Producer:
     return kafka_producer(settings, overrides)
 
 
-def _delivery(
-    settings: Settings, job: ProcessorJob, consumer: Consumer, moments: Moments
+def _build_delivery(
+    settings: Settings, job: ProcessorJob, consumer: Consumer, moments: Failpoints
 ) -> Delivery:
     if settings.delivery == "exactly_once":
         make = partial(transactional_producer, settings, job)
         return ExactlyOnce(TransactionalProducer(make, job.identity, moments), moments)
     producer = kafka_producer(settings, {"message.max.bytes": _MAX_MESSAGE_BYTES})
-    return Plain(producer, consumer, moments, positions_first=settings.delivery == "at_most_once")
+    return SequentialDelivery(
+        producer, consumer, moments, positions_first=settings.delivery == "at_most_once"
+    )

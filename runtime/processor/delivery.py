@@ -31,18 +31,18 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from runtime.processor.moments import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Moments
+from runtime.processor.moments import AFTER_COMMIT, BEFORE_COMMIT, BETWEEN, Failpoints
 from runtime.processor.record import Output
 from runtime.processor.transaction import TransactionalProducer
-from runtime.producer import AwaitedProducer
-from tally.errors import Aborted
+from runtime.producer import BlockingProducer
+from tally.errors import TransactionAborted
 
 _FLUSH_SECONDS = 30.0
 # Offsets to read next, each with the bookmark beside it.
 Positions = Sequence[TopicPartition]
 
 # The group metadata of the poll, after it was read again and found equal; raises Aborted otherwise.
-MetadataNow = Callable[[], Any]
+CheckMetadata = Callable[[], Any]
 
 
 class Delivery(Protocol):
@@ -55,7 +55,7 @@ class Delivery(Protocol):
         """
 
     def deliver(
-        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
         """Store both. Raises Aborted, OutcomeUnknown, Fenced or TallyError."""
 
@@ -66,38 +66,38 @@ class ExactlyOnce:
     The transaction is open only here: never across a poll, and thus never across a rebalance.
     """
 
-    def __init__(self, producer: TransactionalProducer, moments: Moments) -> None:
+    def __init__(self, producer: TransactionalProducer, moments: Failpoints) -> None:
         self._producer = producer
-        self._moments = moments
+        self._failpoints = moments
 
     def renew(self) -> None:
         """Make a new producer under the same id; it aborts the last one's open transaction."""
         self._producer.renew()
 
     def deliver(
-        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
         """Commit outputs and positions together."""
         self._producer.send(outputs, positions, metadata_now)
-        self._moments.reach(AFTER_COMMIT)
+        self._failpoints.hit(AFTER_COMMIT)
 
 
-class Plain:
+class SequentialDelivery:
     """Outputs and positions one after the other, by an idempotent producer."""
 
     def __init__(
-        self, producer: Any, consumer: Any, moments: Moments, positions_first: bool
+        self, producer: Any, consumer: Any, moments: Failpoints, positions_first: bool
     ) -> None:
-        self._sender = AwaitedProducer(producer, _FLUSH_SECONDS)
+        self._sender = BlockingProducer(producer, _FLUSH_SECONDS)
         self._consumer = consumer
-        self._moments = moments
+        self._failpoints = moments
         self._positions_first = positions_first
 
     def renew(self) -> None:
         """Do nothing, since no transaction is ever open."""
 
     def deliver(
-        self, outputs: Sequence[Output], positions: Positions, _metadata_now: MetadataNow
+        self, outputs: Sequence[Output], positions: Positions, _metadata_now: CheckMetadata
     ) -> None:
         """Store outputs and positions in the configured order.
 
@@ -106,12 +106,12 @@ class Plain:
         """
         steps: list[Callable[[], None]] = [
             lambda: self._send(outputs),
-            lambda: self._keep(positions),
+            lambda: self._commit_positions(positions),
         ]
         if self._positions_first:
             steps.reverse()
         steps[0]()
-        self._moments.reach(BETWEEN)
+        self._failpoints.hit(BETWEEN)
         steps[1]()
 
     def _send(self, outputs: Sequence[Output]) -> None:
@@ -119,12 +119,12 @@ class Plain:
             self._sender.send(
                 output.topic, output.value, output.key, output.partition, list(output.headers)
             )
-        self._sender.settle("Kafka", "start the process again")
+        self._sender.flush("Kafka", "start the process again")
 
-    def _keep(self, positions: Positions) -> None:
-        self._moments.reach(BEFORE_COMMIT)
+    def _commit_positions(self, positions: Positions) -> None:
+        self._failpoints.hit(BEFORE_COMMIT)
         try:
             self._consumer.commit(offsets=list(positions), asynchronous=False)
         except KafkaException as error:
-            raise Aborted(f"positions not kept: {error.args[0].str()}") from error
-        self._moments.reach(AFTER_COMMIT)
+            raise TransactionAborted(f"positions not kept: {error.args[0].str()}") from error
+        self._failpoints.hit(AFTER_COMMIT)

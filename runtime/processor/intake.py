@@ -9,7 +9,7 @@ new number, though another one has meanwhile stored what it had read before. A b
 accept such a transaction, and the records were there twice. Therefore
 
 - the group's metadata is read right after the poll that brought records, and again when they are
-  delivered; if both differ, or have no generation (-1), nothing is stored (`metadata_now`);
+  delivered; if both differ, or have no generation (-1), nothing is stored (`check_metadata`);
 - records of two generations never lie in the buffers together (`_remember_generation`);
 - when partitions are assigned, revoked or lost, everything buffered, and everything taken from the
   buffers, is dropped before the callback returns; both resume at the committed positions;
@@ -38,24 +38,24 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from runtime.bookmarks import way_out
+from runtime.bookmarks import recovery_advice
 from runtime.processor.alignment import Alignment, AlignmentLimits
-from runtime.processor.bookmarks import Bookmarks
+from runtime.processor.bookmarks import GroupPositions
 from runtime.processor.record import EventTime, Input
-from tally.errors import Aborted, DataLoss, TallyError
+from tally.errors import DataLoss, TallyError, TransactionAborted
 
 _METADATA_PREFIX = b"CGMDv2:"
 _NO_GENERATION = -1
 # Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a
 # member that has gone.
-MOST_SECONDS_WITHOUT = 75.0
+MAX_UNASSIGNED_SECONDS = 75.0
 _MOST_SECONDS_LEAVING = 5.0
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Reading:
+class IntakeOptions:
     """The topics that are read, and how their records are put in order."""
 
     topics: tuple[str, ...]
@@ -71,32 +71,32 @@ class Intake:
     with all assigned partitions, once the positions are known and before anything is read.
     """
 
-    def __init__(self, consumer: Any, reading: Reading, bookmarks: Bookmarks) -> None:
+    def __init__(self, consumer: Any, reading: IntakeOptions, bookmarks: GroupPositions) -> None:
         self._consumer = consumer
-        self._reading = reading
-        self.bookmarks = bookmarks
+        self._options = reading
+        self.positions = bookmarks
         self.forget: Callable[[], None] = lambda: None
         self.restore: Callable[[Sequence[TopicPartition]], None] = lambda _assigned: None
         self._metadata: bytes | None = None
-        self.assigned = False
+        self.is_assigned = False
         self._is_leaving = False
         # The monotonic time since when no partitions are assigned.
-        self._without_since: float | None = None
+        self._unassigned_since: float | None = None
         self.alignments = {topic: Alignment(reading.limits) for topic in reading.topics}
 
     @property
     def most_records(self) -> int:
         """The most records that one poll returns."""
-        return self._reading.most_records
+        return self._options.most_records
 
     def subscribe(self) -> None:
         """Join the group. The producer must be ready before: an assignment reads positions."""
-        self._without_since = time.monotonic()
+        self._unassigned_since = time.monotonic()
         self._consumer.subscribe(
-            list(self._reading.topics),
+            list(self._options.topics),
             on_assign=self._assign,
-            on_revoke=self._give_up,
-            on_lost=self._give_up,
+            on_revoke=self._drop_partitions,
+            on_lost=self._drop_partitions,
         )
 
     def poll(self, wait_seconds: float) -> int:
@@ -104,26 +104,26 @@ class Intake:
 
         Raises DataLoss, Aborted or TallyError.
         """
-        messages = self._consumer.consume(self._reading.most_records, wait_seconds)
+        messages = self._consumer.consume(self._options.most_records, wait_seconds)
         received = sum([self._buffer(message) for message in messages])
         if received:
             self._remember_generation()
         self._pause_and_resume()
         if (
-            self._without_since is not None
-            and time.monotonic() - self._without_since > MOST_SECONDS_WITHOUT
+            self._unassigned_since is not None
+            and time.monotonic() - self._unassigned_since > MAX_UNASSIGNED_SECONDS
         ):
-            self._give_up_unless_kafka_is_away()
+            self._fail_if_brokers_answer()
         return received
 
-    def metadata_now(self) -> Any:
+    def check_metadata(self) -> Any:
         """Read the group metadata again and return it if it is that of the buffered records' poll.
 
         Raises Aborted otherwise.
         """
         current = self._consumer.consumer_group_metadata()
-        if current != self._metadata or generation_of(current) == _NO_GENERATION:
-            raise Aborted("the group has changed since the records were polled")
+        if current != self._metadata or parse_generation(current) == _NO_GENERATION:
+            raise TransactionAborted("the group has changed since the records were polled")
         return current
 
     @property
@@ -133,13 +133,13 @@ class Intake:
         That is when records are buffered, a partition has not been read to its end, or the
         assignment is not known yet.
         """
-        return self._without_since is not None or any(
+        return self._unassigned_since is not None or any(
             alignment.is_behind() for alignment in self.alignments.values()
         )
 
     def rewind(self) -> None:
         """Forget everything read and go back to the positions committed at the brokers."""
-        self._begin(self._consumer.assignment())
+        self._start_at_positions(self._consumer.assignment())
 
     def close(self) -> None:
         """Leave the group, and only then close the consumer."""
@@ -157,13 +157,13 @@ class Intake:
     def _assign(self, _consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         if self._is_leaving:
             return
-        self._begin(partitions)
-        self._without_since = None
+        self._start_at_positions(partitions)
+        self._unassigned_since = None
 
-    def _begin(self, partitions: Sequence[TopicPartition]) -> None:
+    def _start_at_positions(self, partitions: Sequence[TopicPartition]) -> None:
         # Dropped before the positions are read: records still held are of an earlier division.
         self._drop()
-        starts = self.bookmarks.starts(partitions)
+        starts = self.positions.start_positions(partitions)
         # Restored after the positions: the state of every transaction that they include is in the
         # log by now. Read before, it could lack state whose records will not come again.
         self.restore(starts)
@@ -174,30 +174,30 @@ class Intake:
         now = time.monotonic()
         for topic, alignment in self.alignments.items():
             alignment.assign([at.partition for at in starts if at.topic == topic], now)
-        self.assigned = True
+        self.is_assigned = True
         log.info("assigned", positions={f"{at.topic}:{at.partition}": at.offset for at in starts})
 
-    def _give_up(self, _consumer: Any, _partitions: Sequence[TopicPartition]) -> None:
+    def _drop_partitions(self, _consumer: Any, _partitions: Sequence[TopicPartition]) -> None:
         # No transaction is open while polling, so there is none to abort; taken records are not
         # delivered.
         self._drop()
         for alignment in self.alignments.values():
             alignment.assign((), 0.0)
-        self._without_since = time.monotonic()
+        self._unassigned_since = time.monotonic()
         log.info("partitions given up")
 
-    def _give_up_unless_kafka_is_away(self) -> None:
+    def _fail_if_brokers_answer(self) -> None:
         """Raise TallyError if a new client reaches the brokers and this one has no partitions.
 
         The client library can wait for an assignment for ever (seen), when the group's coordinator
         moves while it joins, and when it has lost all brokers: so a new client checks the brokers.
         """
-        self._without_since = time.monotonic()
-        if not self.bookmarks.brokers_answer():
+        self._unassigned_since = time.monotonic()
+        if not self.positions.brokers_answer():
             log.warning("waiting for Kafka")
             return
         raise TallyError(
-            f"no partitions for {MOST_SECONDS_WITHOUT:.0f} s though the brokers answer;"
+            f"no partitions for {MAX_UNASSIGNED_SECONDS:.0f} s though the brokers answer;"
             " start the process again"
         )
 
@@ -210,18 +210,20 @@ class Intake:
         if error is not None:
             self._handle_error(error, message)
             return 0
-        record = input_of(message)
-        self.alignments[record.topic].add(record, self._reading.event_time(record))
+        record = to_input(message)
+        self.alignments[record.topic].add(record, self._options.event_time(record))
         return 1
 
     def _handle_error(self, error: KafkaError, message: Any) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
-            self.alignments[message.topic()].end(message.partition())
+            self.alignments[message.topic()].mark_ended(message.partition())
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
             # Retention was faster than this reader; build.py configures that as an error.
             place = f"topic {message.topic()}, partition {message.partition()}"
             lost = f"records were deleted before they were read ({error.str()})"
-            raise DataLoss(f"{place}: {lost}; {way_out(str(message.topic()), message.partition())}")
+            raise DataLoss(
+                f"{place}: {lost}; {recovery_advice(str(message.topic()), message.partition())}"
+            )
         elif error.code() == KafkaError._FATAL or error.fatal():
             raise TallyError(f"consumer: {error.str()}; start the process again")
         else:
@@ -232,7 +234,7 @@ class Intake:
         # Buffered records were read under the earlier generation, and their partitions may be
         # another member's by now.
         if self._metadata is not None and current != self._metadata:
-            raise Aborted("the group has changed while records were polled")
+            raise TransactionAborted("the group has changed while records were polled")
         self._metadata = current
 
     def _pause_and_resume(self) -> None:
@@ -243,7 +245,7 @@ class Intake:
                 self._consumer.resume([TopicPartition(topic, partition) for partition in low])
 
 
-def input_of(message: Any) -> Input:
+def to_input(message: Any) -> Input:
     """Convert a consumed message to an Input; headers whose value is not bytes are left out."""
     found = message.headers() or ()
     headers = [(name, value) for name, value in found if isinstance(value, bytes)]
@@ -259,7 +261,7 @@ def input_of(message: Any) -> Input:
     )
 
 
-def generation_of(metadata: bytes) -> int:
+def parse_generation(metadata: bytes) -> int:
     """The group generation in the client library's serialised metadata; -1 when not a member.
 
     Raises TallyError when the metadata is in another format than the known one.

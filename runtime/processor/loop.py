@@ -9,14 +9,14 @@ import structlog
 from confluent_kafka import TopicPartition
 
 from runtime.heartbeat import Heartbeat
-from runtime.processor.alignment import Alignment, LanePace
+from runtime.processor.alignment import Alignment, PartitionBuffer
 from runtime.processor.batch import Batch
 from runtime.processor.delivery import Delivery
 from runtime.processor.intake import Intake
-from runtime.processor.moments import AFTER_POLL, Moments
-from runtime.processor.state import State, no_state
+from runtime.processor.moments import AFTER_POLL, Failpoints
+from runtime.processor.state import ReadState, empty_state
 from runtime.processor.step import Step
-from tally.errors import Aborted, NotYet, OutcomeUnknown
+from tally.errors import OutcomeUnknown, RetryLater, TransactionAborted
 
 _LOG_EVERY_SECONDS = 10.0
 
@@ -41,7 +41,7 @@ class Processor:
         step: Step,
         delivery: Delivery,
         limits: BatchLimits,
-        state: State = no_state,
+        state: ReadState = empty_state,
     ) -> None:
         self._intake = intake
         intake.forget, intake.restore = self._forget, self._restore
@@ -56,7 +56,7 @@ class Processor:
         self._heartbeat = Heartbeat(None)
 
     def run(
-        self, stopped: Event, ready: Event, moments: Moments, heartbeat: Heartbeat | None = None
+        self, stopped: Event, ready: Event, moments: Failpoints, heartbeat: Heartbeat | None = None
     ) -> None:
         """Work until stopped; sets `ready` at the first assignment.
 
@@ -69,8 +69,8 @@ class Processor:
         self._intake.subscribe()
         while not stopped.is_set():
             try:
-                self._turn(moments)
-            except Aborted as error:
+                self._run_once(moments)
+            except TransactionAborted as error:
                 log.warning("redo from the committed positions", reason=str(error))
                 self._intake.rewind()
             except OutcomeUnknown as error:
@@ -79,7 +79,7 @@ class Processor:
                 log.warning("new producer, redo from the committed positions", reason=str(error))
                 self._renew(stopped)
                 self._intake.rewind()
-            if self._intake.assigned:
+            if self._intake.is_assigned:
                 ready.set()
             # Progress means a transaction and not a record: a loop that reads and never stores has
             # stalled.
@@ -99,14 +99,14 @@ class Processor:
                 log.warning("waiting for Kafka", reason=str(error))
             self._heartbeat.beat(self._counts.transactions, self._intake.is_behind)
 
-    def _turn(self, moments: Moments) -> None:
+    def _run_once(self, moments: Failpoints) -> None:
         received = self._intake.poll(self._limits.idle_seconds)
         if received:
-            moments.reach(AFTER_POLL)
+            moments.hit(AFTER_POLL)
         for alignment in self._intake.alignments.values():
             self._take_ready(alignment)
-        held = self._step.held_partitions
-        age = time.monotonic() - self._batch.begun
+        held = self._step.busy_partitions
+        age = time.monotonic() - self._batch.started_at
         # After a full poll more records wait: one larger transaction costs less than two.
         all_taken = received < self._intake.most_records and all(
             aligned.is_empty(held) for aligned in self._intake.alignments.values()
@@ -117,11 +117,11 @@ class Processor:
             or age >= self._limits.most_seconds
         ):
             self._deliver()
-        self._counts.log_now_and_then()
+        self._counts.log_periodically()
 
     def _take_ready(self, alignment: Alignment) -> None:
         now = time.monotonic()
-        while (lane := self._next_lane(alignment, now)) is not None:
+        while (lane := self._next_partition(alignment, now)) is not None:
             if self._batch.inputs >= self._limits.most_inputs:
                 self._deliver()
                 # A delivery takes time that counts as patience with a silent partition, and after
@@ -131,32 +131,32 @@ class Processor:
             record = lane.pop(now)
             self._batch.add(record, self._step.process(record), now)
 
-    def _next_lane(self, alignment: Alignment, now: float) -> LanePace | None:
+    def _next_partition(self, alignment: Alignment, now: float) -> PartitionBuffer | None:
         if self._is_waiting:
             return None
-        return alignment.ready(now, self._step.held_partitions)
+        return alignment.find_ready(now, self._step.busy_partitions)
 
     def _deliver(self) -> None:
         # tick() runs before the transaction begins: its calls to other services, however slow,
         # block no reader of committed records.
         try:
             outputs = self._step.tick()
-        except NotYet as error:
+        except RetryLater as error:
             log.warning("the step is asked again", reason=str(error))
             self._is_waiting = True
             return
         self._is_waiting = False
         batch = self._batch
-        done, held = batch.parted(self._step.held_partitions)
+        done, held = batch.split_held(self._step.busy_partitions)
         # Replaced first: after any error of the delivery nothing is delivered again from memory.
         self._batch = Batch(last=held)
         batch.outputs.extend(outputs)
         begun = time.monotonic()
-        bookmarks = self._intake.bookmarks
-        positions = [*bookmarks.after(done), *bookmarks.unmoved(held)]
-        self._delivery.deliver(batch.outputs, positions, self._intake.metadata_now)
+        bookmarks = self._intake.positions
+        positions = [*bookmarks.positions_after(done), *bookmarks.current_positions(held)]
+        self._delivery.deliver(batch.outputs, positions, self._intake.check_metadata)
         self._counts.add(batch, time.monotonic() - begun)
-        self._step.stored()
+        self._step.on_commit()
 
     def _forget(self) -> None:
         self._batch = Batch()
@@ -166,7 +166,7 @@ class Processor:
         begun = time.monotonic()
         self._step.restore(self._state(assigned))
         if self._step.state_topic:
-            self._heartbeat.restored(time.monotonic() - begun)
+            self._heartbeat.record_restore(time.monotonic() - begun)
 
 
 class _Counts:
@@ -175,7 +175,7 @@ class _Counts:
     def __init__(self) -> None:
         self._inputs = self._outputs = self.transactions = 0
         self._delivery_seconds = 0.0
-        self._logged = time.monotonic()
+        self._logged_at = time.monotonic()
         self._changed = False
 
     def add(self, batch: Batch, seconds: float) -> None:
@@ -186,11 +186,11 @@ class _Counts:
         self._delivery_seconds += seconds
         self._changed = True
 
-    def log_now_and_then(self) -> None:
+    def log_periodically(self) -> None:
         """Log the sums so far, if they have changed and the last line is long enough ago."""
-        if not self._changed or time.monotonic() - self._logged < _LOG_EVERY_SECONDS:
+        if not self._changed or time.monotonic() - self._logged_at < _LOG_EVERY_SECONDS:
             return
-        self._logged, self._changed = time.monotonic(), False
+        self._logged_at, self._changed = time.monotonic(), False
         seconds = round(self._delivery_seconds, 1)
         log.info(
             "processed",

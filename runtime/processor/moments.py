@@ -11,12 +11,12 @@ AFTER_COMMIT = "after_commit"
 NAMES = (AFTER_POLL, BETWEEN, BEFORE_OFFSETS, AFTER_OFFSETS, BEFORE_COMMIT, AFTER_COMMIT)
 
 
-class Moments:
+class Failpoints:
     """A hook that is called at each moment, and does nothing.
 
     Tests replace it by one that ends the process there, which shows that each step survives a
     crash.
     """
 
-    def reach(self, name: str) -> None:
+    def hit(self, name: str) -> None:
         """Handle that the moment has come."""

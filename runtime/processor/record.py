@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import msgspec
 
-from tally.errors import Refused
+from tally.errors import UnrecoverableError
 
 Headers = Sequence[tuple[str, bytes]]
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -38,12 +38,12 @@ class Output(msgspec.Struct, frozen=True):
 EventTime = Callable[[Input], float | None]
 
 
-def parsed_state(record: Input, parse: Callable[[bytes], Kept]) -> Kept:
+def parse_state(record: Input, parse: Callable[[bytes], Value]) -> Value:
     """Parse a record of a step's own state. Raises Refused for one that cannot be read."""
     try:
         return parse(record.value or b"")
     except msgspec.DecodeError as error:
-        raise Refused(
+        raise UnrecoverableError(
             f"{record.topic}, partition {record.partition}, offset {record.offset}: {error};"
             " it was written by another version: start the one that wrote it"
         ) from error

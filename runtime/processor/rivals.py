@@ -7,20 +7,20 @@ import time
 
 from runtime.connect import kafka_admin
 from runtime.processor.build import ProcessorJob
-from tally.errors import Fenced, TallyError
+from tally.errors import ProducerFenced, TallyError
 from tally.settings import Settings
 
 _SECONDS = 30.0
 # Longer than the session of a dead member: the members left after that are alive.
-PATIENCE_SECONDS = 8.0
+GRACE_SECONDS = 8.0
 
 
-def fenced_or_late(settings: Settings, job: ProcessorJob, error: Fenced) -> TallyError:
+def classify_fencing(settings: Settings, job: ProcessorJob, error: ProducerFenced) -> TallyError:
     """The error itself if another process works in the same slot, else one that a restart heals.
 
     The caller must have left its group. Raises KafkaException when the brokers do not answer.
     """
-    time.sleep(PATIENCE_SECONDS)
+    time.sleep(GRACE_SECONDS)
     admin = kafka_admin(settings)
     described = admin.describe_consumer_groups([job.group], request_timeout=_SECONDS)
     members = described[job.group].result(_SECONDS).members

@@ -5,24 +5,24 @@ from contextlib import closing
 from threading import Event
 
 from runtime.heartbeat import Heartbeat
-from runtime.job import Announced, say_ready
+from runtime.job import NotifyingEvent, signal_ready
 from runtime.processor.build import ProcessorJob, build_processor
 from runtime.processor.loop import Processor
-from runtime.processor.moments import Moments
-from runtime.processor.rivals import fenced_or_late
+from runtime.processor.moments import Failpoints
+from runtime.processor.rivals import classify_fencing
 from runtime.watchdog import Watchdog
-from tally.errors import Fenced
+from tally.errors import ProducerFenced
 from tally.settings import Settings
 
-Build = Callable[[Settings, ProcessorJob, Moments], Processor]
+BuildProcessor = Callable[[Settings, ProcessorJob, Failpoints], Processor]
 
 
-def serve(
+def run_processor(
     settings: Settings,
     job: ProcessorJob,
-    moments: Moments,
+    moments: Failpoints,
     stopped: Event,
-    build: Build = build_processor,
+    build: BuildProcessor = build_processor,
 ) -> None:
     """Process until stopped; says that it is ready once it has partitions.
 
@@ -30,11 +30,11 @@ def serve(
     """
     processor = build(settings, job, moments)
     heartbeat = Heartbeat(settings.heartbeat_file)
-    Watchdog(job.group, heartbeat).begin(stopped)
-    ready = Announced(lambda: say_ready(settings))
+    Watchdog(job.group, heartbeat).start(stopped)
+    ready = NotifyingEvent(lambda: signal_ready(settings))
     try:
         with closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
     # Brokers end a transaction that took too long with the same error; that allows a restart.
-    except Fenced as error:
-        raise fenced_or_late(settings, job, error) from error
+    except ProducerFenced as error:
+        raise classify_fencing(settings, job, error) from error

@@ -4,22 +4,22 @@ from collections.abc import Callable, Iterable, Sequence
 
 from confluent_kafka import TopicPartition
 
-from runtime.processor.intake import input_of
+from runtime.processor.intake import to_input
 from runtime.processor.record import Input
-from runtime.reading import read_written
+from runtime.reading import read_to_high_watermark
 from tally.errors import TallyError
 from tally.settings import Settings
 
 # A function from all assigned partitions of the inputs to the records of their state.
-State = Callable[[Sequence[TopicPartition]], Iterable[Input]]
+ReadState = Callable[[Sequence[TopicPartition]], Iterable[Input]]
 
 
-def no_state(_assigned: Sequence[TopicPartition]) -> Iterable[Input]:
+def empty_state(_assigned: Sequence[TopicPartition]) -> Iterable[Input]:
     """The empty state of a step without a state topic."""
     return ()
 
 
-def kept_state(
+def read_state(
     settings: Settings, topic: str, inputs: Sequence[str], assigned: Sequence[TopicPartition]
 ) -> Iterable[Input]:
     """Every committed record of the state topic in the partitions whose inputs are assigned.
@@ -36,4 +36,4 @@ def kept_state(
             " keeps one state for all; give them one number of partitions"
         )
     lanes = [(topic, number) for number in sorted(owned[0])]
-    return (input_of(message) for message in read_written(settings, lanes))
+    return (to_input(message) for message in read_to_high_watermark(settings, lanes))

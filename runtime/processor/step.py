@@ -17,7 +17,8 @@ class Step(ABC):
     - `process` for each record, within one partition in the order of its offsets;
     - `tick` once per transaction, just before it begins, and never without a record since the last
       one, except while partitions are held;
-    - `stored` once the transaction is known to be stored, before anything else: without this call
+    - `on_commit` once the transaction is known to be stored, before anything else: without this
+    call
       nothing is stored.
 
     Example: a step counts by key, and keeps its counts in the topic `counts`. A predecessor has
@@ -41,7 +42,7 @@ class Step(ABC):
     state_topic: str = ""
 
     @property
-    def held_partitions(self) -> Collection[int]:
+    def busy_partitions(self) -> Collection[int]:
         """Numbers of the partitions whose records have caused work that is left; by default none.
 
         Their further records are not passed, and their positions do not move, until a tick() after
@@ -74,13 +75,13 @@ class Step(ABC):
         causes no call: a transaction without positions would be accepted from a process whose
         partitions another one has by now. A step that acts by the clock reads a topic of ticks.
 
-        Raises NotYet when it cannot compute them now, and has changed nothing: it is called again,
-        without a record before; Aborted when it has changed something: nothing is stored, and all
-        records come again.
+        Raises RetryLater when it cannot compute them now, and has changed nothing: it is called
+        again, without a record before; Aborted when it has changed something: nothing is stored,
+        and all records come again.
         """
         return ()
 
-    def stored(self) -> None:  # noqa: B027
+    def on_commit(self) -> None:  # noqa: B027
         """Handle that all outputs since the last transaction and the positions are stored.
 
         Actions that must not happen earlier start here, such as a call that another process would

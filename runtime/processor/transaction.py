@@ -9,10 +9,16 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from runtime.processor.moments import AFTER_OFFSETS, BEFORE_COMMIT, BEFORE_OFFSETS, BETWEEN, Moments
+from runtime.processor.moments import (
+    AFTER_OFFSETS,
+    BEFORE_COMMIT,
+    BEFORE_OFFSETS,
+    BETWEEN,
+    Failpoints,
+)
 from runtime.processor.record import Output
-from runtime.producer import hand_over
-from tally.errors import Aborted, Fenced, OutcomeUnknown, TallyError
+from runtime.producer import enqueue
+from tally.errors import OutcomeUnknown, ProducerFenced, TallyError, TransactionAborted
 
 # Below the transaction time-out, so that a message is given up before the broker gives up the
 # transaction.
@@ -24,10 +30,10 @@ CALL_SECONDS = 5.0
 # A call that is not back this long after its start hangs: its own time-out has passed.
 HANG_SECONDS = 2 * CALL_SECONDS
 
-Verdict = Literal["fenced", "fatal", "abort", "retry"]
+ErrorReaction = Literal["fenced", "fatal", "abort", "retry"]
 
 
-def verdict(error: KafkaError) -> Verdict:
+def classify_error(error: KafkaError) -> ErrorReaction:
     """The reaction to an error of a transactional call.
 
     fenced, fatal: exit; abort: abort and redo; retry: make the same call again.
@@ -54,12 +60,12 @@ class TransactionalProducer:
         self,
         make: Callable[[], Producer],
         name: str,
-        moments: Moments,
+        moments: Failpoints,
         deadline_seconds: float = 30.0,
     ) -> None:
         self._make = make
         self._name = name
-        self._moments = moments
+        self._failpoints = moments
         self._deadline_seconds = deadline_seconds
         self._producer: Any = None
 
@@ -101,18 +107,18 @@ class TransactionalProducer:
         # Messages are flushed first: offsets sent at the same time find the coordinator busy and
         # wait 100 ms (measured).
         self._call_or_raise(lambda: self._producer.flush(CALL_SECONDS))
-        self._moments.reach(BETWEEN)
+        self._failpoints.hit(BETWEEN)
         try:
             metadata = metadata_now()
-        except Aborted:
+        except TransactionAborted:
             self._abort()
             raise
-        self._moments.reach(BEFORE_OFFSETS)
+        self._failpoints.hit(BEFORE_OFFSETS)
         # One try with a bounded wait: after a broker died the call ignores its time-out
         # (librdkafka issues 5456 and 5511).
         self._call_or_raise(lambda: self._send_offsets(list(positions), metadata), repeats=False)
-        self._moments.reach(AFTER_OFFSETS)
-        self._moments.reach(BEFORE_COMMIT)
+        self._failpoints.hit(AFTER_OFFSETS)
+        self._failpoints.hit(BEFORE_COMMIT)
         self._call_or_raise(lambda: self._producer.commit_transaction(CALL_SECONDS))
 
     def _send_offsets(self, positions: list[TopicPartition], metadata: Any) -> None:
@@ -142,7 +148,7 @@ class TransactionalProducer:
     def _produce(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
             try:
-                hand_over(
+                enqueue(
                     self._producer,
                     output.topic,
                     output.value,
@@ -153,21 +159,21 @@ class TransactionalProducer:
                 self._producer.poll(0)
             except KafkaException as error:
                 # An error of an earlier message has already doomed the transaction.
-                self._settle(error)
+                self._abort_or_raise(error)
 
     def _call_or_raise(self, call: Callable[..., Any], repeats: bool = True) -> None:
         """Make the call, and repeat it while that is the right reaction to its error."""
         try:
             self._retry_until_deadline(call, repeats)
         except KafkaException as error:
-            self._settle(error)
+            self._abort_or_raise(error)
 
-    def _settle(self, error: KafkaException) -> None:
+    def _abort_or_raise(self, error: KafkaException) -> None:
         problem = error.args[0]
-        if verdict(problem) != "abort":
+        if classify_error(problem) != "abort":
             raise self._fatal_error(problem) from error
         self._abort()
-        raise Aborted(f"{self._name}: transaction aborted: {problem.str()}") from error
+        raise TransactionAborted(f"{self._name}: transaction aborted: {problem.str()}") from error
 
     def _abort(self) -> None:
         # An abort before the brokers know the transaction's partitions is fatal in librdkafka: the
@@ -186,7 +192,7 @@ class TransactionalProducer:
                 call()
                 return
             except KafkaException as error:
-                if verdict(error.args[0]) != "retry":
+                if classify_error(error.args[0]) != "retry":
                     raise
                 # It is not aborted either: an end that is still under way can hit the next
                 # transaction of the same producer (librdkafka issue 5423).
@@ -196,8 +202,8 @@ class TransactionalProducer:
                     ) from error
 
     def _fatal_error(self, problem: KafkaError) -> TallyError:
-        if verdict(problem) == "fenced":
-            return Fenced(
+        if classify_error(problem) == "fenced":
+            return ProducerFenced(
                 f"{self._name}: a newer instance has taken over ({problem.str()});"
                 " this one must exit"
             )

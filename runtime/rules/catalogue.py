@@ -12,12 +12,12 @@ from tally.kinds.additive import ADDITIVE
 @cache
 def rule_catalogue() -> RuleCatalogue:
     """The metrics of schemas/ and of all sources, and the families. Raises BadSource."""
-    metrics = {entry.id: _facts(entry) for entry in loader.metrics()}
+    metrics = {entry.id: _to_metric_facts(entry) for entry in loader.metrics()}
     families = {name: source.family.axes for name, source in loader.sources().items()}
     return RuleCatalogue(metrics, families)
 
 
-def _facts(entry: AnyMetric) -> MetricFacts:
+def _to_metric_facts(entry: AnyMetric) -> MetricFacts:
     sources = [loader.sources()[name] for name in entry.families]
     # In a derived family a later record may lower the value of earlier ones.
     adds_up = all(KINDS[source.family.kind] is ADDITIVE for source in sources)
@@ -25,13 +25,13 @@ def _facts(entry: AnyMetric) -> MetricFacts:
         kind=entry.kind,
         families=entry.families,
         axes=entry.by,
-        only_rises=adds_up and (_is_sum_of_no_loss(entry) or isinstance(entry, MaximumShape)),
+        only_rises=adds_up and (_never_falls(entry) or isinstance(entry, MaximumShape)),
         only_falls=adds_up and isinstance(entry, MinimumShape),
         denominator=entry.value.denominator if isinstance(entry, RatioShape) else None,
     )
 
 
-def _is_sum_of_no_loss(entry: AnyMetric) -> bool:
+def _never_falls(entry: AnyMetric) -> bool:
     """Whether a further record can never lower the sum, by its source's descriptor.
 
     A receipt that is taken back adds -1: such a field has no minimum.

@@ -3,10 +3,10 @@
 from typing import Any
 
 from runtime.rules.catalogue import rule_catalogue
-from runtime.strict_yaml import yaml_texts, yaml_written
-from tally.alerts.rule import Rule, told_rule
+from runtime.strict_yaml import dump_yaml, parse_yaml
+from tally.alerts.rule import Rule, rule_to_fields
 from tally.alerts.rule_checks import RuleCatalogue
-from tally.alerts.rule_file import checked_rule
+from tally.alerts.rule_file import validate_rule
 from tally.errors import BadRule
 
 # Room for the ids of 10,000 stores at full length, within what Kafka's client sends in one record.
@@ -14,7 +14,7 @@ MOST_BYTES = 900_000
 _MOST_CHARACTERS = 300
 
 
-def parse_rule(text: str | bytes, catalogue: RuleCatalogue | None = None) -> Rule:
+def parse_rule_yaml(text: str | bytes, catalogue: RuleCatalogue | None = None) -> Rule:
     """Parse the YAML text as a rule; metrics are of the catalogue, by default the product's.
 
     Raises BadRule with one line for each problem: field, what is wrong, the fix.
@@ -24,33 +24,33 @@ def parse_rule(text: str | bytes, catalogue: RuleCatalogue | None = None) -> Rul
         # Checked before parsing: the parser takes seconds per megabyte.
         if len(content) > MOST_BYTES:
             raise BadRule([f"the text has {len(content):,} bytes; {MOST_BYTES:,} are the most"])
-        document = yaml_texts(content)
+        document = parse_yaml(content)
     # A text with half of a surrogate pair cannot be encoded.
     except ValueError as error:
-        raise BadRule([f"it cannot be read as YAML: {_printable(str(error))}"]) from error
-    return checked_rule(document, catalogue or rule_catalogue())
+        raise BadRule([f"it cannot be read as YAML: {_escape_excerpt(str(error))}"]) from error
+    return validate_rule(document, catalogue or rule_catalogue())
 
 
-def rule_text(rule: Rule) -> str:
+def dump_rule_yaml(rule: Rule) -> str:
     """The YAML text that parse_rule() reads as the rule; fields with their default are left out."""
-    default = told_rule(Rule(rule_id=rule.rule_id))
-    values = told_rule(rule)
+    default = rule_to_fields(Rule(rule_id=rule.rule_id))
+    values = rule_to_fields(rule)
     # A rule of silence is read with another default.
     if rule.kind == "silence":
         default["on_silence"] = "raise"
     named = {name: value for name, value in values.items() if value != default[name]}
-    return yaml_written({"rule_id": rule.rule_id, **_texts(named)})
+    return dump_yaml({"rule_id": rule.rule_id, **_to_texts(named)})
 
 
-def _texts(value: Any) -> Any:
+def _to_texts(value: Any) -> Any:
     """The value with every scalar as the text from which it is parsed."""
     match value:
         case dict():
             # One of `change` and `sigmas` is given, and the other is None.
             given = {name: entry for name, entry in value.items() if entry is not None}
-            return {name: _texts(entry) for name, entry in given.items()}
+            return {name: _to_texts(entry) for name, entry in given.items()}
         case list():
-            return [_texts(entry) for entry in value]
+            return [_to_texts(entry) for entry in value]
         case bool():
             return "true" if value else "false"
         case float():
@@ -58,7 +58,7 @@ def _texts(value: Any) -> Any:
     return str(value)
 
 
-def _printable(text: str) -> str:
+def _escape_excerpt(text: str) -> str:
     """The text made safe for a terminal: it quotes the file, whose content is untrusted."""
     signs = (sign if sign.isprintable() else "?" for sign in text[:_MOST_CHARACTERS])
     return "".join(signs)

@@ -9,11 +9,18 @@ from collections.abc import Iterable, Sequence
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from runtime.connect import kafka_consumer, kafka_producer
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from runtime.reading import read_until
-from runtime.topics import bounds_of
+from runtime.topics import read_partition_bounds
 from tally.alerts.rule import RuleVersion
-from tally.alerts.versions import RuleChains, RuleEntry, RuleRecord, StoredRule, chains_of, entry_of
+from tally.alerts.versions import (
+    RuleEntry,
+    RuleHistory,
+    RuleRecord,
+    StoredRule,
+    build_history,
+    parse_entry,
+)
 from tally.errors import RuleConflict, StackError
 from tally.settings import Settings
 
@@ -36,9 +43,9 @@ class RuleReader:
         Raises KafkaException.
         """
         with kafka_consumer(self._settings, "rules-end") as consumer:
-            return bounds_of(consumer, (self._topic, PARTITION), ANSWER_SECONDS).end
+            return read_partition_bounds(consumer, (self._topic, PARTITION), ANSWER_SECONDS).end
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         """The versions that the records below the offset define; by default of all records.
 
         The result is the same for every reader up to the same offset. Raises KafkaException, and
@@ -49,11 +56,11 @@ class RuleReader:
         if wanted > self._next:
             lane = self._topic, PARTITION
             messages = read_until(self._settings, lane, wanted, self._next)
-            found = [entry_of(_record(message)) for message in messages]
+            found = [parse_entry(_record(message)) for message in messages]
             # Added only now: an interrupted read is repeated as a whole.
             self._entries += found
             self._next = wanted
-        return chains_of(entry for entry in self._entries if entry.offset < wanted)
+        return build_history(entry for entry in self._entries if entry.offset < wanted)
 
 
 def write_rules(
@@ -62,22 +69,22 @@ def write_rules(
     """Write the changes; return the version of each, once all are acknowledged.
 
     Each is read back. Raises RuleConflict when one of them lost to another writer's change to the
-    same rule; then all others are valid. Raises NotSent when an unknown part of them is stored.
+    same rule; then all others are valid. Raises SendFailed when an unknown part of them is stored.
     """
     if not stored:
         return []
     offsets: list[int] = []
-    sender = AwaitedProducer(
+    sender = BlockingProducer(
         kafka_producer(settings), ANSWER_SECONDS, lambda message: offsets.append(_offset(message))
     )
     for change in stored:
         sender.send(topic, change.value, change.key, PARTITION)
     # Offsets, and thus the order of the writers, are known only after the acknowledgement.
-    sender.settle(f"topic {topic}", "look with `tally rules diff` at what is stored")
+    sender.flush(f"topic {topic}", "look with `tally rules diff` at what is stored")
     # Read as far as the own records: a later record cannot have been first.
     chains = RuleReader(settings, topic).read(max(offsets) + 1)
-    _refuse_lost(change for change in stored if not chains.holds(change))
-    made = (chains.version(change.rule.rule_id, change.version) for change in stored)
+    _refuse_lost(change for change in stored if not chains.is_effective(change))
+    made = (chains.find_version(change.rule.rule_id, change.version) for change in stored)
     return [version for version in made if version is not None]
 
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
-def without_archives() -> None:
+def remove_archives() -> None:
     """Remove archives from the search path, if PySpark can be imported without them."""
     path = [*sys.path]
     archives = [entry for entry in path if Path(entry).is_file()]
@@ -25,4 +25,4 @@ def without_archives() -> None:
         sys.path_importer_cache.pop(archive, None)
 
 
-without_archives()
+remove_archives()

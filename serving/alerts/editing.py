@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runtime.rules.files import parse_rule, rule_text
-from runtime.strict_yaml import yaml_lines
-from serving.alerts.simulation.desk import KnownRules
+from runtime.rules.files import dump_rule_yaml, parse_rule_yaml
+from runtime.strict_yaml import find_yaml_lines
+from serving.alerts.simulation.desk import RuleRepository
 from tally.alerts.rule import Rule, RuleVersion
-from tally.alerts.rule_changes import PlannedRule, planned
-from tally.alerts.rule_checks import not_judged
-from tally.alerts.rule_file import problems_together
-from tally.alerts.versions import RuleChains
+from tally.alerts.rule_changes import RulePlan, plan_rule
+from tally.alerts.rule_checks import find_unsupported_field
+from tally.alerts.rule_file import find_contradictions
+from tally.alerts.versions import RuleHistory
 from tally.errors import BadRule, RuleConflict
 
 # A text is parsed again after every change, and the time of YAML's reader grows with the square of
 # the number of nested brackets: most of a second at this size.
-MOST_TEXT_BYTES = 20_000
+MAX_TEXT_BYTES = 20_000
 # The place where YAML itself breaks off: if it names several, the last one is the error.
 _AT_LINE = re.compile(r"line (\d+), column \d+")
 _FIELD = re.compile(r"'?([^\s:']+)'?:")
@@ -42,7 +42,7 @@ class RuleDraft(NamedTuple):
 
     rule: Rule | None
     problems: tuple[RuleProblem, ...]
-    plan: PlannedRule | None = None
+    plan: RulePlan | None = None
 
 
 class EditedRule(NamedTuple):
@@ -53,73 +53,73 @@ class EditedRule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RuleEditing:
+class RuleEditService:
     """Edits over the topic of rules. Every method raises ViewsUnreachable."""
 
-    known: KnownRules
+    rules: RuleRepository
     # Checking a text is CPU work: one check at a time leaves time for the other requests.
     _turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
 
-    async def opened(self, rule_id: str) -> EditedRule:
+    async def load(self, rule_id: str) -> EditedRule:
         """The rule's newest version and its text. Raises UnknownName."""
-        newest = (await self.known.versions(rule_id))[-1]
-        return EditedRule(newest, rule_text(newest.rule))
+        newest = (await self.rules.versions(rule_id))[-1]
+        return EditedRule(newest, dump_rule_yaml(newest.rule))
 
-    async def checked(self, text: str, rule_id: str | None) -> RuleDraft:
+    async def check(self, text: str, rule_id: str | None) -> RuleDraft:
         """Check the text against all existing rules; `rule_id`: None for a new rule."""
-        chains = await self.known.read()
+        chains = await self.rules.read()
         async with self._turn:
-            return await asyncio.to_thread(draft_of, text, rule_id, chains)
+            return await asyncio.to_thread(check_draft, text, rule_id, chains)
 
     async def apply(self, rule: Rule, base: RuleVersion | None) -> RuleVersion:
         """Write the rule and return the version in force once it is read back.
 
         `base`: the version that the writer has seen. Raises RuleConflict when another version is
-        in force than `base`, or came first; NotSent when the brokers do not take it. A rule that
+        in force than `base`, or came first; SendFailed when the brokers do not take it. A rule that
         means the same as the newest version is not written.
         """
-        newest = (await self.known.read_now()).newest(rule.rule_id)
+        newest = (await self.rules.read_now()).newest_version(rule.rule_id)
         if newest != base:
             raise _conflict(rule.rule_id)
-        plan = planned(rule, newest)
+        plan = plan_rule(rule, newest)
         if plan.stored is None and newest is not None:
             return newest
         assert plan.stored is not None
         try:
-            return await self.known.write(plan.stored)
+            return await self.rules.write(plan.stored)
         except RuleConflict as error:
             # Two writes at the same moment are detected when the version is read back.
             raise _conflict(rule.rule_id) from error
 
 
-def draft_of(text: str, rule_id: str | None, chains: RuleChains) -> RuleDraft:
+def check_draft(text: str, rule_id: str | None, chains: RuleHistory) -> RuleDraft:
     """Check the text against the existing rules, with the checks of `tally rules apply`."""
     size = len(text.encode("utf-8", "replace"))
-    if size > MOST_TEXT_BYTES:
-        opening = f"the text has {size:,} bytes; {MOST_TEXT_BYTES:,} are the most here, and"
+    if size > MAX_TEXT_BYTES:
+        opening = f"the text has {size:,} bytes; {MAX_TEXT_BYTES:,} are the most here, and"
         return _refusal(text, [f"{opening} `tally rules apply FILE` takes larger ones"])
     try:
-        rule = parse_rule(text)
+        rule = parse_rule_yaml(text)
     except BadRule as error:
         return _refusal(text, error.problems)
-    together = problems_together({rule.rule_id: rule}, chains.living())
+    together = find_contradictions({rule.rule_id: rule}, chains.active_rules())
     problems = [*together.get(rule.rule_id, ())]
     # Otherwise the page of this rule would continue with another rule's versions.
     if rule_id is not None and rule.rule_id != rule_id:
         problems.append(f"rule_id: it is {rule_id} that is edited here; begin a new rule instead")
-    if rule_id is None and chains.newest(rule.rule_id) is not None:
+    if rule_id is None and chains.newest_version(rule.rule_id) is not None:
         problems.append(f"rule_id: there is a rule {rule.rule_id}; edit that one, or rename this")
-    if reason := not_judged(rule):
+    if reason := find_unsupported_field(rule):
         problems.append(reason)
     if problems:
         return _refusal(text, problems)
-    return RuleDraft(rule, (), planned(rule, chains.newest(rule.rule_id)))
+    return RuleDraft(rule, (), plan_rule(rule, chains.newest_version(rule.rule_id)))
 
 
 def _refusal(text: str, problems: Sequence[str]) -> RuleDraft:
     # A text that cannot be parsed has no fields, so it is not parsed a second time.
     has_fields = any(map(_FIELD.match, problems))
-    lines = yaml_lines(text.encode("utf-8", "replace")) if has_fields else {}
+    lines = find_yaml_lines(text.encode("utf-8", "replace")) if has_fields else {}
     return RuleDraft(
         None, tuple(RuleProblem(_problem_line(problem, lines), problem) for problem in problems)
     )

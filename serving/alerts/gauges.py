@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from serving.alerts.inquiry import ListedAlert
 from tally.alerts.delivery.records import UndeliveredMessages
-from tally.alerts.standing import RANKS
+from tally.alerts.standing import STATE_RANKS
 from tally.alerts.tick import Tick
 
 _INFINITE = float("inf")
@@ -25,15 +25,15 @@ Undelivered = Mapping[int, Mapping[str, UndeliveredMessages]]
 class AlertFacts(Struct, frozen=True):
     """The state of alerting as brokers and processes report it; instants are ms since 1970 (UTC).
 
-    `ticks`: the merged ticks of each partition; `judged`: for each partition the time of the tick
-    that was judged last; `undelivered`: by partition and channel the messages that have not
-    arrived; `restored`: for each service the seconds that its last restore of state took.
+    `ticks`: the merged ticks of each partition; `evaluated_at`: for each partition the time of the
+    tick that was judged last; `undelivered`: by partition and channel the messages that have not
+    arrived; `restore_seconds`: for each service the seconds that its last restore of state took.
     """
 
     ticks: Mapping[int, Tick] = {}
-    judged: Mapping[int, int] = {}
+    evaluated_at: Mapping[int, int] = {}
     undelivered: Undelivered = {}
-    restored: Mapping[str, float] = {}
+    restore_seconds: Mapping[str, float] = {}
 
 
 class AlertFactSource(Protocol):
@@ -60,24 +60,26 @@ class AlertGauge(NamedTuple):
         return "\n".join([f"# TYPE {self.name} gauge", *lines, ""]) if lines else ""
 
 
-def gauges_of_facts(facts: AlertFacts, now: int) -> list[AlertGauge]:
+def build_fact_gauges(facts: AlertFacts, now: int) -> list[AlertGauge]:
     """The gauges computed from the facts for the instant `now` (ms since 1970, UTC)."""
     return [
         AlertGauge("tally_alerts_tick_lag_seconds", _tick_lags(facts.ticks, now)),
-        AlertGauge("tally_evaluator_blind_seconds", _blind_samples(facts.judged, now)),
+        AlertGauge(
+            "tally_evaluator_blind_seconds", _evaluation_lag_samples(facts.evaluated_at, now)
+        ),
         AlertGauge("tally_deliveries_pending_seconds", _pending_samples(facts.undelivered, now)),
         AlertGauge("tally_deliveries_dead_total", _dead_samples(facts.undelivered)),
-        AlertGauge("tally_deliveries_blocked", _blocked_samples(facts.undelivered)),
-        AlertGauge("tally_restore_seconds", _restore_samples(facts.restored)),
+        AlertGauge("tally_deliveries_blocked", _block_samples(facts.undelivered)),
+        AlertGauge("tally_restore_seconds", _restore_samples(facts.restore_seconds)),
     ]
 
 
-def gauges_of_alerts(still: Iterable[ListedAlert]) -> list[AlertGauge]:
+def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
     """The gauges that count the open alerts."""
     alerts = [*still]
     states = Counter(alert.state for alert in alerts)
     # A retracted alert is not open.
-    standing = (state for state in RANKS if state != "retracted")
+    standing = (state for state in STATE_RANKS if state != "retracted")
     samples = [({"state": state}, float(states[state])) for state in standing]
     overdue = float(sum(alert.overdue for alert in alerts))
     return [
@@ -86,7 +88,7 @@ def gauges_of_alerts(still: Iterable[ListedAlert]) -> list[AlertGauge]:
     ]
 
 
-def _blind_samples(judged: Mapping[int, int], now: int) -> Iterator[AlertSample]:
+def _evaluation_lag_samples(judged: Mapping[int, int], now: int) -> Iterator[AlertSample]:
     if judged:
         yield {}, _age_seconds(now, min(judged.values()))
 
@@ -117,7 +119,7 @@ def _dead_samples(undelivered: Undelivered) -> Iterator[AlertSample]:
         yield {"channel": channel}, float(sum(messages.dead for messages in partitions))
 
 
-def _blocked_samples(undelivered: Undelivered) -> Iterator[AlertSample]:
+def _block_samples(undelivered: Undelivered) -> Iterator[AlertSample]:
     for channel, partitions in _group_by_channel(undelivered):
         yield {"channel": channel}, float(sum(partition.blocked for partition in partitions))
 

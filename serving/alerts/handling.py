@@ -9,17 +9,17 @@ from confluent_kafka import KafkaException
 
 from runtime.alert_controls import write_controls
 from runtime.alert_resolutions import write_resolution
-from serving.alerts.inquiry import AlertInquiry, ListedAlert
+from serving.alerts.inquiry import AlertQueryService, ListedAlert
 from tally.alerts.delivery.controls import Acknowledgement, Snooze
-from tally.alerts.resolution import AlertResolution, refuse_closed
-from tally.errors import Busy, EditsRefused, NotSent, StackError, ViewsUnreachable
+from tally.alerts.resolution import AlertResolution, require_open
+from tally.errors import Busy, EditsRefused, SendFailed, StackError, ViewsUnreachable
 from tally.settings import Settings
 
 ActionRecord: TypeAlias = Acknowledgement | Snooze | AlertResolution
-# Returns once the brokers have acknowledged the record. Raises NotSent.
+# Returns once the brokers have acknowledged the record. Raises SendFailed.
 ActionWriter: TypeAlias = Callable[[ActionRecord], None]
 # Without brokers a write takes half a minute; further ones are refused instead of piling up.
-MOST_WAITING = 16
+MAX_WAITING = 16
 _MINUTE_MILLIS = 60_000
 
 
@@ -43,15 +43,15 @@ class AlertActions:
     does not exist, Busy, and ViewsUnreachable when the alert cannot be read or the record written.
     """
 
-    inquiry: AlertInquiry
+    alert_queries: AlertQueryService
     writer: ActionWriter
     is_allowed: bool
     _waiting: int = field(default=0, init=False)
     _turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
 
     @classmethod
-    def of(
-        cls, settings: Settings, inquiry: AlertInquiry, writer: ActionWriter | None = None
+    def from_settings(
+        cls, settings: Settings, inquiry: AlertQueryService, writer: ActionWriter | None = None
     ) -> "AlertActions":
         """Build the actions from the settings; without a writer they write to Kafka topics."""
         is_allowed = settings.rule_edits == "allow"
@@ -59,7 +59,7 @@ class AlertActions:
 
     async def acknowledge(self, alert_id: str, by: str) -> Acknowledgement:
         """Record who has taken on the alert."""
-        alert = await self._alert(alert_id)
+        alert = await self._find_alert(alert_id)
         record = Acknowledgement(
             alert_id=alert.alert_id, store_id=alert.store_id, at=self._now(), by=by
         )
@@ -68,7 +68,7 @@ class AlertActions:
 
     async def snooze(self, alert_id: str, minutes: int, by: str) -> Snooze:
         """Withhold the alert from all channels for this many minutes; 0 ends the snooze."""
-        alert = await self._alert(alert_id)
+        alert = await self._find_alert(alert_id)
         until = self._now() + minutes * _MINUTE_MILLIS
         record = Snooze(alert_id=alert.alert_id, store_id=alert.store_id, until=until, by=by)
         await self._write(record)
@@ -76,28 +76,28 @@ class AlertActions:
 
     async def resolve(self, alert_id: str, because: str, by: str) -> AlertResolution:
         """End the alert by hand. Raises AlertNotOpen for an alert that is not open."""
-        alert = await self._alert(alert_id)
-        refuse_closed(alert.alert_id, alert.open)
-        record = AlertResolution.of(alert, self._now(), by, because)
+        alert = await self._find_alert(alert_id)
+        require_open(alert.alert_id, alert.open)
+        record = AlertResolution.from_alert(alert, self._now(), by, because)
         await self._write(record)
         return record
 
-    async def _alert(self, alert_id: str) -> ListedAlert:
+    async def _find_alert(self, alert_id: str) -> ListedAlert:
         if not self.is_allowed:
             raise EditsRefused(
                 "alerts are not acknowledged, snoozed or resolved from here (TALLY_RULE_EDITS);"
                 " use `tally alerts ack`, `snooze` or `resolve` on the server"
             )
-        return (await self.inquiry.life(alert_id)).last
+        return (await self.alert_queries.read_life(alert_id)).last
 
     async def _write(self, record: ActionRecord) -> None:
-        if self._waiting >= MOST_WAITING:
-            raise Busy(f"{MOST_WAITING} actions on alerts wait to be written; try again later")
+        if self._waiting >= MAX_WAITING:
+            raise Busy(f"{MAX_WAITING} actions on alerts wait to be written; try again later")
         self._waiting += 1
         try:
             async with self._turn:
                 await asyncio.to_thread(self.writer, record)
-        except (KafkaException, NotSent, StackError) as error:
+        except (KafkaException, SendFailed, StackError) as error:
             raise ViewsUnreachable(
                 "the action cannot be stored right now; look at `tally status`, then try again"
             ) from error
@@ -105,4 +105,4 @@ class AlertActions:
             self._waiting -= 1
 
     def _now(self) -> int:
-        return round(self.inquiry.now().timestamp() * 1_000)
+        return round(self.alert_queries.now().timestamp() * 1_000)

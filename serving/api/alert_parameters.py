@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from serving.alerts.inquiry import AlertFilter, AlertSpan
 from serving.api.parameters import NameList, PageQuery
 from serving.query.instants import UTC_CLOCK
-from serving.query.question import check_years, instant, named_parts
+from serving.query.question import check_years, instant, split_names
 from tally.alerts.resolution import MOST_NAME, MOST_REASON
 from tally.errors import BadQuery
 
@@ -56,11 +56,11 @@ class AlertQuery(PageQuery):
     ]
 
     @property
-    def wanted(self) -> AlertFilter:
+    def alert_filter(self) -> AlertFilter:
         """The filter on alerts, apart from their stores and their time."""
         return AlertFilter(
-            frozenset(named_parts(self.rule)),
-            frozenset(named_parts(self.severity)),
+            frozenset(split_names(self.rule)),
+            frozenset(split_names(self.severity)),
             frozenset(filter(None, [self.state])),
             frozenset(filter(None, [self.edge])),
             self.late,
@@ -104,9 +104,9 @@ class StreamQuery(BaseModel):
     severity: SeverityNames
 
     @property
-    def wanted(self) -> AlertFilter:
+    def alert_filter(self) -> AlertFilter:
         """The filter on alerts, apart from their stores."""
-        return AlertFilter(frozenset(named_parts(self.rule)), frozenset(named_parts(self.severity)))
+        return AlertFilter(frozenset(split_names(self.rule)), frozenset(split_names(self.severity)))
 
 
 class AcknowledgeBody(BaseModel):

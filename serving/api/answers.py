@@ -7,14 +7,14 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from runtime.openapi import Problem, Shape
 
-StatusShown = Annotated[
+StatusField = Annotated[
     Literal["final", "restated", "provisional", "not_measured"],
     Meta(
         description="how sure the number is; of several windows the weakest. `not_measured`: the"
         " store has never had a sensor that tells of it, and lists none: there is no number"
     ),
 ]
-SourceShown = Annotated[
+SourceField = Annotated[
     Literal["batch", "speed", "mixed", "missing"],
     Meta(description="the layer that it is from; `missing`: neither has it, and it is no zero"),
 ]
@@ -25,7 +25,7 @@ Complete = Annotated[
         " or if sensors were silent"
     ),
 ]
-CoverageShown = Annotated[
+CoverageField = Annotated[
     float | UnsetType,
     Meta(
         description="share of the open hours for which the sensors of the stores file were there;"
@@ -110,8 +110,8 @@ class Row(Shape):
             " day began; null: missing, or not known"
         ),
     ]
-    source: SourceShown
-    status: StatusShown
+    source: SourceField
+    status: StatusField
     complete: Complete
     split: Annotated[
         bool | UnsetType,
@@ -120,7 +120,7 @@ class Row(Shape):
             " persons are divided in whole ones by time"
         ),
     ] = UNSET
-    coverage: CoverageShown = UNSET
+    coverage: CoverageField = UNSET
     worst_coverage: Annotated[
         float | UnsetType,
         Meta(description="the least share of a counter, where one was not there all the time"),
@@ -225,8 +225,8 @@ class _Envelope(Shape):
     currency: Annotated[
         str | None, Meta(description="ISO 4217, of money that is not split by currency")
     ]
-    source: SourceShown
-    status: StatusShown
+    source: SourceField
+    status: StatusField
     complete: Complete
     through: Annotated[
         Instant | None,
@@ -252,7 +252,7 @@ class OneStoreAnswer(_Envelope):
 
     store: Annotated[str, Meta(description="its id")]
     rows: Annotated[list[Row], Meta(description="by time ascending")]
-    coverage: CoverageShown = UNSET
+    coverage: CoverageField = UNSET
 
 
 class SeriesAnswer(_Envelope):
@@ -261,10 +261,10 @@ class SeriesAnswer(_Envelope):
     # Null instead of absent, so that a reader of the envelope need not know which shape it is.
     store: Annotated[None, Meta(description="there are several")]
     series: Annotated[list[Series], Meta(description="one for each store of this page")]
-    coverage: CoverageShown = UNSET
+    coverage: CoverageField = UNSET
 
 
-class Moved(Problem):
+class GenerationChanged(Problem):
     """A rebuild has published between two pages of an answer."""
 
     next: Annotated[str, Meta(description="address to begin anew at")]

@@ -13,15 +13,15 @@ import structlog
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from runtime.openapi import DescribedApp
+from runtime.openapi import DocumentedApp
 from runtime.sources import FAMILIES
 from runtime.work_pools import ANSWERS
 from serving.alerts.gauges import AlertFacts, AlertFactSource
 from serving.alerts.handling import ActionWriter, AlertActions
-from serving.alerts.health.counter import UnjudgedCounter
-from serving.alerts.health.desk import RuleHealthDesk
-from serving.alerts.inquiry import AlertInquiry
-from serving.alerts.simulation.desk import SimulationDesk
+from serving.alerts.health.counter import UnevaluatedCounter
+from serving.alerts.health.desk import RuleHealthService
+from serving.alerts.inquiry import AlertQueryService
+from serving.alerts.simulation.desk import SimulationService
 from serving.alerts.stream.feed import Feed, TopicFeed
 from serving.api import cursor, described, problems
 from serving.api.alert_action_routes import add_alert_action_routes
@@ -39,7 +39,7 @@ from serving.api.telemetry import RequestCounts, Telemetry
 from serving.merge.views import ViewReader
 from serving.query import catalogue
 from serving.query.answer import QueryEngine
-from serving.query.explain import explanation
+from serving.query.explain import explain_window
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.stores import StoreRegistry
@@ -54,11 +54,11 @@ READY_SECONDS = 5.0  # half of a statement's timeout, because the prober has a d
 class AlertBrokers:
     """The Kafka parts of the alert routes, apart from the feed and the desk.
 
-    `watch`: reads what the brokers know about the alert services; without one its gauges are left
-    out. `writer`: stores actions on alerts; None: in the topics of the settings.
+    `fact_source`: reads what the brokers know about the alert services; without one its gauges are
+    left out. `writer`: stores actions on alerts; None: in the topics of the settings.
     """
 
-    watch: AlertFactSource | None = None
+    fact_source: AlertFactSource | None = None
     writer: ActionWriter | None = None
 
 
@@ -79,7 +79,7 @@ class Api:
         # Checked first, so that an unknown store is a 404 and none of its windows is read.
         await self.stores.check([query.store])
         registry = self.pages.registry
-        return await explanation(self.views, query.question, registry, self.settings)
+        return await explain_window(self.views, query.question, registry, self.settings)
 
     async def ready(self) -> dict[str, Any]:
         """The readiness of the API: `ready`, and each check by name with its result.
@@ -128,7 +128,7 @@ def create_app(
     settings: Settings,
     views: ViewReader,
     feed: Feed | None = None,
-    desk: SimulationDesk | None = None,
+    desk: SimulationService | None = None,
     brokers: AlertBrokers | None = None,
 ) -> FastAPI:
     """The application over these views, the alert feed, and the rules' desk.
@@ -141,7 +141,7 @@ def create_app(
         views, settings, stores, Pages(registry, stores, QueryEngine(views, registry, settings))
     )
     # There is no /docs page, because its scripts would be loaded from another host.
-    app = DescribedApp(
+    app = DocumentedApp(
         described.SHAPES,
         title="Tally",
         summary="Retail metrics by store and quarter hour.",
@@ -153,20 +153,20 @@ def create_app(
     app.add_middleware(RequestBounds)
     app.add_middleware(Telemetry, counts=counts)
     problems.install(app)
-    inquiry = AlertInquiry.of(settings, views)
+    inquiry = AlertQueryService.from_settings(settings, views)
     brokers = brokers or AlertBrokers()
-    desk = desk or SimulationDesk.of(settings, views)
-    facts = brokers.watch.facts if brokers.watch else AlertFacts
-    health = RuleHealthDesk(desk.known, facts, views, settings, desk.now)
-    alerts = AlertCounters(inquiry, stores, brokers.watch)
-    unjudged = UnjudgedCounter(health, stores) if brokers.watch else None
+    desk = desk or SimulationService.from_settings(settings, views)
+    facts = brokers.fact_source.facts if brokers.fact_source else AlertFacts
+    health = RuleHealthService(desk.rules, facts, views, settings, desk.now)
+    alerts = AlertCounters(inquiry, stores, brokers.fact_source)
+    unjudged = UnevaluatedCounter(health, stores) if brokers.fact_source else None
     _add_state_routes(app, api, Counters(counts, alerts, unjudged))
     _add_list_routes(app, api)
     _add_metric_routes(app, api)
     add_report_routes(app, api.pages)
     add_calendar_routes(app, api.pages)
     add_sensor_routes(app, api.pages)
-    add_alert_action_routes(app, AlertActions.of(settings, inquiry, brokers.writer))
+    add_alert_action_routes(app, AlertActions.from_settings(settings, inquiry, brokers.writer))
     add_alert_routes(app, AlertRoutes(inquiry, stores, feed or TopicFeed(settings)))
     add_rule_routes(app, RuleRoutes(desk, stores))
     add_rule_health_routes(app, RuleHealthRoutes(health, stores))
@@ -240,13 +240,13 @@ def _page(
 ) -> dict[str, Any]:
     """One page of the entries after the cursor; `entries` ascend by their key."""
     query, request = request_parts
-    last = cursor.cursor_of(query.after, cursor.Entry)
+    last = cursor.decode(query.after, cursor.EntryCursor)
     # Pages are cut by key instead of by count, so that an entry added since the last page does not
     # shift the others.
     remaining = [entry for entry in entries if last is None or entry[key] > last.entry]
     page = remaining[: query.limit]
     has_more = len(remaining) > len(page)
-    following = cursor.Entry(page[-1][key]) if has_more else None
+    following = cursor.EntryCursor(page[-1][key]) if has_more else None
     address = (
         cursor.address(request.url.path, request.query_params.multi_items(), following)
         if following

@@ -41,7 +41,7 @@ def _count_names(query: bytes) -> int:
 def _limit_body(receive: Receive) -> Receive:
     read = 0
 
-    async def received() -> Message:
+    async def receive_limited() -> Message:
         """The next message. Raises HTTPException 413 once the body is too large."""
         nonlocal read
         message = await receive()
@@ -55,4 +55,4 @@ def _limit_body(receive: Receive) -> Receive:
             )
         return message
 
-    return received
+    return receive_limited

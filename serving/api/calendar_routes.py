@@ -12,7 +12,7 @@ from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import CalendarQuery
 from serving.query.instants import format_instant
-from serving.query.store_calendar import DescribedDay, StoreCalendar, asked_days, store_calendar
+from serving.query.store_calendar import DescribedDay, StoreCalendar, parse_day_span, store_calendar
 
 
 def add_calendar_routes(app: FastAPI, pages: Pages) -> None:
@@ -27,7 +27,7 @@ def add_calendar_routes(app: FastAPI, pages: Pages) -> None:
         store: Annotated[str, Path(description="its id")],
         query: Annotated[CalendarQuery, Query()],
     ) -> Response:
-        first, end = asked_days(query.from_, query.to)
+        first, end = parse_day_span(query.from_, query.to)
         await pages.stores.check([store])
         # Run in a thread, because the first query about a country loads its holidays.
         store_days = await ANSWERS.run(store_calendar, pages.registry.store(store), first, end)
@@ -67,7 +67,7 @@ def _day(day: DescribedDay, zone: ZoneInfo) -> dict[str, Any]:
         "holiday": "; ".join(day.holidays) or None,
         "fiscal": day.fiscal._asdict(),
         "like_for_like": day.like.day,
-        "because": day.like.because,
+        "because": day.like.reason,
     }
 
 

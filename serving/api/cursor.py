@@ -12,7 +12,7 @@ import msgspec
 from tally.errors import BadQuery
 
 
-class PagePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MetricCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The end of the previous pages of a metric's answer, and their generation by family.
 
     The pages held everything up to `until`, the end of a stretch (seconds since 1970), of `store`.
@@ -29,13 +29,13 @@ class PagePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return datetime.fromtimestamp(self.until, UTC)
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EntryCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last entry of a list on the previous page."""
 
     entry: Annotated[str, msgspec.Meta(max_length=64)]
 
 
-class AlertEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AlertCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last alert on the previous page: when it was raised, and its id.
 
     `raised` is in milliseconds since 1970 (UTC).
@@ -45,17 +45,17 @@ class AlertEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alert: Annotated[str, msgspec.Meta(max_length=64)]
 
 
-AnyCursor: TypeAlias = PagePlace | Entry | AlertEntry
-_Cursor = TypeVar("_Cursor", PagePlace, Entry, AlertEntry)
+AnyCursor: TypeAlias = MetricCursor | EntryCursor | AlertCursor
+_Cursor = TypeVar("_Cursor", MetricCursor, EntryCursor, AlertCursor)
 
 
-def text_of(cursor: AnyCursor) -> str:
+def encode(cursor: AnyCursor) -> str:
     """The cursor as text for an address."""
     # The base64 padding is dropped, because an address would have to escape it.
     return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
-def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
+def decode(text: str, kind: type[_Cursor]) -> _Cursor | None:
     """Decode a cursor; None for an empty text. Raises BadQuery if the text is not a cursor."""
     if not text:
         return None
@@ -71,10 +71,10 @@ def cursor_of(text: str, kind: type[_Cursor]) -> _Cursor | None:
             type=kind,
         )
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
-        raise not_of_this() from error
+        raise wrong_cursor_error() from error
 
 
-def not_of_this() -> BadQuery:
+def wrong_cursor_error() -> BadQuery:
     """The error for a cursor that does not belong to the query."""
     return BadQuery(
         "after",
@@ -93,4 +93,4 @@ def address(
     The other parameters are unchanged.
     """
     others = [(name, value) for name, value in parameters if name != "after"]
-    return f"{path}?{urlencode([*others, *([('after', text_of(cursor))] if cursor else [])])}"
+    return f"{path}?{urlencode([*others, *([('after', encode(cursor))] if cursor else [])])}"

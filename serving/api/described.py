@@ -1,10 +1,18 @@
 """The answers of each route by status, as OpenAPI publishes them."""
 
-from runtime.openapi import Health, Problem, Readiness, Responses, Shape, answer, problem
+from runtime.openapi import (
+    Health,
+    Problem,
+    Readiness,
+    Responses,
+    Shape,
+    problem_entry,
+    response_entry,
+)
 from serving.api.alert_answers import AlertActionAnswer, AlertAnswer, AlertList
 from serving.api.answers import (
+    GenerationChanged,
     MetricList,
-    Moved,
     OneStoreAnswer,
     SeriesAnswer,
     StoreList,
@@ -29,7 +37,7 @@ SHAPES: tuple[type[Shape], ...] = (
     Explanation,
     Health,
     MetricList,
-    Moved,
+    GenerationChanged,
     Problem,
     Readiness,
     ReportAnswer,
@@ -42,130 +50,140 @@ SHAPES: tuple[type[Shape], ...] = (
     OneStoreAnswer,
     StoreList,
 )
-_FAILED: Responses = {500: problem("the answer could not be made; the API's log has the reason")}
+_FAILED: Responses = {
+    500: problem_entry("the answer could not be made; the API's log has the reason")
+}
 _REFUSED: Responses = {
-    422: problem("a parameter that cannot be answered, or is none; `errors` names it")
+    422: problem_entry("a parameter that cannot be answered, or is none; `errors` names it")
 }
 _UNREACHABLE: Responses = {
-    503: problem("the views cannot be read, so there is no number; `Retry-After` says when to ask")
+    503: problem_entry(
+        "the views cannot be read, so there is no number; `Retry-After` says when to ask"
+    )
 }
 
-HEALTH: Responses = {200: answer("the process answers", Health)}
+HEALTH: Responses = {200: response_entry("the process answers", Health)}
 READINESS: Responses = {
-    200: answer("the views can be read", Readiness),
+    200: response_entry("the views can be read", Readiness),
     # Not a problem document: a probe reads the same checks whether they pass or not.
-    503: answer("they cannot", Readiness),
+    503: response_entry("they cannot", Readiness),
     **_FAILED,
 }
 STORES: Responses = {
-    200: answer("a page of stores", StoreList),
+    200: response_entry("a page of stores", StoreList),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
-METRICS: Responses = {200: answer("a page of the catalogue", MetricList), **_REFUSED}
+METRICS: Responses = {200: response_entry("a page of the catalogue", MetricList), **_REFUSED}
 METRIC: Responses = {
-    200: answer("`rows` of one store that was named, else `series`", OneStoreAnswer, SeriesAnswer),
-    404: problem("there is no such metric or store"),
-    409: problem(
+    200: response_entry(
+        "`rows` of one store that was named, else `series`", OneStoreAnswer, SeriesAnswer
+    ),
+    404: problem_entry("there is no such metric or store"),
+    409: problem_entry(
         "a rebuild has published since the first page; its `next` is the address to begin anew at",
-        Moved,
+        GenerationChanged,
     ),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
-REPORTS: Responses = {200: answer("every report", ReportList), **_REFUSED}
+REPORTS: Responses = {200: response_entry("every report", ReportList), **_REFUSED}
 REPORT: Responses = {
-    200: answer("the report", ReportAnswer),
-    404: problem("there is no such report or store"),
+    200: response_entry("the report", ReportAnswer),
+    404: problem_entry("there is no such report or store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
 CALENDAR: Responses = {
-    200: answer("each of the days, ascending", CalendarAnswer),
-    404: problem("there is no such store"),
+    200: response_entry("each of the days, ascending", CalendarAnswer),
+    404: problem_entry("there is no such store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
 SENSORS: Responses = {
-    200: answer("each sensor of the stores file, by family and name", SensorAnswer),
-    404: problem("there is no such store"),
+    200: response_entry("each sensor of the stores file, by family and name", SensorAnswer),
+    404: problem_entry("there is no such store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
 EXPLANATION: Responses = {
-    200: answer("both layers' rows, and which side won", Explanation),
-    404: problem("there is no such family or store"),
+    200: response_entry("both layers' rows, and which side won", Explanation),
+    404: problem_entry("there is no such family or store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
 ALERTS: Responses = {
-    200: answer("a page of alerts, each in its last state", AlertList),
-    404: problem("there is no such store"),
+    200: response_entry("a page of alerts, each in its last state", AlertList),
+    404: problem_entry("there is no such store"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
 ALERT: Responses = {
-    200: answer("the alert and all that was told of it", AlertAnswer),
-    404: problem("there is no such alert"),
+    200: response_entry("the alert and all that was told of it", AlertAnswer),
+    404: problem_entry("there is no such alert"),
     **_REFUSED,
     **_FAILED,
     **_UNREACHABLE,
 }
 ALERT_ACTION: Responses = {
-    200: answer("what was written", AlertActionAnswer),
-    403: problem("the settings refuse it (TALLY_RULE_EDITS)"),
-    404: problem("there is no such alert"),
+    200: response_entry("what was written", AlertActionAnswer),
+    403: problem_entry("the settings refuse it (TALLY_RULE_EDITS)"),
+    404: problem_entry("there is no such alert"),
     **_REFUSED,
     **_FAILED,
-    503: problem("the alert cannot be read, or the action stored; `Retry-After` says when to try"),
+    503: problem_entry(
+        "the alert cannot be read, or the action stored; `Retry-After` says when to try"
+    ),
 }
 RESOLUTION: Responses = {
     **ALERT_ACTION,
-    409: problem("the alert is not open: it has ended, was taken back, or is itself an end"),
+    409: problem_entry("the alert is not open: it has ended, was taken back, or is itself an end"),
 }
 ALERT_STREAM: Responses = {
-    404: problem("there is no such store"),
+    404: problem_entry("there is no such store"),
     **_REFUSED,
     **_FAILED,
-    503: problem("the topic cannot be read, or too many streams are open; `Retry-After` says when"),
+    503: problem_entry(
+        "the topic cannot be read, or too many streams are open; `Retry-After` says when"
+    ),
 }
 # Rules are in Kafka, so they may be unreachable while the tables can be read.
 _NO_RULES: Responses = {
-    503: problem("the rules or the views cannot be read; `Retry-After` says when to ask")
+    503: problem_entry("the rules or the views cannot be read; `Retry-After` says when to ask")
 }
 RULES: Responses = {
-    200: answer("a page of rules, by id", RuleList),
+    200: response_entry("a page of rules, by id", RuleList),
     **_REFUSED,
     **_FAILED,
     **_NO_RULES,
 }
 RULE_VERSIONS: Responses = {
-    200: answer("its versions, ascending", RuleVersionsAnswer),
-    404: problem("there is no such rule"),
+    200: response_entry("its versions, ascending", RuleVersionsAnswer),
+    404: problem_entry("there is no such rule"),
     **_REFUSED,
     **_FAILED,
     **_NO_RULES,
 }
 RULE_HEALTH: Responses = {
-    200: answer("some stores, each with the reason why it is not judged", RuleHealthAnswer),
-    404: problem("there is no such rule or store"),
+    200: response_entry("some stores, each with the reason why it is not judged", RuleHealthAnswer),
+    404: problem_entry("there is no such rule or store"),
     **_REFUSED,
     **_FAILED,
     **_NO_RULES,
 }
 SIMULATION: Responses = {
-    200: answer("some stores, judged whole", SimulationAnswer),
-    400: problem("the body cannot be read"),
-    404: problem("there is no such rule or store"),
-    413: problem("the body has more than 65,536 bytes"),
-    429: problem("four simulations wait already; `Retry-After` says when to ask"),
+    200: response_entry("some stores, judged whole", SimulationAnswer),
+    400: problem_entry("the body cannot be read"),
+    404: problem_entry("there is no such rule or store"),
+    413: problem_entry("the body has more than 65,536 bytes"),
+    429: problem_entry("four simulations wait already; `Retry-After` says when to ask"),
     **_REFUSED,
     **_FAILED,
     **_NO_RULES,

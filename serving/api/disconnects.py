@@ -9,7 +9,7 @@ from fastapi import Request
 _Result = TypeVar("_Result")
 
 
-async def until_disconnected(
+async def run_until_disconnect(
     request: Request, work: Coroutine[Any, Any, _Result]
 ) -> _Result | None:
     """The result of the work; None if the client disconnects first, and the work is cancelled.

@@ -26,7 +26,7 @@ class EventStream(StreamingResponse):
     _resources: ExitStack
 
     @classmethod
-    def of(
+    def from_blocks(
         cls, request: Request, blocks: AsyncIterator[bytes], resources: ExitStack
     ) -> "EventStream":
         """The answer to this request; `resources` is closed when it has ended, sent or not."""

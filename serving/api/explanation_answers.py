@@ -5,11 +5,11 @@ from typing import Annotated
 from msgspec import Meta
 
 from runtime.openapi import Shape
-from serving.api.answers import Complete, Instant, SourceShown, StatusShown
+from serving.api.answers import Complete, Instant, SourceField, StatusField
 
 # A row's values by the name of its part or axis; each family has names of its own. A digest is a
 # list, buckets and movements are lists of pairs, and an extreme without values is null.
-PartsShown = dict[str, int | str | list[int | list[int]] | None]
+PartsField = dict[str, int | str | list[int | list[int]] | None]
 
 
 class WindowAnswer(Shape):
@@ -22,12 +22,12 @@ class WindowAnswer(Shape):
 class ServedWindowAnswer(Shape):
     """What is answered of the window."""
 
-    source: SourceShown
+    source: SourceField
     events: Annotated[int | None, Meta(description="distinct events; null: missing, or not known")]
-    status: StatusShown
+    status: StatusField
     complete: Complete
     rows: Annotated[
-        list[PartsShown] | None,
+        list[PartsField] | None,
         Meta(description="parts and axes of each row; null: missing, or withheld"),
     ]
 
@@ -37,9 +37,9 @@ class LayerRows(Shape):
 
     epoch: Annotated[int, Meta(description="definition that they were computed with")]
     events: Annotated[int, Meta(description="distinct events that they were computed from")]
-    rows: Annotated[list[PartsShown], Meta(description="parts and axes of each row")]
+    rows: Annotated[list[PartsField], Meta(description="parts and axes of each row")]
     excluded: Annotated[
-        list[PartsShown], Meta(description="of conflicts in other windows, taken back by batch")
+        list[PartsField], Meta(description="of conflicts in other windows, taken back by batch")
     ]
 
 

@@ -11,11 +11,11 @@ from fastapi import Request
 
 from runtime.work_pools import ANSWERS
 from serving.api import cursor
-from serving.api.paging import End, page_of
+from serving.api.paging import PageEnd, cut_page
 from serving.api.parameters import MetricQuery
 from serving.query import catalogue
 from serving.query.answer import Query, QueryEngine
-from serving.query.dimensions import of_one_stretch, with_rows_each
+from serving.query.dimensions import drop_excess_values, with_rows_per_slot
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.levels import with_resets
@@ -23,8 +23,8 @@ from serving.query.question import (
     STORE_ZONE,
     MetricQuestion,
     StoreSlots,
-    all_stretches,
     as_of_instant,
+    cut_all_slots,
     dimensions,
     first_and_last_day,
     store_ids,
@@ -39,7 +39,7 @@ class Pages:
 
     registry: StoreRegistry
     stores: KnownStores
-    answerer: QueryEngine
+    query_engine: QueryEngine
 
     async def page(
         self,
@@ -49,7 +49,7 @@ class Pages:
     ) -> dict[str, Any]:
         """The envelope of one page, by field; instants are text in the requested time zone.
 
-        Raises BadQuery, UnknownName, AnswerMoved, ViewsUnreachable.
+        Raises BadQuery, UnknownName, AnswerChanged, ViewsUnreachable.
         """
         metric, question = catalogue.metric(metric_id), query.question
         catalogue.check_grain(metric, question.grain)
@@ -58,20 +58,20 @@ class Pages:
             dimensions(question, metric.entry.by),
             as_of_instant(question),
         )
-        place = cursor.cursor_of(query.after, cursor.PagePlace)
-        whole = await self._whole(question, named)
+        place = cursor.decode(query.after, cursor.MetricCursor)
+        whole = await self._cut_stretches(question, named)
         if metric.is_level:
             whole = await ANSWERS.run(with_resets, whole, question.grain, self.registry)
         if metric.stock is not None:
-            whole = await self.answerer.stock.with_counts(metric.stock, whole, as_of)
+            whole = await self.query_engine.stock.with_baselines(metric.stock, whole, as_of)
         # The values are those of the whole query and not only of this page: before that, euros of a
         # second page were added up under the dollars of the first (seen). One value more than a
         # page has rows is read, which shows that there are too many.
-        found_values = await self.answerer.values(metric, whole, by, query.limit + 1)
-        values = of_one_stretch(whole, by, found_values, query.limit)
-        whole = with_rows_each(whole, by, values, query.limit)
+        found_values = await self.query_engine.values(metric, whole, by, query.limit + 1)
+        values = drop_excess_values(whole, by, found_values, query.limit)
+        whole = with_rows_per_slot(whole, by, values, query.limit)
         # Cut before any row is read, so that a page only reads the windows of its own stretches.
-        page, end = page_of(whole, place, query.limit)
+        page, end = cut_page(whole, place, query.limit)
         seen = place.generations if place else None
         # An answer of a single page does not need the generations of other days.
         pages = (
@@ -82,7 +82,7 @@ class Pages:
             if end or place
             else None
         )
-        answer, generations = await self.answerer.answer(
+        answer, generations = await self.query_engine.answer(
             Query(metric, page, by, as_of, values, pages, seen, query.limit)
         )
         # Decided by the query: `all` is answered as a series even if there is only one store today.
@@ -101,7 +101,9 @@ class Pages:
             "next": _next(request, end, generations),
         }
 
-    async def _whole(self, question: MetricQuestion, named: list[str] | None) -> list[StoreSlots]:
+    async def _cut_stretches(
+        self, question: MetricQuestion, named: list[str] | None
+    ) -> list[StoreSlots]:
         """Every stretch of the query, cut in a thread.
 
         Computing a time zone's calendar over many years takes time.
@@ -111,12 +113,12 @@ class Pages:
         # that does not exist is used.
         check_ids = named[:1] if named else [""]
         if named or question.tz != STORE_ZONE:
-            await ANSWERS.run(all_stretches, question, check_ids, self.registry)
+            await ANSWERS.run(cut_all_slots, question, check_ids, self.registry)
         ids = named if named is not None else await self.stores.all_ids()
         await self.stores.check(ids)
         if not ids:
             raise BadQuery("store", "store: all, but there is no store yet; send receipts first")
-        return await ANSWERS.run(all_stretches, question, ids, self.registry)
+        return await ANSWERS.run(cut_all_slots, question, ids, self.registry)
 
 
 def _span(question: MetricQuestion, stores: Sequence[StoreSlots]) -> dict[str, str]:
@@ -135,12 +137,12 @@ def _span(question: MetricQuestion, stores: Sequence[StoreSlots]) -> dict[str, s
 
 def _next(
     request: Request,
-    end: End | None,
+    end: PageEnd | None,
     generations: dict[str, int],
 ) -> str | None:
     if end is None:
         return None
-    place = cursor.PagePlace(end.store, int(end.instant.timestamp()), generations)
+    place = cursor.MetricCursor(end.store, int(end.instant.timestamp()), generations)
     return cursor.address(request.url.path, request.query_params.multi_items(), place)
 
 

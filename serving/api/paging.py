@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from serving.api.cursor import PagePlace, not_of_this
+from serving.api.cursor import MetricCursor, wrong_cursor_error
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from tally.windows import WINDOW
@@ -16,16 +16,16 @@ from tally.windows import WINDOW
 MOST_WINDOWS = 40_000
 
 
-class End(NamedTuple):
+class PageEnd(NamedTuple):
     """The end of a page: its last store, and the end of that store's last stretch, UTC."""
 
     store: str
     instant: datetime
 
 
-def page_of(
-    asked: Sequence[StoreSlots], place: PagePlace | None, limit: int
-) -> tuple[list[StoreSlots], End | None]:
+def cut_page(
+    asked: Sequence[StoreSlots], place: MetricCursor | None, limit: int
+) -> tuple[list[StoreSlots], PageEnd | None]:
     """The stretches after the place, of all stores in order, that make at most `limit` rows.
 
     There is at least one stretch, and there are fewer if stretches are long. The second value is
@@ -37,7 +37,7 @@ def page_of(
     for store in asked[number:]:
         # The page takes at least one stretch, no matter how many rows it has; with an empty page
         # a client would make no progress.
-        taken = store.slots[first : first + max(room // store.rows_each, 0 if page else 1)]
+        taken = store.slots[first : first + max(room // store.rows_per_slot, 0 if page else 1)]
         # For a level, each page also reads the windows since the reset, which none of its rows has.
         windows -= (store.slots[first].start - store.read_from(first)) // WINDOW
         taken = taken[: _count_affordable(taken, windows, is_first=not page)]
@@ -45,16 +45,16 @@ def page_of(
             page.append(replace(store, slots=taken))
         if first + len(taken) < len(store.slots):
             last = page[-1]
-            return page, End(last.store_id, last.slots[-1].end)
-        room -= len(taken) * store.rows_each
+            return page, PageEnd(last.store_id, last.slots[-1].end)
+        room -= len(taken) * store.rows_per_slot
         windows -= sum((end - start) // WINDOW for start, end in taken)
         first = 0
     if not page:
-        raise not_of_this()
+        raise wrong_cursor_error()
     return page, None
 
 
-def _find_start(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[int, int]:
+def _find_start(asked: Sequence[StoreSlots], place: MetricCursor | None) -> tuple[int, int]:
     """The numbers of the store and of its stretch at which the page begins.
 
     The place is that of the last stretch before the page, so a store that has appeared since then
@@ -70,7 +70,7 @@ def _find_start(asked: Sequence[StoreSlots], place: PagePlace | None) -> tuple[i
             if before < len(store.slots) and store.slots[before].end == place.instant:
                 following = before + 1
                 return (number, following) if following < len(store.slots) else (number + 1, 0)
-    raise not_of_this()
+    raise wrong_cursor_error()
 
 
 def _count_affordable(slots: Sequence[Slot], windows: int, is_first: bool) -> int:

@@ -11,7 +11,7 @@ from serving.api import cursor
 from serving.api.refusals import MOST_ERRORS, refusal
 from tally.errors import (
     AlertNotOpen,
-    AnswerMoved,
+    AnswerChanged,
     BadQuery,
     Busy,
     EditsRefused,
@@ -29,13 +29,13 @@ def install(app: FastAPI) -> None:
     """Make every error of the application answer with a problem document."""
     for kind, handler in (
         (BadQuery, _bad_query),
-        (AnswerMoved, _answer_moved),
+        (AnswerChanged, _answer_moved),
         (UnknownName, _unknown),
         (ViewsUnreachable, _unreachable),
         (SimulationsBusy, _busy),
         (EditsRefused, _edits_refused),
         (AlertNotOpen, _not_open),
-        (Busy, _not_now),
+        (Busy, _overloaded),
         (TallyError, _internal_error),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
@@ -100,7 +100,7 @@ async def _not_open(request: Request, error: Exception) -> Response:
     return refusal(request.url.path, 409, str(error))
 
 
-async def _not_now(request: Request, error: Exception) -> Response:
+async def _overloaded(request: Request, error: Exception) -> Response:
     headers = {"Retry-After": str(RETRY_SECONDS)}
     return refusal(request.url.path, 503, str(error), headers=headers)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from runtime.problem import problem
+from runtime.problem import problem_response
 
 MOST_ERRORS = 20
 # Limits in characters, which JSON encodes in up to six bytes each; a document stays below 64 KiB.
@@ -32,7 +32,7 @@ def refusal(
         for error in first
     ]
     cut_path, cut_detail = _cut(path, _MOST_PATH), _cut(detail, _MOST_DETAIL)
-    return problem(cut_path, status, cut_detail, shown, headers, **more)
+    return problem_response(cut_path, status, cut_detail, shown, headers, **more)
 
 
 def _cut(text: str, most: int) -> str:

@@ -13,7 +13,7 @@ from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import ReportQuery
 from serving.query.grains import Slot
-from serving.query.question import stretches
+from serving.query.question import cut_slots
 from serving.reports.comparison import StoreSpan
 from serving.reports.contract import report_answer
 from serving.reports.items import ItemQuestion
@@ -27,7 +27,7 @@ MOST_DAYS = 400
 
 def add_report_routes(app: FastAPI, pages: Pages) -> None:
     """Add the routes for the list of reports and for one report."""
-    engine = ReportEngine(pages.answerer)
+    engine = ReportEngine(pages.query_engine)
 
     @app.get("/v1/reports", summary="The reports", responses=described.REPORTS)
     async def report_list() -> Response:
@@ -50,7 +50,7 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
 
 
 def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
-    store_slots = stretches(query.question, query.store, pages.registry)
+    store_slots = cut_slots(query.question, query.store, pages.registry)
     span = Slot(store_slots.slots[0].start, store_slots.slots[-1].end)
     _refuse_long(span)
     like = None

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from runtime.openapi import Shape
-from serving.alerts.health.reasons import UnjudgedReason
+from serving.alerts.health.reasons import UnevaluatedReason
 from serving.api.answers import Instant, Next
 from tally.alerts.message import Edge
 from tally.alerts.simulated import DifferenceKind
@@ -52,7 +52,7 @@ class StoreHealthAnswer(Shape):
     store_id: Annotated[str, Meta(description="the store")]
     judged: Annotated[bool, Meta(description="whether the rule says something of the store now")]
     reason: Annotated[
-        UnjudgedReason | None,
+        UnevaluatedReason | None,
         Meta(description="why it cannot be judged; null: it is. Each is in docs/alerts.md"),
     ]
     since: Annotated[

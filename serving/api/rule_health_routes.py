@@ -6,13 +6,13 @@ from typing import Annotated
 import msgspec
 from fastapi import FastAPI, Path, Query, Request, Response
 
-from serving.alerts.health.desk import RuleHealthDesk
+from serving.alerts.health.desk import RuleHealthService
 from serving.alerts.health.store import StoreHealth
 from serving.api import cursor, described
 from serving.api.rule_answers import RuleHealthAnswer, StoreHealthAnswer
 from serving.api.rule_parameters import RuleHealthQuery
 from serving.query.known_stores import KnownStores
-from serving.query.question import named_stores
+from serving.query.question import parse_stores
 from tally.instants import from_millis
 
 
@@ -20,20 +20,22 @@ from tally.instants import from_millis
 class RuleHealthRoutes:
     """The parts that the route works with."""
 
-    desk: RuleHealthDesk
+    health_service: RuleHealthService
     stores: KnownStores
 
     async def page(
         self, rule_id: str, query: RuleHealthQuery, request: Request
     ) -> RuleHealthAnswer:
         """One page of stores. Raises BadQuery, UnknownName, ViewsUnreachable."""
-        last = cursor.cursor_of(query.after, cursor.Entry)
-        named = named_stores(query.store)
+        last = cursor.decode(query.after, cursor.EntryCursor)
+        named = parse_stores(query.store)
         if named is not None:
             await self.stores.check(named)
         ids = await self.stores.all_ids() if named is None else named
-        page = await self.desk.page(rule_id, ids, last.entry if last else "", query.limit)
-        following = cursor.Entry(page.after) if page.after else None
+        page = await self.health_service.read_page(
+            rule_id, ids, last.entry if last else "", query.limit
+        )
+        following = cursor.EntryCursor(page.after) if page.after else None
         parameters = request.query_params.multi_items()
         return RuleHealthAnswer(
             rule_id=rule_id,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.api.parameters import NameList, PageQuery
 from serving.query.instants import UTC_CLOCK, UTC_ZONE
 from serving.query.question import MetricQuestion, check_span
@@ -87,4 +87,4 @@ class SimulationBody(BaseModel):
         # The span is checked like that of a metric: the grid, the years, at most 400 days.
         question = MetricQuestion(["all"], self.from_, self.to, "15m", zone, [], None)
         start, end = check_span(question, UTC_CLOCK)
-        return WindowSpan(millis_of(start), millis_of(end))
+        return WindowSpan(to_millis(start), to_millis(end))

@@ -8,12 +8,12 @@ from fastapi import Body, FastAPI, Path, Query, Request, Response
 
 from runtime.rules.catalogue import rule_catalogue
 from runtime.work_pools import ANSWERS
-from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
+from serving.alerts.simulation.desk import SimulationRequest, SimulationService
 from serving.alerts.simulation.findings import IncompleteDay
 from serving.alerts.simulation.simulator import SimulatedPage
 from serving.api import cursor, described
 from serving.api.alert_parameters import NoQuery
-from serving.api.disconnects import until_disconnected
+from serving.api.disconnects import run_until_disconnect
 from serving.api.parameters import PageQuery
 from serving.api.rule_answers import (
     AgainstLive,
@@ -27,9 +27,9 @@ from serving.api.rule_answers import (
 )
 from serving.api.rule_parameters import SimulationBody, SimulationPageQuery
 from serving.query.known_stores import KnownStores
-from serving.query.question import named_stores
-from tally.alerts.rule import Rule, RuleVersion, told_rule
-from tally.alerts.rule_file import checked_rule
+from serving.query.question import parse_stores
+from tally.alerts.rule import Rule, RuleVersion, rule_to_fields
+from tally.alerts.rule_file import validate_rule
 from tally.errors import BadQuery, BadRule
 from tally.instants import from_millis
 
@@ -40,42 +40,42 @@ _RULE_ID = Path(description="`rule_id` of its file")
 class RuleRoutes:
     """The parts that the rule routes work with."""
 
-    desk: SimulationDesk
+    simulation_service: SimulationService
     stores: KnownStores
 
     async def page(self, query: PageQuery, request: Request) -> RuleList:
         """One page of the list. Raises BadQuery, ViewsUnreachable."""
-        last = cursor.cursor_of(query.after, cursor.Entry)
-        chains = (await self.desk.known.read()).chains
+        last = cursor.decode(query.after, cursor.EntryCursor)
+        chains = (await self.simulation_service.rules.read()).versions
         # Pages are cut by id instead of by count, so that a rule added since the last page does not
         # shift the others.
         remaining = sorted(rule_id for rule_id in chains if last is None or rule_id > last.entry)
         shown = remaining[: query.limit]
-        more = cursor.Entry(shown[-1]) if len(remaining) > len(shown) else None
+        more = cursor.EntryCursor(shown[-1]) if len(remaining) > len(shown) else None
         parameters = request.query_params.multi_items()
         address = cursor.address(request.url.path, parameters, more) if more else None
         return RuleList([entry_answer(chains[rule_id][-1]) for rule_id in shown], address)
 
-    async def simulated(
+    async def simulation_page(
         self, rule_id: str, body: SimulationBody, after: str, path: str
     ) -> SimulationAnswer:
         """One page of a simulation. Raises BadQuery, UnknownName, ViewsUnreachable."""
-        last = cursor.cursor_of(after, cursor.Entry)
+        last = cursor.decode(after, cursor.EntryCursor)
         # An invalid query is refused before any store is looked up.
         span = body.span
         draft = await ANSWERS.run(_draft, rule_id, body.rule)
-        named = named_stores(body.store)
+        named = parse_stores(body.store)
         if named is not None:
             await self.stores.check(named)
-        wish = SimulationWish(
+        wish = SimulationRequest(
             rule_id,
             span,
             None if named is None else frozenset(named),
             draft,
             body.against == "live",
         )
-        page = await self.desk.page(wish, last.entry if last else "")
-        more = cursor.Entry(page.after) if page.after else None
+        page = await self.simulation_service.simulate_page(wish, last.entry if last else "")
+        more = cursor.EntryCursor(page.after) if page.after else None
         address = cursor.address(path, [], more) if more else None
         return simulation_answer(wish, page, address)
 
@@ -96,7 +96,7 @@ def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
     async def versions(
         rule_id: Annotated[str, _RULE_ID], _query: Annotated[NoQuery, Query()]
     ) -> Response:
-        rule_versions = await routes.desk.known.versions(rule_id)
+        rule_versions = await routes.simulation_service.rules.versions(rule_id)
         return _json(
             RuleVersionsAnswer(rule_id, [entry_answer(version) for version in rule_versions])
         )
@@ -112,8 +112,8 @@ def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
         body: Annotated[SimulationBody, Body()],
         request: Request,
     ) -> Response:
-        work = routes.simulated(rule_id, body, query.after, request.url.path)
-        answer = await until_disconnected(request, work)
+        work = routes.simulation_page(rule_id, body, query.after, request.url.path)
+        answer = await run_until_disconnect(request, work)
         if answer is None:
             # The client has left; 499 is what proxies log for a client that disconnected.
             return Response(status_code=499)
@@ -129,17 +129,17 @@ def entry_answer(version: RuleVersion) -> RuleEntryAnswer:
         version.revision,
         from_millis(version.effective_from),
         version.retired,
-        told_rule(version.rule),
+        rule_to_fields(version.rule),
     )
 
 
 def simulation_answer(
-    wish: SimulationWish, page: SimulatedPage, following: str | None
+    wish: SimulationRequest, page: SimulatedPage, following: str | None
 ) -> SimulationAnswer:
     """A simulation's page in the shape of the answer; `following`: address of the next page."""
     # On incomplete days an episode may be missing, even if the others are sure.
-    incomplete = [_incomplete_answer(day) for store in page.stores for day in store.incomplete]
-    unsure = [result.store_id for result in page.stores if not result.is_sure]
+    incomplete = [_incomplete_answer(day) for store in page.stores for day in store.incomplete_days]
+    unsure = [result.store_id for result in page.stores if not result.is_certain]
     return SimulationAnswer(
         rule_id=wish.rule_id,
         from_=from_millis(wish.span.start),
@@ -150,7 +150,7 @@ def simulation_answer(
         incomplete=incomplete,
         begun_before=unsure,
         articles=sum(result.articles for result in page.stores),
-        against=_compare_with_live(page) if wish.as_told else None,
+        against=_compare_with_live(page) if wish.against_published else None,
         next=following,
     )
 
@@ -175,11 +175,13 @@ def _episodes(page: SimulatedPage) -> list[SimulatedEpisodeAnswer]:
 
 def _incomplete_answer(day: IncompleteDay) -> IncompleteDayAnswer:
     start, end = from_millis(day.start), from_millis(day.end)
-    return IncompleteDayAnswer(day.store_id, day.day, start, end, day.windows, day.of)
+    return IncompleteDayAnswer(
+        day.store_id, day.day, start, end, day.incomplete_windows, day.requested_windows
+    )
 
 
 def _compare_with_live(page: SimulatedPage) -> AgainstLive:
-    comparisons = page.told.values()
+    comparisons = page.comparisons.values()
     return AgainstLive(
         compared=sum(counts.compared for counts in comparisons),
         left_out=sum(counts.left_out for counts in comparisons),
@@ -187,10 +189,10 @@ def _compare_with_live(page: SimulatedPage) -> AgainstLive:
             DifferenceAnswer(
                 *place, found.kind, found.edge, from_millis(found.window), found.alert_id
             )
-            for place, comparison in page.told.items()
+            for place, comparison in page.comparisons.items()
             for found in comparison.differences
         ],
-        unjudged=[*page.unjudged],
+        unjudged=[*page.unevaluated_days],
     )
 
 
@@ -200,7 +202,7 @@ def _draft(rule_id: str, fields: dict[str, Any] | None) -> Rule | None:
         return None
     # Checked like a rule file, because simulating a rule that could not be applied is meaningless.
     try:
-        rule = checked_rule(fields, rule_catalogue())
+        rule = validate_rule(fields, rule_catalogue())
     except BadRule as error:
         raise BadQuery(
             "rule", "; ".join(f"rule: {problem}" for problem in error.problems)

@@ -24,7 +24,7 @@ class SensorStretch(Shape):
     coverage: Share
 
 
-class SensorShown(Shape):
+class SensorCoverage(Shape):
     """One sensor: a people counter or an access point."""
 
     family: Annotated[str, Meta(description="view family that it tells of")]
@@ -44,4 +44,4 @@ class SensorAnswer(Shape):
     tz: Annotated[str, Meta(description="IANA time zone of the instants")]
     grain: Annotated[str, Meta(description="length of a stretch")]
     threshold: Annotated[float, Meta(description="the share from which on a number is complete")]
-    sensors: Annotated[list[SensorShown], Meta(description="by family and name")]
+    sensors: Annotated[list[SensorCoverage], Meta(description="by family and name")]

@@ -13,13 +13,13 @@ from serving.api.pages import Pages
 from serving.api.parameters import SensorQuery
 from serving.query import catalogue, cells
 from serving.query.answer import Query as MetricQuery
-from serving.query.coverage import SensorName, Watched
+from serving.query.coverage import SensorName, SensorSeconds
 from serving.query.instants import format_instant
-from serving.query.question import MOST_ENTRIES, StoreSlots, stretches
+from serving.query.question import MOST_ENTRIES, StoreSlots, cut_slots
 from tally.errors import BadQuery
 
 # The fields of an answer by name.
-Shown: TypeAlias = dict[str, Any]
+JsonFields: TypeAlias = dict[str, Any]
 
 
 def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
@@ -36,24 +36,24 @@ def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
     ) -> Response:
         await pages.stores.check([store])
         question = query.question(store)
-        store_slots = await ANSWERS.run(stretches, question, store, pages.registry)
+        store_slots = await ANSWERS.run(cut_slots, question, store, pages.registry)
         body = {
             "store": store,
             "from": format_instant(store_slots.slots[0].start, store_slots.zone),
             "to": format_instant(store_slots.slots[-1].end, store_slots.zone),
             "tz": store_slots.tz,
             "grain": query.grain,
-            "threshold": pages.answerer.coverage.threshold,
+            "threshold": pages.query_engine.coverage.threshold,
             "sensors": await _sensors(store_slots, pages),
         }
         return Response(msgspec.json.encode(body), media_type="application/json")
 
 
-async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[Shown]:
+async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[JsonFields]:
     # Any metric of a family reads the windows of that family.
-    metrics = catalogue.of_one_family()
+    metrics = catalogue.single_family_metrics()
     families = [metric.families[0] for metric in metrics.values()]
-    roster = pages.answerer.roster(pages.registry.store(store_slots.store_id), families)
+    roster = pages.query_engine.roster(pages.registry.store(store_slots.store_id), families)
     rows = len(store_slots.slots) * sum(map(len, roster.by_family.values()))
     if rows > MOST_ENTRIES:
         raise BadQuery(
@@ -61,28 +61,28 @@ async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[Shown]:
             f"grain: {rows:,} stretches of sensors are more than {MOST_ENTRIES:,};"
             " ask for less time, or for a coarser grain",
         )
-    sensors: list[Shown] = []
+    sensors: list[JsonFields] = []
     for family, listed in sorted(roster.by_family.items()):
         question = MetricQuery(metrics[family], [store_slots], (), None)
-        (answer,) = await pages.answerer.read(question)
+        (answer,) = await pages.query_engine.read(question)
         # A sensor that was removed and listed again counts as one.
         for name in sorted({sensor.name for sensor in listed}):
-            sensors.append(_sensor(name, answer.found, store_slots.zone))
+            sensors.append(_sensor(name, answer.result_cells, store_slots.zone))
     return sensors
 
 
-def _sensor(name: SensorName, served_cells: Sequence[cells.Cell], zone: ZoneInfo) -> Shown:
-    whole, rows = Watched(), []
+def _sensor(name: SensorName, served_cells: Sequence[cells.Cell], zone: ZoneInfo) -> JsonFields:
+    whole, rows = SensorSeconds(), []
     for cell in served_cells:
-        seen = cell.watch.sensors.get(name, Watched())
+        seen = cell.sensor_coverage.sensors.get(name, SensorSeconds())
         whole = whole.plus(seen)
         # Each boundary is in the same time zone as the answer's own.
         start, end = (format_instant(instant, zone) for instant in cell.slot)
-        rows.append({"start": start, "end": end, **_watched_fields(seen)})
-    return {"family": name.family, "sensor": name.sensor, **_watched_fields(whole), "rows": rows}
+        rows.append({"start": start, "end": end, **_coverage_fields(seen)})
+    return {"family": name.family, "sensor": name.sensor, **_coverage_fields(whole), "rows": rows}
 
 
-def _watched_fields(seen: Watched) -> Shown:
+def _coverage_fields(seen: SensorSeconds) -> JsonFields:
     return {
         "expected_seconds": seen.expected,
         "observed_seconds": seen.observed,

@@ -53,7 +53,7 @@ def rule_edit_address(rule_id: str, period: Period, store_id: str) -> str:
     return f"/rules/{quote(rule_id, safe='')}/edit?{query}"
 
 
-def refused_address(store_id: str = "") -> str:
+def refusals_address(store_id: str = "") -> str:
     """The address of the page of refused events, of all stores or of one."""
     return f"/refused?{urlencode({'store': store_id})}" if store_id else "/refused"
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 # loop, and 1 MB of memory while it is kept.
 PAGES_A_SECOND = 2.0
 MOST_AT_ONCE = 20
-MOST_KEPT = 200
+MOST_CLIENTS = 200
 # A real browser opens its socket within seconds; a page without a socket is treated as abandoned.
 _ABANDONED_SECONDS = 10.0
 
@@ -65,6 +65,6 @@ def _matches_any(path: str, patterns: Iterable[re.Pattern[str]]) -> bool:
 
 
 def _has_room() -> bool:
-    if len(Client.instances) >= MOST_KEPT:
+    if len(Client.instances) >= MOST_CLIENTS:
         Client.prune_instances(client_age_threshold=_ABANDONED_SECONDS)
-    return len(Client.instances) < MOST_KEPT
+    return len(Client.instances) < MOST_CLIENTS

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from serving.alerts.handling import AlertActions
 from serving.dashboard.frame import html, log_unreachable
-from serving.dashboard.rule_editor_markup import refused_text
+from serving.dashboard.rule_editor_markup import failure_text
 from tally.alerts.resolution import MOST_NAME, MOST_REASON
 from tally.errors import AlertNotOpen, Busy, EditsRefused, UnknownName, ViewsUnreachable
 
@@ -78,7 +78,7 @@ class AlertActionBar:
     async def _acknowledge(self) -> None:
         by = self._name()
         if not by:
-            self._say(refused_text("Write your name first: others see who has taken it on."))
+            self._say(failure_text("Write your name first: others see who has taken it on."))
             return
 
         async def act(alert_id: str) -> str:
@@ -124,9 +124,9 @@ class AlertActionBar:
             done = await act(alert_id)
         except ViewsUnreachable as error:
             log_unreachable(error)
-            self._say(refused_text(str(error)))
+            self._say(failure_text(str(error)))
         except (AlertNotOpen, Busy, EditsRefused, UnknownName) as error:
-            self._say(refused_text(str(error)))
+            self._say(failure_text(str(error)))
         else:
             label = escape(self.alerts.get(alert_id, alert_id))
             self._say(f"<p class='t-known' data-acted='true'>{escape(done)}: {label}</p>")

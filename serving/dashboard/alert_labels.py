@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from serving.alerts.inquiry import raised_at
+from serving.alerts.inquiry import raise_instant
 from serving.dashboard.labels import NOTHING
 from serving.dashboard.unit_style import UnitStyle
 from serving.query import catalogue
@@ -51,9 +51,9 @@ def instant_text(instant: datetime, zone: ZoneInfo) -> str:
     return f"{instant.astimezone(zone):%-d %b %Y %H:%M}"
 
 
-def raised_text(alert: Alert, zone: ZoneInfo) -> str:
+def raise_time_text(alert: Alert, zone: ZoneInfo) -> str:
     """The day and the time at which the alert was raised, in a time zone."""
-    return instant_text(raised_at(alert), zone)
+    return instant_text(raise_instant(alert), zone)
 
 
 def window_text(alert: Alert, zone: ZoneInfo) -> str:

@@ -14,7 +14,7 @@ from serving.dashboard.period import Period
 from serving.dashboard.source import StoreChoice
 
 # Maps the start of a window (UTC) to its place on the axis, or None if it has no place.
-PlaceOf = Callable[[datetime], int | None]
+PlaceLookup = Callable[[datetime], int | None]
 # The rows of marks above one place; further alerts of the place are shown as a count.
 _MOST_ROWS, _ROW_PIXELS, _SIZE = 3, 15, 11
 _NAME_PIXELS = 14
@@ -39,7 +39,7 @@ class AlertMark(NamedTuple):
     more: int = 0
 
 
-def placed_marks(alerts: Iterable[ListedAlert], place_of: PlaceOf) -> list[AlertMark]:
+def place_marks(alerts: Iterable[ListedAlert], place_of: PlaceLookup) -> list[AlertMark]:
     """The marks of alerts that have a place, by place; the most severe are next to the chart."""
     by_place: dict[int, list[ListedAlert]] = defaultdict(list)
     for alert in sorted(alerts, key=_severest_first):
@@ -50,7 +50,7 @@ def placed_marks(alerts: Iterable[ListedAlert], place_of: PlaceOf) -> list[Alert
     return [mark for column in columns for mark in column]
 
 
-def marked(
+def add_marks(
     options: charts.Options, marks: Sequence[AlertMark], choice: StoreChoice
 ) -> charts.Options:
     """The chart with a strip of marks above it; without marks the chart is returned unchanged."""
@@ -83,7 +83,7 @@ def mark_links(marks: Iterable[AlertMark], choice: StoreChoice) -> list[str]:
     return [_link(mark, choice) for mark in marks]
 
 
-def described_marks(marks: Sequence[AlertMark]) -> str:
+def describe_marks(marks: Sequence[AlertMark]) -> str:
     """How many alerts are marked, as text for screen readers; empty if there are none."""
     count = sum(mark.more or 1 for mark in marks)
     return f", {count:,} alert{'' if count == 1 else 's'} marked" if count else ""

@@ -10,7 +10,7 @@ from serving.dashboard.alert_labels import (
     REASONS,
     SEVERITIES,
     instant_text,
-    raised_text,
+    raise_time_text,
     state_chip,
     title_text,
     value_text,
@@ -23,7 +23,7 @@ from tally.alerts.message import Alert, ReadRows
 from tally.instants import parse_instant
 
 _COLUMNS = ("Alert", "Store", "Raised", "Number", "Severity", "State")
-_READ = ("Family", "UTC day", "Generation", "Epoch", "Events", "Source")
+_EVIDENCE_COLUMNS = ("Family", "UTC day", "Generation", "Epoch", "Events", "Source")
 _STORE_DAYS = 7
 # The legend of the alert marks above a chart.
 MARK_KEY = (
@@ -52,7 +52,7 @@ def _row(alert: ListedAlert, choice: StoreChoice | None) -> str:
         f"<th scope='row' role='rowheader'><a href='{escape(alert_address(alert.alert_id))}'>"
         f"{escape(title_text(alert))}</a>{_subject(alert)}</th>"
         f"{_cell('Store', _store_link(alert, choice))}"
-        f"{_cell('Raised', escape(raised_text(alert, zone)))}"
+        f"{_cell('Raised', escape(raise_time_text(alert, zone)))}"
         f"{_cell('Number', number)}{_cell('Severity', severity_chip(alert))}"
         f"{_cell('State', state_chip(alert.state) + _notes(alert))}</tr>"
     )
@@ -61,7 +61,7 @@ def _row(alert: ListedAlert, choice: StoreChoice | None) -> str:
 def choice_text(alert: Alert, choice: StoreChoice | None) -> str:
     """One line that identifies an alert in a list: title, subject, store and time of raising."""
     store = choice.label if choice else alert.store_id
-    raised = raised_text(alert, _clock(choice)[0])
+    raised = raise_time_text(alert, _clock(choice)[0])
     parts = (title_text(alert), _subject_text(alert), store, raised)
     # An alert about a whole store has no subject.
     return " · ".join(part for part in parts if part)
@@ -78,7 +78,7 @@ def life_facts(life: AlertLife, choice: StoreChoice | None) -> str:
     alert, (zone, currency) = life.last, _clock(choice)
     address = f"/v1/alerts/{alert.alert_id}"
     started = instant_text(parse_instant(life.episode.start, "start"), zone)
-    ended = _ended_text(life, zone)
+    ended = _end_text(life, zone)
     facts = {
         "Store": _store_link(alert, choice),
         "What of it": escape(_subject_text(alert) or "all of it"),
@@ -101,7 +101,7 @@ def life_table(messages: Iterable[Alert], choice: StoreChoice | None) -> str:
     """A table of the alert's messages, each with the data that it was judged by."""
     zone, currency = _clock(choice)
     rows = "".join(_message(message, zone, currency) for message in messages)
-    names = ("State", "Number", *_READ, "Tick")
+    names = ("State", "Number", *_EVIDENCE_COLUMNS, "Tick")
     head = "".join(f"<th scope='col'>{name}</th>" for name in names)
     return (
         f"<table class='t-table t-life'><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
@@ -124,7 +124,7 @@ def _message(message: Alert, zone: ZoneInfo, currency: str) -> str:
 
 def _read_cells(read: ReadRows | None) -> str:
     if read is None:
-        return "<td></td>" * len(_READ)
+        return "<td></td>" * len(_EVIDENCE_COLUMNS)
     generation = NOTHING if read.generation is None else read.generation
     columns = (read.family, read.day, generation, read.epoch, f"{read.events:,}", read.source)
     return "".join(f"<td>{escape(str(column))}</td>" for column in columns)
@@ -170,7 +170,7 @@ def _notes(alert: ListedAlert) -> str:
     return f"<span class='t-change'>{escape(', '.join(notes))}</span>" if notes else ""
 
 
-def _ended_text(life: AlertLife, zone: ZoneInfo) -> str:
+def _end_text(life: AlertLife, zone: ZoneInfo) -> str:
     if life.episode.ended:
         return f"ended {instant_text(parse_instant(life.episode.ended, 'ended'), zone)}"
     return "it is open" if life.last.open else "taken back"

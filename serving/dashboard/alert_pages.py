@@ -12,7 +12,7 @@ from nicegui import ui
 from serving.alerts.inquiry import (
     AlertFilter,
     AlertLife,
-    AlertQuestion,
+    AlertSearch,
     AlertSpan,
     ListedAlert,
 )
@@ -35,16 +35,16 @@ from serving.dashboard.inbox import Inbox, InboxRows
 from serving.dashboard.period import Period
 from serving.dashboard.source import FigureSource, StoreChoice
 from serving.query.instants import UTC_CLOCK
-from tally.alerts.message import alert_of, alert_or_none
+from tally.alerts.message import decode_alert, decode_alert_or_none
 from tally.errors import UnknownName, ViewsUnreachable
 
 REFRESH_SECONDS = 30.0
 # The rows shown in each of the two lists; the API returns all.
 MOST_SHOWN = 200
 # How soon a browser that has left is noticed, and how often a burst of messages is redrawn.
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _DRAW_SECONDS = 0.5
-_FILED_SECONDS = 5.0
+_SECOND_READ_SECONDS = 5.0
 
 
 async def show_inbox(
@@ -65,12 +65,12 @@ async def show_inbox(
         choices = {choice.store.store_id: choice for choice in stores}
         live = LiveInbox(source, choices, period, store_id, inbox)
         await live.show()
-        ui.timer(REFRESH_SECONDS, live.renew, immediate=False)
+        ui.timer(REFRESH_SECONDS, live.refresh, immediate=False)
         if feed is not None:
             ui.timer(0.1, partial(live.follow, feed), once=True)
             # An alert sent just before the stream began may reach the tables only after the first
             # read, so they are read once more.
-            ui.timer(_FILED_SECONDS, live.renew, once=True)
+            ui.timer(_SECOND_READ_SECONDS, live.refresh, once=True)
 
 
 @dataclass
@@ -91,9 +91,9 @@ class LiveInbox:
         self._bar.show()
         self._last_drawn: tuple[InboxRows | None, bool] | None = None
         self._last_drawn_at, self._has_news = 0.0, False
-        await self.renew()
+        await self.refresh()
 
-    async def renew(self) -> None:
+    async def refresh(self) -> None:
         """Read the tables again and redraw the lists."""
         try:
             self.inbox.load(await self._load_alerts())
@@ -108,20 +108,20 @@ class LiveInbox:
         """Draw the messages of the stream, for as long as a browser is connected."""
         client = ui.context.client
         try:
-            place = await feed.here()
+            place = await feed.current_position()
         except ViewsUnreachable as error:
             log_unreachable(error)
             return
         self.is_live = True
         # This includes alerts sent between the first read of the tables and this stream position.
-        await self.renew()
-        async for heard in listen(feed, place, self._is_wanted, _LOOK_SECONDS):
+        await self.refresh()
+        async for heard in listen(feed, place, self._matches_store, _POLL_SECONDS):
             if client.is_deleted:
                 return
-            if heard.lost is not None:
-                await self.renew()
+            if heard.lost_position is not None:
+                await self.refresh()
             if heard.message is not None:
-                self.inbox.hear(alert_of(heard.message))
+                self.inbox.add_message(decode_alert(heard.message))
                 self._has_news = True
             # The rest of a burst is drawn when the position that follows it arrives.
             is_burst = time.monotonic() - self._last_drawn_at < _DRAW_SECONDS
@@ -131,14 +131,14 @@ class LiveInbox:
     async def _load_alerts(self) -> list[ListedAlert]:
         store_ids = [self.store_id] if self.store_id else [*self.stores]
         span = AlertSpan(*self.period.span(UTC_CLOCK))
-        question = AlertQuestion(store_ids, AlertFilter(), span)
-        page = await self.source.alerts.page(question, None, MOST_SHOWN)
+        question = AlertSearch(store_ids, AlertFilter(), span)
+        page = await self.source.alerts.read_page(question, None, MOST_SHOWN)
         # An open alert is shown no matter how long ago it was raised.
-        open_alerts = await self.source.alerts.open(AlertQuestion(store_ids, AlertFilter()))
+        open_alerts = await self.source.alerts.read_open(AlertSearch(store_ids, AlertFilter()))
         return [*page.alerts, *open_alerts]
 
-    def _is_wanted(self, message: bytes) -> bool:
-        alert = alert_or_none(message)
+    def _matches_store(self, message: bytes) -> bool:
+        alert = decode_alert_or_none(message)
         return alert is not None and self.store_id in ("", alert.store_id)
 
     def _draw(self, rows: InboxRows | None) -> None:
@@ -188,23 +188,23 @@ async def show_alert(
     """Draw the page of one alert; for an unknown id the page says that there is none."""
     choices = {choice.store.store_id: choice for choice in stores}
     try:
-        life = await source.alerts.life(alert_id)
+        life = await source.alerts.read_life(alert_id)
     except UnknownName:
         ui.context.client.status_code = HTTPStatus.NOT_FOUND
-        show_frame(_frame_of_one("Not found", period, stores[0]))
+        show_frame(_alert_frame("Not found", period, stores[0]))
         with ui.element("main"):
             say(f"There is no alert {alert_id[:64]}", "The inbox has those that there are.")
         return
     except ViewsUnreachable as error:
         log_unreachable(error)
-        show_frame(_frame_of_one("Alert", period, stores[0]))
+        show_frame(_alert_frame("Alert", period, stores[0]))
         with ui.element("main"):
             say_unreachable()
         return
-    show_frame(_frame_of_one(title_text(life.last), period, stores[0]))
+    show_frame(_alert_frame(title_text(life.last), period, stores[0]))
     with ui.element("main").classes("t-body"):
         draw = partial(_show_life, choice=choices.get(life.last.store_id))
-        await keep_current(partial(source.alerts.life, alert_id), draw, REFRESH_SECONDS)
+        await keep_current(partial(source.alerts.read_life, alert_id), draw, REFRESH_SECONDS)
         if life.last.open:
             label = choice_text(life.last, choices.get(life.last.store_id))
             AlertActionBar(source.actions, {life.last.alert_id: label}).show()
@@ -214,11 +214,13 @@ def _frame(heading: str, period: Period, chosen: StoreChoice, store_id: str = ""
     def address(_: str, address_period: Period) -> str:
         return inbox_address(address_period, store_id)
 
-    return Frame("alerts", heading, period, address, chosen, days_of="UTC days")
+    return Frame("alerts", heading, period, address, chosen, days_clock="UTC days")
 
 
-def _frame_of_one(heading: str, period: Period, chosen: StoreChoice) -> Frame:
-    return replace(_frame(heading, period, chosen), told="One alert, by the clock of its store")
+def _alert_frame(heading: str, period: Period, chosen: StoreChoice) -> Frame:
+    return replace(
+        _frame(heading, period, chosen), description="One alert, by the clock of its store"
+    )
 
 
 def _show_life(life: AlertLife, choice: StoreChoice | None) -> None:

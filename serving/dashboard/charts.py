@@ -49,7 +49,7 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
         "xAxis": {
             "type": "category",
             "data": days,
-            **named(f"day ({zone})", 30),
+            **axis_name_options(f"day ({zone})", 30),
             "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
             "axisTick": {"show": False},
             "axisLine": {"lineStyle": {"color": LINE}},
@@ -121,7 +121,7 @@ def heat_map(
         "xAxis": {
             **axis,
             "data": [f"{hour:02d}" for hour in range(HOURS)],
-            **named("hour of the day", 28),
+            **axis_name_options("hour of the day", 28),
             "axisLabel": {"color": QUIET, "interval": 2},
         },
         "yAxis": {
@@ -143,7 +143,7 @@ def heat_map(
     }
 
 
-def named(name: str, gap: int) -> Options:
+def axis_name_options(name: str, gap: int) -> Options:
     """The options that put an axis's name at the middle of the axis."""
     style = {"color": QUIET}
     return {"name": name, "nameLocation": "middle", "nameGap": gap, "nameTextStyle": style}

@@ -41,7 +41,7 @@ class Day:
 
 
 @dataclass(frozen=True)
-class CoveredShare:
+class CoverageCounts:
     """How many quarter hours of the period are complete, provisional and missing.
 
     `through`: every record that arrived by then is counted; None unless each day has a generation.
@@ -87,48 +87,50 @@ class Figures:
     cards: tuple[Card, ...]
     days: tuple[Day, ...]
     heat: tuple[tuple[float | None, ...], ...]
-    coverage: CoveredShare
+    coverage: CoverageCounts
     compared_quarters: int | None = None
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCells:
     """The quarter hours that are compared, of a period and of the period before.
 
-    `is_whole`: whether these are all quarter hours of both.
+    `is_complete`: whether these are all quarter hours of both.
     """
 
     now: Sequence[cells.Cell]
     before: Sequence[cells.Cell]
-    is_whole: bool
+    is_complete: bool
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PeriodCells:
     """The days of a period, and its quarter hours as served."""
 
     days: Sequence[date]
-    found: Sequence[cells.Cell]
+    cells: Sequence[cells.Cell]
     through: datetime | None
 
 
-def figures(now: Stretch, before: Stretch, clock: DayClock, currency: str) -> Figures:
+def compute_figures(
+    now: PeriodCells, before: PeriodCells, clock: DayClock, currency: str
+) -> Figures:
     """The figures of a period; money in `currency` only, since currencies cannot be added up."""
     # Taken from both periods, so that a currency the comparison leaves out is named too.
-    others = _currencies([*now.found, *before.found]) - {currency}
-    compared = comparable(now, before, clock)
+    others = _currencies([*now.cells, *before.cells]) - {currency}
+    compared = select_comparable(now, before, clock)
     return Figures(
         currency,
         tuple(sorted(others)),
         tuple(_card(metric, now, compared, currency) for metric in METRICS),
         _days(now, clock, currency),
-        _heat(now.found, clock),
+        _heat(now.cells, clock),
         _coverage(now),
-        None if compared.is_whole else len(compared.now),
+        None if compared.is_complete else len(compared.now),
     )
 
 
-def comparable(now: Stretch, before: Stretch, clock: DayClock) -> Compared:
+def select_comparable(now: PeriodCells, before: PeriodCells, clock: DayClock) -> ComparedCells:
     """The parts of two periods that may be compared.
 
     If both periods are complete, all of both is compared. Otherwise only the quarter hours at the
@@ -137,21 +139,21 @@ def comparable(now: Stretch, before: Stretch, clock: DayClock) -> Compared:
     """
     # Complete periods are compared as they are, because a period with a clock change has quarter
     # hours for which the other has no counterpart.
-    if all(_is_complete(cell) for cell in (*now.found, *before.found)):
-        return Compared(now.found, before.found, True)
+    if all(_is_complete(cell) for cell in (*now.cells, *before.cells)):
+        return ComparedCells(now.cells, before.cells, True)
     places, earlier = _complete_places(now, clock), _complete_places(before, clock)
     both = [place for place in places if place in earlier]
-    return Compared(
+    return ComparedCells(
         [places[place] for place in both],
         [earlier[place] for place in both],
         False,
     )
 
 
-def _complete_places(stretch: Stretch, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
+def _complete_places(stretch: PeriodCells, clock: DayClock) -> dict[PeriodPlace, cells.Cell]:
     # The fold distinguishes the two equal hours of a night in which clocks go back.
     cells_by_place = {}
-    for cell in filter(_is_complete, stretch.found):
+    for cell in filter(_is_complete, stretch.cells):
         local = cell.slot.start.astimezone(clock.zone)
         day = clock.day(cell.slot.start)
         place = (day - stretch.days[0]).days
@@ -170,24 +172,24 @@ def main_currency(found: Sequence[cells.Cell], default: str) -> str:
 
 
 def _currencies(found: Sequence[cells.Cell]) -> set[str]:
-    return cells.values_seen(found, catalogue.metric("revenue").families, CURRENCY)
+    return cells.values_in_cells(found, catalogue.metric("revenue").families, CURRENCY)
 
 
-def _card(metric_id: str, now: Stretch, compared: Compared, currency: str) -> Card:
+def _card(metric_id: str, now: PeriodCells, compared: ComparedCells, currency: str) -> Card:
     part, previous = (
         _total(metric_id, found, currency) for found in (compared.now, compared.before)
     )
-    return Card(metric_id, _total(metric_id, now.found, currency), change_percent(part, previous))
+    return Card(metric_id, _total(metric_id, now.cells, currency), change_percent(part, previous))
 
 
 def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> MetricValue:
     metric = catalogue.metric(metric_id)
-    only = {CURRENCY: currency} if metric.is_money else cells.WHOLE
+    only = {CURRENCY: currency} if metric.is_money else cells.NO_SPLIT
     # Missing cells are left out instead of counted as 0, so without any known cell there is no sum.
     known = [cell for cell in found if not cell.is_missing]
     if not known:
         return None
-    sums = [cells.values_of(metric, cell, only) for cell in known]
+    sums = [cells.cell_values(metric, cell, only) for cell in known]
     if metric.denominator is None:
         return sum(parts["value"] or 0 for parts in sums)
     return catalogue.ratio(
@@ -196,16 +198,16 @@ def _total(metric_id: str, found: Sequence[cells.Cell], currency: str) -> Metric
     )
 
 
-def _days(stretch: Stretch, clock: DayClock, currency: str) -> tuple[Day, ...]:
+def _days(stretch: PeriodCells, clock: DayClock, currency: str) -> tuple[Day, ...]:
     revenue = catalogue.metric("revenue")
     by_day: dict[date, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for cell in stretch.found:
+    for cell in stretch.cells:
         if not cell.is_missing:
             # Sums are kept by layer, so that a reader sees which part of a day may still change.
-            source = cells.source_of(cell.sources)
+            source = cells.common_source(cell.sources)
             day = clock.day(cell.slot.start)
             by_day[day][source] += int(
-                cells.values_of(revenue, cell, {CURRENCY: currency})["value"] or 0
+                cells.cell_values(revenue, cell, {CURRENCY: currency})["value"] or 0
             )
     return tuple(
         Day(
@@ -232,7 +234,7 @@ def _heat(
         if not cell.is_missing:
             local = cell.slot.start.astimezone(clock.zone)
             hour_of_week = local.weekday(), local.hour
-            sums[hour_of_week] += cells.values_of(receipts, cell)["value"] or 0
+            sums[hour_of_week] += cells.cell_values(receipts, cell)["value"] or 0
             # A set of dates counts an hour once in the mean, no matter how many quarters are known.
             hours[hour_of_week].add(local.date())
     return tuple(
@@ -249,13 +251,13 @@ def _mean(
     return round(sums[key] / len(hours[key]), 2) if key in hours else None
 
 
-def _coverage(stretch: Stretch) -> CoveredShare:
-    missing = sum(cell.is_missing for cell in stretch.found)
-    complete = sum(_is_complete(cell) for cell in stretch.found)
+def _coverage(stretch: PeriodCells) -> CoverageCounts:
+    missing = sum(cell.is_missing for cell in stretch.cells)
+    complete = sum(_is_complete(cell) for cell in stretch.cells)
     # Only the leading complete cells count: a complete cell after one that may still change does
     # not extend the settled span.
-    settled = list(takewhile(_is_complete, stretch.found))
+    settled = list(takewhile(_is_complete, stretch.cells))
     until = settled[-1].slot.end if settled else None
-    return CoveredShare(
-        complete, len(stretch.found) - missing - complete, missing, stretch.through, until
+    return CoverageCounts(
+        complete, len(stretch.cells) - missing - complete, missing, stretch.through, until
     )

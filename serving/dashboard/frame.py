@@ -13,12 +13,12 @@ from serving.dashboard import charts
 from serving.dashboard.addresses import (
     inbox_address,
     overview_address,
-    refused_address,
+    refusals_address,
     rules_address,
     store_address,
 )
 from serving.dashboard.labels import span_text
-from serving.dashboard.period import LENGTHS, Period, period_of
+from serving.dashboard.period import LENGTHS, Period, parse_period
 from serving.dashboard.source import StoreChoice
 from tally.errors import ViewsUnreachable
 
@@ -33,9 +33,9 @@ class Frame:
     """The top of a page: which page it is, its heading, the period and the choices.
 
     `address` returns the address of the same page for another store and period. Without `stores`
-    there is no store to choose, and `chosen` only says which days are the newest. `days_of`: whose
-    clock the days follow, if not the store's. `told`: the text that replaces the days on a page
-    that has no period.
+    there is no store to choose, and `chosen` only says which days are the newest. `days_clock`:
+    whose clock the days follow, if not the store's. `description`: the text that replaces the days
+    on a page that has no period.
     """
 
     page: PageName
@@ -44,14 +44,14 @@ class Frame:
     address: Callable[[str, Period], str]
     chosen: StoreChoice
     stores: Sequence[StoreChoice] = ()
-    days_of: str = ""
-    told: str = ""
+    days_clock: str = ""
+    description: str = ""
 
     @property
     def subtitle(self) -> str:
-        """The line below the heading: `told`, or else the days and whose clock they follow."""
+        """The line below the heading: `description`, or else the days and whose clock they have."""
         zone = self.chosen.store.tz if self.stores else "each store's own days"
-        return self.told or f"{span_text(self.period)}, {self.days_of or zone}"
+        return self.description or f"{span_text(self.period)}, {self.days_clock or zone}"
 
 
 def begin() -> None:
@@ -69,7 +69,7 @@ def show_frame(frame: Frame) -> None:
             f"<div class='t-brand'><h1>{escape(frame.heading)}</h1>"
             f"<p>{escape(frame.subtitle)}</p></div>"
         )
-        if frame.told:
+        if frame.description:
             return
         with ui.element("div").classes("t-controls").props('role="group" aria-label="Period"'):
             if frame.stores:
@@ -85,7 +85,7 @@ def _navigation(frame: Frame) -> str:
         ("store", "Store", store_address(store_id, frame.period)),
         ("alerts", "Alerts", inbox_address(frame.period)),
         ("rules", "Rules", rules_address()),
-        ("refused", "Refused", refused_address()),
+        ("refused", "Refused", refusals_address()),
     ]
     items = "".join(
         f"<a href='{escape(address)}'{_current(name == frame.page)}>{word}</a>"
@@ -108,7 +108,7 @@ def _store_picker(frame: Frame) -> None:
 
 def _period_controls(frame: Frame) -> None:
     store_id, period = frame.chosen.store.store_id, frame.period
-    _step("chevron_left", "Earlier", lambda: _go(frame, store_id, period.moved(-1)))
+    _step("chevron_left", "Earlier", lambda: _go(frame, store_id, period.shift(-1)))
     until = (
         ui.input("Until", value=period.last.isoformat())
         .props("type=date dense outlined")
@@ -117,10 +117,10 @@ def _period_controls(frame: Frame) -> None:
 
     def choose() -> None:
         last, newest = str(until.value), frame.chosen.last_day
-        _go(frame, store_id, period_of(last, str(period.length), newest))
+        _go(frame, store_id, parse_period(last, str(period.length), newest))
 
     until.on("change", choose)
-    _step("chevron_right", "Later", lambda: _go(frame, store_id, period.moved(1)))
+    _step("chevron_right", "Later", lambda: _go(frame, store_id, period.shift(1)))
     length = ui.toggle({days: f"{days} days" for days in LENGTHS}, value=period.length)
     length.props('no-caps unelevated aria-label="Length of the period"').classes("t-length")
     length.on_value_change(lambda event: _go(frame, store_id, Period(period.last, event.value)))
@@ -135,7 +135,7 @@ async def keep_current(
     box = ui.element("div").classes("t-body")
     shown: list[_Shown | None] = []
 
-    async def renew() -> None:
+    async def refresh() -> None:
         try:
             loaded = await load()
         # The page stays and tries again by itself, so an outage needs no action by the reader.
@@ -151,8 +151,8 @@ async def keep_current(
             say_unreachable() if loaded is None else draw(loaded)
 
     # The first draw happens before the page is sent, so that its numbers need no script.
-    await renew()
-    ui.timer(seconds, renew, immediate=False)
+    await refresh()
+    ui.timer(seconds, refresh, immediate=False)
 
 
 def log_unreachable(error: ViewsUnreachable) -> None:

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from serving.alerts.inquiry import ListedAlert, listed, newest_first
+from serving.alerts.inquiry import ListedAlert, newest_first, to_listed
 from tally.alerts.message import Alert
-from tally.alerts.standing import last_states
+from tally.alerts.standing import current_states
 
 # Longer than the lag of a working projector ever is. Until then a received message is kept beside
 # what the tables say.
-HEARD_SECONDS = 120.0
+MESSAGE_SECONDS = 120.0
 
 
 class InboxRows(NamedTuple):
@@ -35,10 +35,10 @@ class Inbox:
     def load(self, alerts: Iterable[ListedAlert]) -> None:
         """Replace the table rows with the current ones, and forget messages that are too old."""
         self._alerts_by_id = {alert.alert_id: alert for alert in alerts}
-        oldest = self._clock() - HEARD_SECONDS
+        oldest = self._clock() - MESSAGE_SECONDS
         self._messages = [(at, message) for at, message in self._messages if at > oldest]
 
-    def hear(self, alert: Alert) -> None:
+    def add_message(self, alert: Alert) -> None:
         """Add a message of the stream."""
         self._messages.append((self._clock(), alert))
 
@@ -46,14 +46,14 @@ class Inbox:
     def rows(self) -> InboxRows:
         """The rows to show now."""
         messages = [message for _, message in self._messages]
-        last = last_states([*self._alerts_by_id.values(), *messages])
+        last = current_states([*self._alerts_by_id.values(), *messages])
         listed_alerts = (self._to_listed(alert, last) for alert in last.values())
         rows = sorted(listed_alerts, key=newest_first)
         open_alerts = [alert for alert in rows if alert.open]
         return InboxRows(open_alerts, [alert for alert in rows if not alert.open])
 
     def _to_listed(self, alert: Alert, last: dict[str, Alert]) -> ListedAlert:
-        return listed(alert, self._is_open(alert, last), self._is_overdue(alert))
+        return to_listed(alert, self._is_open(alert, last), self._is_overdue(alert))
 
     def _is_open(self, alert: Alert, last: dict[str, Alert]) -> bool:
         if alert.edge != "raise" or alert.state == "retracted":

@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from serving.dashboard import charts
 from serving.query import catalogue, cells, grains
-from serving.query.coverage import Watch
+from serving.query.coverage import SlotCoverage
 from serving.query.formulas import MetricValue
 from serving.query.question import StoreSlots
 from serving.query.resets import Resets
@@ -18,7 +18,7 @@ METRIC = "occupancy"
 
 
 @dataclass(frozen=True)
-class PersonsInside:
+class Occupancy:
     """The level at the end of each quarter hour of a store's day, UTC; None if it is not known.
 
     `is_counted`: whether any counter has sent events for the known part of the day. `watch`: for
@@ -30,7 +30,7 @@ class PersonsInside:
     levels: tuple[tuple[datetime, MetricValue], ...]
     is_counted: bool
     is_settled: bool
-    watch: Watch = field(default_factory=Watch)
+    watch: SlotCoverage = field(default_factory=SlotCoverage)
 
     @property
     def residue(self) -> MetricValue:
@@ -41,22 +41,22 @@ class PersonsInside:
 def quarter_hours(store: Store, day: date) -> StoreSlots:
     """The quarter hours of the store's own day: 92, 96 or 100."""
     resets = Resets(store.clock)
-    slots = grains.slots(*resets.own_day(day), "15m", store.clock)
+    slots = grains.slots(*resets.day_on(day), "15m", store.clock)
     return StoreSlots(store.store_id, store.clock, slots, resets=resets)
 
 
-def persons_inside(store: Store, day: date, found: list[cells.Cell]) -> PersonsInside:
+def compute_occupancy(store: Store, day: date, found: list[cells.Cell]) -> Occupancy:
     """The levels of a day, computed from its cells."""
     metric = catalogue.metric(METRIC)
     ends = (cell.slot.end for cell in found)
-    levels = (cells.values_of(metric, cell)["value"] for cell in found)
+    levels = (cells.cell_values(metric, cell)["value"] for cell in found)
     is_settled = cells.is_settled(status for cell in found for status in cell.statuses)
     is_counted = any(cell.events for cell in found)
     pairs = tuple(zip(ends, levels, strict=True))
-    return PersonsInside(store, day, pairs, is_counted, is_settled, found[-1].watch)
+    return Occupancy(store, day, pairs, is_counted, is_settled, found[-1].sensor_coverage)
 
 
-def inside_chart(inside: PersonsInside) -> charts.Options:
+def occupancy_chart(inside: Occupancy) -> charts.Options:
     """A line chart by the store's clock, with a gap where the level is not known."""
     zone = inside.store.zone
     return {
@@ -66,7 +66,7 @@ def inside_chart(inside: PersonsInside) -> charts.Options:
         "xAxis": {
             "type": "category",
             "data": [f"{end.astimezone(zone):%H:%M}" for end, _ in inside.levels],
-            **charts.named(f"until ({inside.store.tz})", 30),
+            **charts.axis_name_options(f"until ({inside.store.tz})", 30),
             "axisLabel": {"color": charts.QUIET, "hideOverlap": True, "fontSize": 11},
         },
         "yAxis": {
@@ -90,7 +90,7 @@ def inside_chart(inside: PersonsInside) -> charts.Options:
     }
 
 
-def known_text(inside: PersonsInside) -> str:
+def day_state_text(inside: Occupancy) -> str:
     """The day, and how much is known of it, as text."""
     known = sum(level is not None for _, level in inside.levels)
     if inside.watch.is_withheld:
@@ -108,7 +108,7 @@ def known_text(inside: PersonsInside) -> str:
     return f"{inside.day:%a} {inside.day.day} {inside.day:%b}: {state}"
 
 
-def residue_text(inside: PersonsInside) -> str:
+def residue_text(inside: Occupancy) -> str:
     """The residue at the end of the day as text, or why it is not known."""
     if inside.residue is None:
         return "Left over at the end of the day: not known before all of it is"

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from serving.dashboard.figures import Card, CoveredShare, Figures
+from serving.dashboard.figures import Card, CoverageCounts, Figures
 from serving.dashboard.period import Period
 from tally.money import minor_digits
 
@@ -65,10 +65,10 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
     against = (
         days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
     )
-    return f"{signed_text(card.change_percent)} vs {against}"
+    return f"{percent_text(card.change_percent)} vs {against}"
 
 
-def signed_text(percent: float) -> str:
+def percent_text(percent: float) -> str:
     """A change in per cent with a sign, so that it does not depend on colour.
 
     >>> signed_text(-12.5), signed_text(0.0)
@@ -93,7 +93,7 @@ def _duration(quarters: int) -> str:
     return " ".join(part for part in parts if part)
 
 
-def coverage_text(coverage: CoveredShare) -> str:
+def coverage_text(coverage: CoverageCounts) -> str:
     """The meaning of the coverage badge, in a sentence or two."""
     if coverage.state == "missing":
         return "Neither layer knows anything of this period. That is not the same as no sales."

@@ -10,7 +10,7 @@ from starlette.routing import Match
 _TEXT = "There is no such page; / has the numbers, and /openapi.json the addresses of the API."
 
 
-def keep_api_errors(app: FastAPI) -> None:
+def add_api_not_found(app: FastAPI) -> None:
     """Answer unknown paths and methods below /v1 with an error of the API.
 
     Without this route the pages, which take every remaining path, would answer them.
@@ -31,7 +31,7 @@ def keep_api_errors(app: FastAPI) -> None:
         )
 
 
-def keep_no_unknown_pages() -> None:
+def add_page_not_found() -> None:
     """Answer unknown paths with a text instead of a NiceGUI page, which NiceGUI would keep."""
     nicegui_app.add_exception_handler(HTTPStatus.NOT_FOUND, _no_such_page)
 

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from html import escape
 
-from serving.dashboard.labels import NOTHING, TITLES, signed_text
-from serving.dashboard.report_labels import STATES, FigureWord, state_of, state_of_all
+from serving.dashboard.labels import NOTHING, TITLES, percent_text
+from serving.dashboard.report_labels import STATES, NumberState, combine_states, number_state
 from serving.dashboard.report_markup import attributes, machine_values, state_chip
-from serving.dashboard.source import COMPARED, StoreChoice
+from serving.dashboard.source import COMPARED_METRICS, StoreChoice
 from serving.dashboard.unit_style import UnitStyle
 from serving.query import catalogue
-from serving.reports.comparison import ComparedValue, Withheld
+from serving.reports.comparison import ComparedValue, WithheldValue
 
 _STATE = "State"
 
 
-def head_of() -> str:
+def table_head() -> str:
     """The head of the table, with a column for each compared metric."""
     first, *others = ["Store", *_titles(), _STATE]
     cells = "".join(
@@ -24,17 +24,19 @@ def head_of() -> str:
     return f"<tr role='row'><th scope='col' role='columnheader'>{first}</th>{cells}</tr>"
 
 
-def row_of(choice: StoreChoice, address: str, found: Sequence[ComparedValue | Withheld]) -> str:
+def store_row(
+    choice: StoreChoice, address: str, found: Sequence[ComparedValue | WithheldValue]
+) -> str:
     """The cells of a store: its name, each value with its change, and the overall state."""
     cells = "".join(
         _cell(title, metric, compared, choice.store.currency)
-        for title, metric, compared in zip(_titles(), COMPARED, found, strict=True)
+        for title, metric, compared in zip(_titles(), COMPARED_METRICS, found, strict=True)
     )
-    states = [state_of(compared) for compared in found]
+    states = [number_state(compared) for compared in found]
     known = sum(state not in ("unknown", "withheld") for state in states)
     # The note is shown only if some numbers are known and some are not.
     note = f"{known} of {len(states)} numbers" if 0 < known < len(states) else ""
-    return f"{_name(choice, address)}{cells}{_state(state_chip(state_of_all(states)), note)}"
+    return f"{_name(choice, address)}{cells}{_state(state_chip(combine_states(states)), note)}"
 
 
 def pending_row(choice: StoreChoice, address: str) -> str:
@@ -57,7 +59,7 @@ def _empty_row(choice: StoreChoice, address: str, chip: str, text: str) -> str:
 
 
 def _titles() -> list[str]:
-    return [TITLES.get(metric, catalogue.metric(metric).entry.name) for metric in COMPARED]
+    return [TITLES.get(metric, catalogue.metric(metric).entry.name) for metric in COMPARED_METRICS]
 
 
 def _name(choice: StoreChoice, address: str) -> str:
@@ -65,24 +67,24 @@ def _name(choice: StoreChoice, address: str) -> str:
     return f"<th scope='row' role='rowheader'>{link}</th>"
 
 
-def _cell(title: str, metric: str, found: ComparedValue | Withheld, currency: str) -> str:
-    state = state_of(found)
+def _cell(title: str, metric: str, found: ComparedValue | WithheldValue, currency: str) -> str:
+    state = number_state(found)
     cell_attributes = f"{_label_attributes(title)} data-metric='{metric}' data-state='{state}'"
-    if isinstance(found, Withheld):
+    if isinstance(found, WithheldValue):
         withheld = f"{cell_attributes} title='{escape(found.reason)}'"
         return f"<td{withheld}><span>{_mark(state)}{NOTHING}</span>{_change_span(NOTHING)}</td>"
     style = UnitStyle(found.unit, found.currency or currency)
     # The other units are given by the column heads.
     is_money = found.unit == "minor" and found.value is not None
     unit = f" <span class='t-unit'>{style.word}</span>" if is_money else ""
-    change = NOTHING if found.change_percent is None else signed_text(found.change_percent)
+    change = NOTHING if found.change_percent is None else percent_text(found.change_percent)
     return (
         f"<td{cell_attributes}{attributes(machine_values(found))}>"
         f"<span>{_mark(state)}{style.text(found.value)}{unit}</span>{_change_span(change)}</td>"
     )
 
 
-def _mark(state: FigureWord) -> str:
+def _mark(state: NumberState) -> str:
     # A final number needs no sign, because that would repeat in every cell.
     if state == "complete":
         return ""

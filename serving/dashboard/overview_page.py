@@ -10,7 +10,7 @@ from nicegui import ui
 
 from serving.dashboard.addresses import overview_address, store_address
 from serving.dashboard.frame import Frame, html, log_unreachable, show_frame
-from serving.dashboard.overview_markup import head_of, pending_row, row_of, unreachable_row
+from serving.dashboard.overview_markup import pending_row, store_row, table_head, unreachable_row
 from serving.dashboard.period import Period
 from serving.dashboard.source import FigureSource, StoreChoice, newest_day
 from tally.errors import ViewsUnreachable
@@ -66,7 +66,7 @@ class OverviewRows:
     def draw(self, stores: Sequence[StoreChoice]) -> None:
         """Draw the table with rows that have no numbers yet."""
         with ui.element("table").classes("t-table t-stores").props('role="table"'):
-            ui.html(head_of(), sanitize=False, tag="thead").props('role="rowgroup"')
+            ui.html(table_head(), sanitize=False, tag="thead").props('role="rowgroup"')
             with ui.element("tbody").props('role="rowgroup"'):
                 for choice in stores:
                     text = pending_row(choice, self._address(choice))
@@ -94,7 +94,7 @@ class OverviewRows:
     async def _fill(self, choice: StoreChoice) -> None:
         try:
             compared = await self._source.comparisons(choice.store, self._period)
-            text = row_of(choice, self._address(choice), compared)
+            text = store_row(choice, self._address(choice), compared)
         except ViewsUnreachable as error:
             log_unreachable(error)
             text = unreachable_row(choice, self._address(choice))

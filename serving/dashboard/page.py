@@ -8,10 +8,10 @@ from fastapi import FastAPI
 from nicegui import Client, ui
 
 from schemas import loader
-from serving.alerts.editing import RuleEditing
+from serving.alerts.editing import RuleEditService
 from serving.alerts.gauges import AlertFactSource
 from serving.alerts.handling import ActionWriter
-from serving.alerts.simulation.desk import SimulationDesk
+from serving.alerts.simulation.desk import SimulationService
 from serving.alerts.stream.feed import Feed
 from serving.dashboard.addresses import store_address
 from serving.dashboard.admission import Admission
@@ -25,12 +25,12 @@ from serving.dashboard.frame import (
     say_unreachable,
     show_frame,
 )
-from serving.dashboard.not_found import keep_api_errors, keep_no_unknown_pages
+from serving.dashboard.not_found import add_api_not_found, add_page_not_found
 from serving.dashboard.overview_page import show_overview
-from serving.dashboard.period import Period, period_of
+from serving.dashboard.period import Period, parse_period
 from serving.dashboard.refused_page import RefusedSource, show_refused
 from serving.dashboard.report_page import report_links, show_report
-from serving.dashboard.rule_editor import EditorPlace, show_editor
+from serving.dashboard.rule_editor import EditorContext, show_editor
 from serving.dashboard.rule_pages import show_rule, show_rules
 from serving.dashboard.rule_source import RuleFigureSource
 from serving.dashboard.source import FigureSource, StoreChoice, newest_day
@@ -57,19 +57,19 @@ POLICY = (
 class LiveSources:
     """The sources behind Kafka: the alert feed, the rules' desk, dead letters, actions, the watch.
 
-    `feed` None: no alerts arrive live; `watch` None: nothing is watched. The other sources, if
-    None, are created for the brokers of the settings.
+    `feed` None: no alerts arrive live; `fact_source` None: nothing is watched. The other sources,
+    if None, are created for the brokers of the settings.
     """
 
     feed: Feed | None = None
-    desk: SimulationDesk | None = None
+    simulation_service: SimulationService | None = None
     letters: LetterReader | None = None
     writer: ActionWriter | None = None
-    watch: AlertFactSource | None = None
+    fact_source: AlertFactSource | None = None
 
 
 @dataclass(frozen=True)
-class PageQuestion:
+class PageRequest:
     """The store and the period in an address, as unchecked text; empty where it names none."""
 
     store: str
@@ -89,19 +89,19 @@ def mount(
     `/rules/{id}`, `/rules/{id}/edit` and `/new-rule`. The last four ask the desk.
     """
     live = live or LiveSources()
-    desk = live.desk or SimulationDesk.of(settings, views)
+    desk = live.simulation_service or SimulationService.from_settings(settings, views)
     source = FigureSource(settings, views, live.writer)
-    rules = RuleFigureSource.of(settings, views, desk, live.watch)
+    rules = RuleFigureSource.from_settings(settings, views, desk, live.fact_source)
     _add_alert_pages(source, live.feed)
     _add_refused_page(source, RefusedSource(views, live.letters or TopicLetters(settings)))
     _add_rule_pages(source, rules)
     may_apply = settings.rule_edits == "allow"
-    _add_editors(source, EditorPlace(RuleEditing(desk.known), rules, may_apply))
+    _add_editors(source, EditorContext(RuleEditService(desk.rules), rules, may_apply))
 
     @ui.page("/", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def store_page(store: str = "", days: str = "", until: str = "") -> None:
         with ui.element("div").classes("t-page"):
-            await _store_page(source, PageQuestion(store, days, until))
+            await _store_page(source, PageRequest(store, days, until))
 
     @ui.page("/report/{report_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def report_page(
@@ -111,17 +111,17 @@ def mount(
         until: str = "",
     ) -> None:
         with ui.element("div").classes("t-page"):
-            await _report_page(source, report_id, PageQuestion(store, days, until))
+            await _report_page(source, report_id, PageRequest(store, days, until))
 
     @ui.page("/stores", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def overview_page(days: str = "", until: str = "", page: str = "") -> None:
         with ui.element("div").classes("t-page"):
-            await _overview_page(source, PageQuestion("", days, until), page)
+            await _overview_page(source, PageRequest("", days, until), page)
 
     # Registered before the pages, which take every remaining path.
-    keep_api_errors(app)
+    add_api_not_found(app)
     app.add_middleware(Admission, pages=[*Client.page_routes.values()])
-    keep_no_unknown_pages()
+    add_page_not_found()
     ui.run_with(app, title="Tally", show_welcome_message=False)
 
 
@@ -130,7 +130,7 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
     async def inbox_page(store: str = "", days: str = "", until: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            question = PageQuestion(store, days, until)
+            question = PageRequest(store, days, until)
             if stores and (not store or _choose_store(stores, question) is not None):
                 await show_inbox(source, feed, stores, _alert_period(question), store)
 
@@ -139,15 +139,15 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             if stores:
-                await show_alert(source, stores, _alert_period(PageQuestion("", "", "")), alert_id)
+                await show_alert(source, stores, _alert_period(PageRequest("", "", "")), alert_id)
 
 
 def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
     @ui.page("/refused", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
-    async def refused_page(store: str = "") -> None:
+    async def refusals_page(store: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
-            question = PageQuestion(store, "", "")
+            question = PageRequest(store, "", "")
             if stores and (not store or _choose_store(stores, question) is not None):
                 await show_refused(refused, stores, _alert_period(question), store)
 
@@ -158,7 +158,7 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             if stores:
-                question = PageQuestion("", "", "")
+                question = PageRequest("", "", "")
                 await show_rules(rules, stores[0], _period(stores[0], question))
 
     @ui.page("/rules/{rule_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
@@ -171,14 +171,14 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
             # A week, because the chart cannot show more quarter hours apart.
-            question = PageQuestion(store, days or "7", until)
+            question = PageRequest(store, days or "7", until)
             chosen = _choose_store(stores, question)
             if chosen is not None:
                 await show_rule(rules, rule_id, stores, chosen, _period(chosen, question))
 
 
-def _add_editors(source: FigureSource, place: EditorPlace) -> None:
-    async def edited(rule_id: str | None, question: PageQuestion) -> None:
+def _add_editors(source: FigureSource, place: EditorContext) -> None:
+    async def open_editor(rule_id: str | None, question: PageRequest) -> None:
         stores = await _stores(source)
         chosen = _choose_store(stores, question)
         if chosen is not None:
@@ -194,27 +194,27 @@ def _add_editors(source: FigureSource, place: EditorPlace) -> None:
         until: str = "",
     ) -> None:
         with ui.element("div").classes("t-page"):
-            await edited(rule_id, PageQuestion(store, days or "7", until))
+            await open_editor(rule_id, PageRequest(store, days or "7", until))
 
     @ui.page("/new-rule", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
     async def new_page() -> None:
         with ui.element("div").classes("t-page"):
-            await edited(None, PageQuestion("", "7", ""))
+            await open_editor(None, PageRequest("", "7", ""))
 
 
-def _alert_period(question: PageQuestion) -> Period:
+def _alert_period(question: PageRequest) -> Period:
     # Alerts are raised now, even if the newest event is years old.
-    return period_of(question.until, question.days, datetime.now(UTC).date())
+    return parse_period(question.until, question.days, datetime.now(UTC).date())
 
 
-async def _store_page(source: FigureSource, question: PageQuestion) -> None:
+async def _store_page(source: FigureSource, question: PageRequest) -> None:
     stores = await _stores(source)
     chosen = _choose_store(stores, question)
     if chosen is not None:
         await show_store(source, stores, chosen, _period(chosen, question))
 
 
-async def _report_page(source: FigureSource, report_id: str, question: PageQuestion) -> None:
+async def _report_page(source: FigureSource, report_id: str, question: PageRequest) -> None:
     stores = await _stores(source)
     chosen = _choose_store(stores, question)
     if chosen is None:
@@ -229,10 +229,10 @@ async def _report_page(source: FigureSource, report_id: str, question: PageQuest
         html(report_links(chosen.store.store_id, period))
 
 
-async def _overview_page(source: FigureSource, question: PageQuestion, number: str) -> None:
+async def _overview_page(source: FigureSource, question: PageRequest, number: str) -> None:
     stores = await _stores(source)
     if stores:
-        period = period_of(question.until, question.days, newest_day(stores))
+        period = parse_period(question.until, question.days, newest_day(stores))
         await show_overview(source, stores, period, number)
 
 
@@ -256,7 +256,7 @@ async def _stores(source: FigureSource) -> list[StoreChoice]:
     return stores
 
 
-def _choose_store(stores: list[StoreChoice], question: PageQuestion) -> StoreChoice | None:
+def _choose_store(stores: list[StoreChoice], question: PageRequest) -> StoreChoice | None:
     """The store named in the address, or the first; None for an unknown one, as the page says."""
     if not stores or not question.store:
         return stores[0] if stores else None
@@ -277,5 +277,5 @@ def _not_found(stores: list[StoreChoice], chosen: StoreChoice, period: Period) -
     show_frame(Frame("report", "Not found", period, store_address, chosen, stores))
 
 
-def _period(chosen: StoreChoice, question: PageQuestion) -> Period:
-    return period_of(question.until, question.days, chosen.last_day)
+def _period(chosen: StoreChoice, question: PageRequest) -> Period:
+    return parse_period(question.until, question.days, chosen.last_day)

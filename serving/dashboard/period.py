@@ -31,7 +31,7 @@ class Period:
         """Every day, ascending."""
         return [self.first + timedelta(days=i) for i in range(self.length)]
 
-    def moved(self, periods: int) -> "Period":
+    def shift(self, periods: int) -> "Period":
         """The period this many lengths later (earlier if negative)."""
         return Period(self.last + timedelta(days=periods * self.length), self.length)
 
@@ -40,21 +40,21 @@ class Period:
 
         A day of a clock change has 92 or 100.
         """
-        start, end = self.of_store(store)
+        start, end = self.store_span(store)
         quarters = grains.slots(start, end, "15m", store.clock)
         return StoreSlots(store.store_id, store.clock, quarters)
 
-    def of_store(self, store: Store) -> grains.Slot:
+    def store_span(self, store: Store) -> grains.Slot:
         """From the start of the store's first day to the start of its day after the last, UTC."""
         return self.span(store.clock)
 
     def span(self, clock: DayClock) -> grains.Slot:
         """From the start of the first day to the start of the day after the last, UTC."""
         after = self.last + timedelta(days=1)
-        return grains.Slot(clock.begins(self.first), clock.begins(after))
+        return grains.Slot(clock.start_of_day(self.first), clock.start_of_day(after))
 
 
-def period_of(last: str, length: str, newest: date | None) -> Period:
+def parse_period(last: str, length: str, newest: date | None) -> Period:
     """The period that an address names.
 
     A missing or invalid part becomes its default: the newest day with events, or 28 days.

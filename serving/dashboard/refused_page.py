@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from nicegui import ui
 
-from runtime.refused import RefusedEvents, refused_letters
+from runtime.refused import RefusedEvents, group_letters
 from runtime.sources import FAMILIES
-from serving.dashboard.addresses import refused_address
+from serving.dashboard.addresses import refusals_address
 from serving.dashboard.frame import Frame, html, keep_current, say, show_frame
 from serving.dashboard.period import Period
 from serving.dashboard.source import StoreChoice
 from serving.merge.letters import LetterReader
-from serving.merge.views import Finding, ViewReader
+from serving.merge.views import TillFinding, ViewReader
 from tally.errors import TallyError
-from tally.tills import conflicts_text
+from tally.tills import describe_conflicts
 
 REFRESH_SECONDS = 60.0
 # The number of table rows shown; `tally refused` lists all.
@@ -32,7 +32,7 @@ _DAYS = timedelta(days=31)
 _HEAD = ("Store", "Why", "Events", "Last (UTC)", "The newest says", "What to do")
 
 
-class KnownLetters(NamedTuple):
+class DeadLetterGroups(NamedTuple):
     """The newest dead letters by store and reason, the most frequent first.
 
     If `is_read` is false, they cannot be read now, which does not mean that there are none.
@@ -49,19 +49,19 @@ class RefusedSource:
     views: ViewReader
     letters: LetterReader
 
-    async def refused(self, store_id: str) -> KnownLetters:
+    async def dead_letters(self, store_id: str) -> DeadLetterGroups:
         """The dead letters of a store, or of all stores for an empty id."""
         try:
             letters = await self.letters.newest()
         # The page stays, shows this state, and tries again by itself.
         except TallyError:
-            return KnownLetters((), is_read=False)
-        groups = refused_letters(letter for letter in letters if store_id in ("", letter.key))
+            return DeadLetterGroups((), is_read=False)
+        groups = group_letters(letter for letter in letters if store_id in ("", letter.key))
         # Each row is one cause, so fixing the most frequent one helps most.
         rows = sorted(groups, key=attrgetter("events"), reverse=True)
-        return KnownLetters(rows, is_read=True)
+        return DeadLetterGroups(rows, is_read=True)
 
-    async def conflicts(self, chosen: StoreChoice) -> list[Finding]:
+    async def conflicts(self, chosen: StoreChoice) -> list[TillFinding]:
         """The open conflicts of a store's last month. Raises ViewsUnreachable."""
         if chosen.last_day is None:
             return []
@@ -78,14 +78,14 @@ async def show_refused(
     chosen = next((choice for choice in stores if choice.store.store_id == store_id), None)
     heading = f"Refused · {chosen.label}" if chosen else "Refused"
     first = chosen or stores[0]
-    frame = Frame("refused", heading, period, lambda _, __: refused_address(), first)
+    frame = Frame("refused", heading, period, lambda _, __: refusals_address(), first)
     # The page shows the present and has no period.
-    show_frame(replace(frame, told="What does not count, why, and what to do"))
+    show_frame(replace(frame, description="What does not count, why, and what to do"))
     with ui.element("main").classes("t-body"):
         if chosen is not None:
             load = partial(source.conflicts, chosen)
             await keep_current(load, partial(_show_conflicts, chosen), REFRESH_SECONDS)
-        await keep_current(partial(source.refused, store_id), _show_letters, REFRESH_SECONDS)
+        await keep_current(partial(source.dead_letters, store_id), _show_letters, REFRESH_SECONDS)
         html(
             "<p class='t-foot'>All of it, and voids that wait for their receipt:"
             " <code>tally refused</code>. After the cause is mended:"
@@ -93,11 +93,11 @@ async def show_refused(
         )
 
 
-def _show_conflicts(chosen: StoreChoice, findings: Sequence[Finding]) -> None:
+def _show_conflicts(chosen: StoreChoice, findings: Sequence[TillFinding]) -> None:
     # The wording is the same as in `tally conflicts` and in the API's answers.
     items = "".join(
         f"<li>{finding.day}, till {escape(finding.till_id)}:"
-        f" {_with_code(conflicts_text(finding.records, finding.conflicts))}</li>"
+        f" {_with_code(describe_conflicts(finding.records, finding.conflicts))}</li>"
         for finding in findings
     )
     with ui.element("section").classes("t-panel").props('aria-labelledby="conflicts"'):
@@ -107,7 +107,7 @@ def _show_conflicts(chosen: StoreChoice, findings: Sequence[Finding]) -> None:
         )
 
 
-def _show_letters(letters: KnownLetters) -> None:
+def _show_letters(letters: DeadLetterGroups) -> None:
     if not letters.is_read:
         say("Dead letters cannot be read now", "Kafka does not answer; the page looks again.")
         return
@@ -139,7 +139,7 @@ def _with_code(text: str) -> str:
 
 def _row(refused: RefusedEvents) -> str:
     # The store of an event that could not be read is not known.
-    address = escape(refused_address(refused.store))
+    address = escape(refusals_address(refused.store))
     store = f"<a href='{address}'>{escape(refused.store)}</a>" if refused.store else "not known"
     cells = (
         escape(refused.reason),

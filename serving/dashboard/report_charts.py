@@ -9,9 +9,9 @@ from serving.dashboard.charts import (
     MISSING,
     QUIET,
     Options,
+    axis_name_options,
     common,
     heat_map,
-    named,
 )
 from serving.dashboard.report_labels import STATES
 from serving.dashboard.unit_style import UnitStyle
@@ -74,20 +74,20 @@ def stay_text(entry: StayEntry) -> str:
 
 
 def _by_day(entries: list[DayEntry], report: StoreReport, style: UnitStyle) -> Options:
-    starts = [entry.day.start.astimezone(report.asked.zone) for entry in entries]
+    starts = [entry.day.start.astimezone(report.request.zone) for entry in entries]
     days = [f"{start:%a} {start.day} {start:%b}" for start in starts]
     before = {
         "type": "line",
         "name": f"{len(entries)} days before",
-        "data": [style.drawn(entry.previous) for entry in entries],
+        "data": [style.axis_value(entry.previous) for entry in entries],
         # Dashed and with points, so that it differs from the bars even without colour.
         "lineStyle": {"color": INK, "width": 1.5, "type": "dashed"},
         "itemStyle": {"color": INK},
         "symbolSize": 3,
     }
-    bars = _bars("these days", [style.drawn(entry.value) for entry in entries])
+    bars = _bars("these days", [style.axis_value(entry.value) for entry in entries])
     return {
-        **_bar_frame(f"day ({report.asked.tz})", days, style),
+        **_bar_frame(f"day ({report.request.tz})", days, style),
         "legend": {
             "top": 0,
             "right": 0,
@@ -101,7 +101,7 @@ def _by_day(entries: list[DayEntry], report: StoreReport, style: UnitStyle) -> O
 
 def _by_stay_time(entries: list[StayEntry], style: UnitStyle) -> Options:
     bins = [stay_text(entry) for entry in entries]
-    bars = _bars("these days", [style.drawn(entry.value) for entry in entries])
+    bars = _bars("these days", [style.axis_value(entry.value) for entry in entries])
     return {**_bar_frame("minutes", bins, style), "series": [bars]}
 
 
@@ -118,10 +118,10 @@ def _by_item(entries: list[ItemEntry], style: UnitStyle) -> Options:
     frame = _bar_frame(style.axis, [item_text(entry) for entry in entries], style)
     names = {**frame["xAxis"], "inverse": True, "name": ""}
     names["axisLabel"] = {"color": QUIET, "width": 120, "overflow": "truncate", "interval": 0}
-    amounts = {**frame["yAxis"], **named(style.axis, 30)}
+    amounts = {**frame["yAxis"], **axis_name_options(style.axis, 30)}
     values = [
         {
-            "value": style.drawn(entry.value),
+            "value": style.axis_value(entry.value),
             "label": {"formatter": style.text(entry.value)},
             # The sum of the others is grey: it is no article, and may be longer than all of them.
             "itemStyle": {"color": BATCH if entry.others is None else MISSING},
@@ -138,7 +138,7 @@ def _by_item(entries: list[ItemEntry], style: UnitStyle) -> Options:
 
 def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:
     points = [
-        [entry.hour, entry.weekday - 1, style.drawn(entry.value)]
+        [entry.hour, entry.weekday - 1, style.axis_value(entry.value)]
         for entry in entries
         # An unknown hour is left out instead of drawn as 0, because it is not a quiet hour.
         if entry.value is not None
@@ -150,7 +150,7 @@ def _by_hour_of_week(entries: list[HourEntry], style: UnitStyle) -> Options:
     return heat_map(
         points,
         f"mean {style.axis} an hour" if style.word else style.axis,
-        style.drawn(most) or 0,
+        style.axis_value(most) or 0,
         f"{style.text(most)}{behind}",
     )
 
@@ -164,7 +164,7 @@ def _bar_frame(name: str, categories: list[str], style: UnitStyle) -> Options:
         "xAxis": {
             "type": "category",
             "data": categories,
-            **named(name, 30),
+            **axis_name_options(name, 30),
             "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
             "axisTick": {"show": False},
             "axisLine": {"lineStyle": {"color": LINE}},

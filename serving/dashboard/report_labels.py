@@ -3,35 +3,35 @@
 from math import floor
 from zoneinfo import ZoneInfo
 
-from serving.dashboard.labels import BADGES, NOTHING, signed_text
+from serving.dashboard.labels import BADGES, NOTHING, percent_text
 from serving.dashboard.period import Period
 from serving.dashboard.unit_style import UnitStyle
-from serving.reports.comparison import ComparedValue, ComparisonState, Withheld
+from serving.reports.comparison import ComparedValue, ComparisonState, WithheldValue
 from serving.reports.report import StoreReport
 
-FigureWord = ComparisonState
+NumberState = ComparisonState
 # For each state: a sign and a word, so that neither depends on colour.
-STATES: dict[FigureWord, tuple[str, str]] = {
+STATES: dict[NumberState, tuple[str, str]] = {
     "complete": BADGES["complete"],
     "provisional": BADGES["provisional"],
     "partial": ("◔", "Partial"),
     "estimated": ("≈", "Estimated"),
     "unknown": ("○", "Nothing known"),
-    "withheld": ("⊘", "Withheld"),
+    "withheld": ("⊘", "WithheldValue"),
 }
 _MOST_NAMED = 5
 # States without a number make a result partial if other numbers are known; then the other states
 # from the worst to the best.
-_NO_NUMBER: tuple[FigureWord, ...] = ("unknown", "withheld")
-_WEAKEST: tuple[FigureWord, ...] = ("partial", "estimated", "provisional", "complete")
+_NO_NUMBER: tuple[NumberState, ...] = ("unknown", "withheld")
+_WEAKEST: tuple[NumberState, ...] = ("partial", "estimated", "provisional", "complete")
 
 
-def state_of(found: ComparedValue | Withheld) -> FigureWord:
+def number_state(found: ComparedValue | WithheldValue) -> NumberState:
     """The state of one number."""
-    return "withheld" if isinstance(found, Withheld) else found.state
+    return "withheld" if isinstance(found, WithheldValue) else found.state
 
 
-def state_of_all(states: list[FigureWord]) -> FigureWord:
+def combine_states(states: list[NumberState]) -> NumberState:
     """The state of several numbers together.
 
     >>> state_of_all(["complete", "unknown"]), state_of_all(["complete", "provisional"])
@@ -51,12 +51,12 @@ def comparison_text(found: ComparedValue, period: Period) -> str:
     # have one.
     if found.suppressed is not None:
         return f"withheld: {found.suppressed}"
-    if found.watch.is_withheld:
+    if found.sensor_coverage.is_withheld:
         return "withheld: sensors were silent"
     if found.value is None:
         return "no value: it would be divided by 0" if found.known else ""
     if found.change_percent is not None:
-        return f"{signed_text(found.change_percent)} vs {days}"
+        return f"{percent_text(found.change_percent)} vs {days}"
     if found.suppressed_before is not None:
         return f"not compared: {days} are withheld, {found.suppressed_before}"
     if found.previous is None:
@@ -64,7 +64,7 @@ def comparison_text(found: ComparedValue, period: Period) -> str:
     return f"0 in {days}" if found.previous == 0 else "not compared: quarter hours are missing"
 
 
-def known_text(found: ComparedValue) -> str:
+def completeness_text(found: ComparedValue) -> str:
     """The share of the period's quarter hours that are known, as text."""
     if found.known == 0:
         return "Nothing is known of these days, which is not the same as 0."
@@ -83,7 +83,7 @@ def silent_text(found: ComparedValue) -> str:
     """
     sensors = [
         f"{name} was there for {floor(100 * share)} % of the open hours"
-        for share, name in found.watch.silent()
+        for share, name in found.sensor_coverage.silent_sensors()
     ]
     more = len(sensors) - _MOST_NAMED
     return ", ".join(sensors[:_MOST_NAMED]) + (f", and {more} more" if more > 0 else "")
@@ -96,7 +96,7 @@ def through_text(found: ComparedValue, zone: ZoneInfo) -> str:
     return f"{found.through.astimezone(zone):%-d %b %Y %H:%M} ({zone.key})"
 
 
-def unexplained_text(found: StoreReport, style: UnitStyle) -> str:
+def remainder_text(found: StoreReport, style: UnitStyle) -> str:
     """The part of the value that is on none of the receipts read; empty if there is none."""
     left = found.unexplained
     if left is None or not left.now:

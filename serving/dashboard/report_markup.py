@@ -14,17 +14,17 @@ from serving.dashboard.period import Period
 from serving.dashboard.report_charts import item_text, stay_text
 from serving.dashboard.report_labels import (
     STATES,
-    FigureWord,
+    NumberState,
     comparison_text,
-    known_text,
-    state_of,
+    completeness_text,
+    number_state,
 )
 from serving.dashboard.unit_style import UnitStyle
 from serving.query.formulas import MetricValue
 from serving.query.instants import format_instant
-from serving.reports.comparison import ComparedValue, Withheld
+from serving.reports.comparison import ComparedValue, WithheldValue
 from serving.reports.items import ItemEntry
-from serving.reports.report import StoreReport, ValueBeside
+from serving.reports.report import CompanionValue, StoreReport
 from serving.reports.series import DayEntry, HourEntry, StayEntry
 
 _HOURS = range(24)
@@ -35,7 +35,7 @@ def _withheld_mark(reason: str) -> str:
     return f"<span role='img' title='{escape(reason)}' aria-label='{escape(reason)}'>⊘</span> "
 
 
-def state_chip(state: FigureWord) -> str:
+def state_chip(state: NumberState) -> str:
     """A state as markup: a chip with sign, word and colour."""
     sign, word = STATES[state]
     # The sign only repeats the word and is hidden from screen readers, which would spell it out.
@@ -43,12 +43,12 @@ def state_chip(state: FigureWord) -> str:
 
 
 def figure(
-    report_id: str, found: ComparedValue | Withheld, style: UnitStyle, period: Period
+    report_id: str, found: ComparedValue | WithheldValue, style: UnitStyle, period: Period
 ) -> str:
     """The value with its unit, change and known share; the reason instead if it is withheld."""
-    state = state_of(found)
+    state = number_state(found)
     named = f"<div class='t-figure' data-report='{escape(report_id)}' data-state='{state}'"
-    if isinstance(found, Withheld):
+    if isinstance(found, WithheldValue):
         reason = escape(found.reason[:1].upper() + found.reason[1:])
         return f"{named}><div class='t-value'>{NOTHING}</div><p class='t-change'>{reason}</p></div>"
     # A dash has no unit, because with one it would look like a number.
@@ -58,11 +58,11 @@ def figure(
         f"{named}{attributes(machine_values(found))}>"
         f"<div class='t-value'>{escape(style.text(found.value))}{unit}</div>"
         f"<p class='t-change'>{escape(comparison_text(found, period))}</p>"
-        f"<p class='t-known'>{known_text(found)}</p></div>"
+        f"<p class='t-known'>{completeness_text(found)}</p></div>"
     )
 
 
-def beside_value(beside: ValueBeside) -> str:
+def beside_value(beside: CompanionValue) -> str:
     """The value shown beside a number, which says how much the number is worth, as markup."""
     # None of the units of such values is money, so no currency is needed.
     style = UnitStyle(beside.unit, "")
@@ -108,7 +108,7 @@ def _days_table(report: StoreReport, style: UnitStyle) -> str:
     unit = escape(style.word or style.axis)
     head = _head(["Day", f"These days, {unit}", f"{len(report.series)} days before, {unit}"])
     # Rows are identified by their start instead of a number, because a time zone may skip a day.
-    zone = report.asked.zone
+    zone = report.request.zone
     rows = [
         f"<tr data-start='{format_instant(entry.day.start, zone)}'><th scope='row'>"
         f"{entry.day.start.astimezone(zone):%a %-d %b %Y}</th>{_day_number(entry, style)}"
@@ -131,7 +131,7 @@ def _stays_table(report: StoreReport, style: UnitStyle) -> str:
 
 
 def _items_table(report: StoreReport, style: UnitStyle) -> str:
-    before = f"{(report.asked.span.end - report.asked.span.start).days} days before"
+    before = f"{(report.request.span.end - report.request.span.start).days} days before"
     unit = escape(style.word)
     head = _head(["Item", f"These days, {unit}", f"{before}, {unit}", "Share", "Units", "Receipts"])
     share, count = UnitStyle("fraction", ""), UnitStyle("units", "")

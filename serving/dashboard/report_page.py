@@ -11,12 +11,12 @@ from serving.dashboard.addresses import answer_address, report_address
 from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import PIVOTS, describe_chart, has_chart, report_chart
-from serving.dashboard.report_labels import quality_text, state_of, through_text, unexplained_text
+from serving.dashboard.report_labels import number_state, quality_text, remainder_text, through_text
 from serving.dashboard.report_markup import beside_value, figure, series_table, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
-from serving.dashboard.store_page import REPORTS_REFRESH_SECONDS, style_of
+from serving.dashboard.store_page import REPORTS_REFRESH_SECONDS, report_style
 from serving.query.instants import format_instant
-from serving.reports.comparison import Withheld
+from serving.reports.comparison import WithheldValue
 from serving.reports.report import StoreReport
 
 # The number of article bars that a chart of the usual height has room for.
@@ -53,14 +53,14 @@ def report_links(store_id: str, period: Period, current: str = "") -> str:
 
 
 def _show(
-    found: StoreReport | Withheld, shape: ReportShape, chosen: StoreChoice, period: Period
+    found: StoreReport | WithheldValue, shape: ReportShape, chosen: StoreChoice, period: Period
 ) -> None:
     # A withheld report has a state and a reason, but nothing to draw.
-    compared = found if isinstance(found, Withheld) else found.comparison
-    style = style_of(found, chosen)
+    compared = found if isinstance(found, WithheldValue) else found.comparison
+    style = report_style(found, chosen)
     with ui.element("section").classes("t-panel").props('aria-label="The report"'):
         html(
-            f"<div class='t-line'>{state_chip(state_of(compared))}</div>"
+            f"<div class='t-line'>{state_chip(number_state(compared))}</div>"
             f"<div class='t-large'>{figure(shape.id, compared, style, period)}</div>"
             f"<p class='t-read'>{escape(shape.how_to_read)}</p>"
         )
@@ -82,12 +82,12 @@ def _show(
 
 
 def _facts(
-    found: StoreReport | Withheld, shape: ReportShape, chosen: StoreChoice, period: Period
+    found: StoreReport | WithheldValue, shape: ReportShape, chosen: StoreChoice, period: Period
 ) -> str:
     address = escape(answer_address(shape.id, chosen.store.store_id, period))
     facts = {"Data source": escape(shape.data_source)}
     if isinstance(found, StoreReport):
-        compared, zone = found.comparison, found.asked.zone
+        compared, zone = found.comparison, found.request.zone
         through = format_instant(compared.through, zone) if compared.through else ""
         facts |= {
             "What it is worth": quality_text(compared),
@@ -95,10 +95,10 @@ def _facts(
                 f"<span data-through='{through}'>{escape(through_text(compared, zone))}</span>"
             ),
         }
-        if left := unexplained_text(found, style_of(found, chosen)):
+        if left := remainder_text(found, report_style(found, chosen)):
             facts["In no item"] = escape(left)
-        if found.beside is not None:
-            facts[escape(found.beside.name)] = beside_value(found.beside)
+        if found.companion is not None:
+            facts[escape(found.companion.name)] = beside_value(found.companion)
     facts["The same numbers by HTTP"] = f"<a href='{address}'><code>{address}</code></a>"
     # The values have been escaped above.
     rows = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts.items())

@@ -6,17 +6,17 @@ from zoneinfo import ZoneInfo
 
 from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.dashboard import charts
-from serving.dashboard.rule_source import DrawnRule
+from serving.dashboard.rule_source import RuleFigure
 from serving.dashboard.unit_style import UnitStyle
 from tally.alerts.message import AlertState
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.instants import from_millis
 from tally.windows import WINDOW_MILLIS
 
 # One number for each window on the axis; None where there is no number.
-PlacedNumbers = Sequence[float | None]
+AxisNumbers = Sequence[float | None]
 # Numbers by subject, in the order of drawing.
-SubjectNumbers = dict[str, PlacedNumbers]
+SubjectNumbers = dict[str, AxisNumbers]
 # Colours by Okabe and Ito, combined with line styles, so that subjects differ without colour too.
 _STROKES = (
     (charts.BATCH, "solid"),
@@ -38,7 +38,7 @@ _RAISED_AREA, _RAISED_POINT = "rgba(163,50,42,0.18)", "#a3322a"
 _UNKNOWN_AREA = "rgba(154,163,174,0.30)"
 
 
-def rule_chart(drawn: DrawnRule, style: UnitStyle, zone: ZoneInfo) -> charts.Options:
+def rule_chart(drawn: RuleFigure, style: UnitStyle, zone: ZoneInfo) -> charts.Options:
     """A line chart by the store's clock, with a gap where no complete number is served."""
     assert drawn.simulated is not None
     # The axis covers the whole span, including windows that have not begun.
@@ -47,7 +47,7 @@ def rule_chart(drawn: DrawnRule, style: UnitStyle, zone: ZoneInfo) -> charts.Opt
     numbers: SubjectNumbers = {}
     for subject, values in drawn.simulated.values.items():
         by_start = dict(values)
-        numbers[subject] = [style.drawn(by_start.get(start)) for start in starts]
+        numbers[subject] = [style.axis_value(by_start.get(start)) for start in starts]
     return {
         **charts.common(),
         "legend": {"top": 0, "left": 0, "textStyle": _SMALL},
@@ -56,7 +56,7 @@ def rule_chart(drawn: DrawnRule, style: UnitStyle, zone: ZoneInfo) -> charts.Opt
         "xAxis": {
             "type": "category",
             "data": texts,
-            **charts.named(f"quarter hour ({zone.key})", 30),
+            **charts.axis_name_options(f"quarter hour ({zone.key})", 30),
             "axisLabel": {"color": charts.QUIET, "hideOverlap": True, "fontSize": 11},
         },
         "yAxis": {
@@ -68,13 +68,13 @@ def rule_chart(drawn: DrawnRule, style: UnitStyle, zone: ZoneInfo) -> charts.Opt
         },
         "series": [
             *_lines(drawn, numbers, style),
-            *_raised_points(drawn, numbers),
+            *_raise_points(drawn, numbers),
             *_marks(drawn, numbers),
         ],
     }
 
 
-def describe_rule(drawn: DrawnRule) -> str:
+def describe_rule(drawn: RuleFigure) -> str:
     """The chart in words, for screen readers."""
     simulated = drawn.simulated
     assert simulated is not None
@@ -82,7 +82,7 @@ def describe_rule(drawn: DrawnRule) -> str:
         value for subject_values in simulated.values.values() for value in subject_values
     )
     known_windows = {value.window for value in judged_values if value.value is not None}
-    standing = sum(alert.is_standing for alert in drawn.told if alert.edge == "raise")
+    standing = sum(alert.is_unretracted for alert in drawn.published if alert.edge == "raise")
     looked_at = simulated.articles
     articles = f" of {looked_at:,} articles that were looked at" if looked_at else ""
     return (
@@ -92,7 +92,9 @@ def describe_rule(drawn: DrawnRule) -> str:
     )
 
 
-def _lines(drawn: DrawnRule, numbers: SubjectNumbers, style: UnitStyle) -> Iterator[charts.Options]:
+def _lines(
+    drawn: RuleFigure, numbers: SubjectNumbers, style: UnitStyle
+) -> Iterator[charts.Options]:
     """One line for each subject; the first line carries the background, which is drawn once."""
     strokes, first = cycle(_STROKES), next(iter(numbers), None)
     for subject, values in numbers.items():
@@ -105,11 +107,11 @@ def _lines(drawn: DrawnRule, numbers: SubjectNumbers, style: UnitStyle) -> Itera
             "lineStyle": {"color": colour, "width": 1.5, "type": form},
             "itemStyle": {"color": colour},
             "data": [*values],
-            **(_ground(drawn, numbers, style) if subject == first else {}),
+            **(_background(drawn, numbers, style) if subject == first else {}),
         }
 
 
-def _ground(drawn: DrawnRule, numbers: SubjectNumbers, style: UnitStyle) -> charts.Options:
+def _background(drawn: RuleFigure, numbers: SubjectNumbers, style: UnitStyle) -> charts.Options:
     """The background of the lines: raised episodes, windows without a number, and thresholds."""
     assert drawn.simulated is not None
     episodes = drawn.simulated.episodes
@@ -120,15 +122,15 @@ def _ground(drawn: DrawnRule, numbers: SubjectNumbers, style: UnitStyle) -> char
             "silent": True,
             "symbol": "none",
             "lineStyle": {"color": charts.QUIET, "type": "dashed"},
-            "data": [{"yAxis": style.drawn(threshold)} for threshold in sorted(thresholds)],
+            "data": [{"yAxis": style.axis_value(threshold)} for threshold in sorted(thresholds)],
         },
     }
 
 
-def _areas(drawn: DrawnRule, numbers: SubjectNumbers) -> Iterator[list[charts.Options]]:
+def _areas(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[list[charts.Options]]:
     """Grey areas where there is no number, and red ones above where the rule is raised."""
     assert drawn.simulated is not None
-    spans = [(first, last, _UNKNOWN_AREA) for first, last in _holes(numbers)]
+    spans = [(first, last, _UNKNOWN_AREA) for first, last in _gaps(numbers)]
     for simulated in drawn.simulated.episodes:
         if simulated.subject in numbers:
             ended = drawn.span.end if simulated.episode.ended is None else simulated.episode.ended
@@ -143,7 +145,7 @@ def _areas(drawn: DrawnRule, numbers: SubjectNumbers) -> Iterator[list[charts.Op
         yield [{"xAxis": first, "itemStyle": style}, {"xAxis": last}]
 
 
-def _holes(numbers: SubjectNumbers) -> Iterator[tuple[int, int]]:
+def _gaps(numbers: SubjectNumbers) -> Iterator[tuple[int, int]]:
     """The first and last place of each stretch in which no line has a number."""
     columns = zip(*numbers.values(), strict=True)
     holes = [all(number is None for number in column) for column in columns]
@@ -153,7 +155,7 @@ def _holes(numbers: SubjectNumbers) -> Iterator[tuple[int, int]]:
             yield places[0], places[-1]
 
 
-def _raised_points(drawn: DrawnRule, numbers: SubjectNumbers) -> Iterator[charts.Options]:
+def _raise_points(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts.Options]:
     """Points where episodes are raised; an area of one quarter hour is easily overlooked."""
     assert drawn.simulated is not None
     points = []
@@ -172,12 +174,12 @@ def _raised_points(drawn: DrawnRule, numbers: SubjectNumbers) -> Iterator[charts
         }
 
 
-def _marks(drawn: DrawnRule, numbers: SubjectNumbers) -> Iterator[charts.Options]:
+def _marks(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts.Options]:
     for state, (name, symbol, colour) in _MARKS.items():
         # An article that has no line has no place for a mark.
         alerts = [
             alert
-            for alert in drawn.told
+            for alert in drawn.published
             if alert.state == state and alert.edge == "raise" and alert.chain.subject in numbers
         ]
         if alerts:
@@ -195,11 +197,11 @@ def _marks(drawn: DrawnRule, numbers: SubjectNumbers) -> Iterator[charts.Options
             }
 
 
-def _height(drawn: DrawnRule, alert: ToldAlert, numbers: SubjectNumbers) -> float:
+def _height(drawn: RuleFigure, alert: PublishedAlert, numbers: SubjectNumbers) -> float:
     return numbers[alert.chain.subject][_place(drawn, alert.window)] or 0
 
 
-def _place(drawn: DrawnRule, window: int) -> int:
+def _place(drawn: RuleFigure, window: int) -> int:
     """The number of a window on the axis; what lies outside is at its edge."""
     place = (window - drawn.span.start) // WINDOW_MILLIS
     return min(max(place, 0), len(drawn.span.windows) - 1)

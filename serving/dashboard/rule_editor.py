@@ -12,7 +12,7 @@ from typing import Any
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
-from serving.alerts.editing import EditedRule, RuleDraft, RuleEditing
+from serving.alerts.editing import EditedRule, RuleDraft, RuleEditService
 from serving.dashboard.addresses import rule_address, rules_address
 from serving.dashboard.frame import (
     Frame,
@@ -22,23 +22,23 @@ from serving.dashboard.frame import (
     say_unreachable,
     show_frame,
 )
-from serving.dashboard.period import LENGTHS, Period, period_of
+from serving.dashboard.period import LENGTHS, Period, parse_period
 from serving.dashboard.rule_editor_markup import (
     TEMPLATE,
-    applied_text,
     draft_text,
+    failure_text,
+    in_force_text,
     plan_text,
-    refused_text,
 )
-from serving.dashboard.rule_pages import show_drawn
+from serving.dashboard.rule_pages import show_rule_figure
 from serving.dashboard.rule_source import RuleFigureSource
 from serving.dashboard.rule_text import RuleText
 from serving.dashboard.source import StoreChoice
 from tally.alerts.rule import RuleVersion
-from tally.errors import BadQuery, NotSent, RuleConflict, UnknownName, ViewsUnreachable
+from tally.errors import BadQuery, RuleConflict, SendFailed, UnknownName, ViewsUnreachable
 
 # Time since the last key press before the text is checked, so that not every letter is.
-QUIET_SECONDS = 0.5
+IDLE_SECONDS = 0.5
 _UNREACHABLE = "The rules cannot be read or written right now; `tally status` shows what runs."
 _CLOSED = (
     "Applying from here is switched off (TALLY_RULE_EDITS): keep the text as a file, and"
@@ -47,16 +47,16 @@ _CLOSED = (
 
 
 @dataclass(frozen=True)
-class EditorPlace:
+class EditorContext:
     """The rules that the editor works on, and whether they may be applied from the page."""
 
-    editing: RuleEditing
+    editing: RuleEditService
     source: RuleFigureSource
     may_apply: bool
 
 
 async def show_editor(
-    place: EditorPlace,
+    place: EditorContext,
     rule_id: str | None,
     stores: Sequence[StoreChoice],
     chosen: StoreChoice,
@@ -66,20 +66,22 @@ async def show_editor(
     heading = f"Edit {rule_id[:64]}" if rule_id else "New rule"
     frame = Frame("rules", heading, period, lambda _store, _of: rules_address(), chosen)
     try:
-        opened = await place.editing.opened(rule_id) if rule_id else EditedRule(None, TEMPLATE)
+        opened = await place.editing.load(rule_id) if rule_id else EditedRule(None, TEMPLATE)
     except UnknownName:
         ui.context.client.status_code = HTTPStatus.NOT_FOUND
-        show_frame(replace(frame, heading="Not found", told="Rules"))
+        show_frame(replace(frame, heading="Not found", description="Rules"))
         with ui.element("main"):
             say(f"There is no rule {(rule_id or '')[:64]}", "Write a new one, or choose another.")
         return
     except ViewsUnreachable as error:
         log_unreachable(error)
-        show_frame(replace(frame, told="Rules"))
+        show_frame(replace(frame, description="Rules"))
         with ui.element("main"):
             say_unreachable()
         return
-    show_frame(replace(frame, told="As a rule's file says it; what has its default is left out"))
+    show_frame(
+        replace(frame, description="As a rule's file says it; what has its default is left out")
+    )
     with ui.element("main").classes("t-body"):
         choices = {choice.store.store_id: choice for choice in stores}
         editor = RuleEditor(place, rule_id, opened, choices, chosen.store.store_id, period)
@@ -94,9 +96,9 @@ class RuleEditor:
     still the newest version.
     """
 
-    place: EditorPlace
+    context: EditorContext
     rule_id: str | None
-    opened: EditedRule
+    original: EditedRule
     stores: Mapping[str, StoreChoice]
     store_id: str
     period: Period
@@ -106,7 +108,7 @@ class RuleEditor:
 
     async def show(self) -> None:
         """Draw the panels and check the text once."""
-        self.base, self._text = self.opened.newest, self.opened.text
+        self.base, self._text = self.original.newest, self.original.text
         with ui.element("section").classes("t-panel").props('aria-labelledby="text"'):
             html("<h2 id='text'>The rule</h2>")
             editor = RuleText(self._text, language="YAML", line_wrapping=True)
@@ -118,13 +120,13 @@ class RuleEditor:
             self._outcome = ui.element("div")
         self._span_controls()
         self._drawn_box = ui.element("div").classes("t-body")
-        await self._look()
-        ui.timer(QUIET_SECONDS / 2, self._look_when_quiet, immediate=False)
+        await self._check_text()
+        ui.timer(IDLE_SECONDS / 2, self._check_when_idle, immediate=False)
 
     def _buttons(self) -> None:
         shown = ui.button("What it would have told", on_click=self._simulate)
         shown.props("no-caps outline")
-        if self.place.may_apply:
+        if self.context.may_apply:
             ui.button("Apply", on_click=self._apply).props("no-caps unelevated")
         else:
             html(f"<p class='t-known' data-closed='true'>{_CLOSED}</p>")
@@ -143,7 +145,7 @@ class RuleEditor:
             # The page is not reloaded, because the text is not part of its address.
             self.store_id = store.value if store.value in self.stores else self.store_id
             newest = self.stores[self.store_id].last_day
-            self.period = period_of(str(until.value), str(length.value), newest)
+            self.period = parse_period(str(until.value), str(length.value), newest)
             await self._simulate()
 
         store.on_value_change(choose)
@@ -153,20 +155,20 @@ class RuleEditor:
     def _on_text_change(self, event: ValueChangeEventArguments[Any]) -> None:
         self._text, self._typed_at = str(event.value), time.monotonic()
 
-    async def _look_when_quiet(self) -> None:
-        if self._typed_at is None or time.monotonic() - self._typed_at < QUIET_SECONDS:
+    async def _check_when_idle(self) -> None:
+        if self._typed_at is None or time.monotonic() - self._typed_at < IDLE_SECONDS:
             return
-        await self._look()
+        await self._check_text()
 
-    async def _look(self) -> RuleDraft | None:
+    async def _check_text(self) -> RuleDraft | None:
         """The draft that the text describes now; None if the rules cannot be read."""
         # Text typed during the check is checked again afterwards.
         self._typed_at = None
         try:
-            draft = await self.place.editing.checked(self._text, self.rule_id)
+            draft = await self.context.editing.check(self._text, self.rule_id)
         except ViewsUnreachable as error:
             log_unreachable(error)
-            self._show_message(refused_text(_UNREACHABLE))
+            self._show_message(failure_text(_UNREACHABLE))
             return None
         plan = plan_text(draft.plan, int(time.time() * 1000)) if draft.plan else ""
         self._show_message(f"{draft_text(draft)}{plan}")
@@ -179,33 +181,35 @@ class RuleEditor:
         chosen = self.stores[self.store_id]
         rule = draft.rule
         try:
-            drawn = await self.place.source.drawn(rule.rule_id, chosen.store, self.period, rule)
+            drawn = await self.context.source.load_figure(
+                rule.rule_id, chosen.store, self.period, rule
+            )
         except (ViewsUnreachable, BadQuery) as error:
-            self._show_outcome(refused_text(str(error)))
+            self._show_outcome(failure_text(str(error)))
         else:
             self._drawn_box.clear()
             with self._drawn_box:
-                show_drawn(drawn, rule, chosen)
+                show_rule_figure(drawn, rule, chosen)
         finally:
             self._is_busy = False
 
     async def _apply(self) -> None:
-        draft = await self._begin_action() if self.place.may_apply else None
+        draft = await self._begin_action() if self.context.may_apply else None
         if draft is None or draft.rule is None:
             return
         try:
-            version = await self.place.editing.apply(draft.rule, self.base)
+            version = await self.context.editing.apply(draft.rule, self.base)
         except RuleConflict as error:
             # The newest version becomes the base, and the differences from it are shown before the
             # user can press again.
-            await self._see_newest(draft.rule.rule_id)
-            self._show_outcome(refused_text(str(error)))
-        except (ViewsUnreachable, NotSent) as error:
-            self._show_outcome(refused_text(str(error)))
+            await self._load_newest(draft.rule.rule_id)
+            self._show_outcome(failure_text(str(error)))
+        except (ViewsUnreachable, SendFailed) as error:
+            self._show_outcome(failure_text(str(error)))
         else:
             self.base, self.rule_id = version, version.rule.rule_id
-            await self._look()
-            self._show_outcome(applied_text(version))
+            await self._check_text()
+            self._show_outcome(in_force_text(version))
             with self._outcome:
                 address = rule_address(version.rule.rule_id, self.period, self.store_id)
                 ui.link("The rule's page", address)
@@ -218,19 +222,19 @@ class RuleEditor:
             return None
         self._is_busy = True
         self._outcome.clear()
-        draft = await self._look()
+        draft = await self._check_text()
         self._is_busy = draft is not None and draft.rule is not None
         if draft is not None and draft.problems:
-            self._show_outcome(refused_text("Mend what does not fit first."))
+            self._show_outcome(failure_text("Mend what does not fit first."))
         return draft
 
-    async def _see_newest(self, rule_id: str) -> None:
+    async def _load_newest(self, rule_id: str) -> None:
         try:
-            opened = await self.place.editing.opened(rule_id)
+            opened = await self.context.editing.load(rule_id)
         except (UnknownName, ViewsUnreachable):
             return
         self.base, self.rule_id = opened.newest, rule_id
-        await self._look()
+        await self._check_text()
 
     def _show_message(self, text: str) -> None:
         self._message_box.clear()

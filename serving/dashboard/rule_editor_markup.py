@@ -10,7 +10,7 @@ from serving.dashboard.alert_labels import instant_text
 from serving.dashboard.labels import NOTHING
 from serving.dashboard.rule_markup import version_text
 from tally.alerts.rule import RuleVersion
-from tally.alerts.rule_changes import PlannedRule, RuleFieldChange
+from tally.alerts.rule_changes import RuleFieldChange, RulePlan
 from tally.alerts.versions import effective_from
 from tally.instants import from_millis
 
@@ -47,7 +47,7 @@ def draft_text(draft: RuleDraft) -> str:
     return f"{summary}<ul class='t-problems'>{rows}</ul>"
 
 
-def plan_text(plan: PlannedRule, now_millis: int) -> str:
+def plan_text(plan: RulePlan, now_millis: int) -> str:
     """What applying the rule would change, and from when; `now_millis`: ms since 1970 (UTC)."""
     words = f"<p class='t-known' data-change='{plan.change}'>{_WORDS[plan.change]}"
     if plan.change in ("new", "version"):
@@ -59,7 +59,7 @@ def plan_text(plan: PlannedRule, now_millis: int) -> str:
     return f"{words}.</p>{_changes(fields) if fields else ''}"
 
 
-def applied_text(version: RuleVersion) -> str:
+def in_force_text(version: RuleVersion) -> str:
     """The message that a version is in force, as it was read back."""
     since = instant_text(from_millis(version.effective_from), _UTC)
     summary = f"{escape(version.rule.rule_id)} version {version_text(version)} holds"
@@ -70,7 +70,7 @@ def applied_text(version: RuleVersion) -> str:
     )
 
 
-def refused_text(reason: str) -> str:
+def failure_text(reason: str) -> str:
     """The message why nothing was applied, and what to do."""
     return f"<p class='t-known' role='alert' data-refused='true'>⊘ {escape(reason)}</p>"
 

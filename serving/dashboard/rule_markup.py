@@ -6,12 +6,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from serving.alerts.evaluator.judgements import WHOLE_STORE
-from serving.alerts.health.reasons import REASON_WORDS
+from serving.alerts.health.reasons import REASON_TEXTS
 from serving.alerts.health.store import StoreHealth
 from serving.dashboard.addresses import alert_address, rule_address
 from serving.dashboard.alert_labels import SEVERITIES, instant_text, number_text, state_chip
 from serving.dashboard.labels import NOTHING
-from serving.dashboard.rule_source import DrawnRule
+from serving.dashboard.rule_source import RuleFigure
 from tally.alerts.rule import (
     AgainstBaseline,
     Condition,
@@ -21,7 +21,7 @@ from tally.alerts.rule import (
     RuleVersion,
     Threshold,
 )
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.instants import from_millis
 
 _RULES = ("Rule", "Calls for an alert", "Stores", "Severity", "Version")
@@ -58,7 +58,7 @@ def health_text(health: StoreHealth | None, zone: ZoneInfo) -> str:
         # The health check does not look further back than this.
         word = "at the latest since" if health.is_earlier else "since"
         since = f" {word} {instant_text(from_millis(health.since), zone)}"
-    words = escape(f"{since}: {REASON_WORDS[health.reason]}.")
+    words = escape(f"{since}: {REASON_TEXTS[health.reason]}.")
     attrs = f"data-judged='false' data-reason='{health.reason}'"
     return f"<p class='t-known' role='status' {attrs}><strong>Cannot be judged</strong>{words}</p>"
 
@@ -73,7 +73,7 @@ def version_table(versions: Iterable[RuleVersion]) -> str:
     )
 
 
-def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -> str:
+def episode_table(drawn: RuleFigure, rule: Rule, zone: ZoneInfo, currency: str) -> str:
     """A table of the episodes by the store's clock, each with the alerts that were sent for it."""
     assert drawn.simulated is not None
     # The subject has a column only if an episode is of a single article.
@@ -84,7 +84,7 @@ def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -
         # An alert belongs to the episode that contains its window, as in the evaluator.
         alerts = [
             alert
-            for alert in drawn.told
+            for alert in drawn.published
             if (alert.edge, alert.chain.subject) == ("raise", found.subject)
             and found.episode.contains(alert.window)
         ]
@@ -110,7 +110,7 @@ def episode_table(drawn: DrawnRule, rule: Rule, zone: ZoneInfo, currency: str) -
     return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def has_subjects(drawn: DrawnRule) -> bool:
+def has_subjects(drawn: RuleFigure) -> bool:
     """Whether an episode is of single articles."""
     assert drawn.simulated is not None
     return any(simulated.subject != WHOLE_STORE for simulated in drawn.simulated.episodes)
@@ -227,6 +227,6 @@ def _stores_text(rule: Rule) -> str:
     return ", ".join(rule.stores[:4]) + (f" and {left:,} more" if left > 0 else "")
 
 
-def _alert_link(alert: ToldAlert) -> str:
+def _alert_link(alert: PublishedAlert) -> str:
     address = escape(alert_address(alert.alert_id))
     return f"<a href='{address}' data-told='{alert.state}'>{state_chip(alert.state)}</a>"

@@ -34,7 +34,7 @@ from serving.dashboard.rule_markup import (
     rule_table,
     version_table,
 )
-from serving.dashboard.rule_source import DrawnRule, RuleFigureSource
+from serving.dashboard.rule_source import RuleFigure, RuleFigureSource
 from serving.dashboard.source import StoreChoice
 from serving.dashboard.unit_style import UnitStyle
 from serving.query import catalogue
@@ -47,7 +47,7 @@ REFRESH_SECONDS = 120.0
 async def show_rules(source: RuleFigureSource, chosen: StoreChoice, period: Period) -> None:
     """Draw the page of all rules."""
     frame = Frame("rules", "Rules", period, lambda _store, _of: rules_address(), chosen)
-    show_frame(replace(frame, told="What calls for an alert"))
+    show_frame(replace(frame, description="What calls for an alert"))
     with ui.element("main").classes("t-body"):
         await keep_current(source.rules, _show_list, REFRESH_SECONDS)
 
@@ -69,21 +69,21 @@ async def show_rule(
         versions = await source.versions(rule_id)
     except UnknownName:
         ui.context.client.status_code = HTTPStatus.NOT_FOUND
-        show_frame(replace(frame, heading="Not found", told="Rules"))
+        show_frame(replace(frame, heading="Not found", description="Rules"))
         with ui.element("main"):
             say(f"There is no rule {rule_id[:64]}", "The list above has those that there are.")
         return
     except ViewsUnreachable as error:
         log_unreachable(error)
-        show_frame(replace(frame, told="Rules"))
+        show_frame(replace(frame, description="Rules"))
         with ui.element("main"):
             say_unreachable()
         return
     show_frame(frame)
     with ui.element("main").classes("t-body"):
         # The text is that of the newest version; each window is judged by the version of its time.
-        draw = partial(show_drawn, rule=versions[-1].rule, chosen=chosen)
-        load = partial(source.drawn, rule_id, chosen.store, period)
+        draw = partial(show_rule_figure, rule=versions[-1].rule, chosen=chosen)
+        load = partial(source.load_figure, rule_id, chosen.store, period)
         await keep_current(load, draw, REFRESH_SECONDS)
         # A rule that cannot be judged would look like a rule without any episodes.
         ask = partial(_load_health_text, source, rule_id, chosen)
@@ -135,7 +135,7 @@ def _show_versions(rule_id: str, versions: Sequence[RuleVersion], edit: str) -> 
         )
 
 
-def show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
+def show_rule_figure(drawn: RuleFigure, rule: Rule, chosen: StoreChoice) -> None:
     """Draw a rule's chart in a store, how much of it is known, and a table of its episodes."""
     title = "What it calls for, and what was told"
     with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
@@ -154,7 +154,7 @@ def show_drawn(drawn: DrawnRule, rule: Rule, chosen: StoreChoice) -> None:
             # The chart needs a description, because a canvas has no text of its own.
             chart(rule_chart(drawn, style, zone), f"{title}: {describe_rule(drawn)}")
         state = "complete" if _is_known(drawn) else "partial"
-        known = escape(_known_text(drawn))
+        known = escape(_certainty_text(drawn))
         html(f"<p class='t-known' data-known data-state='{state}'>{known}</p>")
         # The table makes the episodes available to readers who cannot see the chart.
         if drawn.simulated.episodes:
@@ -173,23 +173,23 @@ def _unit(rule: Rule) -> str:
         return ""
 
 
-def _is_known(drawn: DrawnRule) -> bool:
+def _is_known(drawn: RuleFigure) -> bool:
     assert drawn.simulated is not None
-    return drawn.simulated.is_sure and not drawn.simulated.incomplete
+    return drawn.simulated.is_certain and not drawn.simulated.incomplete_days
 
 
-def _known_text(drawn: DrawnRule) -> str:
+def _certainty_text(drawn: RuleFigure) -> str:
     """How far the simulation is certain; it assumes that the rule had always been in force."""
     assert drawn.simulated is not None
     description = describe_rule(drawn)
     # Incomplete windows are counted in the text, and not only shown in grey in the chart.
-    missing = sum(day.windows for day in drawn.simulated.incomplete)
+    missing = sum(day.incomplete_windows for day in drawn.simulated.incomplete_days)
     sentences = [f"As if the rule had always been in force: {description}."]
     subjects = {episode.subject for episode in drawn.simulated.episodes}
     if left := subjects - drawn.simulated.values.keys():
         sentences.append(f"Of {len(left):,} more the table alone has the episodes.")
     if missing:
         sentences.append(f"{missing:,} quarter hours are not served complete, and raise nothing.")
-    if not drawn.simulated.is_sure:
+    if not drawn.simulated.is_certain:
         sentences.append("An episode may have begun before: the days before do not show it.")
     return " ".join(sentences)

@@ -6,54 +6,54 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.alerts.gauges import AlertFacts, AlertFactSource
-from serving.alerts.health.desk import RuleHealthDesk
+from serving.alerts.health.desk import RuleHealthService
 from serving.alerts.health.store import StoreHealth
-from serving.alerts.simulation.desk import SimulationDesk, SimulationWish
+from serving.alerts.simulation.desk import SimulationRequest, SimulationService
 from serving.alerts.simulation.findings import SimulatedStore
-from serving.alerts.simulation.told import told_alerts
+from serving.alerts.simulation.told import load_published_alerts
 from serving.dashboard.period import Period
 from serving.merge.views import ViewReader
 from serving.query.stores import Store
 from tally.alerts.rule import Rule, RuleVersion
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.errors import BadQuery
 from tally.settings import Settings
 
 
-class DrawnRule(NamedTuple):
+class RuleFigure(NamedTuple):
     """A rule in one store over some days.
 
     `simulated`: the result as if the rule had always been in force; None if it is not judged, or
-    is not about the store. `told`: the current states of its alerts in these days, including
+    is not about the store. `published`: the current states of its alerts in these days, including
     retracted ones.
     """
 
     span: WindowSpan
     simulated: SimulatedStore | None
-    told: tuple[ToldAlert, ...]
+    published: tuple[PublishedAlert, ...]
 
 
 @dataclass(frozen=True)
 class RuleFigureSource:
     """Reads rules from one desk, and alerts from one set of views."""
 
-    desk: SimulationDesk
+    simulation_service: SimulationService
     views: ViewReader
-    health_desk: RuleHealthDesk
+    health_service: RuleHealthService
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         settings: Settings,
         views: ViewReader,
-        desk: SimulationDesk,
+        desk: SimulationService,
         watch: AlertFactSource | None = None,
     ) -> "RuleFigureSource":
         """The desk's rules with their health; without `watch` no rule is known to be judged."""
         facts = watch.facts if watch else AlertFacts
-        health = RuleHealthDesk(desk.known, facts, views, settings, desk.now)
+        health = RuleHealthService(desk.rules, facts, views, settings, desk.now)
         return cls(desk, views, health)
 
     async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
@@ -61,39 +61,39 @@ class RuleFigureSource:
 
         Raises UnknownName, ViewsUnreachable.
         """
-        page = await self.health_desk.page(rule_id, [store.store_id], "", 1)
+        page = await self.health_service.read_page(rule_id, [store.store_id], "", 1)
         return page.stores[0] if page.stores else None
 
     async def rules(self) -> list[RuleVersion]:
         """The newest version of each rule, by id. Raises ViewsUnreachable."""
-        chains = (await self.desk.known.read()).chains
+        chains = (await self.simulation_service.rules.read()).versions
         return [chain[-1] for _, chain in sorted(chains.items())]
 
     async def versions(self, rule_id: str) -> Sequence[RuleVersion]:
         """The versions of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
-        return await self.desk.known.versions(rule_id)
+        return await self.simulation_service.rules.versions(rule_id)
 
-    async def drawn(
+    async def load_figure(
         self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
-    ) -> DrawnRule:
+    ) -> RuleFigure:
         """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
-        start, end = period.of_store(store)
-        span = WindowSpan(millis_of(start), millis_of(end))
+        start, end = period.store_span(store)
+        span = WindowSpan(to_millis(start), to_millis(end))
         # Only one store is simulated, because all stores of a rule would take minutes.
         stores = frozenset([store.store_id])
-        wish = SimulationWish(rule_id, span, stores, draft, with_values=True)
+        wish = SimulationRequest(rule_id, span, stores, draft, with_values=True)
         try:
-            page = await self.desk.page(wish)
+            page = await self.simulation_service.simulate_page(wish)
         except BadQuery:
             # A rule of a kind that is not judged yet still has its versions shown.
-            return DrawnRule(span, None, ())
+            return RuleFigure(span, None, ())
         # An alert is never raised before its window, but may be raised long after it.
         first, today = start.date(), datetime.now(UTC).date()
         days = first, max(first, today)
         ids = [store.store_id]
-        told = await told_alerts(self.views, rule_id, ids, days)
+        told = await load_published_alerts(self.views, rule_id, ids, days)
         own = told.get(store.store_id, [])
         here = [alert for alert in own if alert.window in span.windows]
         here.sort(key=attrgetter("window", "edge", "occurrence"))
         simulated = page.stores[0] if page.stores else None
-        return DrawnRule(span, simulated, tuple(here))
+        return RuleFigure(span, simulated, tuple(here))

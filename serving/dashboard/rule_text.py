@@ -39,7 +39,9 @@ class RuleText(ui.codemirror):
         except msgspec.ValidationError as error:
             return self._refuse(str(error))
         # A text that was too long from the start may become shorter, but not longer.
-        problem = problem_of(change.sections, change.inserted, before, max(MOST_SIGNS, len(before)))
+        problem = change_problem(
+            change.sections, change.inserted, before, max(MOST_SIGNS, len(before))
+        )
         return self._refuse(problem) if problem else super()._event_args_to_value(e)
 
     def _refuse(self, reason: str) -> str:
@@ -48,7 +50,7 @@ class RuleText(ui.codemirror):
         return self.value or ""
 
 
-def problem_of(
+def change_problem(
     sections: Sequence[int], inserted: Sequence[Sequence[str]], text: str, most: int
 ) -> str:
     """Why the change set does not fit the text, or makes it longer than `most`; empty if valid."""

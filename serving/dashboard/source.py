@@ -8,22 +8,22 @@ from datetime import date
 from schemas import loader
 from schemas.report import ReportShape
 from serving.alerts.handling import ActionWriter, AlertActions
-from serving.alerts.inquiry import AlertInquiry
-from serving.dashboard.figures import Figures, Stretch, figures, main_currency
-from serving.dashboard.inside import METRIC, PersonsInside, persons_inside, quarter_hours
+from serving.alerts.inquiry import AlertQueryService
+from serving.dashboard.figures import Figures, PeriodCells, compute_figures, main_currency
+from serving.dashboard.inside import METRIC, Occupancy, compute_occupancy, quarter_hours
 from serving.dashboard.period import Period
-from serving.merge.offload import computed
+from serving.merge.offload import run_in_thread_if_large
 from serving.merge.views import ViewReader
 from serving.query import catalogue
 from serving.query.answer import Query, QueryEngine
 from serving.query.known_stores import KnownStores
 from serving.query.stores import Store, StoreRegistry
-from serving.reports.comparison import ComparedValue, StoreSpan, Withheld
+from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
 from tally.settings import Settings
 
 # The metrics by which all stores are compared, from the street to the till.
-COMPARED = (
+COMPARED_METRICS = (
     "outside_traffic",
     "in_store_traffic",
     "average_stay",
@@ -60,15 +60,15 @@ class FigureSource:
     def __init__(
         self, settings: Settings, views: ViewReader, writer: ActionWriter | None = None
     ) -> None:
-        self.alerts = AlertInquiry.of(settings, views)
-        self.actions = AlertActions.of(settings, self.alerts, writer)
+        self.alerts = AlertQueryService.from_settings(settings, views)
+        self.actions = AlertActions.from_settings(settings, self.alerts, writer)
         self._registry = StoreRegistry.load(settings)
         self._stores = KnownStores(views, self._registry)
-        self._answerer = QueryEngine(views, self._registry, settings)
-        self._reports = ReportEngine(self._answerer)
+        self._query_engine = QueryEngine(views, self._registry, settings)
+        self._reports = ReportEngine(self._query_engine)
         # A comparison of many stores costs many seconds of processor time, so only one store is
         # compared at a time, across all requests.
-        self._comparing = asyncio.Semaphore()
+        self._comparison_lock = asyncio.Semaphore()
 
     async def stores(self) -> list[StoreChoice]:
         """Every store with events or in the stores file; numeric ids in numeric order.
@@ -88,49 +88,51 @@ class FigureSource:
     async def figures(self, store: Store, period: Period) -> Figures:
         """The figures of one store's period against the one before. Raises ViewsUnreachable."""
         now, before = await asyncio.gather(
-            self._stretch(store, period), self._stretch(store, period.moved(-1))
+            self._read_cells(store, period), self._read_cells(store, period.shift(-1))
         )
         # The currency is chosen by this period and used for both, so that they can be compared.
-        currency = main_currency(now.found, store.currency)
-        return await computed(
-            len(now.found) + len(before.found), figures, now, before, store.clock, currency
+        currency = main_currency(now.cells, store.currency)
+        return await run_in_thread_if_large(
+            len(now.cells) + len(before.cells), compute_figures, now, before, store.clock, currency
         )
 
-    async def inside(self, store: Store, period: Period) -> PersonsInside:
+    async def occupancy(self, store: Store, period: Period) -> Occupancy:
         """Persons inside on the last day of the period. Raises ViewsUnreachable."""
         quarters = [quarter_hours(store, period.last)]
-        [answer] = await self._answerer.read(
+        [answer] = await self._query_engine.read(
             Query(catalogue.metric(METRIC), quarters, (), None),
         )
-        return persons_inside(store, period.last, answer.found)
+        return compute_occupancy(store, period.last, answer.result_cells)
 
-    async def reports(self, store: Store, period: Period) -> list[StoreReport | Withheld]:
+    async def reports(self, store: Store, period: Period) -> list[StoreReport | WithheldValue]:
         """Every report of the catalogue, in its order. Raises ViewsUnreachable."""
         shapes = [*loader.reports().values()]
         return await self._reports.reports(shapes, _span(store, period))
 
     async def report(
         self, shape: ReportShape, store: Store, period: Period
-    ) -> StoreReport | Withheld:
+    ) -> StoreReport | WithheldValue:
         """One report. Raises ViewsUnreachable."""
         # The method for several reports returns a withheld report instead of raising an error.
         (found,) = await self._reports.reports([shape], _span(store, period))
         return found
 
-    async def comparisons(self, store: Store, period: Period) -> list[ComparedValue | Withheld]:
+    async def comparisons(
+        self, store: Store, period: Period
+    ) -> list[ComparedValue | WithheldValue]:
         """The metrics of COMPARED, in their order. Raises ViewsUnreachable."""
-        async with self._comparing:
-            (found,) = await self._reports.comparisons(COMPARED, [_span(store, period)])
+        async with self._comparison_lock:
+            (found,) = await self._reports.comparisons(COMPARED_METRICS, [_span(store, period)])
         return found
 
-    async def _stretch(self, store: Store, period: Period) -> Stretch:
+    async def _read_cells(self, store: Store, period: Period) -> PeriodCells:
         quarters = period.quarter_hours(store)
         # Every metric of the page is computed from the parts of this metric's family.
-        [answer] = await self._answerer.read(
+        [answer] = await self._query_engine.read(
             Query(catalogue.metric("revenue"), [quarters], (), None),
         )
-        return Stretch(period.days, answer.found, answer.through)
+        return PeriodCells(period.days, answer.result_cells, answer.through)
 
 
 def _span(store: Store, period: Period) -> StoreSpan:
-    return StoreSpan(store.store_id, store.clock, period.of_store(store))
+    return StoreSpan(store.store_id, store.clock, period.store_span(store))

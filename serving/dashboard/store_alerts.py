@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from serving.alerts.inquiry import AlertInquiry, AlertSpan, ListedAlert, window_start
+from serving.alerts.inquiry import AlertQueryService, AlertSpan, ListedAlert, window_start
 from serving.dashboard.period import Period
 from serving.dashboard.source import StoreChoice
 
@@ -21,7 +21,7 @@ _Loaded = TypeVar("_Loaded")
 class StoreAlerts:
     """The alerts of one store whose windows lie in the period or on the day after it."""
 
-    inquiry: AlertInquiry
+    alert_queries: AlertQueryService
     chosen: StoreChoice
     period: Period
     clock: Callable[[], float] = time.monotonic
@@ -30,26 +30,26 @@ class StoreAlerts:
     def __post_init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def beside(
+    async def load_with_alerts(
         self, load: Callable[[], Awaitable[_Loaded]]
     ) -> tuple[_Loaded, list[ListedAlert]]:
         """The loaded value, and the alerts, newest first. Raises what loading and reading raise."""
         loaded, alerts = await asyncio.gather(load(), self._alerts())
         return loaded, alerts
 
-    def of_period(self, alerts: list[ListedAlert]) -> list[ListedAlert]:
+    def filter_period(self, alerts: list[ListedAlert]) -> list[ListedAlert]:
         """The alerts whose windows lie in the period itself."""
-        start, end = self.period.of_store(self.chosen.store)
+        start, end = self.period.store_span(self.chosen.store)
         return [alert for alert in alerts if start <= window_start(alert) < end]
 
     async def _alerts(self) -> list[ListedAlert]:
         async with self._lock:
             if self._cache is not None and self.clock() - self._cache[0] < _CACHE_SECONDS:
                 return self._cache[1]
-            start, end = self.period.of_store(self.chosen.store)
+            start, end = self.period.store_span(self.chosen.store)
             # A store's day may begin hours after midnight and end in the next day.
             span = AlertSpan(start, end + _ONE_DAY)
             store_id, now = self.chosen.store.store_id, datetime.now(UTC)
-            found = await self.inquiry.of_windows(store_id, span, now)
+            found = await self.alert_queries.read_windows(store_id, span, now)
             self._cache = self.clock(), found
             return found

@@ -11,31 +11,31 @@ from serving.alerts.inquiry import ListedAlert
 from serving.dashboard import charts, labels
 from serving.dashboard.addresses import inbox_address, report_address, store_address
 from serving.dashboard.alert_marks import (
-    PlaceOf,
-    described_marks,
+    PlaceLookup,
+    add_marks,
+    describe_marks,
     mark_links,
-    marked,
-    placed_marks,
+    place_marks,
 )
 from serving.dashboard.alert_markup import MARK_KEY, alert_table
 from serving.dashboard.figures import Figures
 from serving.dashboard.frame import Frame, chart, html, keep_current, show_frame
-from serving.dashboard.inside import PersonsInside, inside_chart, known_text, residue_text
+from serving.dashboard.inside import Occupancy, day_state_text, occupancy_chart, residue_text
 from serving.dashboard.period import Period
 from serving.dashboard.report_charts import describe_chart, has_chart, report_chart
-from serving.dashboard.report_labels import state_of, unexplained_text
+from serving.dashboard.report_labels import number_state, remainder_text
 from serving.dashboard.report_markup import beside_value, figure, state_chip
 from serving.dashboard.source import FigureSource, StoreChoice
 from serving.dashboard.store_alerts import StoreAlerts
 from serving.dashboard.unit_style import UnitStyle
-from serving.reports.comparison import Withheld
+from serving.reports.comparison import WithheldValue
 from serving.reports.report import StoreReport
 from tally.windows import WINDOW
 
 REFRESH_SECONDS = 30.0
 _MOST_LISTED = 6
 # Alerts, their places on the chart's axis, and the store by whose clock they are shown.
-MarkedAlerts = tuple[Sequence[ListedAlert], PlaceOf, StoreChoice]
+ChartAlerts = tuple[Sequence[ListedAlert], PlaceLookup, StoreChoice]
 # The reports read all families, which is several times the work of the figures above them.
 REPORTS_REFRESH_SECONDS = 120.0
 
@@ -47,23 +47,23 @@ async def show_store(
     show_frame(Frame("store", chosen.label, period, store_address, chosen, stores))
     alerts = StoreAlerts(source.alerts, chosen, period)
     figures = partial(source.figures, chosen.store, period)
-    inside = partial(source.inside, chosen.store, period)
+    inside = partial(source.occupancy, chosen.store, period)
     reports = partial(source.reports, chosen.store, period)
     with ui.element("main").classes("t-body"):
         await keep_current(
-            lambda: alerts.beside(figures),
+            lambda: alerts.load_with_alerts(figures),
             partial(_show_figures, alerts=alerts),
             REFRESH_SECONDS,
         )
         await keep_current(
-            lambda: alerts.beside(inside),
-            partial(_show_inside, chosen=chosen),
+            lambda: alerts.load_with_alerts(inside),
+            partial(_show_occupancy, chosen=chosen),
             REFRESH_SECONDS,
         )
         # Reports are loaded apart from the figures, which are refreshed more often.
         html("<h2 class='t-heading' id='reports'>Reports</h2>")
         await keep_current(
-            lambda: alerts.beside(reports),
+            lambda: alerts.load_with_alerts(reports),
             partial(_show_reports, chosen=chosen, period=period),
             REPORTS_REFRESH_SECONDS,
         )
@@ -91,12 +91,12 @@ def _show_figures(
             title, known = "Revenue by day", charts.describe_days(figures.days)
             html(f"<h2>{title}</h2><p class='t-sub'>{escape(known)}</p>")
             options = charts.revenue_by_day(figures, chosen.store.tz)
-            show_marked(options, title, (listed, place_of_day(period, chosen), chosen))
+            show_alert_chart(options, title, (listed, place_of_day(period, chosen), chosen))
         with ui.element("article").classes("t-panel"):
             title = "Receipts by hour of the week"
             html(f"<h2>{title}</h2><p class='t-sub'>Mean number of receipts in each hour</p>")
             chart(charts.receipts_by_hour_of_week(figures), title)
-    _show_alerts(alerts.of_period(listed), chosen, period)
+    _show_alerts(alerts.filter_period(listed), chosen, period)
     html(
         f"<p class='t-foot'>{escape(labels.note_text(figures))}"
         " The same numbers by HTTP: /v1/metrics</p>"
@@ -129,8 +129,8 @@ def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Per
         html(f"<p class='t-known'><a href='{address}'>{more}</a></p>")
 
 
-def _show_inside(
-    found: tuple[PersonsInside, list[ListedAlert]],
+def _show_occupancy(
+    found: tuple[Occupancy, list[ListedAlert]],
     chosen: StoreChoice,
 ) -> None:
     inside, alerts = found
@@ -138,16 +138,18 @@ def _show_inside(
     residue = escape(residue_text(inside))
     number = "" if inside.residue is None else inside.residue
     with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
-        html(f"<h2>{title}</h2><p class='t-sub'>{escape(known_text(inside))}</p>")
+        html(f"<h2>{title}</h2><p class='t-sub'>{escape(day_state_text(inside))}</p>")
         # For a day without any counter events, the line would suggest that the store was empty.
         if inside.is_counted:
             places = {end - WINDOW: place for place, (end, _) in enumerate(inside.levels)}
-            show_marked(inside_chart(inside), title, (alerts, places.get, chosen), "t-small")
+            show_alert_chart(
+                occupancy_chart(inside), title, (alerts, places.get, chosen), "t-small"
+            )
             html(f"<p class='t-known' data-residue='{number}'>{residue}</p>")
 
 
 def _show_reports(
-    found: tuple[Sequence[StoreReport | Withheld], list[ListedAlert]],
+    found: tuple[Sequence[StoreReport | WithheldValue], list[ListedAlert]],
     chosen: StoreChoice,
     period: Period,
 ) -> None:
@@ -163,13 +165,14 @@ def _show_reports(
 
 
 def _show_report(
-    report_id: str, found: StoreReport | Withheld, marks: MarkedAlerts, period: Period
+    report_id: str, found: StoreReport | WithheldValue, marks: ChartAlerts, period: Period
 ) -> None:
     shape, chosen = loader.reports()[report_id], marks[2]
-    compared = found if isinstance(found, Withheld) else found.comparison
-    style = style_of(found, chosen)
+    compared = found if isinstance(found, WithheldValue) else found.comparison
+    style = report_style(found, chosen)
     html(
-        f"<div class='t-line'><h3>{escape(shape.title)}</h3>{state_chip(state_of(compared))}</div>"
+        f"<div class='t-line'><h3>{escape(shape.title)}</h3>"
+        f"{state_chip(number_state(compared))}</div>"
         f"<p class='t-sub'>{escape(shape.data_source)}</p>"
         f"{figure(report_id, compared, style, period)}"
     )
@@ -178,14 +181,14 @@ def _show_report(
         options = report_chart(found, style, is_small=True)
         # A window has a place only on an axis of days.
         if shape.pivot == "day":
-            show_marked(options, describe_chart(found), marks, "t-small")
+            show_alert_chart(options, describe_chart(found), marks, "t-small")
         else:
             chart(options, describe_chart(found), "t-small")
     address = escape(report_address(report_id, chosen.store.store_id, period))
-    if isinstance(found, StoreReport) and found.beside is not None:
-        name = escape(found.beside.name)
-        html(f"<p class='t-known'>{name}: {beside_value(found.beside)}</p>")
-    if isinstance(found, StoreReport) and (left := unexplained_text(found, style)):
+    if isinstance(found, StoreReport) and found.companion is not None:
+        name = escape(found.companion.name)
+        html(f"<p class='t-known'>{name}: {beside_value(found.companion)}</p>")
+    if isinstance(found, StoreReport) and (left := remainder_text(found, style)):
         html(f"<p class='t-known'>{escape(left)}</p>")
     html(
         f"<p class='t-read'>{escape(shape.how_to_read)}</p><a class='t-more' href='{address}'>"
@@ -193,28 +196,28 @@ def _show_report(
     )
 
 
-def place_of_day(period: Period, chosen: StoreChoice) -> PlaceOf:
+def place_of_day(period: Period, chosen: StoreChoice) -> PlaceLookup:
     """A function from an instant to the number of its local day in the period, from 0."""
     days = {day: place for place, day in enumerate(period.days)}
     return lambda instant: days.get(chosen.store.clock.day(instant))
 
 
-def show_marked(
+def show_alert_chart(
     options: charts.Options,
     label: str,
-    marked_alerts: MarkedAlerts,
+    marked_alerts: ChartAlerts,
     size: str = "",
 ) -> None:
     """Draw a chart with alert marks above it, each of which links to its alert's page."""
     alerts, place_of, chosen = marked_alerts
-    marks = placed_marks(alerts, place_of)
+    marks = place_marks(alerts, place_of)
     links = mark_links(marks, chosen)
-    chart(marked(options, marks, chosen), f"{label}{described_marks(marks)}", size, links)
+    chart(add_marks(options, marks, chosen), f"{label}{describe_marks(marks)}", size, links)
 
 
-def style_of(found: StoreReport | Withheld, chosen: StoreChoice) -> UnitStyle:
+def report_style(found: StoreReport | WithheldValue, chosen: StoreChoice) -> UnitStyle:
     """The unit style of a report's numbers; money without a currency gets the store's."""
-    if isinstance(found, Withheld):
+    if isinstance(found, WithheldValue):
         return UnitStyle("", chosen.store.currency)
     currency = found.comparison.currency or chosen.store.currency
     return UnitStyle(found.comparison.unit, currency)

@@ -48,7 +48,7 @@ class UnitStyle:
         """The unit of a chart's axis."""
         return self.currency if self.unit == "minor" else _AXES.get(self.unit, self.unit)
 
-    def drawn(self, value: MetricValue) -> float | None:
+    def axis_value(self, value: MetricValue) -> float | None:
         """The number on a chart's axis: major units, minutes or per cent. Only for display."""
         if value is None:
             return None

@@ -5,14 +5,14 @@ from typing import Protocol
 
 from serving.merge import statements
 from serving.merge.connection import Connection
-from tally.alerts.snapshot import BaselineSnapshot, stored_snapshot
-from tally.generation import utc
+from tally.alerts.snapshot import BaselineSnapshot, parse_snapshot
+from tally.generation import assume_utc
 
 
 class BaselineReader(Protocol):
     """Reads of the baselines that the nightly job has written."""
 
-    async def serving(self, day: date) -> BaselineSnapshot | None:
+    async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
         """The newest snapshot that begins on or before a local day; None before the first.
 
         Raises ViewsUnreachable.
@@ -26,9 +26,9 @@ class CassandraBaselines:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def serving(self, day: date) -> BaselineSnapshot | None:
+    async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
         """One row, SERIAL: a row whose writer died is there for all later readers, or for none."""
         rows = await self._connection.rows(statements.BASELINE, (day,), is_serial=True)
         for first_day, made_at, days in rows:
-            return stored_snapshot(first_day.date(), utc(made_at), days)
+            return parse_snapshot(first_day.date(), assume_utc(made_at), days)
         return None

@@ -7,8 +7,8 @@ from datetime import date
 from runtime.chunks import chunks
 from serving.merge import statements
 from serving.merge.connection import Connection
-from serving.merge.offload import computed
-from tally.alerts.message import Alert, alert_of
+from serving.merge.offload import run_in_thread_if_large
+from tally.alerts.message import Alert, decode_alert
 
 # Partitions of stores that one SELECT names.
 STORES_AT_ONCE = 100
@@ -20,17 +20,17 @@ class CassandraAlerts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def raised(self, store_ids: Sequence[str], day: date) -> list[Alert]:
+    async def read_raised(self, store_ids: Sequence[str], day: date) -> list[Alert]:
         """One partition for each store."""
         lots = chunks(store_ids, STORES_AT_ONCE)
         return await self._alerts(statements.ALERTS_RAISED, ((lot, day) for lot in lots))
 
-    async def open(self, store_ids: Sequence[str]) -> list[Alert]:
+    async def read_open(self, store_ids: Sequence[str]) -> list[Alert]:
         """One partition for each store; it holds only open alerts."""
         lots = chunks(store_ids, STORES_AT_ONCE)
         return await self._alerts(statements.ALERTS_OPEN, ((lot,) for lot in lots))
 
-    async def life(self, alert_id: str) -> list[Alert]:
+    async def read_life(self, alert_id: str) -> list[Alert]:
         """One partition."""
         return await self._alerts(statements.ALERT_LIFE, [(alert_id,)])
 
@@ -44,8 +44,8 @@ class CassandraAlerts:
         )
         # An erasure leaves the row, and removes its message.
         messages = [message for rows in answers for (message,) in rows if message is not None]
-        return await computed(len(messages), _decode, messages)
+        return await run_in_thread_if_large(len(messages), _decode, messages)
 
 
 def _decode(messages: Sequence[str]) -> list[Alert]:
-    return [alert_of(message) for message in messages]
+    return [decode_alert(message) for message in messages]

@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime
 
 from serving.merge import statements
 from serving.merge.connection import Connection, CqlRow
-from serving.merge.offload import computed
+from serving.merge.offload import run_in_thread_if_large
 from serving.merge.receipts import ReceiptHead, StoredReceipt
-from tally.generation import utc
+from tally.generation import assume_utc
 
 
 class CassandraReceipts:
@@ -22,13 +22,13 @@ class CassandraReceipts:
         """A slice of one partition, without the lines."""
         values = (day.isoformat(), store_id, *span, most)
         rows = await self._connection.rows(statements.RECEIPT_HEADS, values)
-        return await computed(len(rows), _heads, rows)
+        return await run_in_thread_if_large(len(rows), _heads, rows)
 
     async def voids(self, store_id: str, day: date, most: int) -> list[ReceiptHead]:
         """The voids of one partition; the node filters out the other receipts."""
         values = (day.isoformat(), store_id, most)
         rows = await self._connection.rows(statements.RECEIPT_VOIDS, values)
-        return await computed(len(rows), _heads, rows)
+        return await run_in_thread_if_large(len(rows), _heads, rows)
 
     async def receipts(self, store_id: str, first: datetime, last: datetime) -> list[StoredReceipt]:
         """A slice of one partition."""
@@ -41,4 +41,4 @@ class CassandraReceipts:
 
 
 def _heads(rows: Iterable[CqlRow]) -> list[ReceiptHead]:
-    return [ReceiptHead(event_id, offset, utc(closed)) for event_id, offset, closed in rows]
+    return [ReceiptHead(event_id, offset, assume_utc(closed)) for event_id, offset, closed in rows]

@@ -16,18 +16,25 @@ from serving.merge.baselines import CassandraBaselines
 from serving.merge.cassandra_alerts import CassandraAlerts
 from serving.merge.cassandra_receipts import CassandraReceipts
 from serving.merge.connection import Connection, CqlRow
-from serving.merge.offload import computed
+from serving.merge.offload import run_in_thread_if_large
 from serving.merge.views import (
     Activity,
     AnsweredSpans,
-    Days,
-    Finding,
+    DayRange,
     Gap,
     GenerationSpan,
+    TillFinding,
     ViewRow,
 )
 from tally.families import TOTAL_DIM, Family
-from tally.generation import Covering, Generation, answered_of, covering_of, generation_of, utc
+from tally.generation import (
+    Generation,
+    GenerationRange,
+    assume_utc,
+    parse_answered_span,
+    parse_generation,
+    parse_generation_range,
+)
 from tally.settings import Settings
 
 # Partitions that one SELECT names with IN: few requests, and no coordinator gathers for long.
@@ -38,7 +45,7 @@ STORES_AT_ONCE = 200
 # oldest question must not read years of them.
 MOST_LATE_ROWS = 5_000
 
-_One = TypeVar("_One", bound=Covering)
+_CoveringT = TypeVar("_CoveringT", bound=GenerationRange)
 
 
 class CassandraViews:
@@ -50,15 +57,17 @@ class CassandraViews:
         self.alerts = CassandraAlerts(self._connection)
         self.baselines = CassandraBaselines(self._connection)
 
-    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
+    async def current_generations(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[date, Generation]:
         """One SELECT of one partition of UTC days, SERIAL: never older than an earlier read."""
         if not days:
             return {}
         rows = await self._connection.rows(
-            statements.PUBLISHED, (family.name, min(days), max(days)), is_serial=True
+            statements.CURRENT_GENERATIONS, (family.name, min(days), max(days)), is_serial=True
         )
         wanted = set(days)  # the span may hold others; one SELECT per day would be as many moments
-        found = [generation_of(row) for row in rows]
+        found = [parse_generation(row) for row in rows]
         return {serving.day: serving for serving in found if serving.day in wanted}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
@@ -72,11 +81,11 @@ class CassandraViews:
         self,
         family: Family,
         days: Sequence[date],
-    ) -> dict[date, list[Covering]]:
+    ) -> dict[date, list[GenerationRange]]:
         """As history, by UTC day, without the maps."""
-        lots = ((family.name, lot) for lot in _lots(days))
+        lots = ((family.name, lot) for lot in _day_lots(days))
         rows = await self._gather(statements.COVERINGS, lots)
-        return _by_day(covering_of(row) for row in rows)
+        return _by_day(parse_generation_range(row) for row in rows)
 
     async def history(
         self,
@@ -86,9 +95,9 @@ class CassandraViews:
         """The rows by UTC day; the newest may be absent, for they are copied after a flip."""
         rows = await self._gather(
             statements.HISTORY,
-            ((family.name, lot) for lot in _lots(days)),
+            ((family.name, lot) for lot in _day_lots(days)),
         )
-        return _by_day(generation_of(row) for row in rows)
+        return _by_day(parse_generation(row) for row in rows)
 
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
@@ -98,8 +107,8 @@ class CassandraViews:
         Each is read whole, so that no window of it is seen half written.
         """
         statement = statements.speed_statement(family)
-        rows = await self._gather(statement, ((store_id, lot) for lot in _lots(days)))
-        return await computed(len(rows), _view_rows, family, rows)
+        rows = await self._gather(statement, ((store_id, lot) for lot in _day_lots(days)))
+        return await run_in_thread_if_large(len(rows), _view_rows, family, rows)
 
     async def batch_rows(
         self, family: Family, store_id: str, generations: Mapping[date, int]
@@ -113,10 +122,10 @@ class CassandraViews:
         values = (
             (store_id, lot, generation)
             for generation, days in by_generation.items()
-            for lot in _lots(days)
+            for lot in _day_lots(days)
         )
         rows = await self._gather(statements.batch_statement(family), values)
-        return await computed(len(rows), _view_rows, family, rows)
+        return await run_in_thread_if_large(len(rows), _view_rows, family, rows)
 
     async def batch_span(
         self, family: Family, store_id: str, span: GenerationSpan
@@ -130,30 +139,32 @@ class CassandraViews:
                 span.start,
                 span.end,
             )
-            for lot in _lots(span.days)
+            for lot in _day_lots(span.days)
         )
         return _view_rows(family, await self._gather(statements.span_statement(family), values))
 
-    async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
+    async def read_answered_spans(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> AnsweredSpans:
         """One partition of the store."""
         rows = await self._gather(
-            statements.ANSWERED, ((store_id, family.name, lot) for lot in _lots(days))
+            statements.ANSWERED_SPANS, ((store_id, family.name, lot) for lot in _day_lots(days))
         )
-        return dict(map(answered_of, rows))
+        return dict(map(parse_answered_span, rows))
 
     async def findings(
         self,
         family: Family,
         store_id: str,
         days: Sequence[date],
-    ) -> list[Finding]:
+    ) -> list[TillFinding]:
         """Rows of (family, day) partitions; a till whose conflicts a rebuild cleared is absent."""
         rows = await self._gather(
             statements.FINDINGS,
-            ((family.name, lot, store_id) for lot in _lots(days)),
+            ((family.name, lot, store_id) for lot in _day_lots(days)),
         )
         found = (
-            Finding(day.date(), till, records or 0, conflicts or 0, accepted or 0)
+            TillFinding(day.date(), till, records or 0, conflicts or 0, accepted or 0)
             for day, till, records, conflicts, accepted in rows
         )
         return sorted(finding for finding in found if finding.is_open)
@@ -163,20 +174,23 @@ class CassandraViews:
     ) -> dict[tuple[date, int], int]:
         """Offsets by (UTC day, partition)."""
         rows = await self._gather(
-            statements.MASTER_UNTIL, ((family.name, lot) for lot in _lots(days))
+            statements.MASTER_UNTIL, ((family.name, lot) for lot in _day_lots(days))
         )
         return {(day.date(), partition): until for day, partition, until in rows}
 
     async def master_current(self, family: Family) -> datetime | None:
         """One row, a register of the ingest that only grows."""
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
-        return next((utc(current_at) for (current_at,) in rows if current_at), None)
+        return next((assume_utc(current_at) for (current_at,) in rows if current_at), None)
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
         """All rows of the topics, which are few: an operator has entered each of them."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
         return [
-            gap._replace(first_arrival=utc(gap.first_arrival), last_arrival=utc(gap.last_arrival))
+            gap._replace(
+                first_arrival=assume_utc(gap.first_arrival),
+                last_arrival=assume_utc(gap.last_arrival),
+            )
             for gap in map(Gap._make, rows)
         ]
 
@@ -187,7 +201,9 @@ class CassandraViews:
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
         """The sum of the micro-batches' counters; a cross-check, not a ledger."""
-        rows = await self._connection.rows(statements.LATE, (family.name, since, MOST_LATE_ROWS))
+        rows = await self._connection.rows(
+            statements.LATE_RECORDS, (family.name, since, MOST_LATE_ROWS)
+        )
         # At the bound the sum would be too low, and hide late records.
         return None if len(rows) == MOST_LATE_ROWS else sum(dropped for (dropped,) in rows)
 
@@ -222,11 +238,11 @@ class CassandraViews:
         self,
         family: Family,
         axis: str,
-        days: Mapping[str, Days],
+        days: Mapping[str, DayRange],
         most: int,
     ) -> dict[str, list[str]]:
         """One partition for each store; stores with the same days go into one IN."""
-        stores: dict[Days, list[str]] = defaultdict(list)
+        stores: dict[DayRange, list[str]] = defaultdict(list)
         for store_id, span in days.items():
             stores[span].append(store_id)
         rows = await self._gather(
@@ -248,8 +264,8 @@ class CassandraViews:
         If a node lacks a single one of them, each answer fails.
         """
         family = next(iter(FAMILIES.values()))
-        pointers = self.published(family, [date(1970, 1, 1)])
-        rest = (self._connection.rows(*query) for query in statements.of_every_other_table())
+        pointers = self.current_generations(family, [date(1970, 1, 1)])
+        rest = (self._connection.rows(*query) for query in statements.probe_queries())
         await asyncio.gather(pointers, *rest)
 
     def close(self) -> None:
@@ -267,12 +283,12 @@ class CassandraViews:
         return [row for rows in answers for row in rows]
 
 
-def _lots(days: Sequence[date]) -> Iterator[list[date]]:
+def _day_lots(days: Sequence[date]) -> Iterator[list[date]]:
     return chunks(days, DAYS_AT_ONCE)
 
 
-def _by_day(found: Iterable[_One]) -> dict[date, list[_One]]:
-    by_day: dict[date, list[_One]] = defaultdict(list)
+def _by_day(found: Iterable[_CoveringT]) -> dict[date, list[_CoveringT]]:
+    by_day: dict[date, list[_CoveringT]] = defaultdict(list)
     for covering in found:
         by_day[covering.day].append(covering)
     for coverings in by_day.values():
@@ -286,13 +302,13 @@ def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]
     first, last = dim + 3, dim + 3 + len(family.parts)
     return [
         ViewRow(
-            utc(row[0]),
+            assume_utc(row[0]),
             tuple(row[1:dim]),
             row[last],
             row[first - 1],
-            family.read(row[first:last]),
+            family.from_columns(row[first:last]),
             # Speed rows have none.
-            family.read(row[last + 1 :]) if len(row) > last + 1 else (),
+            family.from_columns(row[last + 1 :]) if len(row) > last + 1 else (),
         )
         for row in rows
         if row[dim] == TOTAL_DIM

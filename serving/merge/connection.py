@@ -15,7 +15,7 @@ from cassandra.protocol import ErrorMessage, InternalError
 from cassandra.query import PreparedStatement, tuple_factory
 
 from runtime.connect import cassandra_cluster
-from runtime.writes import prepared
+from runtime.writes import prepare_idempotent
 from tally.errors import ViewsUnreachable
 from tally.settings import Settings
 
@@ -92,13 +92,13 @@ class Connection:
         with self._prepare_lock:
             # Looked up again: another thread may have prepared it during the wait for the lock.
             if statement not in self._statements:
-                ready = prepared(self._connected(), statement)
+                ready = prepare_idempotent(self._ensure_session(), statement)
                 # A partition is small and comes in one page: a second page would be another moment.
                 ready.fetch_size = None
                 self._statements[statement] = ready
             return self._statements[statement]
 
-    def _connected(self) -> Session:
+    def _ensure_session(self) -> Session:
         if self._session is None:
             cluster = cassandra_cluster(self._settings)
             # The driver's own policy waits up to ten minutes before it looks for a lost node again.

@@ -9,36 +9,40 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from serving.merge.views import GenerationSpan
-from tally.generation import Covering
+from tally.generation import GenerationRange
 from tally.windows import window_start
 
 
-class First(NamedTuple):
+class FirstCoverage(NamedTuple):
     """A generation of a day, and the instants between which its new windows lie.
 
     The span is [start, end); no generation before it covered these windows.
     """
 
-    covering: Covering
+    covering: GenerationRange
     start: datetime
     end: datetime
 
 
-def first_to_cover(history: Sequence[Covering], serving: Covering) -> list[First]:
+def first_covering_generations(
+    history: Sequence[GenerationRange], serving: GenerationRange
+) -> list[FirstCoverage]:
     """The generations before the serving one that were the first to cover a window of the day.
 
     They keep the order of the history.
     """
     # By window and not by day: the first generation of a day covers only its first hour, and a
     # number of a later hour that changed was compared with nothing (seen).
-    found: list[First] = []
+    found: list[FirstCoverage] = []
     for past in history:
         if past.generation < serving.generation and past.covered_from < past.covered_until:
-            found += _share(past, found)
+            found += _new_coverage(past, found)
     return found
 
 
-def _share(covering: Covering, before: Sequence[First]) -> list[First]:
+def _new_coverage(
+    covering: GenerationRange, before: Sequence[FirstCoverage]
+) -> list[FirstCoverage]:
     """The span that the generation covers, less what earlier ones covered at either end.
 
     The window in which the earlier ones ended belongs to it.
@@ -56,15 +60,15 @@ def _share(covering: Covering, before: Sequence[First]) -> list[First]:
     end = min(
         [earlier.covered_from for earlier, *_ in before if earlier.covered_until >= end] + [end]
     )
-    return [First(covering, start, end)] if start < end else []
+    return [FirstCoverage(covering, start, end)] if start < end else []
 
 
-def spans(firsts: Iterable[First]) -> list[GenerationSpan]:
+def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
     """The spans to read of these generations: one (UTC, [start, end)) for each generation.
 
     The days of a generation are read together, from the first instant to the last.
     """
-    by_generation: dict[int, list[First]] = defaultdict(list)
+    by_generation: dict[int, list[FirstCoverage]] = defaultdict(list)
     for first in firsts:
         by_generation[first.covering.generation].append(first)
     return [
@@ -78,5 +82,5 @@ def spans(firsts: Iterable[First]) -> list[GenerationSpan]:
     ]
 
 
-def _days(firsts: Iterable[First]) -> tuple[date, ...]:
+def _days(firsts: Iterable[FirstCoverage]) -> tuple[date, ...]:
     return tuple(sorted({first.covering.day for first in firsts}))

@@ -11,7 +11,7 @@ from serving.merge.views import Gap, ViewReader
 from tally.families import Family
 
 
-def topics_of(family: Family) -> list[str]:
+def source_topics(family: Family) -> list[str]:
     """The topics that the family is computed from: the canonical one, and the raw one before it."""
     return [family.topic, loader.topics()[family.topic]["raw"]]
 
@@ -24,11 +24,11 @@ async def read_gaps(
     tolerance_seconds: int,
 ) -> list[Gap]:
     """The gaps of the families' topics, filtered as in touching(). Raises ViewsUnreachable."""
-    topics = [topic for family in families for topic in topics_of(family)]
-    return touching(await views.gaps(topics), span, partitions, tolerance_seconds)
+    topics = [topic for family in families for topic in source_topics(family)]
+    return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
 
 
-def touching(
+def filter_gaps(
     gaps: Iterable[Gap],
     span: tuple[datetime, datetime],
     partitions: Collection[int],

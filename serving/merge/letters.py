@@ -4,8 +4,8 @@ import asyncio
 import time
 from typing import Protocol
 
-from runtime.dead_letter import DeadLetter, newest_letters
-from runtime.work_pools import LOOKS
+from runtime.dead_letter import DeadLetter, read_newest_letters
+from runtime.work_pools import LOOKUPS
 from tally.errors import TallyError
 from tally.settings import Settings
 
@@ -37,7 +37,7 @@ class TopicLetters:
         """As in LetterReader. Raises StackError, and TallyError for a record that is no letter."""
         async with self._read_lock:
             if time.monotonic() - self._read_at >= _CACHE_SECONDS:
-                await LOOKS.run(self._read)
+                await LOOKUPS.run(self._read)
                 self._read_at = time.monotonic()
         if self._failure is not None:
             raise self._failure
@@ -46,7 +46,7 @@ class TopicLetters:
     def _read(self) -> None:
         # A failure is cached too: with a dead broker each page would wait for all those before it.
         try:
-            self._letters = [*newest_letters(self._settings, MOST_LETTERS).values()]
+            self._letters = [*read_newest_letters(self._settings, MOST_LETTERS).values()]
             self._failure = None
         except TallyError as error:
             self._failure = error

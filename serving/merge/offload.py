@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 LARGE = 2_000
 
 
-async def computed(
+async def run_in_thread_if_large(
     size: int,
     work: Callable[_Arguments, _Result],
     *args: _Arguments.args,

@@ -9,65 +9,65 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from serving.merge.firsts import First, first_to_cover, spans
-from serving.merge.offload import computed
-from serving.merge.served import DaysBehind, FamilyReading, Windows, own_day, window_states
+from serving.merge.firsts import FirstCoverage, first_covering_generations, generation_spans
+from serving.merge.offload import run_in_thread_if_large
+from serving.merge.served import FamilyReading, InputDays, Windows, own_day, window_states
 from serving.merge.views import AnsweredSpans, GenerationSpan, ViewReader
 from tally.families import Family
-from tally.generation import AnsweredSpan, Covering, Generation
+from tally.generation import AnsweredSpan, Generation, GenerationRange
 
 UntilByDay = Mapping[tuple[date, int], int]
 # Stands for the instant at which the master was last current, if it never said so.
-NOBODY_KNOWS = datetime.fromtimestamp(0, UTC)
+NEVER_CURRENT = datetime.fromtimestamp(0, UTC)
 
 
-class Served(NamedTuple):
+class StoreGenerations(NamedTuple):
     """The generation that serves a store, and the older ones that first covered windows, by day."""
 
     published: Mapping[date, Generation]
-    firsts: Mapping[date, Sequence[First]]
+    first_coverages: Mapping[date, Sequence[FirstCoverage]]
 
 
 @dataclass(frozen=True)
 class Pointers:
     """The generation that answers for each day of a family, and the progress of the master.
 
-    `firsts` are the older generations that first covered windows of the day; `master_until` is by
-    (day, partition). `master_behind_since` is None while it keeps up; `reads_speed` is False in a
-    question about the past. `history` has all generations of the day, for a family whose stores do
-    not all leave the same windows to the speed layer. `near` are the generations of adjacent days
-    that windows of the days also depend on.
+    `first_coverages` are the older generations that first covered windows of the day;
+    `master_until` is by (day, partition). `master_behind_since` is None while it keeps up;
+    `reads_speed` is False in a question about the past. `history` has all generations of the day,
+    for a family whose stores do not all leave the same windows to the speed layer. `adjacent` are
+    the generations of adjacent days that windows of the days also depend on.
     """
 
     family: Family
     published: Mapping[date, Generation]
-    firsts: Mapping[date, Sequence[First]]
+    first_coverages: Mapping[date, Sequence[FirstCoverage]]
     master_until: UntilByDay
     master_behind_since: datetime | None = None
     reads_speed: bool = True
-    history: Mapping[date, Sequence[Covering]] = field(default_factory=dict)
-    near: Mapping[date, Generation] = field(default_factory=dict)
+    history: Mapping[date, Sequence[GenerationRange]] = field(default_factory=dict)
+    adjacent: Mapping[date, Generation] = field(default_factory=dict)
 
-    def of_store(self, days: Sequence[date], answered: AnsweredSpans | None) -> Served:
+    def for_store(self, days: Sequence[date], answered: AnsweredSpans | None) -> StoreGenerations:
         """The generations that serve a store on the days, where they answer for these spans.
 
         The spans are None for a family whose generations answer for all windows that they cover.
         """
         published = {day: self.published[day] for day in days if day in self.published}
         if answered is None:
-            firsts = {day: self.firsts[day] for day in days if day in self.firsts}
-            return Served(published, firsts)
+            firsts = {day: self.first_coverages[day] for day in days if day in self.first_coverages}
+            return StoreGenerations(published, firsts)
 
-        def span(covering: Covering) -> AnsweredSpan | None:
+        def span(covering: GenerationRange) -> AnsweredSpan | None:
             return answered.get((covering.day, covering.generation))
 
-        own = {day: serving.within(span(serving)) for day, serving in published.items()}
+        own = {day: serving.limit_to(span(serving)) for day, serving in published.items()}
         history = {
-            day: [earlier.within(span(earlier)) for earlier in self.history[day]]
+            day: [earlier.limit_to(span(earlier)) for earlier in self.history[day]]
             for day in own.keys() & self.history.keys()
         }
-        firsts = {day: first_to_cover(rows, own[day]) for day, rows in history.items()}
-        return Served(own, firsts)
+        firsts = {day: first_covering_generations(rows, own[day]) for day, rows in history.items()}
+        return StoreGenerations(own, firsts)
 
     @property
     def newest(self) -> int:
@@ -79,14 +79,14 @@ class Pointers:
 class StoreDays:
     """A store, the partition of its records, and the UTC days that are asked for.
 
-    `days_behind` returns the days of the records that a window depends on, for a family whose
+    `input_days` returns the days of the records that a window depends on, for a family whose
     events depend on each other.
     """
 
     store_id: str
     partition: int
     days: Sequence[date]
-    days_behind: DaysBehind = own_day
+    input_days: InputDays = own_day
 
 
 async def read_pointers(
@@ -96,7 +96,7 @@ async def read_pointers(
     patience_seconds: float,
     near: Sequence[date] = (),
 ) -> Pointers:
-    """The pointers as they are now; `near` are days around that the asked ones may depend on.
+    """The pointers as they are now; `adjacent` are days around that the asked ones may depend on.
 
     The master is behind once it has not been current for `patience_seconds`. Raises
     ViewsUnreachable.
@@ -105,7 +105,7 @@ async def read_pointers(
     asked_at = datetime.now(UTC)
     # Read first, and for all stores at once: rows of a generation are never changed, so all that is
     # read after its pointer belongs to it.
-    found = await views.published(family, [*days, *near])
+    found = await views.current_generations(family, [*days, *near])
     published = {day: serving for day, serving in found.items() if day not in near}
     history, master, current_at = await asyncio.gather(
         views.coverings(family, [*published]),
@@ -114,12 +114,12 @@ async def read_pointers(
         views.master_current(family),
     )
     firsts = {
-        day: first_to_cover(rows, published[day])
+        day: first_covering_generations(rows, published[day])
         for day, rows in history.items()
         if day in published
     }
     # A master that never said so is behind since 1970: nothing is final without a running master.
-    since = current_at or NOBODY_KNOWS
+    since = current_at or NEVER_CURRENT
     is_behind = asked_at - since > timedelta(seconds=patience_seconds)
     return Pointers(
         family,
@@ -128,11 +128,11 @@ async def read_pointers(
         master,
         since if is_behind else None,
         history=history if family.reading is not None else {},
-        near={day: serving for day, serving in found.items() if day in near},
+        adjacent={day: serving for day, serving in found.items() if day in near},
     )
 
 
-async def read_pointers_as_of(
+async def read_past_pointers(
     views: ViewReader, family: Family, days: Sequence[date], instant: datetime
 ) -> Pointers:
     """The pointers as they were at the instant.
@@ -147,7 +147,9 @@ async def read_pointers_as_of(
         for day, rows in history.items()
     }
     published = {day: rows[-1] for day, rows in earlier.items() if rows}
-    firsts = {day: first_to_cover(earlier[day], serving) for day, serving in published.items()}
+    firsts = {
+        day: first_covering_generations(earlier[day], serving) for day, serving in published.items()
+    }
     return Pointers(family, published, firsts, {}, reads_speed=False, history=earlier)
 
 
@@ -160,8 +162,10 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     """
     family, store_id = pointers.family, wanted.store_id
     # Read ahead of the rows, for this border decides which of them count.
-    answered = await views.answered(family, store_id, wanted.days) if family.reading else None
-    published, firsts = pointers.of_store(wanted.days, answered)
+    answered = (
+        await views.read_answered_spans(family, store_id, wanted.days) if family.reading else None
+    )
+    published, firsts = pointers.for_store(wanted.days, answered)
     # Neither the speed layer nor the findings keep a history: they describe only the present.
     now = wanted.days if pointers.reads_speed else ()
     speed, batch, before, findings = await asyncio.gather(
@@ -172,11 +176,14 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
             {day: serving.generation for day, serving in published.items()},
         ),
         _read_spans(
-            views, family, store_id, spans(first for share in firsts.values() for first in share)
+            views,
+            family,
+            store_id,
+            generation_spans(first for share in firsts.values() for first in share),
         ),
         views.findings(family, store_id, [day for day in now if day in published]),
     )
-    windows = await computed(
+    windows = await run_in_thread_if_large(
         len(speed) + len(batch),
         lambda: (window_states(family, speed), window_states(family, batch)),
     )
@@ -186,8 +193,8 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         published,
         batch=windows[1],
         speed=windows[0],
-        firsts=firsts,
-        first=before,
+        first_coverages=firsts,
+        first_windows=before,
         master_until={
             day: until
             for (day, partition), until in pointers.master_until.items()
@@ -195,8 +202,8 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
         },
         findings=findings,
         is_master_behind=pointers.master_behind_since is not None,
-        days_behind=wanted.days_behind if family.reading else own_day,
-        near={**pointers.published, **pointers.near},
+        input_days=wanted.input_days if family.reading else own_day,
+        adjacent={**pointers.published, **pointers.adjacent},
     )
 
 

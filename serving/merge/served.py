@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
 
-from serving.merge.firsts import First
-from serving.merge.views import Finding, ViewRow
+from serving.merge.firsts import FirstCoverage
+from serving.merge.views import TillFinding, ViewRow
 from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, window_state
 from tally.families import Family
-from tally.generation import Covering, Generation
+from tally.generation import Generation, GenerationRange
 
 Status = Literal["final", "restated", "provisional", "not_measured"]
 # A window with one of these statuses is not complete.
 UNSETTLED = frozenset(("provisional", "not_measured"))
 Windows = Mapping[datetime, WindowState]
 # Returns, for the start of a window, the UTC days of records that it may depend on, its own first.
-DaysBehind = Callable[[datetime], tuple[date, ...]]
+InputDays = Callable[[datetime], tuple[date, ...]]
 
 
 def own_day(start: datetime) -> tuple[date, ...]:
@@ -32,10 +32,11 @@ def own_day(start: datetime) -> tuple[date, ...]:
 class FamilyReading:
     """Everything read of one family for one store and some days.
 
-    `firsts` are the older generations that first covered windows of a day, `first` their windows by
-    generation; master_until is of the store's partition, empty in a question about the past. `near`
-    are the generations of days that windows depend on beyond the asked ones. `is_measured` is False
-    for a store that never had a sensor of the family, where nothing is counted.
+    `first_coverages` are the older generations that first covered windows of a day, `first_windows`
+    their windows by generation; master_until is of the store's partition, empty in a question about
+    the past. `adjacent` are the generations of days that windows depend on beyond the asked ones.
+    `is_measured` is False for a store that never had a sensor of the family, where nothing is
+    counted.
     """
 
     family: Family
@@ -43,13 +44,13 @@ class FamilyReading:
     published: Mapping[date, Generation]
     batch: Windows
     speed: Windows = field(default_factory=dict)
-    firsts: Mapping[date, Sequence[First]] = field(default_factory=dict)
-    first: Mapping[int, Windows] = field(default_factory=dict)
+    first_coverages: Mapping[date, Sequence[FirstCoverage]] = field(default_factory=dict)
+    first_windows: Mapping[int, Windows] = field(default_factory=dict)
     master_until: Mapping[date, int] = field(default_factory=dict)
-    findings: Sequence[Finding] = ()
+    findings: Sequence[TillFinding] = ()
     is_master_behind: bool = False
-    days_behind: DaysBehind = own_day
-    near: Mapping[date, Generation] = field(default_factory=dict)
+    input_days: InputDays = own_day
+    adjacent: Mapping[date, Generation] = field(default_factory=dict)
     is_measured: bool = True
 
     @property
@@ -84,10 +85,12 @@ def window_states(family: Family, rows: Iterable[ViewRow]) -> dict[datetime, Win
     return {start: window_state(family.parts, window) for start, window in grouped.items()}
 
 
-def batch_side(published: Covering | None, states: Windows, start: datetime) -> WindowState | None:
+def batch_state(
+    published: GenerationRange | None, states: Windows, start: datetime
+) -> WindowState | None:
     """The state of one window in the published generation; None without either."""
     held = states.get(start)
-    return held if published is None else published.state_of(start, held)
+    return held if published is None else published.resolve_state(start, held)
 
 
 def is_dirty(reading: FamilyReading, start: datetime) -> bool:
@@ -95,7 +98,7 @@ def is_dirty(reading: FamilyReading, start: datetime) -> bool:
 
     They are records of the store's partition of the master dataset.
     """
-    return _is_any_dirty(reading, reading.days_behind(start))
+    return _is_any_dirty(reading, reading.input_days(start))
 
 
 def _is_any_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
@@ -103,13 +106,13 @@ def _is_any_dirty(reading: FamilyReading, days: Sequence[date]) -> bool:
     # Another day without any records needs no generation.
     return (
         own not in reading.published
-        or _has_more(reading, own)
-        or any(_has_more(reading, day) for day in others)
+        or _has_newer_records(reading, own)
+        or any(_has_newer_records(reading, day) for day in others)
     )
 
 
-def _has_more(reading: FamilyReading, day: date) -> bool:
-    published = reading.published.get(day) or reading.near.get(day)
+def _has_newer_records(reading: FamilyReading, day: date) -> bool:
+    published = reading.published.get(day) or reading.adjacent.get(day)
     pinned = published.pinned if published is not None else {}
     # A store's records lie in one partition; the others hold records of other stores.
     return reading.master_until.get(day, 0) > pinned.get(reading.partition, 0)
@@ -132,13 +135,13 @@ def serve_windows(reading: FamilyReading, starts: Sequence[datetime]) -> list[Se
     if not reading.is_measured:
         # A generation covers a family for all stores, so these windows would else be zeros.
         return [NOT_MEASURED] * len(starts)
-    behind = [reading.days_behind(start) for start in starts]
+    behind = [reading.input_days(start) for start in starts]
     settled = {days: _is_settled(reading, days) for days in {*behind}}
     # Most quarter hours of most stores are empty, and all empty ones of a day are served alike.
     filled = {
         *reading.speed,
         *reading.batch,
-        *(start for windows in reading.first.values() for start in windows),
+        *(start for windows in reading.first_windows.values() for start in windows),
     }
     empty = {days: _zero(is_settled) for days, is_settled in settled.items()}
     return [
@@ -170,7 +173,7 @@ def _serve(reading: FamilyReading, start: datetime, is_settled: bool) -> ServedW
     merged = reading.family.kind.merge(
         reading.family.parts,
         reading.speed.get(start),
-        batch_side(published, reading.batch, start),
+        batch_state(published, reading.batch, start),
         complete,
     )
     # Never complete, at any watermark: a late record that was dropped leaves no trace by store and
@@ -189,12 +192,12 @@ def _status(reading: FamilyReading, start: datetime, is_settled: bool) -> Status
 def _has_changed(reading: FamilyReading, start: datetime) -> bool:
     """Whether the values differ from those of the first generation that covered the window."""
     day = start.date()
-    coverings = (earlier.covering for earlier in reading.firsts.get(day, ()))
+    coverings = (earlier.covering for earlier in reading.first_coverages.get(day, ()))
     first = next((covering for covering in coverings if covering.covers(start)), None)
     if first is None:
         return False
-    before = batch_side(first, reading.first.get(first.generation, {}), start)
-    now = batch_side(reading.published[day], reading.batch, start)
+    before = batch_state(first, reading.first_windows.get(first.generation, {}), start)
+    now = batch_state(reading.published[day], reading.batch, start)
     return _nonzero_rows(reading.family, before) != _nonzero_rows(reading.family, now)
 
 
@@ -211,7 +214,7 @@ def _nonzero_rows(family: Family, state: WindowState | None) -> dict[Axes, Parts
     }
 
 
-def through_of(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
+def through_instant(reading: FamilyReading, days: Iterable[date]) -> datetime | None:
     """The instant up to which every arrived record of the store is counted on all days.
 
     None if a day has no generation.

@@ -5,15 +5,15 @@ from datetime import UTC, date, datetime
 
 from runtime.sources import FAMILIES
 from tally.families import Family
-from tally.generation import COVERING_COLUMNS, GENERATION_COLUMNS
+from tally.generation import GENERATION_COLUMNS, RANGE_COLUMNS
 
-PUBLISHED = (
+CURRENT_GENERATIONS = (
     f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 )
 NEWEST = "SELECT generation FROM batch_pointer WHERE family = ? AND day >= ? AND day <= ?"
 # The maps of a pointer are long and every generation has a row here, so an answer of now reads only
 # which generation covered what.
-COVERINGS = f"SELECT {COVERING_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
+COVERINGS = f"SELECT {RANGE_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 HISTORY = f"SELECT {GENERATION_COLUMNS} FROM batch_pointer_history WHERE family = ? AND day IN ?"
 MASTER_UNTIL = "SELECT day, partition, until FROM master_progress WHERE family = ? AND day IN ?"
 MASTER_CURRENT = "SELECT current_at FROM master_current WHERE family = ?"
@@ -21,7 +21,7 @@ FINDINGS = (
     "SELECT day, till_id, records, conflicts, accepted"
     " FROM till_finding WHERE family = ? AND day IN ? AND store_id = ?"
 )
-ANSWERED = (
+ANSWERED_SPANS = (
     "SELECT day, generation, since, until FROM answered_span"
     " WHERE store_id = ? AND family = ? AND day IN ?"
 )
@@ -30,7 +30,7 @@ GAPS = (
     " FROM gap WHERE topic IN ?"
 )
 SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
-LATE = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
+LATE_RECORDS = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"
 STORE_ACTIVITY = "SELECT first_day, last_day FROM store_activity WHERE family = ? AND store_id = ?"
 # The filter is within a partition, and the limit applies after it: of 10,000 values 1,001 took 8
@@ -50,12 +50,12 @@ BASELINE = (
 
 # A partition is a UTC day of one store. The asked span is read and not the whole day, for the days
 # of a store begin at its own midnight.
-_OF_DAY = "FROM raw_pos_transaction_byday WHERE year_day = ? AND operation_id = ?"
+_FROM_DAY = "FROM raw_pos_transaction_byday WHERE year_day = ? AND operation_id = ?"
 _HEAD = "event_id, source_offset, happened_at"
-RECEIPT_HEADS = f"SELECT {_HEAD} {_OF_DAY} AND happened_at >= ? AND happened_at < ? LIMIT ?"
-RECEIPT_VOIDS = f"SELECT {_HEAD} {_OF_DAY} AND kind = 'void' LIMIT ? ALLOW FILTERING"
+RECEIPT_HEADS = f"SELECT {_HEAD} {_FROM_DAY} AND happened_at >= ? AND happened_at < ? LIMIT ?"
+RECEIPT_VOIDS = f"SELECT {_HEAD} {_FROM_DAY} AND kind = 'void' LIMIT ? ALLOW FILTERING"
 RECEIPTS = (
-    f"SELECT event_id, source_offset, kind, currency, transactions {_OF_DAY}"
+    f"SELECT event_id, source_offset, kind, currency, transactions {_FROM_DAY}"
     " AND happened_at >= ? AND happened_at <= ?"
 )
 
@@ -73,7 +73,7 @@ def batch_statement(family: Family) -> str:
 
     Their columns are key, events, parts, epoch, then excluded parts.
     """
-    excluded = ", ".join(family.excluded_parts)
+    excluded = ", ".join(family.exclusion_columns)
     return (
         f"SELECT {_columns(family)}, epoch, {excluded}"
         f" FROM {family.batch_table} WHERE store_id = ? AND day IN ? AND generation = ?"
@@ -85,7 +85,7 @@ def span_statement(family: Family) -> str:
     return f"{batch_statement(family)} AND window_start >= ? AND window_start < ?"
 
 
-def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
+def probe_queries() -> Iterator[tuple[str, tuple[object, ...]]]:
     """A read of each table that answers come from, with values that no row of it has.
 
     The pointers are not among them, for they are read SERIAL.
@@ -95,10 +95,10 @@ def of_every_other_table() -> Iterator[tuple[str, tuple[object, ...]]]:
     yield MASTER_UNTIL, (absent, [day])
     yield MASTER_CURRENT, (absent,)
     yield FINDINGS, (absent, [day], absent)
-    yield ANSWERED, (absent, absent, [day])
+    yield ANSWERED_SPANS, (absent, absent, [day])
     yield GAPS, ([absent],)
     yield SPEED_UNTIL, (absent,)
-    yield LATE, (absent, datetime.now(UTC), 1)
+    yield LATE_RECORDS, (absent, datetime.now(UTC), 1)
     yield STORE_ACTIVITY, (absent, absent)
     yield AXIS_VALUES, (absent, absent, [absent], day, day, 1)
     yield RECEIPT_VOIDS, (absent, absent, 1)

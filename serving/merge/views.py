@@ -10,10 +10,10 @@ from serving.merge.receipts import ReceiptReader
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.families import Family
-from tally.generation import AnsweredSpan, Covering, Generation
+from tally.generation import AnsweredSpan, Generation, GenerationRange
 
 # First and last UTC day, both inclusive.
-Days: TypeAlias = tuple[date, date]
+DayRange: TypeAlias = tuple[date, date]
 # By UTC day and generation.
 AnsweredSpans: TypeAlias = Mapping[tuple[date, int], AnsweredSpan]
 
@@ -67,7 +67,7 @@ class Gap(NamedTuple):
     reason: str
 
 
-class Finding(NamedTuple):
+class TillFinding(NamedTuple):
     """A till of the asked store, and how many of its records of a day are conflicts.
 
     `accepted` is the number of conflicts that an operator has accepted.
@@ -106,7 +106,9 @@ class ViewReader(Protocol):
         """The reader of the baselines that rules compare with."""
         ...
 
-    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
+    async def current_generations(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[date, Generation]:
         """The generation that serves each UTC day now, in one linearizable read.
 
         Days without one are absent.
@@ -121,7 +123,7 @@ class ViewReader(Protocol):
         self,
         family: Family,
         days: Sequence[date],
-    ) -> dict[date, list[Covering]]:
+    ) -> dict[date, list[GenerationRange]]:
         """The coverage of every generation that ever served a UTC day, by day, in order of flips.
 
         Days without one are absent.
@@ -154,7 +156,9 @@ class ViewReader(Protocol):
         """The rows of one generation that begin in the span, in no order."""
         ...
 
-    async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
+    async def read_answered_spans(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> AnsweredSpans:
         """The spans of the store's windows that the generations of a day answer for.
 
         Generations that answer for none are absent.
@@ -166,7 +170,7 @@ class ViewReader(Protocol):
         family: Family,
         store_id: str,
         days: Sequence[date],
-    ) -> list[Finding]:
+    ) -> list[TillFinding]:
         """The store's tills with conflicts that are not accepted, by day and till."""
         ...
 
@@ -214,7 +218,7 @@ class ViewReader(Protocol):
         self,
         family: Family,
         axis: str,
-        days: Mapping[str, Days],
+        days: Mapping[str, DayRange],
         most: int,
     ) -> dict[str, list[str]]:
         """The values of the axis in the events of each store's days, by store, ascending.

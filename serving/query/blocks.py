@@ -15,10 +15,10 @@ from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Uniques
 from tally.day_clock import DayClock
 from tally.families import Family
-from tally.small_cells import CENSUSES, is_small, runs
+from tally.small_cells import PERSON_COUNTS, is_small, split_safe_runs
 
-FEW = "too few devices to tell"
-UNSETTLED = "not told before all of its days are settled"
+TOO_FEW_DEVICES = "too few devices to tell"
+NOT_SETTLED = "not told before all of its days are settled"
 # The name of the share that each value of the axes has of a day.
 BY = "by"
 _FINER = {"1d": "1h", "1h": "15m"}
@@ -27,22 +27,22 @@ ServedByStart = Mapping[datetime, ServedWindow]
 
 
 @dataclass(frozen=True)
-class ToldDay:
+class DisclosedDay:
     """A local day: why nothing of it is shown, or else the borders of its blocks.
 
     `shares` are the parts, or BY, that are shown for the day as a whole.
     """
 
     slot: Slot
-    why_not: str | None
+    suppression_reason: str | None
     borders: frozenset[datetime] = frozenset()
     shares: frozenset[str] = frozenset()
 
 
-class _Piece(NamedTuple):
+class _Block(NamedTuple):
     slot: Slot
     parts: Parts
-    inside: tuple["_Piece", ...] = ()
+    inside: tuple["_Block", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,42 +54,42 @@ class DayCutter:
     smallest: int
     clock: DayClock
 
-    def told_day(self, day: Slot, windows: ServedByStart) -> ToldDay:
+    def disclose_day(self, day: Slot, windows: ServedByStart) -> DisclosedDay:
         """The parts of a day that an answer may show, by all of its windows."""
         quarters = grains.slots(*day, "15m", self.clock)
         own = [windows[quarter.start] for quarter in quarters]
         # The difference between two answers during the day would reveal who came in between.
         if not is_settled(window.status for window in own):
-            return ToldDay(day, UNSETTLED)
-        whole = self._stretch(day, "1d", windows)
+            return DisclosedDay(day, NOT_SETTLED)
+        whole = self._build_block(day, "1d", windows)
         if not self._is_safe(whole.parts):
-            return ToldDay(day, FEW)
+            return DisclosedDay(day, TOO_FEW_DEVICES)
         borders = frozenset((day.start, *self._ends(whole.inside)))
-        return ToldDay(day, None, borders, frozenset(self._shares(whole.parts, own)))
+        return DisclosedDay(day, None, borders, frozenset(self._shares(whole.parts, own)))
 
-    def _stretch(self, slot: Slot, grain: str, windows: ServedByStart) -> _Piece:
+    def _build_block(self, slot: Slot, grain: str, windows: ServedByStart) -> _Block:
         if grain == "15m":
             values = windows[slot.start].merged.values or {}
-            return _Piece(slot, self.family.across([*values.values()]))
+            return _Block(slot, self.family.join_across_axes([*values.values()]))
         finer = _FINER[grain]
         slots = grains.slots(*slot, finer, self.clock)
-        inside = tuple(self._stretch(part, finer, windows) for part in slots)
-        return _Piece(slot, self._join(piece.parts for piece in inside), inside)
+        inside = tuple(self._build_block(part, finer, windows) for part in slots)
+        return _Block(slot, self._join(piece.parts for piece in inside), inside)
 
-    def _ends(self, stretches: Sequence[_Piece]) -> Iterator[datetime]:
-        for run in runs(stretches, self._plus, lambda piece: self._is_safe(piece.parts)):
+    def _ends(self, stretches: Sequence[_Block]) -> Iterator[datetime]:
+        for run in split_safe_runs(stretches, self._plus, lambda piece: self._is_safe(piece.parts)):
             yield run[-1].slot.end
             # Several stretches that are shown as one have no finer blocks inside.
             if len(run) == 1:
                 yield from self._ends(run[0].inside)
 
     def _shares(self, whole: Parts, own: Sequence[ServedWindow]) -> Iterator[str]:
-        census = CENSUSES[self.family.fields.name]
+        census = PERSON_COUNTS[self.family.fields.name]
         everyone = self._count(census.tables[self.table][0], whole)
         for name, table in census.shares.items():
             count = self._count(name, whole)
             # Few devices outside of the share are as identifiable as few in it.
-            is_of_few = self._small(count) or self._small(everyone - count)
+            is_of_few = self._is_small(count) or self._is_small(everyone - count)
             if table == self.table and not is_of_few:
                 yield name
         if all(map(self._is_safe, self._by_axes(own).values())):
@@ -99,14 +99,14 @@ class DayCutter:
         held: dict[Axes, Parts] = {}
         rows = ((window.merged.values or {}).items() for window in own)
         for axes, parts in chain.from_iterable(rows):
-            held[axes] = self.family.over_time(held.get(axes, {}), parts)
+            held[axes] = self.family.join_over_time(held.get(axes, {}), parts)
         return held
 
     def _is_safe(self, parts: Parts) -> bool:
-        names = CENSUSES[self.family.fields.name].tables[self.table]
-        return not any(self._small(self._count(name, parts)) for name in names)
+        names = PERSON_COUNTS[self.family.fields.name].tables[self.table]
+        return not any(self._is_small(self._count(name, parts)) for name in names)
 
-    def _small(self, count: int) -> bool:
+    def _is_small(self, count: int) -> bool:
         return is_small(count, self.smallest)
 
     def _count(self, name: str, parts: Parts) -> int:
@@ -114,11 +114,11 @@ class DayCutter:
         value = parts.get(name, part.zero)
         return round(part.estimate(value)) if isinstance(part, Uniques) else int(value)
 
-    def _plus(self, left: _Piece, right: _Piece) -> _Piece:
+    def _plus(self, left: _Block, right: _Block) -> _Block:
         both = Slot(left.slot.start, right.slot.end)
-        return _Piece(both, self._join((left.parts, right.parts)))
+        return _Block(both, self._join((left.parts, right.parts)))
 
     def _join(self, every: Iterable[Parts]) -> Parts:
         nothing: Parts = {}
         # Empty parts are skipped: most quarter hours are empty.
-        return reduce(self.family.over_time, (parts for parts in every if parts), nothing)
+        return reduce(self.family.join_over_time, (parts for parts in every if parts), nothing)

@@ -16,7 +16,7 @@ from schemas.metric import (
     RatioShape,
     StockShape,
     UniquesShape,
-    parts_of,
+    part_fields,
 )
 from serving.query.formulas import (
     Extreme,
@@ -60,12 +60,12 @@ class Metric:
     @property
     def families(self) -> tuple[Family, ...]:
         """The families whose windows must be there for the metric to have a value."""
-        other = self.denominator if self.stock is None else self.stock.sold
+        other = self.denominator if self.stock is None else self.stock.sales
         sides = (self.numerator, other) if other else (self.numerator,)
         return tuple(dict.fromkeys(side.family for side in sides))
 
 
-def of_one_family() -> dict[str, Metric]:
+def single_family_metrics() -> dict[str, Metric]:
     """Some metric for each family, by family name, that reads the windows of that family alone."""
     found: dict[str, Metric] = {}
     for candidate in _metrics().values():
@@ -111,7 +111,7 @@ def entries() -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(listed.entry, name) for name in (*shown, "meaning")},
-            **({"error": stated} if (stated := listed.numerator.stated_error) else {}),
+            **({"error": stated} if (stated := listed.numerator.error_description) else {}),
         }
         for listed in _metrics().values()
     ]
@@ -165,7 +165,7 @@ def _formula(entry: AnyMetric) -> Formula:
             part = _part(family, entry.value.percentile.part, Histogram)
             return Percentile(family, part, entry.value.percentile.share)
     # The remaining shapes name one part, whose value is the metric's.
-    (name,) = parts_of(entry)
+    (name,) = part_fields(entry)
     return Extreme(family, name)
 
 

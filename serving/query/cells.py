@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from serving.merge.served import UNSETTLED, ServedWindow
 from serving.query.catalogue import Metric, ratio
-from serving.query.coverage import NOBODY_WATCHES, SeenWindow, Watch
+from serving.query.coverage import NO_SENSORS, SlotCoverage, WindowSensorSeconds
 from serving.query.formulas import Formula, MetricValue
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, Parts
@@ -18,7 +18,7 @@ from tally.windows import WINDOW
 FamilyWindows: TypeAlias = tuple[ServedWindow, ...]
 # The dimensions of a row, each with its value; dimensions that it does not name are summed up.
 Split: TypeAlias = Mapping[str, str | None]
-WHOLE: Split = {}
+NO_SPLIT: Split = {}
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Cell:
     parts: dict[str, dict[Axes, Parts]] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
-    watch: Watch = field(default_factory=Watch)
+    sensor_coverage: SlotCoverage = field(default_factory=SlotCoverage)
     # Whether an interval of a counter lies across its begin, and across its end.
     is_begin_split: bool = False
     is_end_split: bool = False
@@ -49,7 +49,7 @@ class Cell:
         self,
         families: Sequence[Family],
         window: FamilyWindows,
-        seen: SeenWindow = (),
+        seen: WindowSensorSeconds = (),
     ) -> None:
         """Add one more window, and what each sensor saw of it.
 
@@ -57,7 +57,7 @@ class Cell:
         """
         self.windows += 1
         for name, seconds in seen:
-            self.watch.add(name, seconds)
+            self.sensor_coverage.add(name, seconds)
         # Checked ahead of adding: neither side of a ratio may have what the other lacks.
         for served in window:
             if served.merged.values is None:
@@ -76,7 +76,7 @@ class Cell:
             if served.merged.values:
                 held = self.parts.setdefault(family.name, {})
                 for axes, parts in served.merged.values.items():
-                    held[axes] = family.over_time(held[axes], parts) if axes in held else parts
+                    held[axes] = family.join_over_time(held[axes], parts) if axes in held else parts
 
     @property
     def is_missing(self) -> bool:
@@ -89,7 +89,7 @@ class Cell:
         return self.is_begin_split or self.is_end_split
 
     @property
-    def is_whole(self) -> bool:
+    def has_all_windows(self) -> bool:
         """Whether each of its windows has an answer."""
         return self.known == self.windows
 
@@ -104,11 +104,11 @@ def _is_split(families: Sequence[Family], window: FamilyWindows, mark: str) -> b
     return False
 
 
-def cells(
+def build_cells(
     families: Sequence[Family],
     slots: Sequence[Slot],
     windows: Iterable[FamilyWindows],
-    seen: Iterable[SeenWindow] = NOBODY_WATCHES,
+    seen: Iterable[WindowSensorSeconds] = NO_SENSORS,
 ) -> list[Cell]:
     """A cell for each slot, summed over its quarter hours.
 
@@ -123,7 +123,7 @@ def cells(
     return found
 
 
-def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
+def join_cells(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
     """Consecutive stretches as one cell; a ratio then is one of sums, never a mean of ratios."""
     by_name = {family.name: family for family in families}
     first, last = found[0].slot, found[-1].slot
@@ -137,23 +137,23 @@ def joined(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
         whole.is_counted = whole.is_counted and cell.is_counted
         whole.known += cell.known
         whole.windows += cell.windows
-        whole.watch.rule = cell.watch.rule
-        whole.watch.join(cell.watch)
+        whole.sensor_coverage.rule = cell.sensor_coverage.rule
+        whole.sensor_coverage.join(cell.sensor_coverage)
         for name, rows in cell.parts.items():
             held = whole.parts.setdefault(name, {})
             for axes, parts in rows.items():
-                over_time = by_name[name].over_time
+                over_time = by_name[name].join_over_time
                 held[axes] = over_time(held[axes], parts) if axes in held else parts
     return whole
 
 
-def source_of(sources: Iterable[str]) -> str:
+def common_source(sources: Iterable[str]) -> str:
     """The common source of all: batch, speed or missing, or `mixed` where they differ."""
     different = set(sources)
     return different.pop() if len(different) == 1 else "mixed"
 
 
-def status_of(statuses: Iterable[str]) -> str:
+def weakest_status(statuses: Iterable[str]) -> str:
     """The weakest status: provisional, restated, final; not_measured where nothing is measured."""
     different = set(statuses)
     if different == {"not_measured"}:
@@ -166,10 +166,10 @@ def status_of(statuses: Iterable[str]) -> str:
 
 def is_settled(statuses: Iterable[str]) -> bool:
     """Whether everything of these statuses is measured and may not change any more."""
-    return status_of(statuses) not in UNSETTLED
+    return weakest_status(statuses) not in UNSETTLED
 
 
-def values_seen(
+def values_in_cells(
     found: Iterable[Cell],
     families: Iterable[Family],
     dimension: str,
@@ -186,26 +186,28 @@ def values_seen(
     }
 
 
-def values_of(metric: Metric, cell: Cell, split: Split = WHOLE) -> dict[str, MetricValue]:
+def cell_values(metric: Metric, cell: Cell, split: Split = NO_SPLIT) -> dict[str, MetricValue]:
     """The metric's `value`, a ratio's `numerator` and `denominator`, an estimate's `error`.
 
     They are those of one split, or of everything together, in the metric's unit; None when missing.
     """
-    (found,) = values_by(metric, cell, [split])
+    (found,) = split_values(metric, cell, [split])
     return found
 
 
-def values_by(
+def split_values(
     metric: Metric,
     cell: Cell,
     splits: Sequence[Split],
 ) -> list[dict[str, MetricValue]]:
     """The values as of values_of() for each split, in order; all name the same dimensions."""
-    found = _values_by(metric, cell, splits)
-    return [dict.fromkeys(values) for values in found] if cell.watch.is_withheld else found
+    found = _split_values(metric, cell, splits)
+    return (
+        [dict.fromkeys(values) for values in found] if cell.sensor_coverage.is_withheld else found
+    )
 
 
-def _values_by(
+def _split_values(
     metric: Metric,
     cell: Cell,
     splits: Sequence[Split],
@@ -234,7 +236,7 @@ def _totals(
 
     A dimension that the family does not have is ignored.
     """
-    stated: dict[str, MetricValue] = {} if formula.stated_error is None else {"error": None}
+    stated: dict[str, MetricValue] = {} if formula.error_description is None else {"error": None}
     if cell.is_missing:
         return [{"value": None, **stated} for _ in splits]
     # Grouped in one pass: else each of ten thousand queues would scan the rows of all the others.
@@ -246,28 +248,28 @@ def _totals(
     found = []
     for split in splits:
         place = tuple(split[dimension] for dimension in dimensions)
-        joined = formula.joined(rows.get(place, ()))
+        joined = formula.join_rows(rows.get(place, ()))
         if stated:
             stated = {"error": formula.error(joined)}
         found.append({"value": formula.total(joined), **stated})
     return found
 
 
-def row_of(
+def format_row(
     cell: Cell,
     values: Mapping[str, MetricValue],
     instants: tuple[str, str],
 ) -> dict[str, Any]:
     """One row of the answer by field; `instants` are its start and end as text."""
-    status = status_of(cell.statuses)
+    status = weakest_status(cell.statuses)
     return {
         "start": instants[0],
         "end": instants[1],
         **values,
         "events": None if cell.is_missing or not cell.is_counted else cell.events,
-        "source": source_of(cell.sources),
+        "source": common_source(cell.sources),
         "status": status,
-        "complete": status not in UNSETTLED and cell.watch.is_enough,
+        "complete": status not in UNSETTLED and cell.sensor_coverage.is_enough,
         **({"split": True} if cell.is_split else {}),
-        **cell.watch.told(),
+        **cell.sensor_coverage.to_fields(),
     }

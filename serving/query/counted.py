@@ -7,7 +7,7 @@ from serving.query.formulas import StockAt
 
 
 @dataclass(frozen=True)
-class Counted:
+class StockBaseline:
     """The stock of one store: its formula, and since when (UTC) its articles are counted.
 
     `since` is the window of the earliest of the articles' last counts before the asked stretches;

@@ -13,7 +13,7 @@ from itertools import repeat, zip_longest
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from serving.query.store_calendar import holidays_of
+from serving.query.store_calendar import holiday_lookup
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
@@ -33,24 +33,24 @@ _ONE_DAY = timedelta(days=1)
 class SensorName(NamedTuple):
     """A sensor of a family by its name in records.
 
-    A sensor that `sees_alone` is a door: no other sensor sees what it misses. Access points hear
-    the same devices.
+    A sensor that `is_sole_observer` is a door: no other sensor sees what it misses. Access points
+    hear the same devices.
     """
 
     family: str
     sensor: str
-    sees_alone: bool
+    is_sole_observer: bool
 
 
-class Watched(NamedTuple):
+class SensorSeconds(NamedTuple):
     """Seconds for which a sensor was expected, and those for which it was there."""
 
     expected: int = 0
     observed: int = 0
 
-    def plus(self, other: "Watched") -> "Watched":
+    def plus(self, other: "SensorSeconds") -> "SensorSeconds":
         """The sum of both."""
-        return Watched(self.expected + other.expected, self.observed + other.observed)
+        return SensorSeconds(self.expected + other.expected, self.observed + other.observed)
 
     @property
     def share(self) -> float | None:
@@ -61,8 +61,8 @@ class Watched(NamedTuple):
 
 # The expected and observed seconds of each sensor in a window; NOBODY_WATCHES is for stores without
 # sensors, and is empty for each window.
-SeenWindow: TypeAlias = Sequence[tuple[SensorName, Watched]]
-NOBODY_WATCHES: Iterable[SeenWindow] = repeat(())
+WindowSensorSeconds: TypeAlias = Sequence[tuple[SensorName, SensorSeconds]]
+NO_SENSORS: Iterable[WindowSensorSeconds] = repeat(())
 
 
 @dataclass(frozen=True)
@@ -78,23 +78,23 @@ class CoverageRule:
         return share is None or share > self.threshold or share == 1
 
     @classmethod
-    def of(cls, settings: Settings) -> "CoverageRule":
+    def from_settings(cls, settings: Settings) -> "CoverageRule":
         """The rule of the settings."""
         return cls(settings.coverage_threshold, settings.coverage_below)
 
 
 @dataclass
-class Watch:
+class SlotCoverage:
     """The expected and observed seconds of one stretch, by sensor."""
 
     rule: CoverageRule = CoverageRule()
-    sensors: dict[SensorName, Watched] = field(default_factory=dict)
+    sensors: dict[SensorName, SensorSeconds] = field(default_factory=dict)
 
-    def add(self, name: SensorName, seen: Watched) -> None:
+    def add(self, name: SensorName, seen: SensorSeconds) -> None:
         """Add one more window of a sensor."""
-        self.sensors[name] = self.sensors.get(name, Watched()).plus(seen)
+        self.sensors[name] = self.sensors.get(name, SensorSeconds()).plus(seen)
 
-    def join(self, other: "Watch") -> None:
+    def join(self, other: "SlotCoverage") -> None:
         """Add another stretch of the same store."""
         for name, seen in other.sensors.items():
             self.add(name, seen)
@@ -103,7 +103,7 @@ class Watch:
     def share(self) -> float | None:
         """The share of all sensors together; None where nothing is expected."""
         # One share of all seconds: a mean of shares would weigh a new sensor as much as an old one.
-        whole = Watched()
+        whole = SensorSeconds()
         for seen in self.sensors.values():
             whole = whole.plus(seen)
         return whole.share
@@ -111,7 +111,7 @@ class Watch:
     @property
     def worst(self) -> tuple[float, str] | None:
         """The least share of the seconds of a sensor that sees alone, and its name, if any."""
-        alone = [name for name in self.sensors if name.sees_alone]
+        alone = [name for name in self.sensors if name.is_sole_observer]
         pairs = ((self.sensors[name].share, name.sensor) for name in alone)
         shares = ((share, sensor) for share, sensor in pairs if share is not None)
         return min(shares, default=None)
@@ -130,7 +130,7 @@ class Watch:
         """Whether a number of the stretch has to be withheld."""
         return self.rule.below == "withhold" and not self.is_enough
 
-    def silent(self) -> list[tuple[float, str]]:
+    def silent_sensors(self) -> list[tuple[float, str]]:
         """The sensors with fewer observed than expected seconds, the worst first.
 
         Each is the share of the seconds, and the name.
@@ -141,7 +141,7 @@ class Watch:
                 found.append((seen.observed / seen.expected, name.sensor))
         return sorted(found)
 
-    def told(self) -> dict[str, float | bool | str]:
+    def to_fields(self) -> dict[str, float | bool | str]:
         """The coverage fields of an answer; empty where nothing is expected of any sensor.
 
         They are the coverage (the share of the seconds), the sensor with the least of it, and
@@ -184,33 +184,31 @@ class OpenWindow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Roster:
+class SensorRoster:
     """The sensors of a store by the family that they record."""
 
     by_family: Mapping[str, Sequence[ExpectedSensor]]
 
     @classmethod
-    def of(cls, store: "Store", families: Iterable[Family]) -> "Roster":
+    def from_store(cls, store: "Store", families: Iterable[Family]) -> "SensorRoster":
         """The store's sensors of those families."""
         by_family = {
-            family.name: [*_listed_sensors(store, family)]
-            for family in families
-            if family.listed_as
+            family.name: [*_find_sensors(store, family)] for family in families if family.listed_as
         }
         return cls({name: listed for name, listed in by_family.items() if listed})
 
-    def seen(
+    def seconds_by_sensor(
         self, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
-    ) -> Iterator[tuple[SensorName, Watched]]:
+    ) -> Iterator[tuple[SensorName, SensorSeconds]]:
         """The expected and observed seconds of each sensor in a window that has these values."""
         seconds = _seconds_by_key(family, values)
         for sensor in self.by_family.get(family.name, ()):
             if sensor.is_there(window.day):
                 observed = min(window.seconds, seconds.get(sensor.key, 0))
-                yield sensor.name, Watched(window.seconds, observed)
+                yield sensor.name, SensorSeconds(window.seconds, observed)
 
 
-def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]:
+def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]:
     """Each window with the seconds for which its store is open in it; starts (UTC) ascend."""
     if not starts:
         return []
@@ -220,7 +218,7 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
     spans = _spans(store, since, days[-1])
     found, first = [], 0
     for start, day in zip(starts, days, strict=True):
-        if store.entry.on(day).opening_hours is None:
+        if store.entry.valid_on(day).opening_hours is None:
             found.append(OpenWindow(start, day, WINDOW_SECONDS))
             continue
         # Spans and windows ascend, so a span that is over stays over.
@@ -231,10 +229,10 @@ def expected_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWin
 
 
 def _spans(store: "Store", first: date, last: date) -> list[OpenSpan]:
-    names_of, spans = holidays_of(store), list[OpenSpan]()
+    names_of, spans = holiday_lookup(store), list[OpenSpan]()
     for more in range((last - first).days + 1):
         day = first + more * _ONE_DAY
-        if (hours := store.entry.on(day).opening_hours) is not None:
+        if (hours := store.entry.valid_on(day).opening_hours) is not None:
             hours_of_day = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
             spans += open_spans(day, hours_of_day, store.zone)
     return sorted(spans)
@@ -250,7 +248,7 @@ def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
     return min(WINDOW_SECONDS, int(seconds))
 
 
-def _listed_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
+def _find_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
     """The sensors that the stores file lists for the family: by serial, or by their names alone."""
     field = family.listed_as or ""
     listed: dict[date | None, Any] = {None: getattr(store.entry, field)}
@@ -262,21 +260,21 @@ def _listed_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
     for (since, sensors), until in zip_longest(listed.items(), ends):
         if not isinstance(sensors, Mapping):
             for name in sensors:
-                yield _expected_sensor(family, name, since, until)
+                yield _to_sensor(family, name, since, until)
             continue
         # A number counts the people who came in at entrances: other doors have no part in it.
         for serial, entry in sensors.items():
             if entry.role != "entrance":
                 continue
             span = entry.since, entry.until
-            yield _expected_sensor(family, entry.device_id or serial, *span)
+            yield _to_sensor(family, entry.device_id or serial, *span)
 
 
-def _expected_sensor(family: Family, name: str, *days: date | None) -> ExpectedSensor:
+def _to_sensor(family: Family, name: str, *days: date | None) -> ExpectedSensor:
     # Records have the name and no serial.
     key = sensor_key(int(digest_text(name), 16))
     # In an additive family each person is counted by exactly one sensor.
-    named = SensorName(family.name, name, sees_alone=family.kind is ADDITIVE)
+    named = SensorName(family.name, name, is_sole_observer=family.kind is ADDITIVE)
     return ExpectedSensor(named, key, *days)
 
 
@@ -287,6 +285,6 @@ def _seconds_by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, i
         if isinstance(part, KeyedSpans | KeyedSum):
             of_rows = (parts.get(part.name, part.zero) for parts in values.values())
             whole = reduce(part.plus, of_rows, part.zero)
-            for key, seconds in part.seconds(whole).items():
+            for key, seconds in part.seconds_by_key(whole).items():
                 found[key] = found.get(key, 0) + seconds
     return found

@@ -22,12 +22,12 @@ from tally.families import Family
 MOST_VALUES = 200_000
 # The most rows of a page beyond its limit; they are of values that no register had when the page
 # was cut.
-MOST_UNNOTED = 100_000
+MOST_UNREGISTERED = 100_000
 
 # By dimension, then by store; a store without any value is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
-ValuesSeen: TypeAlias = Mapping[str, Iterable[str]]
-ValuesEach: TypeAlias = Mapping[str, Sequence[str | None]]
+PageValues: TypeAlias = Mapping[str, Iterable[str]]
+ValuesByDimension: TypeAlias = Mapping[str, Sequence[str | None]]
 
 
 async def read_values(
@@ -75,7 +75,7 @@ async def read_values(
     return found
 
 
-def of_one_stretch(
+def drop_excess_values(
     stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
 ) -> Values:
     """The values, less those of `by` where a question of one stretch would have too many rows.
@@ -84,18 +84,18 @@ def of_one_stretch(
     are enough.
     """
     is_one = len(stores) == len(stores[0].slots) == 1
-    if not is_one or _rows_each(stores[0], by, values) <= limit:
+    if not is_one or _rows_per_slot(stores[0], by, values) <= limit:
         return values
     return {name: by_store for name, by_store in values.items() if name not in by}
 
 
-def _rows_each(store: StoreSlots, by: Sequence[str], values: Values) -> int:
+def _rows_per_slot(store: StoreSlots, by: Sequence[str], values: Values) -> int:
     by_dimension = (values.get(name, {}) for name in {*by})
     # A dimension without any value has one row, with the value None.
     return prod(len(by_store.get(store.store_id, ())) or 1 for by_store in by_dimension)
 
 
-def with_rows_each(
+def with_rows_per_slot(
     stores: Sequence[StoreSlots], by: Sequence[str], values: Values, limit: int
 ) -> list[StoreSlots]:
     """The stores, each with the number of rows that a stretch of it has in the answer.
@@ -105,10 +105,10 @@ def with_rows_each(
     if not by:
         return [*stores]
 
-    found = [replace(store, rows_each=_rows_each(store, by, values)) for store in stores]
+    found = [replace(store, rows_per_slot=_rows_per_slot(store, by, values)) for store in stores]
     for store in found:
         # All stores are checked, and not only those of this page: page seven would be too late.
-        refuse_too_many(store.rows_each, store.store_id, by, limit)
+        refuse_too_many(store.rows_per_slot, store.store_id, by, limit)
     return found
 
 
@@ -124,9 +124,9 @@ def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> 
         )
 
 
-def refuse_unnoted(rows: int, limit: int) -> None:
+def refuse_unregistered(rows: int, limit: int) -> None:
     """Raise BadQuery where values that were in no register make a page too large."""
-    if rows > limit + MOST_UNNOTED:
+    if rows > limit + MOST_UNREGISTERED:
         raise BadQuery(
             "limit",
             f"limit: the page would have {rows:,} rows, of values that are new to it; ask with a"
@@ -134,12 +134,12 @@ def refuse_unnoted(rows: int, limit: int) -> None:
         )
 
 
-def values_each(
+def merge_values(
     by: Sequence[str],
     store_id: str,
     values: Values,
-    seen: ValuesSeen,
-) -> ValuesEach:
+    seen: PageValues,
+) -> ValuesByDimension:
     """The values of each dimension that a stretch has rows of, ascending.
 
     A dimension without any value has the value None. `seen` are the values of the page's rows.
@@ -152,7 +152,7 @@ def values_each(
     return each
 
 
-def splits_of(each: ValuesEach) -> list[Split]:
+def build_splits(each: ValuesByDimension) -> list[Split]:
     """The splits of a stretch's rows: one value of each dimension for each row."""
     # Without dimensions there is one empty combination, which is the whole.
     every = product(*each.values())

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from runtime.sources import FAMILIES
-from serving.merge.gaps import topics_of, touching
+from serving.merge.gaps import filter_gaps, source_topics
 from serving.merge.reading import StoreDays, read_pointers, read_store
 from serving.merge.served import (
     UNSETTLED,
     FamilyReading,
-    batch_side,
+    batch_state,
     is_dirty,
     own_day,
     serve_windows,
@@ -29,9 +29,9 @@ from tally.algebra.merge import Axes, Parts, WindowState
 from tally.errors import BadQuery, UnknownName
 from tally.families import Family
 from tally.generation import Generation
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
-from tally.tills import conflicts_text
+from tally.tills import describe_conflicts
 from tally.windows import WINDOW, window_start
 
 
@@ -44,7 +44,7 @@ class WindowQuestion:
     family: str
 
 
-async def explanation(
+async def explain_window(
     views: ViewReader, question: WindowQuestion, registry: StoreRegistry, settings: Settings
 ) -> dict[str, Any]:
     """The served window, both layers' rows, and the generation with its pins, by field.
@@ -66,19 +66,19 @@ async def explanation(
         )
     asked = instant(question.window, "window", UTC_CLOCK)
     check_years("window", asked)
-    start, partition = window_start(asked), partition_of(question.store, settings.partitions)
-    behind = registry.store(question.store).days_behind(settings.key_days)
+    start, partition = window_start(asked), partition_number(question.store, settings.partitions)
+    behind = registry.store(question.store).input_days(settings.key_days)
     own, *near = behind(start) if family.reading is not None else own_day(start)
     pointers = await read_pointers(views, family, [own], settings.final_patience_seconds, near)
     reading = await read_store(views, pointers, StoreDays(question.store, partition, [own], behind))
-    gaps = touching(
-        await views.gaps(topics_of(family)),
+    gaps = filter_gaps(
+        await views.gaps(source_topics(family)),
         (start, start + WINDOW),
         {partition},
         settings.future_tolerance_seconds,
     )
     is_withheld = SmallCells(settings.privacy_smallest_cell, registry).covers(family)
-    sides = {**_sides(reading, start), "because": _because(reading, start)}
+    sides = {**_layer_fields(reading, start), "because": _explain_choice(reading, start)}
     return {
         "family": family.name,
         "store": question.store,
@@ -107,7 +107,7 @@ def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
+def _layer_fields(reading: FamilyReading, start: datetime) -> dict[str, Any]:
     # By the reader's own function, so that the explanation is of what is served.
     (served,) = serve_windows(reading, [start])
     published = reading.published.get(start.date())
@@ -132,13 +132,13 @@ def _sides(reading: FamilyReading, start: datetime) -> dict[str, Any]:
     }
 
 
-def _because(reading: FamilyReading, start: datetime) -> str:
+def _explain_choice(reading: FamilyReading, start: datetime) -> str:
     """A sentence on the rule of the family's kind that decided."""
     published = reading.published.get(start.date())
     # By the kind that decided: another rule would explain another answer.
-    return reading.family.kind.because(
+    return reading.family.kind.explain_choice(
         reading.speed.get(start),
-        batch_side(published, reading.batch, start),
+        batch_state(published, reading.batch, start),
         published is not None and published.covers(start),
     )
 
@@ -168,7 +168,7 @@ def reasons(
             " see `tally status`"
         )
     for till in reading.findings:
-        found.append(f"till {till.till_id}: {conflicts_text(till.records, till.conflicts)}")
+        found.append(f"till {till.till_id}: {describe_conflicts(till.records, till.conflicts)}")
     return found + [
         f"records of {gap.topic}-{gap.partition} from {gap.from_offset} to {gap.until_offset} are"
         f" gone: {gap.reason}"

@@ -12,7 +12,7 @@ from tally.families import Family
 
 MetricValue = int | float | None
 # The standard error of an estimate, as a share of it (Bar-Yossef et al. 2002).
-STANDARD_ERROR = round(1 / sqrt(Uniques.KEPT - 2), 4)
+STANDARD_ERROR = round(1 / sqrt(Uniques.SKETCH_SIZE - 2), 4)
 # The share by which a bucket's lower end may be below the numbers in it.
 BUCKET_ERROR = 1 / 2 ** (Histogram.STEPS - 1)
 # Each number below this has a bucket of its own.
@@ -26,14 +26,14 @@ class Formula(ABC):
     family: Family
 
     @property
-    def stated_error(self) -> str | None:
+    def error_description(self) -> str | None:
         """How far a value may be off, in words; None where it is exact."""
         return None
 
-    def joined(self, rows: Sequence[Parts]) -> Parts:
+    def join_rows(self, rows: Sequence[Parts]) -> Parts:
         """The rows of one stretch, which have different values of the axes, as one row."""
         # Joined across axes and never as over time: no row replaces another.
-        return self.family.across(rows)
+        return self.family.join_across_axes(rows)
 
     @abstractmethod
     def total(self, parts: Parts) -> MetricValue:
@@ -54,14 +54,14 @@ class WeightedSum(Formula):
     weights: Mapping[str, int]
     divide_by: int = 1
 
-    def undivided(self, parts: Parts) -> int:
+    def raw_total(self, parts: Parts) -> int:
         """The sum in the unit of the stored parts, before the division."""
         weights = self.weights.items()
         return sum(weight * parts.get(part, 0) for part, weight in weights)
 
     def total(self, parts: Parts) -> MetricValue:
         """The value of summed parts; an absent part is 0."""
-        total = self.undivided(parts)
+        total = self.raw_total(parts)
         return total if self.divide_by == 1 else _divide(total, self.divide_by)
 
 
@@ -84,10 +84,10 @@ class UniquesEstimate(Formula):
     part: Uniques
 
     @property
-    def stated_error(self) -> str | None:
+    def error_description(self) -> str | None:
         """The standard error, and the number below which the value is exact."""
         percent = f"{100 * STANDARD_ERROR:.1f} %"
-        return f"standard error {percent} of the value; exact below {Uniques.KEPT:,}"
+        return f"standard error {percent} of the value; exact below {Uniques.SKETCH_SIZE:,}"
 
     def total(self, parts: Parts) -> MetricValue:
         """The estimate as a whole number, for it counts persons or things; 0 without events."""
@@ -95,7 +95,7 @@ class UniquesEstimate(Formula):
 
     def error(self, parts: Parts) -> float | None:
         """The standard error; 0 where every subject is in the sketch."""
-        return STANDARD_ERROR if len(self._digests(parts)) >= Uniques.KEPT else 0
+        return STANDARD_ERROR if len(self._digests(parts)) >= Uniques.SKETCH_SIZE else 0
 
     def _digests(self, parts: Parts) -> list[int]:
         digests: list[int] = parts.get(self.part.name, self.part.zero)
@@ -110,7 +110,7 @@ class Percentile(Formula):
     share: float
 
     @property
-    def stated_error(self) -> str | None:
+    def error_description(self) -> str | None:
         """The most by which the true size may be larger, and the size below which it is exact."""
         percent = f"{100 * BUCKET_ERROR:.2f} %"
         return f"the true one is at most {percent} larger; exact below {EXACT_SIZES}"
@@ -131,15 +131,15 @@ class StockAt(Formula):
     """The stock of articles: that at the end of a stretch, or the lowest within it.
 
     In place of the level its rows hold what serving/query/stock.py has computed from it: a number,
-    or None where it is not known. `sold` is what receipts take from the stock.
+    or None where it is not known. `sales` is what receipts take from the stock.
     """
 
     part: str
-    sold: WeightedSum
+    sales: WeightedSum
     is_lowest: bool = False
     divide_by: int = 1
 
-    def joined(self, rows: Sequence[Parts]) -> Parts:
+    def join_rows(self, rows: Sequence[Parts]) -> Parts:
         """Several articles as one: their sum, or for the lowest that of the one with the least."""
         levels = [row[self.part] for row in rows]
         # Without an article that was never counted the value would silently be too low or too high.

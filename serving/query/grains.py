@@ -37,7 +37,7 @@ def on_grid(instant: datetime, grain: str, clock: DayClock) -> bool:
     return grain == "15m" or (
         _is_full_hour(local)
         if grain == "1h"
-        else clock.begins(local.date()) == instant and _first_day(local, grain)
+        else clock.start_of_day(local.date()) == instant and _first_day(local, grain)
     )
 
 
@@ -73,7 +73,7 @@ def _candidates(instant: datetime, grain: str, clock: DayClock) -> Iterator[date
     # The slot begins one day or week earlier if the store's day has not begun, the clocks go back
     # over its begin, or the zone skips a day.
     days = (first - timedelta(days=back * _DAYS[grain]) for back in range(4))
-    return map(clock.begins, days)
+    return map(clock.start_of_day, days)
 
 
 # Cached, for stores of one clock have the same stretches, and so has each next page.
@@ -104,7 +104,7 @@ def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
     if grain == "1h":
         return _next_hour(start, clock.zone)
     after = start.astimezone(clock.zone).date() + timedelta(days=_DAYS[grain])
-    following = clock.begins(after)
+    following = clock.start_of_day(after)
     if following <= start or window_start(following) != following:
         raise _no_grid(following, grain, clock.zone)
     return following

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from tally.day_clock import DayClock
 
 UTC_ZONE = ZoneInfo("UTC")
-UTC_CLOCK = DayClock.of(UTC_ZONE)
+UTC_CLOCK = DayClock.from_zone(UTC_ZONE)
 
 
 def format_instant(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:

@@ -14,17 +14,17 @@ from itertools import groupby
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from runtime.chunks import chunks
-from runtime.receipt_lines import adding_rules, readable_lines
+from runtime.receipt_lines import load_adding_rules, parse_lines
 from runtime.work_pools import ANSWERS
-from serving.merge.offload import computed
+from serving.merge.offload import run_in_thread_if_large
 from serving.merge.receipts import ReceiptHead, StoredReceipt
 from serving.merge.views import ViewReader
 from serving.query.catalogue import metric
 from serving.query.formulas import MetricValue, WeightedSum
 from serving.query.grains import Slot
 from tally.errors import BadQuery
-from tally.receipt_chain import ChainEvent, standing_events
-from tally.receipt_rules import LineFacts, is_left_out
+from tally.receipt_chain import ChainEvent, effective_event_ids
+from tally.receipt_rules import LineFacts, adds_nothing
 from tally.windows import utc_days
 
 ItemAxis: TypeAlias = Literal["item", "category"]
@@ -42,7 +42,7 @@ VOID_DAYS = 31
 REVENUE, UNITS, RECEIPTS = "revenue", "units", "transactions"
 
 
-class Named(NamedTuple):
+class ItemName(NamedTuple):
     """The name and the category of an article, by the newest receipt that has it."""
 
     offset: int
@@ -56,7 +56,7 @@ class ReceiptLines(Protocol):
     # The number of lines of receipts read so far.
     lines: int
 
-    def saw(self, heads: Sequence[ReceiptHead]) -> None:
+    def add_heads(self, heads: Sequence[ReceiptHead]) -> None:
         """Take the heads of all receipts of the stretch, including those that do not count."""
 
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
@@ -72,16 +72,16 @@ class ItemSums:
 
     by: ItemAxis
     parts: dict[ItemKey, Counter[str]] = field(default_factory=dict)
-    named: dict[ItemKey, Named] = field(default_factory=dict)
+    names: dict[ItemKey, ItemName] = field(default_factory=dict)
     currencies: set[str] = field(default_factory=set)
     lines: int = 0
 
-    def saw(self, heads: Sequence[ReceiptHead]) -> None:
+    def add_heads(self, heads: Sequence[ReceiptHead]) -> None:
         """Ignore the heads: receipts that do not count add nothing."""
 
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
         """Add those of the receipts that count."""
-        for receipt, _ in counted_ones(receipts, counting):
+        for receipt, _ in counting_receipts(receipts, counting):
             self._add(receipt)
 
     def total(self, metric_id: str, keys: Iterable[ItemKey]) -> MetricValue:
@@ -99,22 +99,22 @@ class ItemSums:
     def _add(self, receipt: StoredReceipt) -> None:
         lines: dict[ItemKey, list[LineFacts]] = defaultdict(list)
         self.lines += len(receipt.lines)
-        for line in readable_lines(receipt.lines):
+        for line in parse_lines(receipt.lines):
             key = line.item_id if self.by == "item" else line.category
             lines[key].append(line.facts)
-            known = self.named.get(key)
+            known = self.names.get(key)
             if known is None or known.offset <= receipt.offset:
-                self.named[key] = Named(receipt.offset, line.item, line.category)
+                self.names[key] = ItemName(receipt.offset, line.item, line.category)
         for key, facts in lines.items():
-            added = adding_rules().added(receipt.kind, facts)
+            added = load_adding_rules().sum_parts(receipt.kind, facts)
             # A means of payment or a deposit is no sale.
-            if not _sold_parts().isdisjoint(added):
+            if not _sales_parts().isdisjoint(added):
                 self.currencies.add(receipt.currency)
                 self.parts.setdefault(key, Counter()).update(added)
 
 
 @cache
-def _sold_parts() -> frozenset[str]:
+def _sales_parts() -> frozenset[str]:
     """The parts that revenue, units or receipts are computed from."""
     found: set[str] = set()
     for name in (REVENUE, UNITS, RECEIPTS):
@@ -159,10 +159,10 @@ class ItemReader:
             heads = await self._heads(store_id, spans)
             each = zip(spans, heads, into, strict=True)
             for span, of_span, lines in each:
-                await computed(len(of_span), lines.saw, of_span)
+                await run_in_thread_if_large(len(of_span), lines.add_heads, of_span)
                 voids = await self._voids_after(store_id, span)
-                counting = await computed(len(of_span), first_copies, of_span, voids)
-                pieces = await computed(len(counting), pieces_of, counting.values())
+                counting = await run_in_thread_if_large(len(of_span), first_copies, of_span, voids)
+                pieces = await run_in_thread_if_large(len(counting), cut_pieces, counting.values())
                 for lot in chunks(pieces, PIECES_AT_ONCE):
                     await self._add(store_id, lot, lines, counting)
                     read = sum(consumer.lines for consumer in into)
@@ -212,7 +212,7 @@ class ItemReader:
             await ANSWERS.run(lines.add, receipts, counting)
 
 
-def counted_ones(
+def counting_receipts(
     receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]
 ) -> Iterator[tuple[StoredReceipt, ReceiptHead]]:
     """The receipts that count, each with its head."""
@@ -236,14 +236,14 @@ def first_copies(
         known = found.setdefault(head.event_id, head)
         if head.offset < known.offset:
             found[head.event_id] = head
-    standing = standing_events(
+    standing = effective_event_ids(
         ChainEvent(head.event_id, head.happened_at.isoformat(), head.offset)
         for head in found.values()
     )
-    return {name: found[name] for name in standing if not is_left_out(name)}
+    return {name: found[name] for name in standing if not adds_nothing(name)}
 
 
-def pieces_of(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:
+def cut_pieces(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:
     """The first and last instant of pieces of about PIECE receipts, each within one UTC day."""
     instants = sorted({head.happened_at for head in heads})
     by_day = groupby(instants, key=lambda instant: instant.date())

@@ -21,7 +21,7 @@ class KnownStores:
 
     def __init__(self, views: ViewReader, registry: StoreRegistry) -> None:
         self._views, self._registry = views, registry
-        self._seen: set[str] = set(registry.listed)
+        self._known_ids: set[str] = set(registry.listed)
 
     async def check(self, store_ids: list[str]) -> None:
         """Raise UnknownName unless all are known, ViewsUnreachable when the views do not answer."""
@@ -37,16 +37,16 @@ class KnownStores:
     async def _is_known(self, store_id: str) -> bool:
         # An unknown store is looked up each time, and it alone, so that the first receipt of a new
         # store shows at once.
-        if store_id not in self._seen and await self._views.has_events(
+        if store_id not in self._known_ids and await self._views.has_events(
             store_id, [*FAMILIES.values()]
         ):
             # Only existing stores are remembered: made-up ids would fill the memory.
-            self._seen.add(store_id)
-        return store_id in self._seen
+            self._known_ids.add(store_id)
+        return store_id in self._known_ids
 
     async def all_ids(self) -> list[str]:
         """Every known id, ascending."""
-        return sorted(self._seen | (await self._active()).keys())
+        return sorted(self._known_ids | (await self._active()).keys())
 
     async def entries(self) -> list[dict[str, Any]]:
         """The fields that /v1/stores lists of each store, by store_id ascending.
@@ -61,7 +61,7 @@ class KnownStores:
 
     async def _active(self) -> dict[str, Activity]:
         active = {store.store_id: store for store in await self._views.activity()}
-        self._seen |= active.keys()
+        self._known_ids |= active.keys()
         return active
 
     def _entry(self, store_id: str, active: Activity | None) -> dict[str, Any]:

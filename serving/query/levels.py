@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from serving.query.cells import Cell, FamilyWindows, status_of
-from serving.query.coverage import NOBODY_WATCHES, SeenWindow
+from serving.query.cells import Cell, FamilyWindows, weakest_status
+from serving.query.coverage import NO_SENSORS, WindowSensorSeconds
 from serving.query.grains import Slot
 from serving.query.question import STORE_ZONE, StoreSlots
 from serving.query.resets import Resets
@@ -33,7 +33,7 @@ def with_resets(
             # Cached: a thousand stores have few zones, and few times at which their days begin.
             if resets not in own:
                 days = (slot.start.astimezone(asked.zone).date() for slot in slots)
-                own[resets] = tuple(map(resets.own_day, days))
+                own[resets] = tuple(map(resets.day_on, days))
             slots = own[resets]
         found.append(replace(asked, slots=slots, resets=resets))
     return found
@@ -43,7 +43,7 @@ def level_cells(
     families: Sequence[Family],
     asked: StoreSlots,
     windows: Iterable[FamilyWindows],
-    seen: Iterable[SeenWindow] = NOBODY_WATCHES,
+    seen: Iterable[WindowSensorSeconds] = NO_SENSORS,
 ) -> list[Cell]:
     """A cell for each stretch, of all windows from the reset before its end to its end.
 
@@ -63,13 +63,13 @@ def level_cells(
                 held = Cell(day)
             held.add(families, *next(stream))
             start += WINDOW
-        found.append(_at_end(held, slot))
+        found.append(_level_at_end(held, slot))
     return found
 
 
-def _at_end(held: Cell, slot: Slot) -> Cell:
+def _level_at_end(held: Cell, slot: Slot) -> Cell:
     """The state of the cell at the end of a stretch."""
-    if not held.is_whole:
+    if not held.has_all_windows:
         # People who came or went in the missing window may be inside or not, and later windows
         # cannot show it.
         return Cell(
@@ -77,7 +77,7 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
             known=held.known,
             windows=held.windows,
             sources={"missing"},
-            statuses={status_of(held.statuses - {"final", "restated"})},
+            statuses={weakest_status(held.statuses - {"final", "restated"})},
         )
     # Copied, for the walk goes on to add to these collections.
     return replace(
@@ -86,7 +86,7 @@ def _at_end(held: Cell, slot: Slot) -> Cell:
         parts={family: dict(rows) for family, rows in held.parts.items()},
         sources={*held.sources},
         statuses={*held.statuses},
-        watch=replace(held.watch, sensors=dict(held.watch.sensors)),
+        sensor_coverage=replace(held.sensor_coverage, sensors=dict(held.sensor_coverage.sensors)),
     )
 
 

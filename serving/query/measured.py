@@ -5,11 +5,11 @@ from dataclasses import replace
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
-from serving.query.coverage import Roster
+from serving.query.coverage import SensorRoster
 from serving.query.stores import Store
 
 
-async def read_measured(
+async def read_family(
     views: ViewReader, store: Store, pointers: Pointers, wanted: StoreDays
 ) -> FamilyReading:
     """The rows of both layers for a store, and whether it ever had a sensor of the family.
@@ -19,7 +19,7 @@ async def read_measured(
     reading = await read_store(views, pointers, wanted)
     family = reading.family
     # Only the other stores are looked up: most have rows, or list their sensors.
-    if not family.listed_as or reading.rows or Roster.of(store, [family]).by_family:
+    if not family.listed_as or reading.rows or SensorRoster.from_store(store, [family]).by_family:
         return reading
     is_measured = await views.has_events(store.store_id, [family])
     return replace(reading, is_measured=is_measured)

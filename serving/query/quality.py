@@ -8,15 +8,15 @@ from datetime import date, datetime
 from typing import Any
 
 from serving.merge.reading import Pointers
-from serving.merge.served import UNSETTLED, FamilyReading, through_of
+from serving.merge.served import UNSETTLED, FamilyReading, through_instant
 from serving.merge.views import Gap
 from serving.query import cells
 from serving.query.catalogue import Metric
-from serving.query.coverage import Watch
+from serving.query.coverage import SlotCoverage
 from serving.query.instants import format_instant
 
 
-def quality_of(
+def answer_quality(
     found: Sequence[cells.Cell],
     metric: Metric,
     shown: Iterable[Sequence[Mapping[str, Any]]],
@@ -26,14 +26,14 @@ def quality_of(
     A level has no `coverage`, for its cells have hours of the day in common. `shown` are their
     rows; a suppressed one among them makes the source `mixed`, which reveals no presence.
     """
-    status = cells.status_of(status for cell in found for status in cell.statuses)
-    source = cells.source_of(source for cell in found for source in cell.sources)
-    watch = Watch()
+    status = cells.weakest_status(status for cell in found for status in cell.statuses)
+    source = cells.common_source(source for cell in found for source in cell.sources)
+    watch = SlotCoverage()
     for cell in found:
-        watch.rule = cell.watch.rule
-        watch.join(cell.watch)
+        watch.rule = cell.sensor_coverage.rule
+        watch.join(cell.sensor_coverage)
     # Each row has to be covered, not their total: the others do not make up for one silent hour.
-    is_enough = all(cell.watch.is_enough for cell in found)
+    is_enough = all(cell.sensor_coverage.is_enough for cell in found)
     is_hidden = any(row.get("suppressed") for rows in shown for row in rows)
     is_shared = watch.share is not None and not metric.is_level
     return {
@@ -44,9 +44,11 @@ def quality_of(
     }
 
 
-def through_of_all(readings: Sequence[FamilyReading], days: Sequence[date]) -> datetime | None:
+def common_through_instant(
+    readings: Sequence[FamilyReading], days: Sequence[date]
+) -> datetime | None:
     """The earliest instant that all families are counted up to; None if one of them has none."""
-    instants = [through_of(reading, days) for reading in readings]
+    instants = [through_instant(reading, days) for reading in readings]
     known = [instant for instant in instants if instant is not None]
     # The slowest family decides, and one without an instant leaves the whole without one.
     return min(known) if len(known) == len(instants) else None
@@ -82,7 +84,7 @@ def caveats(
     }
 
 
-def gap_shown(gap: Gap) -> dict[str, Any]:
+def gap_fields(gap: Gap) -> dict[str, Any]:
     """The fields of a gap as an answer shows them; instants are text in UTC."""
     return {
         **gap._asdict(),

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.query import grains
-from serving.query.counted import Counted
+from serving.query.counted import StockBaseline
 from serving.query.instants import UTC_CLOCK, format_instant
 from serving.query.resets import Resets
 from serving.query.stores import StoreRegistry
@@ -52,16 +52,16 @@ class MetricQuestion:
 class StoreSlots:
     """One store, the clock of its question, and the stretches that the question is about.
 
-    `rows_each` is the number of rows that each stretch has in the answer, `resets` are those of a
-    level, and `counted` says since when a stock is counted.
+    `rows_per_slot` is the number of rows that each stretch has in the answer, `resets` are those of
+    a level, and `stock_baseline` says since when a stock is counted.
     """
 
     store_id: str
     clock: DayClock
     slots: tuple[grains.Slot, ...]
-    rows_each: int = 1
+    rows_per_slot: int = 1
     resets: Resets | None = None
-    counted: Counted | None = None
+    stock_baseline: StockBaseline | None = None
 
     @property
     def zone(self) -> ZoneInfo:
@@ -84,12 +84,12 @@ class StoreSlots:
         That is the reset before the end of the stretch for a level, and the last count for a stock.
         """
         start, end = self.slots[place]
-        if self.counted is not None:
-            return min(start, self.counted.since)
+        if self.stock_baseline is not None:
+            return min(start, self.stock_baseline.since)
         return start if self.resets is None else min(start, self.resets.day_before(end).start)
 
 
-def days_of(store: StoreSlots) -> list[date]:
+def slot_days(store: StoreSlots) -> list[date]:
     """The UTC days that a store's stretches touch."""
     return utc_days(*store.span)
 
@@ -104,15 +104,15 @@ def first_and_last_day(store: StoreSlots) -> tuple[date, date]:
 
 def store_ids(question: MetricQuestion) -> list[str] | None:
     """The stores asked for, in their order and once each; None for all. Raises BadQuery."""
-    return named_stores(question.store)
+    return parse_stores(question.store)
 
 
-def named_stores(texts: Sequence[str]) -> list[str] | None:
+def parse_stores(texts: Sequence[str]) -> list[str] | None:
     """The stores that texts name, in their order and once each; None for `all`.
 
     Raises BadQuery for none, or more than MOST_STORES.
     """
-    asked = named_parts(texts)
+    asked = split_names(texts)
     if not asked or len(asked) > MOST_STORES:
         raise BadQuery(
             "store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}"
@@ -120,7 +120,7 @@ def named_stores(texts: Sequence[str]) -> list[str] | None:
     return None if asked == ["all"] else asked
 
 
-def named_parts(texts: Sequence[str]) -> list[str]:
+def split_names(texts: Sequence[str]) -> list[str]:
     """The parts between the commas of the texts, in their order and once each."""
     return list(dict.fromkeys(part for text in texts for part in text.split(",") if part))
 
@@ -142,38 +142,38 @@ def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:
     return asked
 
 
-def all_stretches(
+def cut_all_slots(
     question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
 ) -> list[StoreSlots]:
-    """The stretches of each store, computed once for each clock. Raises BadQuery as `stretches`."""
+    """The stretches of each store, computed once for each clock. Raises BadQuery as `cut_slots`."""
     by_clock: dict[DayClock, StoreSlots] = {}
     found = []
     for store_id in store_ids:
         key = _clock(question, store_id, registry)
         # A thousand stores have few zones, and a calendar of ten years costs the same for each.
         if key not in by_clock:
-            by_clock[key] = _stretches(question, store_id, key)
+            by_clock[key] = _cut_slots(question, store_id, key)
         found.append(replace(by_clock[key], store_id=store_id))
     return found
 
 
-def stretches(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> StoreSlots:
+def cut_slots(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> StoreSlots:
     """The stretches of one store; by its own clock, days begin when the store's do.
 
     Raises BadQuery for an unknown zone, an unreadable or off-grid instant, a from that is not
     before to, and a span that is too long.
     """
-    return _stretches(question, store_id, _clock(question, store_id, registry))
+    return _cut_slots(question, store_id, _clock(question, store_id, registry))
 
 
-def _stretches(question: MetricQuestion, store_id: str, clock: DayClock) -> StoreSlots:
+def _cut_slots(question: MetricQuestion, store_id: str, clock: DayClock) -> StoreSlots:
     start, end = check_span(question, clock)
     return StoreSlots(store_id, clock, grains.slots(start, end, question.grain, clock))
 
 
 def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> DayClock:
     if question.tz != STORE_ZONE:
-        return DayClock.of(_zone(question.tz))
+        return DayClock.from_zone(_zone(question.tz))
     return registry.store(store_id).clock
 
 
@@ -204,7 +204,7 @@ def instant(text: str, field: str, clock: DayClock) -> datetime:
     """
     try:
         if DATE.match(text):
-            return clock.begins(date.fromisoformat(text))
+            return clock.start_of_day(date.fromisoformat(text))
         return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
     # OverflowError is raised for a midnight of a zone before the year 1, or after 9999.
     except (BadInstant, ValueError, OverflowError) as error:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from serving.query.grains import Slot
-from tally.calendar.days import LocalDay, day_of, local_day
+from tally.calendar.days import LocalDay, local_day, local_day_at
 from tally.day_clock import DayClock
 from tally.windows import WINDOW, window_start
 
@@ -17,13 +17,13 @@ class Resets:
 
     def day(self, instant: datetime) -> Slot:
         """The windows of the store's day that holds the instant, UTC: 92, 96 or 100 of them."""
-        return _day_windows(day_of(instant, self.clock))
+        return _day_windows(local_day_at(instant, self.clock))
 
     def day_before(self, end: datetime) -> Slot:
         """The windows of the day that holds the last window before an end; it may end there too."""
         return self.day(end - WINDOW)
 
-    def own_day(self, day: date) -> Slot:
+    def day_on(self, day: date) -> Slot:
         """The windows of the store's day of this date."""
         return _day_windows(local_day(day, self.clock))
 

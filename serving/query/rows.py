@@ -14,7 +14,7 @@ Rows: TypeAlias = list[dict[str, Any]]
 Quality = tuple[frozenset[str], frozenset[str], float | None]
 
 
-def rows_of(
+def format_rows(
     metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]
 ) -> list[dict[str, Any]]:
     """One row for each cell and split, by field; instants are text in the zone.
@@ -34,7 +34,7 @@ def rows_of(
             rows += _cell_rows(metric, cell, splits, (start, end))
             continue
         # Stretches without sales are most of an answer, and differ only by their time.
-        quality = (frozenset(cell.sources), frozenset(cell.statuses), cell.watch.share)
+        quality = (frozenset(cell.sources), frozenset(cell.statuses), cell.sensor_coverage.share)
         if quality not in empty:
             empty[quality] = _cell_rows(metric, cell, splits, (start, end))
         rows += [{**row, "start": start, "end": end} for row in empty[quality]]
@@ -47,6 +47,6 @@ def _cell_rows(
     splits: Sequence[cells.Split],
     instants: tuple[str, str],
 ) -> list[dict[str, Any]]:
-    found = zip(splits, cells.values_by(metric, cell, splits), strict=True)
-    rows = ((split, cells.row_of(cell, values, instants)) for split, values in found)
+    found = zip(splits, cells.split_values(metric, cell, splits), strict=True)
+    rows = ((split, cells.format_row(cell, values, instants)) for split, values in found)
     return [{**row, "by": dict(split)} if split else row for split, row in rows]

@@ -5,13 +5,13 @@ from itertools import chain
 
 from serving.merge.served import FamilyReading, serve_windows
 from serving.query import grains
-from serving.query.blocks import DayCutter, ServedByStart, ToldDay
+from serving.query.blocks import DayCutter, DisclosedDay, ServedByStart
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
 from serving.query.stores import StoreRegistry
-from serving.query.told import ToldFamilies, ToldFamily
+from serving.query.told import DisclosurePolicies, DisclosurePolicy
 from tally.families import Family
-from tally.small_cells import CENSUSES
+from tally.small_cells import PERSON_COUNTS
 from tally.windows import WINDOW, window_starts
 
 
@@ -25,7 +25,7 @@ class SmallCells:
         """Whether values of the family may be withheld: its rows are of people's devices."""
         return self._smallest > 0 and family.reading is not None
 
-    def read_for(self, families: Iterable[Family], store: StoreSlots) -> StoreSlots:
+    def slots_to_read(self, families: Iterable[Family], store: StoreSlots) -> StoreSlots:
         """The stretches to read for an answer: whole local days for families of people."""
         if not any(map(self.covers, families)):
             return store
@@ -38,22 +38,26 @@ class SmallCells:
         days = grains.slots(first, end, "1d", clock)
         return StoreSlots(store.store_id, clock, days)
 
-    def told(self, read: StoreSlots, readings: Sequence[FamilyReading]) -> ToldFamilies:
+    def disclosure_policies(
+        self, read: StoreSlots, readings: Sequence[FamilyReading]
+    ) -> DisclosurePolicies:
         """The parts of the read days that an answer may show, by family name."""
         covered = [reading for reading in readings if self.covers(reading.family)]
-        return {reading.family.name: self._family(read, reading) for reading in covered}
+        return {reading.family.name: self._build_policy(read, reading) for reading in covered}
 
-    def _family(self, read: StoreSlots, reading: FamilyReading) -> ToldFamily:
+    def _build_policy(self, read: StoreSlots, reading: FamilyReading) -> DisclosurePolicy:
         starts = window_starts(read.slots[0].start, read.slots[-1].end)
         windows = dict(zip(starts, serve_windows(reading, starts), strict=True))
         cutters = [
             DayCutter(reading.family, table, self._smallest, read.clock)
-            for table in CENSUSES[reading.family.fields.name].tables
+            for table in PERSON_COUNTS[reading.family.fields.name].tables
         ]
         tables = {cutter.table: _cut_days(cutter, read.slots, windows) for cutter in cutters}
         seen = chain.from_iterable(window.merged.values or {} for window in windows.values())
-        return ToldFamily(tables, frozenset(seen), self._smallest)
+        return DisclosurePolicy(tables, frozenset(seen), self._smallest)
 
 
-def _cut_days(cutter: DayCutter, days: Sequence[Slot], windows: ServedByStart) -> list[ToldDay]:
-    return [cutter.told_day(day, windows) for day in days]
+def _cut_days(
+    cutter: DayCutter, days: Sequence[Slot], windows: ServedByStart
+) -> list[DisclosedDay]:
+    return [cutter.disclose_day(day, windows) for day in days]

@@ -9,12 +9,12 @@ from serving.merge.reading import Pointers
 from serving.merge.views import ViewReader
 
 # By field of the answer.
-SpeedReach: TypeAlias = dict[str, Any]
+SpeedProgress: TypeAlias = dict[str, Any]
 # Earlier than any pin: where no generation has taken a record in, every late one is counted.
 _EPOCH_START = datetime.fromtimestamp(0, UTC)
 
 
-async def speed_reach(views: ViewReader, pointers: Sequence[Pointers]) -> SpeedReach:
+async def read_speed_progress(views: ViewReader, pointers: Sequence[Pointers]) -> SpeedProgress:
     """Offsets by partition, and the number of records dropped as late since the oldest pin.
 
     Raises ViewsUnreachable.

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from runtime.receipt_lines import adding_rules, readable_lines
+from runtime.receipt_lines import load_adding_rules, parse_lines
 from serving.merge.receipts import ReceiptHead, StoredReceipt
 from serving.merge.served import ServedWindow
 from serving.query.cells import Cell, FamilyWindows
 from serving.query.formulas import StockAt
-from serving.query.items import counted_ones
+from serving.query.items import counting_receipts
 from serving.query.question import StoreSlots
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Value
-from tally.algebra.shelf import Reached, Shelf
+from tally.algebra.shelf import StockLevels, WindowStock
 from tally.receipt_rules import LineFacts
 from tally.windows import WINDOW, window_start
 
@@ -29,55 +29,55 @@ _EPOCH, _MILLI = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _Article = str
 # Instants in milliseconds since 1970, and the change of the level at each.
 _Moves = tuple[list[int], list[int]]
-_Taken = dict[_Article, Value]
+_LevelMoves = dict[_Article, Value]
 
 
 @dataclass
-class SoldMoves:
+class SalesMoves:
     """The units that the receipts of a stretch took from articles, by window start (UTC).
 
-    `units` are those of the lines of all articles, in thousandths; `seen` are the identities of all
-    receipts.
+    `units` are those of the lines of all articles, in thousandths; `event_ids` are the identities
+    of all receipts.
     """
 
     stock: StockAt
     articles: frozenset[_Article]
     lines: int = 0
-    seen: dict[datetime, set[str]] = field(default_factory=lambda: defaultdict(set))
+    event_ids: dict[datetime, set[str]] = field(default_factory=lambda: defaultdict(set))
     units: Counter[datetime] = field(default_factory=Counter)
     moves: dict[datetime, dict[_Article, _Moves]] = field(default_factory=dict)
 
-    def saw(self, heads: Sequence[ReceiptHead]) -> None:
+    def add_heads(self, heads: Sequence[ReceiptHead]) -> None:
         """Take all heads, also of receipts that do not count: a view has them among its events."""
         for head in heads:
-            self.seen[window_start(head.happened_at)].add(head.event_id)
+            self.event_ids[window_start(head.happened_at)].add(head.event_id)
 
     def add(self, receipts: Iterable[StoredReceipt], counting: Mapping[str, ReceiptHead]) -> None:
         """Add those of the receipts that count."""
-        for receipt, head in counted_ones(receipts, counting):
+        for receipt, head in counting_receipts(receipts, counting):
             self.lines += len(receipt.lines)
             self._add(receipt, head.happened_at)
 
     def _add(self, receipt: StoredReceipt, closed_at: datetime) -> None:
         lines: dict[_Article, list[LineFacts]] = defaultdict(list)
-        for line in readable_lines(receipt.lines):
+        for line in parse_lines(receipt.lines):
             lines[line.item_id].append(line.facts)
         start = window_start(closed_at)
         for article, facts in lines.items():
-            units = self.stock.sold.undivided(adding_rules().added(receipt.kind, facts))
+            units = self.stock.sales.raw_total(load_adding_rules().sum_parts(receipt.kind, facts))
             self.units[start] += units
             if units and article in self.articles:
                 of_window = self.moves.setdefault(start, {})
                 at, brought = of_window.setdefault(article, ([], []))
                 at.append((closed_at - _EPOCH) // _MILLI)
-                brought.append(Level.moved(-units))
+                brought.append(Level.encode_movement(-units))
 
-    def of(self, start: datetime) -> _Taken:
+    def moves_in_window(self, start: datetime) -> _LevelMoves:
         """The moves by sales in the window, by article, as values of a level."""
         moves = self.moves.get(start, {})
-        return {article: _LEVEL.of(*changes) for article, changes in moves.items()}
+        return {article: _LEVEL.fold(*changes) for article, changes in moves.items()}
 
-    def lacks(self, start: datetime, served: MergedWindow) -> bool:
+    def has_missing_receipts(self, start: datetime, served: MergedWindow) -> bool:
         """Whether the view has counted receipts of the window that are not among these."""
         return self._count(start) < (served.events or 0)
 
@@ -87,11 +87,11 @@ class SoldMoves:
         It may not have yet, where a receipt came late.
         """
         values = served.values or {}
-        units = sum(self.stock.sold.undivided(parts) for parts in values.values())
+        units = sum(self.stock.sales.raw_total(parts) for parts in values.values())
         return self._count(start) == served.events and self.units[start] == units
 
     def _count(self, start: datetime) -> int:
-        return len(self.seen.get(start, ()))
+        return len(self.event_ids.get(start, ()))
 
 
 class ShelfMoves(NamedTuple):
@@ -103,42 +103,44 @@ class ShelfMoves(NamedTuple):
     """
 
     cell: Cell
-    moved: Mapping[_Article, Reached]
+    moved: Mapping[_Article, WindowStock]
     agrees: bool
 
 
 def stock_cells(
     asked: StoreSlots,
     windows: Iterable[FamilyWindows],
-    sold: SoldMoves,
+    sold: SalesMoves,
 ) -> list[Cell]:
     """A cell for each stretch, whose rows are the stock by article: thousandths, or None.
 
     The windows ascend and fill asked.span exactly; each is of the documents' family and of the
     receipts'.
     """
-    walk = _Walk(sold, Shelf(dict.fromkeys(sold.articles)))
+    walk = _StockState(sold, StockLevels(dict.fromkeys(sold.articles)))
     cells = _cells(asked, windows, walk)
-    return [_with_rows(cell, walk.shelf.reached(), sold.stock) for cell in cells]
+    return [_with_rows(cell, walk.shelf.current_stock(), sold.stock) for cell in cells]
 
 
 def shelf_moves(
     asked: StoreSlots,
     windows: Iterable[FamilyWindows],
-    sold: SoldMoves,
+    sold: SalesMoves,
 ) -> Iterator[ShelfMoves]:
     """The moves in each stretch; the windows are as in stock_cells().
 
     The cost grows with the articles plus the moves since they were counted, and not with articles
     times stretches.
     """
-    walk = _Walk(sold, Shelf(dict.fromkeys(sold.articles)))
+    walk = _StockState(sold, StockLevels(dict.fromkeys(sold.articles)))
     for number, cell in enumerate(_cells(asked, windows, walk)):
-        moved = walk.shelf.moved() if number else walk.shelf.reached()
+        moved = walk.shelf.stock_changes() if number else walk.shelf.current_stock()
         yield ShelfMoves(cell, moved, walk.agrees)
 
 
-def _cells(asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_Walk") -> Iterator[Cell]:
+def _cells(
+    asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_StockState"
+) -> Iterator[Cell]:
     """The cell of each stretch, yielded when the walk is at the end of the stretch.
 
     The sources of a cell are those of all windows since the articles' last count.
@@ -149,7 +151,7 @@ def _cells(asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_Walk") -
         cell = Cell(slot)
         while start < slot.end:
             if start == slot.start:
-                walk.shelf.begin()
+                walk.shelf.start_stretch()
             window = next(stream)
             is_known = walk.take(start, *window)
             if start >= slot.start:
@@ -161,7 +163,7 @@ def _cells(asked: StoreSlots, windows: Iterable[FamilyWindows], walk: "_Walk") -
         yield cell
 
 
-def _with_rows(cell: Cell, reached: Mapping[_Article, Reached], stock: StockAt) -> Cell:
+def _with_rows(cell: Cell, reached: Mapping[_Article, WindowStock], stock: StockAt) -> Cell:
     """The cell with the metric's value of each article as its rows."""
     levels = {
         article: shelved.lowest if stock.is_lowest else shelved.level
@@ -179,11 +181,11 @@ def _with_rows(cell: Cell, reached: Mapping[_Article, Reached], stock: StockAt) 
 
 
 @dataclass
-class _Walk:
+class _StockState:
     """The state of the walk through the windows, and the quality of the windows so far."""
 
-    sold: SoldMoves
-    shelf: Shelf
+    sales: SalesMoves
+    shelf: StockLevels
     agrees: bool = True
     sources: set[str] = field(default_factory=set)
     statuses: set[str] = field(default_factory=set)
@@ -195,26 +197,26 @@ class _Walk:
         if (
             values is None
             or receipts.merged.values is None
-            or self.sold.lacks(start, receipts.merged)
+            or self.sales.has_missing_receipts(start, receipts.merged)
         ):
             self.sources.add("missing")
             self.statuses.add("provisional")
             self.agrees = False
-            self.shelf.forget()
+            self.shelf.mark_unknown()
             return False
         self.sources |= {documents.merged.source, receipts.merged.source}
         self.statuses |= {documents.status, receipts.status}
-        if not self.sold.agrees(start, receipts.merged):
+        if not self.sales.agrees(start, receipts.merged):
             self.statuses.add("provisional")
             self.agrees = False
         # Taken even without moves: the stretch has begun then, and a later count overrules nothing.
-        self.shelf.take(self._moves(start, values))
+        self.shelf.add_window(self._moves(start, values))
         return True
 
-    def _moves(self, start: datetime, values: Mapping[Axes, Parts]) -> _Taken:
-        moves = self.sold.of(start)
+    def _moves(self, start: datetime, values: Mapping[Axes, Parts]) -> _LevelMoves:
+        moves = self.sales.moves_in_window(start)
         for (article, *_), parts in values.items():
-            if documented := parts[self.sold.stock.part]:
+            if documented := parts[self.sales.stock.part]:
                 taken = moves.get(article, _LEVEL.zero)
                 moves[article] = _LEVEL.plus(documented, taken)
         return moves

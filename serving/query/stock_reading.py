@@ -9,16 +9,16 @@ from datetime import date, datetime, timedelta
 from serving.merge.reading import Pointers, StoreDays, read_pointers, read_store
 from serving.merge.served import FamilyReading, serve_windows
 from serving.merge.views import ViewReader
-from serving.query.counted import Counted
+from serving.query.counted import StockBaseline
 from serving.query.dimensions import MOST_VALUES
 from serving.query.formulas import StockAt
 from serving.query.items import ItemReader
 from serving.query.question import StoreSlots
-from serving.query.stock import SoldMoves
-from tally.algebra.shelf import is_counted
+from serving.query.stock import SalesMoves
+from tally.algebra.shelf import has_count
 from tally.errors import BadQuery
 from tally.families import Family
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 
 # The search for a count goes back in steps of so many days: most articles are counted often, and
@@ -27,14 +27,14 @@ STEPS = (8, 24, 64, 128, 177)
 # The days before that of the question, which is itself the first of the steps.
 COUNT_DAYS = sum(STEPS) - 1
 _DAY = timedelta(days=1)
-PointersOf = Callable[[Family, Sequence[date]], Awaitable[Pointers]]
+ReadPointers = Callable[[Family, Sequence[date]], Awaitable[Pointers]]
 
 
 @dataclass
 class _Search:
     """The last counts of a store's articles before an instant, as far as they are found."""
 
-    asked: StoreSlots
+    request: StoreSlots
     articles: set[str]
     counts: dict[str, datetime] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class _Search:
         for start, window in zip(starts, serve_windows(reading, starts), strict=True):
             for (article, *_), parts in (window.merged.values or {}).items():
                 self.articles.add(article)
-                if is_counted(parts[stock.part]):
+                if has_count(parts[stock.part]):
                     found[article] = start
         self.counts = found | self.counts
 
@@ -66,13 +66,13 @@ class StockReader:
         views: ViewReader,
         settings: Settings,
         items: ItemReader,
-        pointers: PointersOf | None = None,
+        pointers: ReadPointers | None = None,
     ) -> None:
         self._views, self._settings, self._items = views, settings, items
         # An evaluator judges by the generations of one moment, even if others serve by now.
         self._pointers = pointers or self._read_pointers_now
 
-    async def with_counts(
+    async def with_baselines(
         self, stock: StockAt, stores: Sequence[StoreSlots], as_of: datetime | None
     ) -> list[StoreSlots]:
         """The stores, each with since when its articles are counted.
@@ -86,30 +86,32 @@ class StockReader:
         by_start: dict[datetime, list[StoreSlots]] = defaultdict(list)
         for store in stores:
             by_start[store.slots[0].start].append(store)
-        found: dict[str, Counted] = {}
+        found: dict[str, StockBaseline] = {}
         for start, stores_then in by_start.items():
-            found |= await self._find_counts(stock, stores_then, start)
-        return [replace(store, counted=found[store.store_id]) for store in stores]
+            found |= await self._find_baselines(stock, stores_then, start)
+        return [replace(store, stock_baseline=found[store.store_id]) for store in stores]
 
-    async def sold(self, asked: StoreSlots, readings: Sequence[FamilyReading]) -> SoldMoves | None:
+    async def read_sales(
+        self, asked: StoreSlots, readings: Sequence[FamilyReading]
+    ) -> SalesMoves | None:
         """The sales in the span of the store; None unless the question is for its stock.
 
         Raises ViewsUnreachable; BadQuery for more receipts than one question may read.
         """
-        if asked.counted is None:
+        if asked.stock_baseline is None:
             return None
-        stock = asked.counted.stock
+        stock = asked.stock_baseline.stock
         # The register of articles may lag behind the rows.
         (documents,) = (reading for reading in readings if reading.family is stock.family)
         states = (*documents.batch.values(), *documents.speed.values())
         seen = {axes[0] for state in states for axes in state.values}
-        moves = SoldMoves(stock, asked.counted.articles | seen)
+        moves = SalesMoves(stock, asked.stock_baseline.articles | seen)
         await self._items.read(asked.store_id, [asked.span], [moves])
         return moves
 
-    async def _find_counts(
+    async def _find_baselines(
         self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
-    ) -> dict[str, Counted]:
+    ) -> dict[str, StockBaseline]:
         """The counts by store; the questions of all these stores begin at the same instant."""
         searches = await self._searches(stock, stores, start)
         for days in _spans(start):
@@ -127,7 +129,7 @@ class StockReader:
             ):
                 search.add(stock, reading, start)
         return {
-            search.asked.store_id: Counted(
+            search.request.store_id: StockBaseline(
                 stock, min(search.counts.values(), default=start), frozenset(search.articles)
             )
             for search in searches
@@ -151,8 +153,8 @@ class StockReader:
     async def _read(
         self, pointers: Pointers, search: _Search, days: Sequence[date]
     ) -> FamilyReading:
-        store_id = search.asked.store_id
-        partition = partition_of(store_id, self._settings.partitions)
+        store_id = search.request.store_id
+        partition = partition_number(store_id, self._settings.partitions)
         return await read_store(self._views, pointers, StoreDays(store_id, partition, days))
 
 

@@ -9,8 +9,8 @@ from serving.query.question import DATE, check_years
 from serving.query.stores import Store
 from tally.calendar.days import LocalDay, OpenSpan, local_day, open_spans
 from tally.calendar.fiscal import WEEK, FiscalDay, fiscal_day
-from tally.calendar.holidays import FeastNames, holiday_names, why_unknown
-from tally.calendar.like_for_like import LikeDay, NamesOf, like_for_like
+from tally.calendar.holidays import HolidayNames, holiday_names, missing_reason
+from tally.calendar.like_for_like import ComparableDay, HolidayLookup, like_for_like
 from tally.errors import BadQuery
 
 MOST_DAYS = 400
@@ -23,9 +23,9 @@ class DescribedDay(NamedTuple):
 
     local: LocalDay
     spans: tuple[OpenSpan, ...] | None
-    holidays: FeastNames
+    holidays: HolidayNames
     fiscal: FiscalDay
-    like: LikeDay
+    like: ComparableDay
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class StoreCalendar:
     days: tuple[DescribedDay, ...]
 
 
-def asked_days(from_: str, to: str) -> tuple[date, date]:
+def parse_day_span(from_: str, to: str) -> tuple[date, date]:
     """The first day and the one after the last. Raises BadQuery for texts that are no such span."""
     first, end = _day("from", from_), _day("to", to)
     if first >= end:
@@ -58,30 +58,30 @@ def asked_days(from_: str, to: str) -> tuple[date, date]:
 
 def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
     """The calendar of days that asked_days() has accepted."""
-    entry, last = store.entry.on(first), end - timedelta(days=1)
+    entry, last = store.entry.valid_on(first), end - timedelta(days=1)
     return StoreCalendar(
         store,
         first,
         end,
         entry.country,
         entry.subdivision,
-        why_unknown(entry.country, first - _A_YEAR, last),
+        missing_reason(entry.country, first - _A_YEAR, last),
         tuple(_days(store, first, end)),
     )
 
 
-def holidays_of(store: Store) -> NamesOf:
+def holiday_lookup(store: Store) -> HolidayLookup:
     """The function that returns a day's holidays at the place where the store is on that day."""
 
-    def names_of(day: date) -> FeastNames:
-        entry = store.entry.on(day)
+    def find_names(day: date) -> HolidayNames:
+        entry = store.entry.valid_on(day)
         return holiday_names(entry.country, entry.subdivision, day)
 
-    return names_of
+    return find_names
 
 
 def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
-    names_of = holidays_of(store)
+    names_of = holiday_lookup(store)
     for more in range((end - first).days):
         day = first + timedelta(days=more)
         local, holidays = local_day(day, store.clock), tuple(names_of(day))
@@ -94,7 +94,7 @@ def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
 
 def _spans(store: Store, day: date, is_holiday: bool) -> tuple[OpenSpan, ...] | None:
     # The opening hours of that day, which may differ from those of today.
-    hours = store.entry.on(day).opening_hours
+    hours = store.entry.valid_on(day).opening_hours
     if hours is None:
         return None
     return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), store.zone))

@@ -9,10 +9,10 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
-from runtime.store_fields import zone_of
-from runtime.stores import StoreEntry, store_entries
+from runtime.store_fields import parse_zone
+from runtime.stores import StoreEntry, load_stores
 from runtime.visit_rules import store_visit_rules
-from serving.merge.served import DaysBehind
+from serving.merge.served import InputDays
 from tally.day_clock import DayClock, zone_name
 from tally.key_periods import KeyDays
 from tally.settings import Settings
@@ -43,15 +43,15 @@ class Store:
         """The IANA name of its time zone, as it is today."""
         return zone_name(self.zone, datetime.now(UTC))
 
-    def of_today(self) -> "Store":
+    def as_of_today(self) -> "Store":
         """The store with the name and the currency that it has today, by its own clock."""
         if not self.entry.changes:
             return self
-        today = self.entry.on(self.clock.day(datetime.now(UTC)))
+        today = self.entry.valid_on(self.clock.day(datetime.now(UTC)))
         name, currency = today.name or self.store_id, today.currency or self.currency
         return replace(self, name=name, currency=currency)
 
-    def days_behind(self, key_days: int) -> DaysBehind:
+    def input_days(self, key_days: int) -> InputDays:
         """The function of the UTC days where records of a window's key period may lie.
 
         It goes by the clock of the store.
@@ -59,10 +59,10 @@ class Store:
         # Built once, for a month has thousands of windows.
         keys, clock = KeyDays(key_days), self.clock
 
-        def days_behind(start: datetime) -> tuple[date, ...]:
+        def find_days(start: datetime) -> tuple[date, ...]:
             return keys.utc_days(start, clock)
 
-        return days_behind
+        return find_days
 
 
 class StoreRegistry:
@@ -80,11 +80,11 @@ class StoreRegistry:
         """
         # Checked at the start: else a wrong default would surface at the first store without a
         # zone.
-        zone_of(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
+        parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE:")
         registry = cls({}, settings.default_timezone, settings.default_currency)
         listed = {
             store_id: registry._store(store_id, entry)
-            for store_id, entry in store_entries(settings.stores_file).items()
+            for store_id, entry in load_stores(settings.stores_file).items()
         }
         return cls(listed, settings.default_timezone, settings.default_currency)
 
@@ -98,7 +98,7 @@ class StoreRegistry:
         """The store as listed, or with the defaults and its id for a name."""
         listed = self.listed.get(store_id)
         # Looked up by day, for a service may run for longer than a name stays valid.
-        return listed.of_today() if listed else self._store(store_id, StoreEntry())
+        return listed.as_of_today() if listed else self._store(store_id, StoreEntry())
 
     def _store(self, store_id: str, entry: StoreEntry) -> Store:
         return Store(

@@ -10,25 +10,25 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from serving.query.blocks import BY, FEW, ToldDay
+from serving.query.blocks import BY, TOO_FEW_DEVICES, DisclosedDay
 from serving.query.catalogue import Metric
-from serving.query.cells import Cell, Split, values_seen
+from serving.query.cells import Cell, Split, values_in_cells
 from serving.query.formulas import Extreme, Formula, Percentile, UniquesEstimate, WeightedSum
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes
 from tally.families import Family
-from tally.small_cells import CENSUSES, is_small
+from tally.small_cells import PERSON_COUNTS, is_small
 
 
 @dataclass(frozen=True)
-class ToldFamily:
+class DisclosurePolicy:
     """The parts of one family that an answer may show: by table each local day, without a gap.
 
-    The days ascend; `seen` are the axes of the rows of all of them.
+    The days ascend; `row_axes` are the axes of the rows of all of them.
     """
 
-    tables: Mapping[str, Sequence[ToldDay]]
-    seen: frozenset[Axes]
+    tables: Mapping[str, Sequence[DisclosedDay]]
+    row_axes: frozenset[Axes]
     smallest: int
 
     def has_day(self, stretch: Slot) -> bool:
@@ -39,7 +39,7 @@ class ToldFamily:
     def _starts(self) -> list[Any]:
         return [day.slot.start for day in next(iter(self.tables.values()))]
 
-    def why_not(self, side: Formula, stretch: Slot, is_split: bool) -> str | None:
+    def suppression_reason(self, side: Formula, stretch: Slot, is_split: bool) -> str | None:
         """Why a side of a metric is withheld for a stretch; None if it is shown."""
         each = (self._part_reason(side, name, stretch, is_split) for name in _part_names(side))
         return next((why for why in each if why is not None), None)
@@ -51,32 +51,32 @@ class ToldFamily:
         stretch: Slot,
         is_split: bool,
     ) -> str | None:
-        census = CENSUSES[side.family.fields.name]
-        table = census.tabled.get(name) or census.shares.get(name)
+        census = PERSON_COUNTS[side.family.fields.name]
+        table = census.table_by_part.get(name) or census.shares.get(name)
         # A part that no census declares is withheld; so are shares of shares.
         if table is None or (is_split and name in census.shares):
-            return FEW
+            return TOO_FEW_DEVICES
         days = self._days(table, stretch)
-        if dark := next((day.why_not for day in days if day.why_not), None):
+        if dark := next((day.suppression_reason for day in days if day.suppression_reason), None):
             return dark
-        if not is_split and name in census.tabled:
-            return None if _on_borders(days, stretch) else FEW
+        if not is_split and name in census.table_by_part:
+            return None if _on_borders(days, stretch) else TOO_FEW_DEVICES
         # The uniques of two days and those of each day together reveal how many came on both.
         if len(days) > 1 and isinstance(side, UniquesEstimate):
-            return FEW
-        return None if _is_shared(days, stretch, BY if is_split else name) else FEW
+            return TOO_FEW_DEVICES
+        return None if _is_shared(days, stretch, BY if is_split else name) else TOO_FEW_DEVICES
 
-    def _days(self, table: str, stretch: Slot) -> Sequence[ToldDay]:
+    def _days(self, table: str, stretch: Slot) -> Sequence[DisclosedDay]:
         first = bisect_right(self._starts, stretch.start) - 1
         return self.tables[table][first : bisect_left(self._starts, stretch.end)]
 
 
 # By family name; a family that is not of people's devices is absent.
-ToldFamilies = Mapping[str, ToldFamily]
+DisclosurePolicies = Mapping[str, DisclosurePolicy]
 
 
-def why_not(
-    told: ToldFamilies,
+def suppression_reason(
+    told: DisclosurePolicies,
     metric: Metric,
     stretch: Slot,
     is_split: bool = False,
@@ -84,14 +84,14 @@ def why_not(
     """Why the metric's value of a stretch is withheld; None if it is shown."""
     for side in (metric.numerator, metric.denominator):
         if side is not None and (family := told.get(side.family.name)):
-            why = family.why_not(side, stretch, is_split)
+            why = family.suppression_reason(side, stretch, is_split)
             if why is not None:
                 return why
     return None
 
 
-def why_not_bins(
-    told: ToldFamilies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
+def bins_suppression_reason(
+    told: DisclosurePolicies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
 ) -> str | None:
     """Why a histogram of the metric is withheld; None if it is shown.
 
@@ -101,15 +101,15 @@ def why_not_bins(
     if family is None:
         return None
     for day, counts in days:
-        if why := why_not(told, metric, day):
+        if why := suppression_reason(told, metric, day):
             return why
         if not family.has_day(day) or any(is_small(count, family.smallest) for count in counts):
-            return FEW
+            return TOO_FEW_DEVICES
     return None
 
 
-def withheld(
-    told: ToldFamilies,
+def suppress_rows(
+    told: DisclosurePolicies,
     metric: Metric,
     found: Sequence[Cell],
     splits: Sequence[Split],
@@ -123,7 +123,7 @@ def withheld(
         return rows
     shown = []
     for (cell, split), row in zip(product(found, splits), rows, strict=True):
-        is_hidden = why_not(told, metric, cell.slot, bool(split)) is not None
+        is_hidden = suppression_reason(told, metric, cell.slot, bool(split)) is not None
         # Events of a window are sightings, so a low number of them means few devices.
         numbers = ("value", "numerator", "denominator", "error") if is_hidden else ()
         nulls = {name: None for name in numbers if name in row}
@@ -134,8 +134,8 @@ def withheld(
     return shown
 
 
-def seen_values(
-    told: ToldFamilies, found: Sequence[Cell], families: Sequence[Family], dimension: str
+def dimension_values(
+    told: DisclosurePolicies, found: Sequence[Cell], families: Sequence[Family], dimension: str
 ) -> set[str]:
     """The values of a dimension that rows are listed for.
 
@@ -143,11 +143,11 @@ def seen_values(
     was there.
     """
     others = [family for family in families if family.name not in told]
-    return values_seen(found, others, dimension).union(
+    return values_in_cells(found, others, dimension).union(
         axes[family.axes.index(dimension)]
         for family in families
         if family.name in told and dimension in family.axes
-        for axes in told[family.name].seen
+        for axes in told[family.name].row_axes
     )
 
 
@@ -162,10 +162,10 @@ def _part_names(side: Formula) -> list[str]:
     raise TypeError(f"{side!r}: nobody has said of which parts it is")
 
 
-def _on_borders(days: Sequence[ToldDay], stretch: Slot) -> bool:
+def _on_borders(days: Sequence[DisclosedDay], stretch: Slot) -> bool:
     return stretch.start in days[0].borders and stretch.end in days[-1].borders
 
 
-def _is_shared(days: Sequence[ToldDay], stretch: Slot, share: str) -> bool:
+def _is_shared(days: Sequence[DisclosedDay], stretch: Slot, share: str) -> bool:
     is_whole = (days[0].slot.start, days[-1].slot.end) == stretch
     return is_whole and all(share in day.shares for day in days)

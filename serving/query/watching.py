@@ -5,17 +5,17 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from serving.merge.served import FamilyReading, serve_windows
-from serving.query.cells import Cell, FamilyWindows, cells
+from serving.query.cells import Cell, FamilyWindows, build_cells
 from serving.query.coverage import (
-    NOBODY_WATCHES,
+    NO_SENSORS,
     CoverageRule,
-    Roster,
-    SeenWindow,
-    expected_windows,
+    SensorRoster,
+    WindowSensorSeconds,
+    open_windows,
 )
 from serving.query.levels import level_cells
 from serving.query.question import StoreSlots
-from serving.query.stock import SoldMoves, stock_cells
+from serving.query.stock import SalesMoves, stock_cells
 from serving.query.stores import Store
 from tally.families import Family
 
@@ -23,11 +23,11 @@ from tally.families import Family
 _UNDER_WAY = timedelta(minutes=30)
 
 
-class Watching(NamedTuple):
+class CellBuilder(NamedTuple):
     """Adds to a store's cells what its sensors saw; `rule` says when they saw enough."""
 
     store: Store
-    roster: Roster
+    roster: SensorRoster
     rule: CoverageRule
 
     def cells(
@@ -35,7 +35,7 @@ class Watching(NamedTuple):
         asked: StoreSlots,
         readings: Sequence[FamilyReading],
         starts: Sequence[datetime],
-        sold: SoldMoves | None = None,
+        sold: SalesMoves | None = None,
     ) -> list[Cell]:
         """A cell for each stretch of the store; `starts` (UTC) are those of its windows.
 
@@ -43,28 +43,28 @@ class Watching(NamedTuple):
         """
         windows = list(zip(*(serve_windows(read, starts) for read in readings), strict=True))
         families = [reading.family for reading in readings]
-        seen = self._seen(families, starts, windows)
+        seen = self._sensor_seconds(families, starts, windows)
         if sold is not None:
             found = stock_cells(asked, windows, sold)
         elif asked.resets is not None:
             found = level_cells(families, asked, windows, seen)
         else:
-            found = cells(families, asked.slots, windows, seen)
+            found = build_cells(families, asked.slots, windows, seen)
         # Also set where no sensor watched, so that joining such a stretch brings no other rule.
         for cell in found:
-            cell.watch.rule = self.rule
+            cell.sensor_coverage.rule = self.rule
         return found
 
-    def _seen(
+    def _sensor_seconds(
         self,
         families: Sequence[Family],
         starts: Sequence[datetime],
         windows: Sequence[FamilyWindows],
-    ) -> Iterable[SeenWindow]:
+    ) -> Iterable[WindowSensorSeconds]:
         """The seconds that each sensor of the families saw of the windows of these starts (UTC)."""
         # Most questions are of sales, which no sensor records.
         if not self.roster.by_family:
-            return NOBODY_WATCHES
+            return NO_SENSORS
         over = datetime.now(UTC) - _UNDER_WAY
         return [
             [
@@ -72,7 +72,9 @@ class Watching(NamedTuple):
                 for family, window in zip(families, served, strict=True)
                 # A window that is over without any row was not watched: a sensor reports zeros too.
                 if expected.seconds and (window.merged.values is not None or expected.start < over)
-                for watched in self.roster.seen(family, window.merged.values or {}, expected)
+                for watched in self.roster.seconds_by_sensor(
+                    family, window.merged.values or {}, expected
+                )
             ]
-            for expected, served in zip(expected_windows(self.store, starts), windows, strict=True)
+            for expected, served in zip(open_windows(self.store, starts), windows, strict=True)
         ]

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 from serving.query import cells, grains
 from serving.query.answer import StoreAnswer
 from serving.query.catalogue import Metric
-from serving.query.coverage import Watch
+from serving.query.coverage import SlotCoverage
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
-from serving.query.told import why_not
+from serving.query.told import suppression_reason
 from tally.day_clock import DayClock, zone_name
 from tally.errors import BadQuery
 from tally.families import CURRENCY
@@ -53,9 +53,9 @@ class StoreSpan:
         if self.like is not None:
             return self.like
         first, last = map(self.clock.day, self.span)
-        return Slot(self.clock.begins(first - (last - first)), self.span.start)
+        return Slot(self.clock.start_of_day(first - (last - first)), self.span.start)
 
-    def whole(self) -> list[StoreSlots]:
+    def single_slots(self) -> list[StoreSlots]:
         """The days as one stretch, and those before as another."""
         return [self._slots((days,)) for days in (self.span, self.before)]
 
@@ -74,7 +74,7 @@ class StoreSpan:
 
 
 @dataclass(frozen=True)
-class Withheld:
+class WithheldValue:
     """Why there is no number: the values that it would be computed from do not go together."""
 
     reason: str
@@ -86,8 +86,9 @@ class ComparedValue:
 
     `known` of the days' `windows` quarter hours have an answer. `is_settled` is true if none of
     those may change, and `complete` if none of the days before may either and the sensors were
-    there on both. `watch` is what they saw of the days. Every record that had arrived by `through`
-    is counted. `suppressed` is why the value is withheld, `suppressed_before` why that before is.
+    there on both. `sensor_coverage` is what they saw of the days. Every record that had arrived by
+    `through` is counted. `suppressed` is why the value is withheld, `suppressed_before` why that
+    before is.
     """
 
     metric: str
@@ -101,7 +102,7 @@ class ComparedValue:
     is_settled: bool
     complete: bool
     through: datetime | None
-    watch: Watch = field(default_factory=Watch)
+    sensor_coverage: SlotCoverage = field(default_factory=SlotCoverage)
     # Whether the series adds up to the value, which may fail: views and receipts are two tables.
     is_explained: bool = True
     suppressed: str | None = None
@@ -115,7 +116,7 @@ class ComparedValue:
         """
         # Rounded down, so that a share below 1 never looks whole.
         known = floor(10_000 * self.known / self.windows) / 10_000
-        share = self.watch.share
+        share = self.sensor_coverage.share
         return known if share is None else min(known, share)
 
     @property
@@ -124,11 +125,11 @@ class ComparedValue:
         # By these days alone: a change on the days before alters the comparison, not the value.
         if self.known == 0:
             return "unknown"
-        if self.suppressed is not None or self.watch.is_withheld:
+        if self.suppressed is not None or self.sensor_coverage.is_withheld:
             return "withheld"
         if self.known < self.windows or not self.is_explained:
             return "partial"
-        if not self.watch.is_enough:
+        if not self.sensor_coverage.is_enough:
             return "estimated"
         return "complete" if self.is_settled else "provisional"
 
@@ -138,14 +139,14 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
 
     Raises BadQuery for money of several currencies.
     """
-    whole, earlier = (cells.joined(metric.families, days.found) for days in answers)
+    whole, earlier = (cells.join_cells(metric.families, days.result_cells) for days in answers)
     both = zip(answers, (whole, earlier), strict=True)
     (value, suppressed), (previous, suppressed_before) = (
-        told_value(metric, answer, cell) for answer, cell in both
+        value_or_reason(metric, answer, cell) for answer, cell in both
     )
     # Only whole days are compared: a missing part would look like a change.
-    is_comparable = whole.is_whole and earlier.is_whole
-    is_seen = whole.watch.is_enough and earlier.watch.is_enough
+    is_comparable = whole.has_all_windows and earlier.has_all_windows
+    is_seen = whole.sensor_coverage.is_enough and earlier.sensor_coverage.is_enough
     return ComparedValue(
         metric.entry.id,
         metric.entry.unit,
@@ -158,18 +159,18 @@ def comparison(metric: Metric, answers: Answers) -> ComparedValue:
         _is_settled(whole.statuses),
         _is_settled(whole.statuses | earlier.statuses) and is_seen,
         answers[0].through,
-        whole.watch,
+        whole.sensor_coverage,
         suppressed=suppressed,
         suppressed_before=suppressed_before,
     )
 
 
-def told_value(
+def value_or_reason(
     metric: Metric, answer: StoreAnswer, cell: cells.Cell
 ) -> tuple[MetricValue, str | None]:
     """The metric's value of one of the answer's stretches; None with a reason if it is withheld."""
-    why = None if cell.is_missing else why_not(answer.told, metric, cell.slot)
-    return (None if why else cells.values_of(metric, cell)["value"]), why
+    why = None if cell.is_missing else suppression_reason(answer.disclosure, metric, cell.slot)
+    return (None if why else cells.cell_values(metric, cell)["value"]), why
 
 
 def change_percent(value: MetricValue, previous: MetricValue) -> float | None:
@@ -193,13 +194,13 @@ def _is_settled(statuses: set[str]) -> bool:
 def _currency(metric: Metric, answers: Sequence[StoreAnswer]) -> str | None:
     if not metric.is_money:
         return None
-    found = [cell for answer in answers for cell in answer.found]
-    seen = cells.values_seen(found, metric.families, CURRENCY)
-    refuse_several(seen, metric.entry.id)
+    found = [cell for answer in answers for cell in answer.result_cells]
+    seen = cells.values_in_cells(found, metric.families, CURRENCY)
+    refuse_mixed_currencies(seen, metric.entry.id)
     return next(iter(seen), None)
 
 
-def refuse_several(currencies: Collection[str], metric_id: str) -> None:
+def refuse_mixed_currencies(currencies: Collection[str], metric_id: str) -> None:
     """Raise BadQuery for money of several currencies."""
     if len(currencies) > 1:
         raise BadQuery(

@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 from serving.query.grains import Slot
 from serving.query.instants import format_instant
 from serving.reports.items import ItemEntry
-from serving.reports.report import StoreReport, ValueBeside
+from serving.reports.report import CompanionValue, StoreReport
 from serving.reports.series import DayEntry, HourEntry, PivotEntry
 
 
 def report_answer(report: StoreReport) -> dict[str, Any]:
     """The fields of the answer, in the order of the contract."""
-    asked, shape, found = report.asked, report.shape, report.comparison
+    asked, shape, found = report.request, report.shape, report.comparison
     return {
         "report": shape.id,
         "title": shape.title,
@@ -29,7 +29,7 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         "previous": {
             **_span_fields(asked.before, asked.zone),
             "value": found.previous,
-            **_unexplained_field(report, "before"),
+            **_format_unexplained(report, "before"),
             **_reason(found.suppressed_before),
         },
         "change_percent": found.change_percent,
@@ -37,19 +37,19 @@ def report_answer(report: StoreReport) -> dict[str, Any]:
         "complete": found.complete,
         "through": format_instant(found.through, asked.zone) if found.through else None,
         "series": [_entry(entry, asked.zone) for entry in report.series],
-        **_beside(report.beside),
-        **_unexplained_field(report, "now"),
+        **_companion_field(report.companion),
+        **_format_unexplained(report, "now"),
     }
 
 
-def _unexplained_field(report: StoreReport, name: Literal["now", "before"]) -> dict[str, Any]:
+def _format_unexplained(report: StoreReport, name: Literal["now", "before"]) -> dict[str, Any]:
     """The field of the unexplained part; empty for a report that comes from one table."""
     if report.unexplained is None:
         return {}
     return {"unexplained_minor": getattr(report.unexplained, name)}
 
 
-def _beside(found: ValueBeside | None) -> dict[str, Any]:
+def _companion_field(found: CompanionValue | None) -> dict[str, Any]:
     """The field of the value beside; empty for a report without one."""
     if found is None:
         return {}

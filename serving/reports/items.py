@@ -6,7 +6,7 @@ from functools import partial
 
 from serving.query.formulas import MetricValue
 from serving.query.items import RECEIPTS, UNITS, ItemAxis, ItemKey, ItemSums
-from serving.reports.comparison import ComparedValue, refuse_several
+from serving.reports.comparison import ComparedValue, refuse_mixed_currencies
 
 # The sums of the days, and of the days before; the entries' shares and previous values use both.
 Sums = tuple[ItemSums, ItemSums]
@@ -42,23 +42,23 @@ class ItemEntry:
 
 
 @dataclass(frozen=True)
-class Unexplained:
+class UnexplainedAmounts:
     """Minor units of the value, and of the one before, that no article has; None: not known."""
 
     now: int | None
     before: int | None
 
 
-def entries_of(
+def build_entries(
     asked: ItemQuestion, sums: Sums, found: ComparedValue
-) -> tuple[tuple[ItemEntry, ...], Unexplained]:
+) -> tuple[tuple[ItemEntry, ...], UnexplainedAmounts]:
     """The entries by value descending, then by id, and what they leave unexplained.
 
     The entries add up to the value less `now`. Raises BadQuery for money of several currencies.
     """
     now, before = sums
     of_value = set() if found.currency is None else {found.currency}
-    refuse_several(of_value | now.currencies | before.currencies, found.metric)
+    refuse_mixed_currencies(of_value | now.currencies | before.currencies, found.metric)
     # Includes keys that were sold only on the days before: else those days would not add up.
     everything = now.parts.keys() | before.parts.keys()
     keys = sorted(everything, key=partial(_place, now))
@@ -66,7 +66,7 @@ def entries_of(
     entries = [_entry(asked.by, key, sums, found) for key in top]
     if rest:
         entries.append(_others(asked.by, rest, sums, found))
-    return tuple(entries), Unexplained(
+    return tuple(entries), UnexplainedAmounts(
         _remainder(found.value, now.revenue(now.parts)),
         _remainder(found.previous, before.revenue(before.parts)),
     )
@@ -78,7 +78,7 @@ def _place(now: ItemSums, key: ItemKey) -> tuple[int, str]:
 
 def _entry(by: ItemAxis, key: ItemKey, sums: Sums, found: ComparedValue) -> ItemEntry:
     now, before = sums
-    named = now.named.get(key) or before.named[key]
+    named = now.names.get(key) or before.names[key]
     value = now.revenue([key])
     return ItemEntry(
         by,

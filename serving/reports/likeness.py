@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from serving.query.grains import Slot
 from serving.query.question import StoreSlots
-from serving.query.store_calendar import holidays_of
+from serving.query.store_calendar import holiday_lookup
 from serving.query.stores import Store
-from tally.calendar.like_for_like import LikeDay, like_for_like
+from tally.calendar.like_for_like import ComparableDay, like_for_like
 from tally.errors import BadQuery
 
 _ONE_DAY = timedelta(days=1)
@@ -26,18 +26,18 @@ def like_span(store: Store, asked: StoreSlots) -> Slot:
     clock = asked.clock
     first, end = (clock.day(boundary) for boundary in asked.span)
     days = [first + more * _ONE_DAY for more in range((end - first).days)]
-    names_of = holidays_of(store)
+    names_of = holiday_lookup(store)
     before = [_like_day(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
     after = before[-1] + _ONE_DAY
-    return Slot(clock.begins(before[0]), clock.begins(after))
+    return Slot(clock.start_of_day(before[0]), clock.start_of_day(after))
 
 
-def _like_day(day: date, like: LikeDay) -> date:
+def _like_day(day: date, like: ComparableDay) -> date:
     if like.day is None:
         raise BadQuery(
             "compare",
-            f"compare: {day} is like no day ({like.because}); ask for the days beside it, {_ELSE}",
+            f"compare: {day} is like no day ({like.reason}); ask for the days beside it, {_ELSE}",
         )
     return like.day
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from runtime.work_pools import ANSWERS
 from schemas.report import ReportShape
-from serving.merge.offload import computed
+from serving.merge.offload import run_in_thread_if_large
 from serving.query import cells
 from serving.query.answer import Query, QueryEngine, StoreAnswer
 from serving.query.catalogue import Metric
@@ -15,12 +15,12 @@ from serving.reports.comparison import (
     Answers,
     ComparedValue,
     StoreSpan,
-    Withheld,
+    WithheldValue,
     comparison,
-    told_value,
+    value_or_reason,
 )
-from serving.reports.items import ItemQuestion, Unexplained, entries_of
-from serving.reports.series import GRAINS, PivotEntry, series_of
+from serving.reports.items import ItemQuestion, UnexplainedAmounts, build_entries
+from serving.reports.series import GRAINS, PivotEntry, build_series
 from tally.errors import BadQuery
 from tally.families import Family
 
@@ -29,7 +29,7 @@ _ReadingKey = tuple[tuple[Family, ...], str]
 
 
 @dataclass(frozen=True)
-class ValueBeside:
+class CompanionValue:
     """A second value that qualifies the number, in the unit of its own metric; None: not known."""
 
     metric: str
@@ -44,12 +44,12 @@ class StoreReport:
     """A report of one store and its days."""
 
     shape: ReportShape
-    asked: StoreSpan
+    request: StoreSpan
     comparison: ComparedValue
     series: tuple[PivotEntry, ...]
-    beside: ValueBeside | None = None
+    companion: CompanionValue | None = None
     # Set for a report by article only.
-    unexplained: Unexplained | None = None
+    unexplained: UnexplainedAmounts | None = None
 
 
 class ReportEngine:
@@ -69,27 +69,27 @@ class ReportEngine:
 
     async def reports(
         self, shapes: Sequence[ReportShape], asked: StoreSpan
-    ) -> list[StoreReport | Withheld]:
+    ) -> list[StoreReport | WithheldValue]:
         """A report for each shape, or why it is withheld, in order. Raises ViewsUnreachable."""
         answered: dict[_ReadingKey, Answers] = {}
-        found: list[StoreReport | Withheld] = []
+        found: list[StoreReport | WithheldValue] = []
         for shape in shapes:
             try:
                 found.append(await self._report(shape, asked, answered))
             except BadQuery as error:
-                found.append(_as_withheld(error))
+                found.append(_to_withheld(error))
         return found
 
     async def comparisons(
         self, metrics: Sequence[str], asked: Sequence[StoreSpan]
-    ) -> list[list[ComparedValue | Withheld]]:
+    ) -> list[list[ComparedValue | WithheldValue]]:
         """The comparison of each metric for each store; its days are read as one stretch.
 
         Raises ViewsUnreachable.
         """
         by_families = {metric_of(name).families: metric_of(name) for name in metrics}
         answered = {
-            families: await self._read_whole(metric, asked)
+            families: await self._read_single_slots(metric, asked)
             for families, metric in by_families.items()
         }
         return [
@@ -97,8 +97,8 @@ class ReportEngine:
             for place in range(len(asked))
         ]
 
-    async def _read_whole(self, metric: Metric, asked: Sequence[StoreSpan]) -> list[Answers]:
-        stretches = [stretch for span in asked for stretch in span.whole()]
+    async def _read_single_slots(self, metric: Metric, asked: Sequence[StoreSpan]) -> list[Answers]:
+        stretches = [stretch for span in asked for stretch in span.single_slots()]
         found = await self._answers.read(Query(metric, stretches, (), None))
         return list(zip(found[::2], found[1::2], strict=True))
 
@@ -117,11 +117,13 @@ class ReportEngine:
             slots = await ANSWERS.run(asked.cut, reading[1])
             now, before = await self._answers.read(Query(metric, slots, (), None))
             answered[reading] = (now, before)
-        size = sum(len(answer.found) for answer in answered[reading])
+        size = sum(len(answer.result_cells) for answer in answered[reading])
         if shape.pivot != "item":
-            return await computed(size, _build_report, shape, asked, answered[reading])
+            return await run_in_thread_if_large(
+                size, _build_report, shape, asked, answered[reading]
+            )
         # The comparison may refuse the question, so it precedes the much larger read of receipts.
-        compared = await computed(size, comparison, metric, answered[reading])
+        compared = await run_in_thread_if_large(size, comparison, metric, answered[reading])
         return await self._by_item(shape, asked, compared, items)
 
     async def _by_item(
@@ -130,7 +132,9 @@ class ReportEngine:
         spans = (asked.span, asked.before)
         now, before = await self._answers.items.sums(asked.store_id, spans, items.by)
         size = len(now.parts) + len(before.parts)
-        entries, unexplained = await computed(size, entries_of, items, (now, before), compared)
+        entries, unexplained = await run_in_thread_if_large(
+            size, build_entries, items, (now, before), compared
+        )
         is_explained = unexplained.now == 0
         checked = replace(
             compared,
@@ -146,27 +150,27 @@ def _build_report(shape: ReportShape, asked: StoreSpan, answers: Answers) -> Sto
         shape,
         asked,
         comparison(metric, answers),
-        series_of(shape.pivot, metric, answers, asked.zone),
-        None if shape.beside is None else _beside(shape.beside, answers[0]),
+        build_series(shape.pivot, metric, answers, asked.zone),
+        None if shape.beside is None else _companion_value(shape.beside, answers[0]),
     )
 
 
-def _beside(name: str, answer: StoreAnswer) -> ValueBeside:
+def _companion_value(name: str, answer: StoreAnswer) -> CompanionValue:
     metric = metric_of(name)
-    whole = cells.joined(metric.families, answer.found)
-    value, suppressed = told_value(metric, answer, whole)
-    return ValueBeside(name, metric.entry.name, metric.entry.unit, value, suppressed)
+    whole = cells.join_cells(metric.families, answer.result_cells)
+    value, suppressed = value_or_reason(metric, answer, whole)
+    return CompanionValue(name, metric.entry.name, metric.entry.unit, value, suppressed)
 
 
 def _comparison(
     metric: Metric, answered: Mapping[tuple[Family, ...], list[Answers]], place: int
-) -> ComparedValue | Withheld:
+) -> ComparedValue | WithheldValue:
     try:
         return comparison(metric, answered[metric.families][place])
     except BadQuery as error:
-        return _as_withheld(error)
+        return _to_withheld(error)
 
 
-def _as_withheld(error: BadQuery) -> Withheld:
+def _to_withheld(error: BadQuery) -> WithheldValue:
     # The prefix names a parameter of the URL, and here the question did not come from one.
-    return Withheld(error.message.removeprefix(f"{error.field}: "))
+    return WithheldValue(error.message.removeprefix(f"{error.field}: "))

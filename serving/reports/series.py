@@ -15,8 +15,8 @@ from serving.query.answer import StoreAnswer
 from serving.query.catalogue import Metric
 from serving.query.formulas import MetricValue
 from serving.query.grains import Slot
-from serving.query.told import why_not_bins
-from serving.reports.comparison import Answers, told_value
+from serving.query.told import bins_suppression_reason
+from serving.reports.comparison import Answers, value_or_reason
 from serving.reports.items import ItemEntry
 from tally.algebra.parts import Histogram
 
@@ -72,7 +72,7 @@ class StayEntry:
 PivotEntry = DayEntry | HourEntry | StayEntry | ItemEntry
 
 
-def series_of(
+def build_series(
     pivot: Pivot, metric: Metric, answers: Answers, zone: ZoneInfo
 ) -> tuple[PivotEntry, ...]:
     """The entries by time, or by length, ascending."""
@@ -84,7 +84,7 @@ def series_of(
 
 
 def _by_day(metric: Metric, answers: Answers) -> tuple[PivotEntry, ...]:
-    now, before = (answer.found for answer in answers)
+    now, before = (answer.result_cells for answer in answers)
     # Both spans have as many local days, except that a zone may have skipped a day in one of them.
     pairs = zip_longest(now, before[: len(now)])
     return tuple(_day(metric, answers, cell, earlier) for cell, earlier in pairs)
@@ -94,9 +94,11 @@ def _day(
     metric: Metric, answers: Answers, cell: cells.Cell, earlier: cells.Cell | None
 ) -> DayEntry:
     now, before = answers
-    value, suppressed = told_value(metric, now, cell)
-    previous, previous_suppressed = told_value(metric, before, earlier) if earlier else (None, None)
-    complete = cell.is_whole and cell.watch.is_enough
+    value, suppressed = value_or_reason(metric, now, cell)
+    previous, previous_suppressed = (
+        value_or_reason(metric, before, earlier) if earlier else (None, None)
+    )
+    complete = cell.has_all_windows and cell.sensor_coverage.is_enough
     return DayEntry(cell.slot, value, previous, complete, suppressed, previous_suppressed)
 
 
@@ -107,7 +109,7 @@ def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tup
     weekdays more often than others; a ratio has that of their sums.
     """
     hours: dict[tuple[int, int], list[cells.Cell]] = defaultdict(list)
-    for cell in answer.found:
+    for cell in answer.result_cells:
         local = cell.slot.start.astimezone(zone)
         hours[local.weekday(), local.hour].append(cell)
     found = sorted(hours.items())
@@ -117,20 +119,22 @@ def _by_hour_of_week(metric: Metric, answer: StoreAnswer, zone: ZoneInfo) -> tup
 def _hour(
     metric: Metric, answer: StoreAnswer, place: tuple[int, int], same_hours: list[cells.Cell]
 ) -> HourEntry:
-    whole = [cell for cell in same_hours if cell.is_whole]
+    whole = [cell for cell in same_hours if cell.has_all_windows]
     # Any withheld hour withholds the value: a mean of the others would be that of the busy ones.
-    reasons = (told_value(metric, answer, cell)[1] for cell in whole)
+    reasons = (value_or_reason(metric, answer, cell)[1] for cell in whole)
     suppressed = next((why for why in reasons if why is not None), None)
     value = None if suppressed else _mean(metric, whole)
     weekday, hour = place
-    complete = len(whole) == len(same_hours) and all(cell.watch.is_enough for cell in whole)
+    complete = len(whole) == len(same_hours) and all(
+        cell.sensor_coverage.is_enough for cell in whole
+    )
     return HourEntry(weekday + 1, hour, value, complete, suppressed)
 
 
 def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
     if not whole:
         return None
-    value = cells.values_of(metric, cells.joined(metric.families, whole))["value"]
+    value = cells.cell_values(metric, cells.join_cells(metric.families, whole))["value"]
     # A ratio of sums is a mean already.
     if value is None or metric.denominator is not None:
         return value
@@ -139,11 +143,13 @@ def _mean(metric: Metric, whole: list[cells.Cell]) -> MetricValue:
 
 def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]:
     """The number of visits by their length in minutes, by STAY_BINS."""
-    whole = cells.joined(metric.families, answer.found)
+    whole = cells.join_cells(metric.families, answer.result_cells)
     # Checked day by day: the bins of seven days less those of six would reveal those of one day.
-    each = ((cell.slot, _count_by_bin(metric, cell)) for cell in answer.found)
-    suppressed = None if whole.is_missing else why_not_bins(answer.told, metric, each)
-    is_told = not (whole.is_missing or suppressed or whole.watch.is_withheld)
+    each = ((cell.slot, _count_by_bin(metric, cell)) for cell in answer.result_cells)
+    suppressed = (
+        None if whole.is_missing else bins_suppression_reason(answer.disclosure, metric, each)
+    )
+    is_told = not (whole.is_missing or suppressed or whole.sensor_coverage.is_withheld)
     counts = _count_by_bin(metric, whole) if is_told else None
     ends = (*STAY_BINS, None)
     values: Sequence[int | None] = counts or [None] * len(ends)
@@ -156,7 +162,7 @@ def _by_stay_time(metric: Metric, answer: StoreAnswer) -> tuple[PivotEntry, ...]
 def _count_by_bin(metric: Metric, cell: cells.Cell) -> list[int]:
     (family,) = metric.families
     by_axes = cell.parts.get(family.name, {})
-    joined = family.across([*by_axes.values()])
+    joined = family.join_across_axes([*by_axes.values()])
     counts = [0] * (len(STAY_BINS) + 1)
     for minutes, count in joined.get("stay_minutes", ()):
         counts[sum(minutes >= end for end in STAY_BINS)] += count

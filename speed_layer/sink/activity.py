@@ -41,7 +41,7 @@ class StoreActivity:
             spans.note(zip(keys, days, strict=True))
 
     def flush(self) -> None:
-        """Block until all noted days are acknowledged. Raises Unacknowledged."""
+        """Block until all noted days are acknowledged. Raises CassandraWriteTimeout."""
         self._stores.flush()
         for _, spans in self._axes:
             spans.flush()
@@ -72,13 +72,13 @@ class DaySpans:
                 )
 
     def flush(self) -> None:
-        """Block until each span that has grown is acknowledged. Raises Unacknowledged."""
+        """Block until each span that has grown is acknowledged. Raises CassandraWriteTimeout."""
         write_groups(
             self._session,
             (
                 [write]
                 for key, span in self._changed.items()
-                for write in self._table.writes(key, span, self._written.get(key))
+                for write in self._table.build_writes(key, span, self._written.get(key))
             ),
         )
         self._written.update(self._changed)

@@ -13,7 +13,7 @@ from cassandra.query import BoundStatement
 
 from runtime.binding import binder
 from runtime.connect import CQL_DATE_ZERO, worker_session
-from runtime.writes import prepared, write_groups
+from runtime.writes import prepare_idempotent, write_groups
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
 from tally.families import Family
@@ -78,7 +78,7 @@ class Sink(Protocol):
         """Block until every row is acknowledged; the windows' announcements are then in flight."""
 
     def flush(self) -> None:
-        """Block until every written window is announced; raise NotSent when one is not."""
+        """Block until every written window is announced; raise SendFailed when one is not."""
 
 
 MakeSink = Callable[[Settings], Sink]
@@ -99,7 +99,7 @@ class RowSink:
         self._tables: dict[str, FamilyTable] = {}
 
     def write(self, windows: Sequence[WindowRows]) -> None:
-        """Block until the rows are acknowledged by Cassandra. Raises Unacknowledged.
+        """Block until the rows are acknowledged by Cassandra. Raises CassandraWriteTimeout.
 
         The rows of a window become visible together: a reader that sees one of its currencies sees
         the others as new.
@@ -123,7 +123,7 @@ class RowSink:
     def flush(self) -> None:
         """Block until Kafka acknowledges every written window, and Cassandra the stores' days.
 
-        Raises NotSent, Unacknowledged.
+        Raises SendFailed, CassandraWriteTimeout.
         """
         for table in self._tables.values():
             table.activity.flush()
@@ -172,6 +172,6 @@ class FamilyTable:
 
     def __init__(self, family: Family, session: Session, keyspace: str) -> None:
         # The explicit timestamp makes a repeated write identical.
-        self.insert = binder(prepared(session, insert_statement(family, keyspace)))
+        self.insert = binder(prepare_idempotent(session, insert_statement(family, keyspace)))
         self.events = row_columns(family).index("events")
         self.activity = StoreActivity(family, session)

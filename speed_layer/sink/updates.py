@@ -8,9 +8,9 @@ from functools import lru_cache
 import msgspec
 
 from runtime.connect import kafka_producer
-from runtime.producer import AwaitedProducer
-from tally.instants import from_millis, instant_text
-from tally.partitions import partition_of
+from runtime.producer import BlockingProducer
+from tally.instants import format_utc, from_millis
+from tally.partitions import partition_number
 from tally.settings import Settings
 
 TOPIC = "view-updates"
@@ -25,7 +25,7 @@ class ViewUpdates:
         # Only failures are reported: a callback for each of thousands of sent records would cost as
         # much as sending them.
         producer = kafka_producer(settings, {"delivery.report.only.error": True})
-        self._sender = AwaitedProducer(producer, _FLUSH_SECONDS, reports_failures_only=True)
+        self._sender = BlockingProducer(producer, _FLUSH_SECONDS, reports_failures_only=True)
 
     def announce(
         self, family: str, store_id: str, window_start: int, events: int, epoch: int
@@ -43,19 +43,19 @@ class ViewUpdates:
             "epoch": epoch,
         }
         # The partition is explicit: client libraries choose different partitions for the same key.
-        partition = partition_of(store_id, self._settings.partitions)
+        partition = partition_number(store_id, self._settings.partitions)
         self._sender.send(TOPIC, msgspec.json.encode(update), store_id, partition)
 
     def flush(self) -> None:
         """Block until every announced window is acknowledged by all in-sync replicas.
 
-        Raises NotSent when one is not, or there is no answer in time: the micro-batch fails, and is
-        repeated after a restart.
+        Raises SendFailed when one is not, or there is no answer in time: the micro-batch fails, and
+        is repeated after a restart.
         """
-        self._sender.settle(f"topic {TOPIC}", "look into the broker's log")
+        self._sender.flush(f"topic {TOPIC}", "look into the broker's log")
 
 
 # The windows of a micro-batch begin at few instants, whatever the number of stores.
 @lru_cache(maxsize=10_000)
 def _window_text(millis: int) -> str:
-    return instant_text(from_millis(millis))
+    return format_utc(from_millis(millis))

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tally.alerts.comparison import ExactValue, Usual
+from tally.alerts.comparison import ExactValue, WindowBaseline
 from tally.alerts.rule import BaselineName
 
 # Start of a window, and the store's clock at that instant in minutes since midnight.
-ShownWindow = tuple[int, int]
+ClockWindow = tuple[int, int]
 # Weeks that are averaged. One more week only shows whether the store already existed.
 WEEKS: Mapping[BaselineName, int] = {"same_weekday_4w": 4, "hour_of_week": 8}
 MOST_WEEKS = max(WEEKS.values()) + 1
@@ -25,7 +25,7 @@ _WEEK = timedelta(days=7)
 _FIRST_DAY = date.min + timedelta(days=2)
 
 
-class UsualSample(NamedTuple):
+class BaselineSample(NamedTuple):
     """The value of an earlier window as numerator and denominator; 1 below a sum."""
 
     above: ExactValue
@@ -40,12 +40,12 @@ class EarlierDay(Struct, frozen=True):
     the whole day. `has_events`: the day has at least one event.
     """
 
-    windows: Sequence[tuple[int, UsualSample | None]]
+    windows: Sequence[tuple[int, BaselineSample | None]]
     is_complete: bool = True
     has_events: bool = True
 
     @property
-    def counts(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether the day is part of the baseline; one without events was closed, or is missing."""
         return self.is_complete and self.has_events
 
@@ -66,9 +66,9 @@ def earlier_dates(baseline: BaselineName, day: date, first_day: date) -> list[da
     return [day - number * _WEEK for number in weeks if number * _WEEK <= day - _FIRST_DAY]
 
 
-def usual_windows(
-    baseline: BaselineName, windows: Iterable[ShownWindow], earlier: Sequence[EarlierDay]
-) -> dict[int, Usual]:
+def compute_baselines(
+    baseline: BaselineName, windows: Iterable[ClockWindow], earlier: Sequence[EarlierDay]
+) -> dict[int, WindowBaseline]:
     """The baseline of each window; a window with too few samples is absent.
 
     In:  `windows`: those of one local day; `earlier`: the days of earlier_dates(), in their order.
@@ -79,25 +79,25 @@ def usual_windows(
     # A younger store opened during these weeks, and its first weeks are no baseline.
     if not any(day.has_events for day in earlier[weeks - 1 :]):
         return {}
-    samples = [_group_by_slot(baseline, day) for day in earlier[:weeks] if day.counts]
+    samples = [_group_by_slot(baseline, day) for day in earlier[:weeks] if day.is_usable]
     found = {}
     for start, clock in _select_unambiguous(windows):
         slot = clock // _MINUTES[baseline]
         weekly = [by_slot[slot] for by_slot in samples if slot in by_slot]
-        if 2 * len(weekly) >= weeks and (usual := _compute_usual(weekly)) is not None:
+        if 2 * len(weekly) >= weeks and (usual := _average_samples(weekly)) is not None:
             found[start] = usual
     return found
 
 
-def _select_unambiguous(windows: Iterable[ShownWindow]) -> Iterator[ShownWindow]:
+def _select_unambiguous(windows: Iterable[ClockWindow]) -> Iterator[ClockWindow]:
     listed = list(windows)
     times = Counter(clock for _, clock in listed)
     return (window for window in listed if times[window[1]] == 1)
 
 
-def _group_by_slot(baseline: BaselineName, day: EarlierDay) -> dict[int, list[UsualSample]]:
+def _group_by_slot(baseline: BaselineName, day: EarlierDay) -> dict[int, list[BaselineSample]]:
     times = Counter(clock for clock, _ in day.windows)
-    found: dict[int, list[UsualSample]] = {}
+    found: dict[int, list[BaselineSample]] = {}
     for clock, sample in day.windows:
         # If an hour occurs twice, it is unknown which of the two corresponds to the judged hour.
         if sample is not None and times[clock] == 1:
@@ -105,7 +105,7 @@ def _group_by_slot(baseline: BaselineName, day: EarlierDay) -> dict[int, list[Us
     return found
 
 
-def _compute_usual(days: Sequence[Sequence[UsualSample]]) -> Usual | None:
+def _average_samples(days: Sequence[Sequence[BaselineSample]]) -> WindowBaseline | None:
     samples = [sample for day in days for sample in day]
     below = Fraction(sum(sample.below for sample in samples))
     # The denominator of the ratio was zero in all of these weeks.
@@ -116,4 +116,4 @@ def _compute_usual(days: Sequence[Sequence[UsualSample]]) -> Usual | None:
     # Sample variance: divides by the number of samples minus one (Bessel's correction).
     most = len(samples)
     variance = (squares / below - mean**2) * most / max(1, most - 1)
-    return Usual(mean, variance, len(days))
+    return WindowBaseline(mean, variance, len(days))

@@ -1,23 +1,23 @@
 """The hours of a rule: its weekdays, and its start and end time on the store's clock."""
 
 from tally.alerts.rule import ClockHours
-from tally.calendar.opening_hours import WEEKDAYS, ClockSpan, clock_span, days_of
+from tally.calendar.opening_hours import WEEKDAYS, ClockSpan, expand_weekdays, parse_clock_span
 
 
-def weekdays_of(hours: ClockHours) -> tuple[int, ...]:
+def parse_weekdays(hours: ClockHours) -> tuple[int, ...]:
     """The weekdays on which the span begins, in days since Monday. Raises ValueError.
 
     >>> weekdays_of(ClockHours("sat-mon", "22:00", "02:00"))
     (5, 6, 0)
     """
     # A stores file may name holidays too, but a rule has no calendar of holidays.
-    found = tuple(WEEKDAYS.index(name) for name in days_of(hours.days) if name in WEEKDAYS)
+    found = tuple(WEEKDAYS.index(name) for name in expand_weekdays(hours.days) if name in WEEKDAYS)
     if not found:
         raise ValueError(f"{hours.days!r}: holidays are days of the week here, e.g. mon-fri")
     return found
 
 
-def span_of(hours: ClockHours) -> ClockSpan:
+def parse_span(hours: ClockHours) -> ClockSpan:
     """The start and end in minutes since midnight; an end past midnight is above 1440.
 
     Raises ValueError.
@@ -25,4 +25,4 @@ def span_of(hours: ClockHours) -> ClockSpan:
     >>> span_of(ClockHours("sat-mon", "22:00", "02:00"))
     ClockSpan(opens=1320, closes=1560)
     """
-    return clock_span(hours.days, f"{hours.from_}-{hours.to}")
+    return parse_clock_span(hours.days, f"{hours.from_}-{hours.to}")

@@ -14,7 +14,7 @@ from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Thresh
 # A sum is an integer; a ratio is the fraction of its two sums, Fraction(numerator, denominator).
 ExactValue: TypeAlias = int | Fraction
 # The Decimal is the left operand, because only Decimal implements comparison with a Fraction.
-_HOLDS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
+_OPERATORS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
     ">=": operator.le,
     ">": operator.lt,
     "<=": operator.ge,
@@ -22,7 +22,7 @@ _HOLDS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
 }
 
 
-class Usual(Struct, frozen=True):
+class WindowBaseline(Struct, frozen=True):
     """The baseline of one window: mean in the metric's unit, and variance in its square.
 
     `days`: number of days in the mean; `snapshot`: number of the snapshot that it comes from.
@@ -34,7 +34,9 @@ class Usual(Struct, frozen=True):
     snapshot: int = 0
 
 
-def holds(condition: Condition, value: ExactValue, usual: Usual | None = None) -> bool | None:
+def matches_condition(
+    condition: Condition, value: ExactValue, usual: WindowBaseline | None = None
+) -> bool | None:
     """Whether the value, in its metric's unit, fulfils the condition.
 
     None where a needed baseline is absent, or has nothing to compare with.
@@ -43,11 +45,13 @@ def holds(condition: Condition, value: ExactValue, usual: Usual | None = None) -
     False
     """
     if isinstance(condition, Threshold):
-        return _reaches(condition, value)
-    return None if usual is None else _departs(condition, value, usual)
+        return _matches_threshold(condition, value)
+    return None if usual is None else _matches_baseline(condition, value, usual)
 
 
-def ends(clear: Condition, value: ExactValue, usual: Usual | None = None) -> bool | None:
+def matches_clear(
+    clear: Condition, value: ExactValue, usual: WindowBaseline | None = None
+) -> bool | None:
     """Whether the value fulfils a rule's `clear`; with `sigmas`, a maximum of deviations.
 
     >>> few = AgainstBaseline("hour_of_week", sigmas=2.0)
@@ -55,17 +59,19 @@ def ends(clear: Condition, value: ExactValue, usual: Usual | None = None) -> boo
     [False, True, True, True, False]
     """
     if isinstance(clear, Threshold) or clear.sigmas is None:
-        return holds(clear, value, usual)
+        return matches_condition(clear, value, usual)
     if usual is None or usual.variance <= 0:
         return None
-    return Fraction(value - usual.mean) ** 2 <= _squared_limit(clear.sigmas, usual)
+    return Fraction(value - usual.mean) ** 2 <= _limit_squared(clear.sigmas, usual)
 
 
-def _reaches(threshold: Threshold, value: ExactValue) -> bool:
-    return _HOLDS[threshold.op](threshold.value, value)
+def _matches_threshold(threshold: Threshold, value: ExactValue) -> bool:
+    return _OPERATORS[threshold.op](threshold.value, value)
 
 
-def border(condition: Condition, value: float | None, usual: Usual | None) -> float | None:
+def threshold_value(
+    condition: Condition, value: float | None, usual: WindowBaseline | None
+) -> float | None:
     """The number to compare a value with, in its metric's unit, to 6 decimals; None for none.
 
     For deviations, which count in both directions, it is the border on the value's own side.
@@ -81,27 +87,29 @@ def border(condition: Condition, value: float | None, usual: Usual | None) -> fl
         return round(float(usual.mean) + math.copysign(distance, value - usual.mean), 6)
     if usual.mean <= 0:
         return None
-    percent = 100 + Fraction(_change(condition).value)
+    percent = 100 + Fraction(_change_threshold(condition).value)
     return round(float(usual.mean * percent / 100), 6)
 
 
-def _departs(condition: AgainstBaseline, value: ExactValue, usual: Usual) -> bool | None:
+def _matches_baseline(
+    condition: AgainstBaseline, value: ExactValue, usual: WindowBaseline
+) -> bool | None:
     distance = Fraction(value - usual.mean)
     if condition.sigmas is not None:
         # Both directions count. With a variance of zero, a distance is no number of deviations.
-        far = distance**2 >= _squared_limit(condition.sigmas, usual)
+        far = distance**2 >= _limit_squared(condition.sigmas, usual)
         return far if usual.variance > 0 else None
     # A mean of zero or less has no percentages.
     if condition.change is None or usual.mean <= 0:
         return None
-    return _reaches(_change(condition), 100 * distance / usual.mean)
+    return _matches_threshold(_change_threshold(condition), 100 * distance / usual.mean)
 
 
-def _squared_limit(sigmas: float, usual: Usual) -> Fraction:
+def _limit_squared(sigmas: float, usual: WindowBaseline) -> Fraction:
     # Squares avoid the float of a root; repr() gives `sigmas` as written, not its binary value.
     return Fraction(repr(sigmas)) ** 2 * usual.variance
 
 
-def _change(condition: AgainstBaseline) -> Threshold:
+def _change_threshold(condition: AgainstBaseline) -> Threshold:
     op, percent = (condition.change or "").removesuffix("%").split()
     return Threshold(">=" if op == ">=" else "<=", Decimal(percent))

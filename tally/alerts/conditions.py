@@ -20,7 +20,7 @@ _WITH_EQUAL = (">=", "<=")
 _CHANGE = re.compile(r"(<=|>=) ([+-]?\d{1,4}) ?%\Z", re.ASCII)
 
 
-def negated(condition: Condition) -> Threshold | None:
+def negate(condition: Condition) -> Threshold | None:
     """The condition that holds exactly where this one does not; None for a baseline condition.
 
     >>> negated(Threshold(">=", Decimal(6)))
@@ -31,7 +31,7 @@ def negated(condition: Condition) -> Threshold | None:
     return None
 
 
-def same_form(condition: Condition, clear: Condition) -> bool:
+def has_same_form(condition: Condition, clear: Condition) -> bool:
     """Whether both compare the same number: the value, or its distance from one baseline."""
     if isinstance(condition, Threshold) or isinstance(clear, Threshold):
         return type(condition) is type(clear)
@@ -61,7 +61,7 @@ def overlap(condition: Condition, clear: Condition) -> bool:
     return down.value > up.value or (down.value == up.value and both_equal)
 
 
-def percent_of(change: str) -> Threshold:
+def parse_change(change: str) -> Threshold:
     """The change that a baseline rule names, as a threshold in percent of the baseline.
 
     Raises ValueError.
@@ -76,4 +76,4 @@ def percent_of(change: str) -> Threshold:
 
 
 def _half_line(condition: Condition) -> Threshold:
-    return condition if isinstance(condition, Threshold) else percent_of(condition.change or "")
+    return condition if isinstance(condition, Threshold) else parse_change(condition.change or "")

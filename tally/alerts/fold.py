@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from tally.alerts.verdict import CLEARS, ENDS, RAISES, RESOLVES, Ruling, ruling_byte
+from tally.alerts.verdict import CLEARS, ENDS, RAISES, RESOLVES, Verdict, encode_verdict
 from tally.windows import WINDOW_MILLIS
 
 
-class JudgedStretch(Struct, frozen=True):
+class VerdictRange(Struct, frozen=True):
     """Consecutive windows that one version judges.
 
     `start`: start of the first window, milliseconds since 1970 (UTC). `verdicts`: one byte for each
@@ -27,31 +27,31 @@ class JudgedStretch(Struct, frozen=True):
     clear_for: int = 1
     complete: int = 0
 
-    def window(self, place: int) -> int:
+    def window_start(self, place: int) -> int:
         """The start of a window by its number in the stretch, milliseconds since 1970 (UTC)."""
         return self.start + place * WINDOW_MILLIS
 
 
-class Judgement(Struct, frozen=True):
+class WindowVerdict(Struct, frozen=True):
     """The verdict on one window by the rule's version in force: a stretch of one window.
 
-    `window`: its start, milliseconds since 1970 (UTC). `is_complete`: a generation serves it with
-    `complete: true`.
+    `window_start`: its start, milliseconds since 1970 (UTC). `is_complete`: a generation serves it
+    with `complete: true`.
     """
 
     window: int
-    verdict: Ruling
+    verdict: Verdict
     version: int = 0
     for_: int = 1
     clear_for: int = 1
     is_complete: bool = False
 
     @property
-    def stretch(self) -> JudgedStretch:
+    def verdict_range(self) -> VerdictRange:
         """The judgement as a stretch of one window."""
-        verdicts, complete = ruling_byte(self.verdict), int(self.is_complete)
+        verdicts, complete = encode_verdict(self.verdict), int(self.is_complete)
         runs = self.for_, self.clear_for
-        return JudgedStretch(self.window, verdicts, self.version, *runs, complete)
+        return VerdictRange(self.window, verdicts, self.version, *runs, complete)
 
 
 class Episode(Struct, frozen=True):
@@ -87,23 +87,25 @@ class FoldState(Struct, frozen=True):
     is_resolved: bool = False
 
     @property
-    def reaches_back_to(self) -> int | None:
+    def earliest_start(self) -> int | None:
         """The start of the open episode, or of the current run of raises; None without either."""
         return self.since if self.open is None else self.open.start
 
 
-AT_REST = FoldState()
-_RESOLVED = FoldState(is_resolved=True)
+IDLE_STATE = FoldState()
+_RESOLVED_STATE = FoldState(is_resolved=True)
 
 
-class Folded(Struct, frozen=True):
+class FoldResult(Struct, frozen=True):
     """The episodes that overlap a stretch, an open one last, and the state at its end."""
 
     episodes: tuple[Episode, ...]
     state: FoldState
 
 
-def fold(judged: Iterable[Judgement | JudgedStretch], state: FoldState = AT_REST) -> Folded:
+def fold(
+    judged: Iterable[WindowVerdict | VerdictRange], state: FoldState = IDLE_STATE
+) -> FoldResult:
     """The episodes of consecutive windows, beginning from the state after earlier windows.
 
     In:  every window in order, also those without a verdict, because runs are of windows in a row.
@@ -116,19 +118,19 @@ def fold(judged: Iterable[Judgement | JudgedStretch], state: FoldState = AT_REST
     ended: list[Episode] = []
     # Earlier windows are never read again: the state has everything that matters of them.
     for judgement in judged:
-        stretch = judgement.stretch if isinstance(judgement, Judgement) else judgement
+        stretch = judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
         place, count = 0, len(stretch.verdicts)
         while place < count:
             before = state.open
             state, place = _next_state(stretch, place, state)
             if before is not None and state.open is None:
-                ended.append(structs.replace(before, ended=stretch.window(place - 1)))
+                ended.append(structs.replace(before, ended=stretch.window_start(place - 1)))
     if state.open is not None:
         ended.append(state.open)
-    return Folded(tuple(ended), state)
+    return FoldResult(tuple(ended), state)
 
 
-def _next_state(stretch: JudgedStretch, place: int, state: FoldState) -> tuple[FoldState, int]:
+def _next_state(stretch: VerdictRange, place: int, state: FoldState) -> tuple[FoldState, int]:
     """The state and the place after the next windows.
 
     The place is after the window that opens or ends an episode, or else the stretch's end.
@@ -136,21 +138,21 @@ def _next_state(stretch: JudgedStretch, place: int, state: FoldState) -> tuple[F
     forced = stretch.verdicts[place]
     if forced == ENDS[0]:
         # A run of ENDS has the effect of a single one, but an episode ends with the first.
-        return AT_REST, place + 1 if state.open else _skip_run(stretch, place, ENDS)
+        return IDLE_STATE, place + 1 if state.open else _skip_run(stretch, place, ENDS)
     if forced == RESOLVES[0]:
         is_resolved = state.open is not None or state.is_resolved
-        return (_RESOLVED if is_resolved else AT_REST), place + 1
+        return (_RESOLVED_STATE if is_resolved else IDLE_STATE), place + 1
     if (until := _next_forced(stretch, place)) < len(stretch.verdicts):
         stretch = structs.replace(stretch, verdicts=stretch.verdicts[:until])
     if state.is_resolved:
         clearing = stretch.verdicts.find(CLEARS, place)
-        return (state, len(stretch.verdicts)) if clearing < 0 else (AT_REST, clearing + 1)
+        return (state, len(stretch.verdicts)) if clearing < 0 else (IDLE_STATE, clearing + 1)
     if state.open is None:
         return _fold_until_raised(stretch, place, state)
     return _fold_until_cleared(stretch, place, state)
 
 
-def _next_forced(stretch: JudgedStretch, place: int) -> int:
+def _next_forced(stretch: VerdictRange, place: int) -> int:
     """The place of the next window with ENDS or RESOLVES, or the stretch's end."""
     # Most stretches have no such window, and their largest byte shows that at once.
     if max(stretch.verdicts) <= CLEARS[0]:
@@ -159,19 +161,19 @@ def _next_forced(stretch: JudgedStretch, place: int) -> int:
     return min((hit for hit in hits if hit >= 0), default=len(stretch.verdicts))
 
 
-def _skip_run(stretch: JudgedStretch, place: int, kind: bytes) -> int:
+def _skip_run(stretch: VerdictRange, place: int, kind: bytes) -> int:
     rest = stretch.verdicts[place:]
     return place + len(rest) - len(rest.lstrip(kind))
 
 
 def _fold_until_raised(
-    stretch: JudgedStretch, place: int, state: FoldState
+    stretch: VerdictRange, place: int, state: FoldState
 ) -> tuple[FoldState, int]:
     """The state and the place after the window that opens an episode, or at the stretch's end.
 
     No episode may be open at the place where it begins.
     """
-    since = stretch.window(place) if state.since is None else state.since
+    since = stretch.window_start(place) if state.since is None else state.since
     # A run continues across versions; the version of its last window decides if it is long enough.
     end = _end_of_run(stretch, place, RAISES, stretch.for_ - state.run)
     if end is not None:
@@ -182,17 +184,17 @@ def _fold_until_raised(
     first = stretch.verdicts.find(RAISES * stretch.for_, place)
     if first >= 0:
         end = first + stretch.for_
-        return _open_episode(stretch, stretch.window(first), end), end
+        return _open_episode(stretch, stretch.window_start(first), end), end
     count, rest = len(stretch.verdicts), _count_at_end(stretch, place, RAISES)
-    return (FoldState(rest, stretch.window(count - rest)) if rest else AT_REST), count
+    return (FoldState(rest, stretch.window_start(count - rest)) if rest else IDLE_STATE), count
 
 
-def _open_episode(stretch: JudgedStretch, since: int, end: int) -> FoldState:
-    return FoldState(open=Episode(since, stretch.window(end - 1), stretch.version))
+def _open_episode(stretch: VerdictRange, since: int, end: int) -> FoldState:
+    return FoldState(open=Episode(since, stretch.window_start(end - 1), stretch.version))
 
 
 def _fold_until_cleared(
-    stretch: JudgedStretch, place: int, state: FoldState
+    stretch: VerdictRange, place: int, state: FoldState
 ) -> tuple[FoldState, int]:
     """The state and the place after the window that ends the episode, or at the stretch's end."""
     # The windows must clear in a row, like the run that raised: unknown windows end nothing.
@@ -200,15 +202,15 @@ def _fold_until_cleared(
     if end is not None:
         run = state.clear_run + end - place
         has_ended = run >= stretch.clear_for
-        return (AT_REST if has_ended else FoldState(open=state.open, clear_run=run)), end
+        return (IDLE_STATE if has_ended else FoldState(open=state.open, clear_run=run)), end
     first = stretch.verdicts.find(CLEARS * stretch.clear_for, place)
     if first >= 0:
-        return AT_REST, first + stretch.clear_for
+        return IDLE_STATE, first + stretch.clear_for
     rest = _count_at_end(stretch, place, CLEARS)
     return FoldState(open=state.open, clear_run=rest), len(stretch.verdicts)
 
 
-def _end_of_run(stretch: JudgedStretch, place: int, kind: bytes, lacking: int) -> int | None:
+def _end_of_run(stretch: VerdictRange, place: int, kind: bytes, lacking: int) -> int | None:
     """The place where a run that continues here is long enough, or the stretch's end.
 
     None where the run breaks. `lacking`: the number of windows that the run still needs.
@@ -218,7 +220,7 @@ def _end_of_run(stretch: JudgedStretch, place: int, kind: bytes, lacking: int) -
     return place + wanted if stretch.verdicts.startswith(kind * wanted, place) else None
 
 
-def _count_at_end(stretch: JudgedStretch, place: int, kind: bytes) -> int:
+def _count_at_end(stretch: VerdictRange, place: int, kind: bytes) -> int:
     """The number of consecutive windows with that verdict at the stretch's end."""
     after = stretch.verdicts[place:]
     return len(after) - len(after.rstrip(kind))

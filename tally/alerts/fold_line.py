@@ -6,13 +6,13 @@ An episode that is open for years takes one entry, and a chain at rest takes non
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 
-from tally.alerts.fold import AT_REST, FoldState
+from tally.alerts.fold import IDLE_STATE, FoldState
 
 # The state at the starts of days, milliseconds since 1970 (UTC).
 DayStates = Mapping[int, FoldState]
 
 
-class FoldLine:
+class FoldTimeline:
     """A step function of the instants at which days start, in milliseconds since 1970 (UTC)."""
 
     def __init__(self, entries: DayStates | None = None) -> None:
@@ -25,14 +25,14 @@ class FoldLine:
         return self._states
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the fold is at rest from the last entry on."""
-        return not self._starts or self._states[self._starts[-1]] == AT_REST
+        return not self._starts or self._states[self._starts[-1]] == IDLE_STATE
 
-    def at(self, start: int) -> FoldState:
+    def state_at(self, start: int) -> FoldState:
         """The state at the start of a day, in milliseconds since 1970 (UTC)."""
         place = bisect_right(self._starts, start)
-        return self._states[self._starts[place - 1]] if place else AT_REST
+        return self._states[self._starts[place - 1]] if place else IDLE_STATE
 
     def set_entry(self, start: int, state: FoldState | None) -> None:
         """Sets the entry of an instant (milliseconds since 1970, UTC); None removes the entry."""
@@ -52,10 +52,10 @@ class FoldLine:
         first = next(iter(states))
         wanted = dict(states)
         if until is not None:
-            wanted[until] = self.at(until)
+            wanted[until] = self.state_at(until)
         low = bisect_left(self._starts, first)
         high = len(self._starts) if until is None else bisect_right(self._starts, until)
-        before = self._states[self._starts[low - 1]] if low else AT_REST
+        before = self._states[self._starts[low - 1]] if low else IDLE_STATE
         entries = dict(_changes(before, wanted.items()))
         starts = self._starts[low:high]
         changed: dict[int, FoldState | None] = {
@@ -74,7 +74,7 @@ class FoldLine:
         """
         place = bisect_right(self._starts, horizon)
         # The last of them still holds for later days, unless it is the state at rest.
-        if place and self._states[self._starts[place - 1]] != AT_REST:
+        if place and self._states[self._starts[place - 1]] != IDLE_STATE:
             place -= 1
         gone = self._starts[:place]
         self._replace(0, place, {})

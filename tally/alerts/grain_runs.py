@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import structs
 
-from tally.alerts.fold import JudgedStretch
+from tally.alerts.fold import VerdictRange
 from tally.alerts.verdict import LEAVES
 
 
-def counted_stretches(
-    pieces: Iterable[tuple[JudgedStretch, Collection[int] | None]],
-) -> list[JudgedStretch]:
+def reduce_to_grain(
+    pieces: Iterable[tuple[VerdictRange, Collection[int] | None]],
+) -> list[VerdictRange]:
     """The stretches of a day as they are folded.
 
     In:  the day's stretches in their order, each with the starts of the windows in which an hour or
@@ -26,18 +26,20 @@ def counted_stretches(
     listed = [*pieces]
     if all(ends is None for _, ends in listed):
         return [stretch for stretch, _ in listed]
-    found: list[JudgedStretch] = []
+    found: list[VerdictRange] = []
     is_whole = True
     for stretch, ends in listed:
         whole = [(stretch, len(stretch.verdicts))]
-        for piece, count in whole if ends is None else _cut(stretch, ends):
+        for piece, count in whole if ends is None else _split_range(stretch, ends):
             # After an incomplete window nothing is settled, even if later windows are complete.
             found.append(piece if is_whole else structs.replace(piece, complete=0))
             is_whole = is_whole and piece.complete == count
     return found
 
 
-def _cut(stretch: JudgedStretch, ends: Collection[int]) -> Iterator[tuple[JudgedStretch, int]]:
+def _split_range(
+    stretch: VerdictRange, ends: Collection[int]
+) -> Iterator[tuple[VerdictRange, int]]:
     """A stretch for each counted window, and an empty one for the rest.
 
     Each comes with the number of windows that it stands for.
@@ -46,12 +48,12 @@ def _cut(stretch: JudgedStretch, ends: Collection[int]) -> Iterator[tuple[Judged
     # This empty stretch folds nothing; it marks where the day begins.
     yield structs.replace(stretch, verdicts=b"", complete=0), 0
     for place, verdict in enumerate(verdicts):
-        if stretch.window(place) in ends or verdict != LEAVES[0]:
+        if stretch.window_start(place) in ends or verdict != LEAVES[0]:
             count = place + 1 - begin
             yield (
                 structs.replace(
                     stretch,
-                    start=stretch.window(place),
+                    start=stretch.window_start(place),
                     verdicts=verdicts[place : place + 1],
                     complete=count if complete > place else 0,
                 ),
@@ -60,5 +62,5 @@ def _cut(stretch: JudgedStretch, ends: Collection[int]) -> Iterator[tuple[Judged
             begin = place + 1
     rest = len(verdicts) - begin
     whole = rest if complete == len(verdicts) else 0
-    rest_start = stretch.window(begin)
+    rest_start = stretch.window_start(begin)
     yield structs.replace(stretch, start=rest_start, verdicts=b"", complete=whole), rest

@@ -22,39 +22,40 @@ from msgspec import Struct, field, structs
 from tally.alerts.days import FoldedDays
 from tally.alerts.fold import Episode
 from tally.alerts.ids import Chain, alert_id
-from tally.alerts.match import Matching, match
+from tally.alerts.match import Matching, match_alerts
 from tally.alerts.message import Edge, Reason
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.windows import WINDOW_MILLIS
 
 
-class Basis(Struct, frozen=True, kw_only=True):
+class EvaluationContext(Struct, frozen=True, kw_only=True):
     """The time of judging, and the reasons of retractions.
 
     `at`: the tick's instant, milliseconds since 1970 (UTC). `late_after`: seconds after a window's
     end from which on a first message is late, the sum of the rule's `delay` and `late_after`.
-    `causes`: the reason by the start of the window; a window that is absent had late data.
+    `retraction_reasons`: the reason by the start of the window; a window that is absent had late
+    data.
     """
 
     at: int
     late_after: int
-    causes: Mapping[int, Reason] = field(default_factory=dict)
+    retraction_reasons: Mapping[int, Reason] = field(default_factory=dict)
 
 
 class Transition(Struct, frozen=True):
     """One message: the alert in its new state, and the reason of a retraction.
 
-    `judged`: start of the window that calls for the alert now, milliseconds since 1970 (UTC). After
-    late data it may differ from the window for which the alert was first published.
+    `evaluated_window`: start of the window that calls for the alert now, milliseconds since 1970
+    (UTC). After late data it may differ from the window for which the alert was first published.
     """
 
-    alert: ToldAlert
-    judged: int
+    alert: PublishedAlert
+    evaluated_window: int
     reason: Reason | None = None
 
 
-def transitions(
-    chain: Chain, days: FoldedDays, published: Iterable[ToldAlert], basis: Basis
+def diff_alerts(
+    chain: Chain, days: FoldedDays, published: Iterable[PublishedAlert], basis: EvaluationContext
 ) -> list[Transition]:
     """The messages to publish for a chain after some of its days were folded, in order.
 
@@ -63,29 +64,33 @@ def transitions(
 
     Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.
     """
-    return _Judging(chain, days, sorted(published, key=_sort_key), basis).transitions()
+    return _AlertDiff(chain, days, sorted(published, key=_sort_key), basis).compute()
 
 
-def _sort_key(alert: ToldAlert) -> tuple[int, int, str]:
+def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
     return alert.window, alert.occurrence, alert.alert_id
 
 
-class _Judging:
+class _AlertDiff:
     """One chain, some of its days, and the alerts that were published for them before."""
 
     def __init__(
-        self, chain: Chain, days: FoldedDays, published: Sequence[ToldAlert], basis: Basis
+        self,
+        chain: Chain,
+        days: FoldedDays,
+        published: Sequence[PublishedAlert],
+        basis: EvaluationContext,
     ) -> None:
-        self.chain, self.days, self.told, self.basis = chain, days, published, basis
-        standing = [alert for alert in published if alert.is_standing]
+        self.chain, self.days, self.published, self.context = chain, days, published, basis
+        standing = [alert for alert in published if alert.is_unretracted]
         self.raises = {alert.alert_id: alert for alert in standing if alert.edge == "raise"}
         # Ends by their raise, because a raise has one standing end at a time.
         self.ends = {alert.of: alert for alert in standing if alert.edge == "clear"}
 
-    def transitions(self) -> list[Transition]:
+    def compute(self) -> list[Transition]:
         """The messages of the chain, as transitions() of this module returns them."""
-        here = (alert for alert in self.raises.values() if self._is_here(alert.window))
-        matching = match(here, self.days.episodes)
+        here = (alert for alert in self.raises.values() if self._is_in_days(alert.window))
+        matching = match_alerts(here, self.days.episodes)
         raised: list[Transition] = []
         ended: list[Transition] = []
         for episode, before in matching.pairs:
@@ -94,20 +99,20 @@ class _Judging:
             ended += self._end_transitions(episode, after)
         return [*raised, *self._retract_raises(matching), *self._retract_orphans(), *ended]
 
-    def _is_here(self, window: int) -> bool:
+    def _is_in_days(self, window: int) -> bool:
         return self.days.since <= window < self.days.until
 
-    def _raise_message(self, episode: Episode, before: ToldAlert | None) -> ToldAlert:
+    def _raise_message(self, episode: Episode, before: PublishedAlert | None) -> PublishedAlert:
         """The episode's raise in its current state."""
         if before is None:
             return self._first_message(episode, episode.raised)
         return self._confirm(before, episode, episode.raised)
 
-    def _end_transitions(self, episode: Episode, raised: ToldAlert) -> list[Transition]:
+    def _end_transitions(self, episode: Episode, raised: PublishedAlert) -> list[Transition]:
         before = self.ends.get(raised.alert_id)
         if episode.ended is None:
             # The episode may still have ended after these days, which their windows cannot settle.
-            return [] if before is None else self._retract(before, self._cause(before))
+            return [] if before is None else self._retract(before, self._retraction_reason(before))
         after = (
             self._first_message(episode, episode.ended, raised)
             if before is None
@@ -118,8 +123,10 @@ class _Judging:
     def _retract_raises(self, matching: Matching) -> list[Transition]:
         """Retractions of raises without an episode, each together with its end."""
         found: list[Transition] = []
-        for alert in (*matching.merged, *matching.unwanted):
-            reason: Reason = "merged" if alert in matching.merged else self._cause(alert)
+        for alert in (*matching.merged, *matching.unmatched):
+            reason: Reason = (
+                "merged" if alert in matching.merged else self._retraction_reason(alert)
+            )
             retractions = self._retract(alert, reason)
             end = self.ends.get(alert.alert_id)
             if retractions and end is not None:
@@ -131,50 +138,54 @@ class _Judging:
     def _retract_orphans(self) -> list[Transition]:
         """Retractions of ends whose raise does not stand, for any reason."""
         left = (end for raise_id, end in self.ends.items() if raise_id not in self.raises)
-        return [message for end in left for message in self._retract(end, self._cause(end))]
+        return [
+            message for end in left for message in self._retract(end, self._retraction_reason(end))
+        ]
 
     def _first_message(
-        self, episode: Episode, window: int, raised: ToldAlert | None = None
-    ) -> ToldAlert:
+        self, episode: Episode, window: int, raised: PublishedAlert | None = None
+    ) -> PublishedAlert:
         edge: Edge = "raise" if raised is None else "clear"
         version = episode.version if raised is None else raised.version
         # Ends of any raise count, because the raise is no part of an end's id. Retracted alerts
         # count too, because a retracted id is never published again.
-        before = [alert for alert in self.told if alert.place == (version, window, edge)]
+        before = [
+            alert for alert in self.published if alert.occurrence_key == (version, window, edge)
+        ]
         occurrence = before[-1].occurrence + 1 if before else 1
-        due = window + WINDOW_MILLIS + self.basis.late_after * 1000
-        return ToldAlert(
+        due = window + WINDOW_MILLIS + self.context.late_after * 1000
+        return PublishedAlert(
             alert_id=alert_id(self.chain, version, window, edge, occurrence),
             chain=self.chain,
             version=version,
             edge=edge,
             window=window,
             state="confirmed" if window in self.days.settled else "provisional",
-            raised_at=self.basis.at,
+            raised_at=self.context.at,
             start=episode.start,
             ended=episode.ended,
             occurrence=occurrence,
             of=None if raised is None else raised.alert_id,
             supersedes=before[-1].alert_id if before else None,
-            late=self.basis.at > due,
+            late=self.context.at > due,
         )
 
-    def _confirm(self, alert: ToldAlert, episode: Episode, window: int) -> ToldAlert:
+    def _confirm(self, alert: PublishedAlert, episode: Episode, window: int) -> PublishedAlert:
         """The alert, confirmed if its own window and its current window are both settled."""
         # A run may cross midnight, and the days of both its ends are settled one by one.
         if alert.state == "confirmed" or not {alert.window, window} <= self.days.settled:
             return alert
         end = self.ends.get(alert.alert_id)
-        known_end = None if end is None or self._is_here(end.window) else end.window
+        known_end = None if end is None or self._is_in_days(end.window) else end.window
         ended = known_end if episode.ended is None else episode.ended
         return structs.replace(alert, state="confirmed", start=episode.start, ended=ended)
 
-    def _retract(self, alert: ToldAlert, reason: Reason) -> list[Transition]:
+    def _retract(self, alert: PublishedAlert, reason: Reason) -> list[Transition]:
         return [_retraction(alert, reason)] if alert.window in self.days.settled else []
 
-    def _cause(self, alert: ToldAlert) -> Reason:
-        return self.basis.causes.get(alert.window, "late_data")
+    def _retraction_reason(self, alert: PublishedAlert) -> Reason:
+        return self.context.retraction_reasons.get(alert.window, "late_data")
 
 
-def _retraction(alert: ToldAlert, reason: Reason) -> Transition:
+def _retraction(alert: PublishedAlert, reason: Reason) -> Transition:
     return Transition(structs.replace(alert, state="retracted"), alert.window, reason)

@@ -139,7 +139,7 @@ class Alert(Struct, frozen=True, kw_only=True):
 _DECODER = msgspec.json.Decoder(Alert)
 
 
-def alert_of(message: bytes | str) -> Alert:
+def decode_alert(message: bytes | str) -> Alert:
     """The alert in a record's value; unknown fields are ignored.
 
     Raises msgspec.DecodeError, also for a field that is missing or of another type.
@@ -147,14 +147,14 @@ def alert_of(message: bytes | str) -> Alert:
     return _DECODER.decode(message)
 
 
-def alert_or_none(message: bytes) -> Alert | None:
+def decode_alert_or_none(message: bytes) -> Alert | None:
     """The alert in a record's value, or None if the value is not an alert."""
     try:
-        return alert_of(message)
+        return decode_alert(message)
     except msgspec.DecodeError:
         return None
 
 
-def message_of(alert: Alert) -> bytes:
+def encode_alert(alert: Alert) -> bytes:
     """The alert as a record's value: one JSON object."""
     return msgspec.json.encode(alert)

@@ -11,14 +11,21 @@ from operator import attrgetter
 from msgspec import Struct
 
 from tally.alerts.rule import Condition, Rule, Threshold
-from tally.alerts.verdict import CLEARS, LEAVES, RAISES, WindowFacts, ruling_byte, verdict
+from tally.alerts.verdict import (
+    CLEARS,
+    LEAVES,
+    RAISES,
+    WindowFacts,
+    encode_verdict,
+    evaluate_window,
+)
 
 _MILLION = 1_000_000
 # More than the number of rules of any installation.
-_MOST_KNOWN = 50_000
+_CACHE_SIZE = 50_000
 
 
-class RankedFacts(Struct, frozen=True):
+class SortedFacts(Struct, frozen=True):
     """Distinct facts: first those that a number alone decides, by that number ascending.
 
     `floors` and `ceils`: those numbers in millionths, rounded down and up. The rounding loses
@@ -31,7 +38,7 @@ class RankedFacts(Struct, frozen=True):
     ceils: tuple[int, ...]
 
     @classmethod
-    def of(cls, facts: Iterable[WindowFacts]) -> "RankedFacts":
+    def from_facts(cls, facts: Iterable[WindowFacts]) -> "SortedFacts":
         """The distinct facts in that order."""
         distinct = dict.fromkeys(facts)
         ranked = sorted(filter(_is_number, distinct), key=attrgetter("value"))
@@ -43,8 +50,8 @@ class RankedFacts(Struct, frozen=True):
     def verdicts(self, rule: Rule) -> bytes:
         """The verdict of the rule on each of them, one byte each: LEAVES, RAISES or CLEARS."""
         condition, clear = rule.condition, rule.clear
-        if not (_has_ranked_condition(rule) and _is_ranked(clear)):
-            return b"".join(ruling_byte(verdict(rule, window)) for window in self.facts)
+        if not (_has_numeric_condition(rule) and _is_in_millionths(clear)):
+            return b"".join(encode_verdict(evaluate_window(rule, window)) for window in self.facts)
         # Both conditions are half lines, so their borders are found by bisection instead of a test
         # of each number.
         found = bytearray((CLEARS if clear is None else LEAVES) * len(self.floors))
@@ -53,18 +60,18 @@ class RankedFacts(Struct, frozen=True):
                 matches = self._matching_slice(half_line)
                 found[matches] = byte * (matches.stop - matches.start)
         for other in self.facts[len(self.floors) :]:
-            found += ruling_byte(verdict(rule, other))
+            found += encode_verdict(evaluate_window(rule, other))
         return bytes(found)
 
     def raises(self, rule: Rule) -> bool:
         """Whether RAISES is among the verdicts; most facts are not judged for this."""
         others = self.facts
-        if _has_ranked_condition(rule) and isinstance(rule.condition, Threshold):
+        if _has_numeric_condition(rule) and isinstance(rule.condition, Threshold):
             matches = self._matching_slice(rule.condition)
             if matches.start < matches.stop:
                 return True
             others = self.facts[len(self.floors) :]
-        return any(ruling_byte(verdict(rule, window)) == RAISES for window in others)
+        return any(encode_verdict(evaluate_window(rule, window)) == RAISES for window in others)
 
     def _matching_slice(self, threshold: Threshold) -> slice:
         """The slice of the numbers that fulfil the condition."""
@@ -81,13 +88,13 @@ class RankedFacts(Struct, frozen=True):
                 return slice(0, bisect_left(self.floors, border))
 
 
-def _has_ranked_condition(rule: Rule) -> bool:
+def _has_numeric_condition(rule: Rule) -> bool:
     """Whether the numbers in millionths alone decide where the rule raises."""
     is_simple = rule.kind == "threshold" and rule.condition is not None and not rule.and_
-    return is_simple and _is_ranked(rule.condition)
+    return is_simple and _is_in_millionths(rule.condition)
 
 
-def _is_ranked(condition: Condition | None) -> bool:
+def _is_in_millionths(condition: Condition | None) -> bool:
     """Whether the numbers in millionths alone decide a condition; true for None as well."""
     if isinstance(condition, Threshold):
         return _millionths(condition.value) is not None
@@ -101,7 +108,7 @@ def _is_number(window: WindowFacts) -> bool:
     return not is_open and not is_more and window.value is not None
 
 
-@lru_cache(maxsize=_MOST_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _millionths(value: Decimal) -> int | None:
     """The value in millionths; None where this is not an integer."""
     millionths = Fraction(value) * _MILLION

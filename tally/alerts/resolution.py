@@ -14,7 +14,7 @@ from tally.alerts.ids import AlertId
 from tally.alerts.message import Alert
 from tally.alerts.rule import RuleId, StoreId
 from tally.errors import AlertNotOpen
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 
 MOST_REASON = 500
 MOST_NAME = 200
@@ -36,7 +36,7 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
     because: Annotated[ReasonText, Meta(description="why it needs no further attention")]
 
     @classmethod
-    def of(cls, alert: Alert, at: int, by: str, because: str) -> "AlertResolution":
+    def from_alert(cls, alert: Alert, at: int, by: str, because: str) -> "AlertResolution":
         """The resolution of an alert at an instant in milliseconds since 1970 (UTC)."""
         return cls(
             alert_id=alert.alert_id,
@@ -60,10 +60,10 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
 
     def partition(self, partitions: int) -> int:
         """Its partition of the topic, 0 to partitions - 1: the partition of the store's alerts."""
-        return partition_of(self.store_id, partitions)
+        return partition_number(self.store_id, partitions)
 
     @classmethod
-    def read(cls, value: bytes) -> "AlertResolution":
+    def decode(cls, value: bytes) -> "AlertResolution":
         """The resolution in a record's value; unknown fields are ignored.
 
         Raises msgspec.DecodeError, whose subclass ValidationError is included.
@@ -71,7 +71,7 @@ class AlertResolution(Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(value, type=cls)
 
 
-def refuse_closed(alert_id: str, is_open: bool) -> None:
+def require_open(alert_id: str, is_open: bool) -> None:
     """Raises AlertNotOpen for an alert that cannot be resolved; only open raises can be."""
     if not is_open:
         raise AlertNotOpen(

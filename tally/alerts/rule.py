@@ -17,16 +17,16 @@ RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 Severity = Literal["info", "warning", "critical"]
 # The longest run is a day of quarter hours.
-Runs = Annotated[int, Meta(ge=1, le=96)]
+RunLength = Annotated[int, Meta(ge=1, le=96)]
 ShortText = Annotated[str, Meta(max_length=200)]
 NameText = Annotated[str, Meta(min_length=1, max_length=100)]
 ClockText = Annotated[str, Meta(max_length=20)]
 # Within the exact range of a float, so that readers in other languages get the same number.
-Least = Annotated[int, Meta(ge=1, le=10**15)]
+MinimumCount = Annotated[int, Meta(ge=1, le=10**15)]
 # A number of a condition as text: up to 15 digits, and 6 after the point.
-DECIMAL = r"-?\d{1,15}(\.\d{1,6})?"
+DECIMAL_PATTERN = r"-?\d{1,15}(\.\d{1,6})?"
 # The kinds an evaluator can judge today; rules of other kinds are read and checked, not applied.
-JUDGED: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
+EVALUATED_KINDS: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
 
 
 class Threshold(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,8 +103,8 @@ class Rule(
     condition: Condition | None = None
     clear: Condition | None = None
     and_: Annotated[tuple[FurtherCondition, ...], Meta(max_length=10)] = ()
-    for_: Runs = 1
-    clear_for: Runs = 1
+    for_: RunLength = 1
+    clear_for: RunLength = 1
     evaluate: Literal["eager", "close"] = "close"
     on_silence: Literal["hold", "raise"] = "hold"
     delay: Annotated[int, Meta(ge=0, le=3600)] = 60
@@ -112,7 +112,7 @@ class Rule(
         Literal["always", "opening_hours"]
         | Annotated[tuple[ClockHours, ...], Meta(min_length=1, max_length=100)]
     ) = "always"
-    minimum: Annotated[dict[NameText, Least], Meta(max_length=20)] = {}
+    minimum: Annotated[dict[NameText, MinimumCount], Meta(max_length=20)] = {}
     unless: Annotated[tuple[RuleId, ...], Meta(max_length=100)] = ()
     severity: Severity = "warning"
     title: ShortText = ""
@@ -123,7 +123,7 @@ class Rule(
 
 
 # May change without a new version: they affect how an alert is delivered, not when it is raised.
-COSMETIC = ("severity", "title", "owner", "channels", "late_after", "backfill")
+COSMETIC_FIELDS = ("severity", "title", "owner", "channels", "late_after", "backfill")
 
 
 class RuleVersion(Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ class RuleVersion(Struct, frozen=True, kw_only=True):
     revision: int = 1
 
 
-def told_rule(rule: Rule) -> dict[str, Any]:
+def rule_to_fields(rule: Rule) -> dict[str, Any]:
     """Every field by its name in a file, as plain types; None where it has no value."""
     fields: dict[str, Any] = to_builtins(rule)
     # JSON has lists and no tuples.
@@ -164,4 +164,4 @@ def version_at(chain: Sequence[RuleVersion], window_start: int) -> RuleVersion |
 
 def with_cosmetics(rule: Rule, other: Rule) -> Rule:
     """The rule with the COSMETIC fields of the other one."""
-    return structs.replace(rule, **{name: getattr(other, name) for name in COSMETIC})
+    return structs.replace(rule, **{name: getattr(other, name) for name in COSMETIC_FIELDS})

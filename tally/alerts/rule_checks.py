@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tally.alerts.conditions import UPWARD, negated, overlap, same_form
+from tally.alerts.conditions import UPWARD, has_same_form, negate, overlap
 from tally.alerts.rule import AgainstBaseline, Condition, Rule, Threshold
-from tally.alerts.rule_words import FIELD_WORDS
+from tally.alerts.rule_words import FIELD_HELP
 
 
 class MetricFacts(NamedTuple):
@@ -31,7 +31,7 @@ class RuleCatalogue(NamedTuple):
     families: Mapping[str, tuple[str, ...]]
 
 
-def problems_of(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
+def find_problems(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
     """The problems of a rule, one line each: field, what is wrong, the fix."""
     silent = rule.kind == "silence"
     checks = [_check_silence(rule, catalogue)] if silent else [_check_values(rule, catalogue)]
@@ -43,7 +43,7 @@ def problems_of(rule: Rule, catalogue: RuleCatalogue) -> list[str]:
     return [problem for check in checks for problem in check]
 
 
-def not_judged(rule: Rule) -> str | None:
+def find_unsupported_field(rule: Rule) -> str | None:
     """The reason why a valid rule cannot be applied yet; None if it can be."""
     # So far only articles are judged one by one.
     if rule.subject != "none" and rule.kind != "stock":
@@ -59,7 +59,7 @@ def not_judged(rule: Rule) -> str | None:
 def _check_silence(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
     """Problems of a silence rule, which needs a family and may have no field about a value."""
     if rule.family is None:
-        yield f"family: a silence rule needs one: {FIELD_WORDS['family'].wanted}"
+        yield f"family: a silence rule needs one: {FIELD_HELP['family'].allowed}"
     elif rule.family not in catalogue.families:
         yield f"family: there is no {rule.family!r}; {_list_known(catalogue.families)}"
     for name, value in (
@@ -85,7 +85,7 @@ def _check_values(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         yield "family: it follows from the metric; leave it out, or write `kind: silence`"
     yield from _check_condition(rule)
     if rule.metric is None:
-        yield f"metric: a {rule.kind} rule needs one: {FIELD_WORDS['metric'].wanted}"
+        yield f"metric: a {rule.kind} rule needs one: {FIELD_HELP['metric'].allowed}"
         return
     facts = catalogue.metrics.get(rule.metric)
     if facts is None:
@@ -161,7 +161,7 @@ def _stock_kind_problem(metric: str, facts: MetricFacts) -> str:
 def _check_condition(rule: Rule) -> Iterator[str]:
     condition, clear = rule.condition, rule.clear
     if condition is None:
-        yield f"condition: a {rule.kind} rule needs one: {FIELD_WORDS['condition'].wanted}"
+        yield f"condition: a {rule.kind} rule needs one: {FIELD_HELP['condition'].allowed}"
         return
     if (rule.kind == "baseline") != isinstance(condition, AgainstBaseline):
         wanted = "kind: baseline" if rule.kind != "baseline" else "a `baseline` in `condition`"
@@ -178,12 +178,12 @@ def _check_condition(rule: Rule) -> Iterator[str]:
         )
     if clear is None:
         return
-    if not same_form(condition, clear):
+    if not has_same_form(condition, clear):
         yield "clear: it speaks of another number than condition; write both in one form"
     # Such a rule would raise and clear in one window, and again in the next.
     elif overlap(condition, clear):
         yield "clear: some values fulfil it and condition too; move one of them away"
-    elif rule.kind == "stock" and clear == negated(condition):
+    elif rule.kind == "stock" and clear == negate(condition):
         yield "clear: nothing lies between it and condition; leave a gap, so that stock may waver"
 
 

@@ -4,25 +4,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from tally.alerts.rule import Rule
-from tally.alerts.rule_checks import RuleCatalogue, problems_of
-from tally.alerts.rule_shape import rule_of
+from tally.alerts.rule_checks import RuleCatalogue, find_problems
+from tally.alerts.rule_shape import rule_from_fields
 from tally.errors import BadRule
 
-_MOST_CIRCLES, _MOST_SHOWN = 20, 6
+_MAX_CYCLES, _MAX_NAMED_RULES = 20, 6
 
 
-def checked_rule(values: object, catalogue: RuleCatalogue) -> Rule:
+def validate_rule(values: object, catalogue: RuleCatalogue) -> Rule:
     """The rule from the plain values of a file.
 
     Raises BadRule with one line for each problem: field, what is wrong, the fix.
     """
-    rule = rule_of(values)
-    if problems := problems_of(rule, catalogue):
+    rule = rule_from_fields(values)
+    if problems := find_problems(rule, catalogue):
         raise BadRule(problems)
     return rule
 
 
-def problems_together(
+def find_contradictions(
     rules: Mapping[str, Rule], known: Mapping[str, Rule] | None = None
 ) -> dict[str, list[str]]:
     """The contradictions between rules, by the id of the rule that has to change.
@@ -38,23 +38,23 @@ def problems_together(
         if missing:
             names = ", ".join(missing)
             found[rule_id] = [f"unless: there is no rule {names} in force; apply it too, or first"]
-    for circle in _find_circles({rule_id: rule.unless for rule_id, rule in whole.items()}):
+    for circle in _find_cycles({rule_id: rule.unless for rule_id, rule in whole.items()}):
         # No new rule can break a circle that consists only of rules in force.
         if named := [name for name in circle if name in rules]:
             at = circle.index(named[0])
-            shown = _circle_text(circle[at:] + circle[:at])
+            shown = _cycle_text(circle[at:] + circle[:at])
             problem = f"unless: {shown} is a circle, and each waits for the other; break it"
             found.setdefault(named[0], []).append(problem)
     return found
 
 
-def _find_circles(unless: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+def _find_cycles(unless: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
     """Circles of rules, each naming the next and the last the first.
 
     One link of each found circle is removed before the search for the next one.
     """
     graph = {rule_id: dict.fromkeys(named) for rule_id, named in unless.items()}
-    for _ in range(_MOST_CIRCLES):
+    for _ in range(_MAX_CYCLES):
         try:
             TopologicalSorter(graph).prepare()
             return
@@ -66,7 +66,7 @@ def _find_circles(unless: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
             del graph[circle[0]][circle[1]]
 
 
-def _circle_text(circle: Sequence[str]) -> str:
+def _cycle_text(circle: Sequence[str]) -> str:
     # A circle of thousands of rules must still fit on one line.
-    left_out = ["…"] if len(circle) > _MOST_SHOWN else []
-    return " → ".join([*circle[:_MOST_SHOWN], *left_out, circle[0]])
+    left_out = ["…"] if len(circle) > _MAX_NAMED_RULES else []
+    return " → ".join([*circle[:_MAX_NAMED_RULES], *left_out, circle[0]])

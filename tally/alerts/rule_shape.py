@@ -13,9 +13,9 @@ from typing import Any, NoReturn, get_args
 import msgspec
 from msgspec import structs
 
-from tally.alerts.clock_hours import span_of, weekdays_of
+from tally.alerts.clock_hours import parse_span, parse_weekdays
 from tally.alerts.rule import (
-    DECIMAL,
+    DECIMAL_PATTERN,
     AgainstBaseline,
     ComparisonSign,
     Condition,
@@ -25,34 +25,34 @@ from tally.alerts.rule import (
     Rule,
     Threshold,
 )
-from tally.alerts.rule_words import FIELD_WORDS, NOT_TAKEN
+from tally.alerts.rule_words import FIELD_HELP, UNSUPPORTED_FIELDS
 from tally.errors import BadRule
 
 _FIELDS = {field.encode_name: field for field in structs.fields(Rule)}
 _PartReaders = Mapping[str, Callable[[object], Any]]
 _ConditionFields = Mapping[Any, Any]
 _CONDITIONS = ("condition", "clear")
-_EITHER = ("change", "sigmas")
-_MOST_FURTHER = 10
+_EXACTLY_ONE_OF = ("change", "sigmas")
+_MAX_FURTHER = 10
 # Longer numbers overflow the integers of msgspec.
-_WHOLE = re.compile(r"-?\d{1,18}\Z", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,18}\Z", re.ASCII)
 # Python accepts more as a number (1_000, nan, 1e400), which in a hand-written file is a mistake.
-_DECIMAL = re.compile(DECIMAL + r"\Z", re.ASCII)
-_MOST = 10**15
+_DECIMAL = re.compile(DECIMAL_PATTERN + r"\Z", re.ASCII)
+_INTEGER_LIMIT = 10**15
 # Limits the message for a file that consists only of mistakes.
-_MOST_PROBLEMS = 50
+_MAX_PROBLEMS = 50
 _CHANGE = re.compile(r"(<=|>=) ?([+-]?\d{1,4}) ?%\Z", re.ASCII)
 _FLAGS = {"true": True, "false": False}
 # Control characters, lone surrogates and line separators; and signs that reverse text direction.
-_UNSEEN = ("Cc", "Cs", "Zl", "Zp")
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_INVISIBLE_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
+_DIRECTION_SIGNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 # Deeper and longer values are cut in messages.
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
 
 
-def rule_of(fields: object) -> Rule:
+def rule_from_fields(fields: object) -> Rule:
     """The rule from these values, with its defaults filled in.
 
     Only their shape is checked, not their meaning. Raises BadRule with one line for each field that
@@ -60,7 +60,7 @@ def rule_of(fields: object) -> Rule:
     """
     if not isinstance(fields, Mapping):
         raise BadRule(
-            [f"{shown(fields)} is no rule; fields are wanted, e.g. `rule_id: no-visitors`"]
+            [f"{shorten_value(fields)} is no rule; fields are wanted, e.g. `rule_id: no-visitors`"]
         )
     problems: list[str] = []
     values: dict[str, Any] = {}
@@ -74,10 +74,10 @@ def rule_of(fields: object) -> Rule:
             problems += error.problems
     # The missing field is reported last, after the fields of the file.
     if "rule_id" not in fields:
-        problems.append(f"rule_id: is missing; wanted: {FIELD_WORDS['rule_id'].wanted}")
+        problems.append(f"rule_id: is missing; wanted: {FIELD_HELP['rule_id'].allowed}")
     if problems:
-        left = len(problems) - _MOST_PROBLEMS
-        raise BadRule(problems[:_MOST_PROBLEMS] + [f"and {left} more"] * (left > 0))
+        left = len(problems) - _MAX_PROBLEMS
+        raise BadRule(problems[:_MAX_PROBLEMS] + [f"and {left} more"] * (left > 0))
     # A silence rule can only raise on silence.
     if values.get("kind") == "silence":
         values.setdefault("on_silence", "raise")
@@ -87,7 +87,7 @@ def rule_of(fields: object) -> Rule:
     return Rule(**values)
 
 
-def shown(value: object) -> str:
+def shorten_value(value: object) -> str:
     """Any value as a short text on one line, for a message."""
     try:
         return _SHORT.repr(value)
@@ -97,9 +97,9 @@ def shown(value: object) -> str:
 
 
 def _unknown_problem(name: object) -> str:
-    if isinstance(name, str) and name in NOT_TAKEN:
-        return f"{name}: is no field: {NOT_TAKEN[name]}; leave it out"
-    return f"{shown(name)}: unknown field; known are {', '.join(_FIELDS)}"
+    if isinstance(name, str) and name in UNSUPPORTED_FIELDS:
+        return f"{name}: is no field: {UNSUPPORTED_FIELDS[name]}; leave it out"
+    return f"{shorten_value(name)}: unknown field; known are {', '.join(_FIELDS)}"
 
 
 def _read_field(name: str, value: object) -> Any:
@@ -123,29 +123,29 @@ def _convert_texts(name: str, value: object) -> object:
     """The value with texts of numbers and flags converted; all others are unchanged."""
     match name:
         case "for" | "clear_for" | "delay" | "late_after":
-            return _read_whole(value)
+            return _read_integer(value)
         case "backfill":
             return _FLAGS.get(value, value) if isinstance(value, str) else value
         case "minimum" if isinstance(value, Mapping):
-            return {metric: _read_whole(least) for metric, least in value.items()}
+            return {metric: _read_integer(least) for metric, least in value.items()}
         # JSON may have store ids as numbers too.
         case "stores" if isinstance(value, list):
-            return [str(store) if _is_small_whole(store) else store for store in value]
+            return [str(store) if _is_small_integer(store) else store for store in value]
     return value
 
 
-def _read_whole(value: object) -> object:
-    return int(value) if isinstance(value, str) and _WHOLE.match(value) else value
+def _read_integer(value: object) -> object:
+    return int(value) if isinstance(value, str) and _INTEGER.match(value) else value
 
 
-def _is_small_whole(value: object) -> bool:
-    return type(value) is int and 0 <= value < _MOST
+def _is_small_integer(value: object) -> bool:
+    return type(value) is int and 0 <= value < _INTEGER_LIMIT
 
 
 def _inner_problems(name: str, value: Any) -> Iterator[str]:
     """Problems of a value that its type does not express."""
     if name in ("title", "owner", "metric", "family"):
-        yield from _unseen_characters(value or "")
+        yield from _find_invisible_characters(value or "")
     if name in ("stores", "unless", "channels") and isinstance(value, tuple):
         seen: set[str] = set()
         for entry in value:
@@ -153,19 +153,19 @@ def _inner_problems(name: str, value: Any) -> Iterator[str]:
                 yield f"{entry} stands there twice; name each once"
             seen.add(entry)
     if isinstance(value, InGroup):
-        yield from _unseen_characters(value.region)
+        yield from _find_invisible_characters(value.region)
     if name == "within" and isinstance(value, tuple):
         for hours in value:
             try:
-                weekdays_of(hours)
-                span_of(hours)
+                parse_weekdays(hours)
+                parse_span(hours)
             except ValueError as error:
                 yield str(error)
 
 
-def _unseen_characters(text: str) -> Iterator[str]:
+def _find_invisible_characters(text: str) -> Iterator[str]:
     for sign in text:
-        if sign in _TURNING or unicodedata.category(sign) in _UNSEEN:
+        if sign in _DIRECTION_SIGNS or unicodedata.category(sign) in _INVISIBLE_CATEGORIES:
             yield f"holds the unseen character U+{ord(sign):04X}; take it out"
 
 
@@ -179,7 +179,7 @@ def _read_condition(name: str, fields: object) -> Condition:
 
 
 def _read_further(conditions: object) -> tuple[FurtherCondition, ...]:
-    if not isinstance(conditions, list) or len(conditions) > _MOST_FURTHER:
+    if not isinstance(conditions, list) or len(conditions) > _MAX_FURTHER:
         _refuse("and", conditions)
     problems: list[str] = []
     parsed: list[FurtherCondition] = []
@@ -203,15 +203,15 @@ def _read_parts(name: str, fields: _ConditionFields, readers: _PartReaders) -> d
     values: dict[str, Any] = {}
     for part, value in fields.items():
         # A record has null for the unused one of `change` and `sigmas`.
-        if value is None and part in _EITHER:
+        if value is None and part in _EXACTLY_ONE_OF:
             continue
         try:
             values[part] = readers[part](value)
         except KeyError:
             known = ", ".join(readers)
-            problems.append(f"{name}: {shown(part)}: unknown field; known are {known}")
+            problems.append(f"{name}: {shorten_value(part)}: unknown field; known are {known}")
         except ValueError as error:
-            problems.append(f"{name}.{part}: {shown(value)} {error}")
+            problems.append(f"{name}.{part}: {shorten_value(value)} {error}")
     problems += (f"{name}: {wrong}" for wrong in _missing_parts(readers, fields))
     if problems:
         raise BadRule(problems)
@@ -223,7 +223,7 @@ def _missing_parts(readers: _PartReaders, fields: Mapping[Any, Any]) -> Iterator
         example = _EXAMPLE if readers is _THRESHOLD else _FURTHER_EXAMPLE
         missing = (part for part in readers if part not in fields)
         yield from (f"{part} is missing; write {example}" for part in missing)
-    elif len([part for part in _EITHER if fields.get(part) is not None]) != 1:
+    elif len([part for part in _EXACTLY_ONE_OF if fields.get(part) is not None]) != 1:
         yield "either `change` or `sigmas` is wanted, and not both"
 
 
@@ -232,7 +232,7 @@ def _read_metric(value: object) -> object:
         name = msgspec.convert(value, NameText)
     except (msgspec.ValidationError, UnicodeError) as error:
         raise ValueError("is no id of a metric, e.g. transactions") from error
-    if problem := next(_unseen_characters(name), None):
+    if problem := next(_find_invisible_characters(name), None):
         raise ValueError(problem)
     return name
 
@@ -245,7 +245,7 @@ def _read_comparison(value: object) -> object:
 
 def _read_decimal(value: object) -> Decimal:
     """A number as written; a float becomes the shortest decimal that stands for it."""
-    if type(value) is int and abs(value) < _MOST:
+    if type(value) is int and abs(value) < _INTEGER_LIMIT:
         return Decimal(value)
     text = repr(value) if isinstance(value, float) else value
     if isinstance(text, str) and _DECIMAL.match(text):
@@ -275,7 +275,9 @@ def _read_sigmas(value: object) -> float:
 
 
 def _refuse(name: str, value: object) -> NoReturn:
-    raise BadRule([f"{name}: {shown(value)} does not fit; wanted: {FIELD_WORDS[name].wanted}"])
+    raise BadRule(
+        [f"{name}: {shorten_value(value)} does not fit; wanted: {FIELD_HELP[name].allowed}"]
+    )
 
 
 _EXAMPLE = '`{op: ">=", value: 6}`'

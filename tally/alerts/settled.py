@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tally.alerts.ids import Chain, alert_id
 from tally.alerts.message import AlertState, Edge
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.windows import WINDOW_MILLIS
 
 MOST_ALERTS = 64
@@ -19,9 +19,9 @@ _AlertName = tuple[int, int, int]
 
 
 class SettledAlert(Struct, frozen=True, array_like=True):
-    """A ToldAlert of a known chain as an array; windows are numbered since 1970.
+    """A PublishedAlert of a known chain as an array; windows are numbered since 1970.
 
-    `name`: version, window, occurrence; `of`: those of the raise that it ends; `raised_at`:
+    `name`: version, window, occurrence; `raise_name`: those of the raise that it ends; `raised_at`:
     milliseconds since 1970 (UTC). Ids are computed again from these fields.
     """
 
@@ -31,7 +31,7 @@ class SettledAlert(Struct, frozen=True, array_like=True):
     raised_at: int
     start: int
     ended: int | None
-    of: _AlertName | None
+    raise_name: _AlertName | None
     late: bool
     supersedes: bool
 
@@ -58,23 +58,23 @@ class SettledPack(Struct, frozen=True, gc=False):
     value: bytes
 
 
-class _OnlyLast(Struct):
+class _LastWindow(Struct):
     last: int
 
 
 _DECODER = msgspec.json.Decoder(SettledAlerts)
-_ONLY_LAST = msgspec.json.Decoder(_OnlyLast)
+_LAST_DECODER = msgspec.json.Decoder(_LastWindow)
 
 
-def last_of(value: bytes) -> int:
+def decode_last_window(value: bytes) -> int:
     """The start of the last window of a record, milliseconds since 1970 (UTC).
 
     Raises msgspec.MsgspecError.
     """
-    return _ONLY_LAST.decode(value).last
+    return _LAST_DECODER.decode(value).last
 
 
-def encoded(alerts: Collection[ToldAlert]) -> bytes:
+def encode_alerts(alerts: Collection[PublishedAlert]) -> bytes:
     """The record for alerts of one chain, which must include the raise of each end."""
     names = {alert.alert_id: _alert_name(alert) for alert in alerts}
     settled = tuple(_pack_alert(alert, names) for alert in alerts)
@@ -82,12 +82,12 @@ def encoded(alerts: Collection[ToldAlert]) -> bytes:
     return msgspec.json.encode(SettledAlerts(last, settled))
 
 
-def decoded(chain: Chain, value: bytes) -> Iterator[ToldAlert]:
+def decode_alerts(chain: Chain, value: bytes) -> Iterator[PublishedAlert]:
     """The alerts of a record. Raises msgspec.MsgspecError."""
     for alert in _DECODER.decode(value).alerts:
         version, number, occurrence = alert.name
         before = (version, number, occurrence - 1) if alert.supersedes else None
-        yield ToldAlert(
+        yield PublishedAlert(
             alert_id=_build_id(chain, alert.name, alert.edge),
             chain=chain,
             version=version,
@@ -98,33 +98,33 @@ def decoded(chain: Chain, value: bytes) -> Iterator[ToldAlert]:
             start=alert.start * WINDOW_MILLIS,
             ended=None if alert.ended is None else alert.ended * WINDOW_MILLIS,
             occurrence=occurrence,
-            of=None if alert.of is None else _build_id(chain, alert.of, "raise"),
+            of=None if alert.raise_name is None else _build_id(chain, alert.raise_name, "raise"),
             supersedes=None if before is None else _build_id(chain, before, alert.edge),
             late=alert.late,
         )
 
 
-def settled_groups(alerts: Iterable[ToldAlert]) -> list[list[ToldAlert]]:
+def group_settled(alerts: Iterable[PublishedAlert]) -> list[list[PublishedAlert]]:
     """Each raise of a chain with its ends, as far as they wait for no generation any more.
 
     These are raises that were retracted with all their ends, and confirmed raises with a confirmed
     end.
     """
-    groups: dict[str, list[ToldAlert]] = {}
+    groups: dict[str, list[PublishedAlert]] = {}
     for alert in sorted(alerts, key=_sort_key):
         groups.setdefault(alert.of or alert.alert_id, []).append(alert)
     return [group for raised, group in groups.items() if _is_settled(raised, group)]
 
 
-def _is_settled(raised: str, group: Collection[ToldAlert]) -> bool:
-    states = {alert.edge: alert.state for alert in group if alert.is_standing}
+def _is_settled(raised: str, group: Collection[PublishedAlert]) -> bool:
+    states = {alert.edge: alert.state for alert in group if alert.is_unretracted}
     if raised not in {alert.alert_id for alert in group}:
         # The raise is in another record, or was lost; the end stays where it is visible.
         return False
     return not states or states == {"raise": "confirmed", "clear": "confirmed"}
 
 
-def _pack_alert(alert: ToldAlert, names: dict[str, _AlertName]) -> SettledAlert:
+def _pack_alert(alert: PublishedAlert, names: dict[str, _AlertName]) -> SettledAlert:
     return SettledAlert(
         name=_alert_name(alert),
         edge=alert.edge,
@@ -132,17 +132,17 @@ def _pack_alert(alert: ToldAlert, names: dict[str, _AlertName]) -> SettledAlert:
         raised_at=alert.raised_at,
         start=alert.start // WINDOW_MILLIS,
         ended=None if alert.ended is None else alert.ended // WINDOW_MILLIS,
-        of=None if alert.of is None else names[alert.of],
+        raise_name=None if alert.of is None else names[alert.of],
         late=alert.late,
         supersedes=alert.supersedes is not None,
     )
 
 
-def _sort_key(alert: ToldAlert) -> tuple[int, int, str]:
+def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
     return alert.window, alert.occurrence, alert.alert_id
 
 
-def _alert_name(alert: ToldAlert) -> _AlertName:
+def _alert_name(alert: PublishedAlert) -> _AlertName:
     return alert.version, alert.window // WINDOW_MILLIS, alert.occurrence
 
 

@@ -29,7 +29,7 @@ class PinnedDay(Struct, frozen=True, array_like=True):
     epoch: int
 
     @property
-    def whole(self) -> Generation:
+    def full_generation(self) -> Generation:
         """The generation as readers use it; the extent of its records is not stored."""
         start = datetime.combine(self.day, time(), UTC)
         covering = self.day, self.generation, self.epoch, start, start + _ONE_DAY
@@ -60,12 +60,12 @@ class BaselineSnapshot(Struct, frozen=True):
 _DAYS = msgspec.json.Decoder(dict[str, tuple[PinnedDay, ...]])
 
 
-def stored_snapshot(first_day: date, made_at: datetime, days: str) -> BaselineSnapshot:
+def parse_snapshot(first_day: date, made_at: datetime, days: str) -> BaselineSnapshot:
     """The snapshot from a stored row. Raises msgspec.DecodeError."""
     return BaselineSnapshot(first_day, made_at, _DAYS.decode(days))
 
 
-def first_served(made_at: datetime) -> date:
+def first_served_day(made_at: datetime) -> date:
     """The first local day that has begun in no zone when a snapshot of that instant is written.
 
     >>> first_served(datetime(2026, 11, 24, 0, 40, tzinfo=UTC))
@@ -74,7 +74,7 @@ def first_served(made_at: datetime) -> date:
     return (made_at + _AHEAD).astimezone(UTC).date() + _ONE_DAY
 
 
-def made_snapshot(
+def build_snapshot(
     first_day: date, made_at: datetime, served: Mapping[str, Mapping[date, Generation]]
 ) -> BaselineSnapshot:
     """The snapshot of the generations that serve now, by family and UTC day.
@@ -86,13 +86,13 @@ def made_snapshot(
         family: tuple(
             PinnedDay(day, generation.generation, generation.epoch)
             for day, generation in sorted(generations.items())
-            if timedelta() < first_day - day <= SPAN and _covers_whole_day(generation)
+            if timedelta() < first_day - day <= SPAN and _is_complete_day(generation)
         )
         for family, generations in served.items()
     }
     return BaselineSnapshot(first_day, made_at, days)
 
 
-def _covers_whole_day(generation: Generation) -> bool:
+def _is_complete_day(generation: Generation) -> bool:
     start = datetime.combine(generation.day, time(), UTC)
     return generation.covered_from <= start and start + _ONE_DAY <= generation.covered_until

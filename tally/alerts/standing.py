@@ -13,26 +13,26 @@ from tally.alerts.message import Alert, AlertState, EpisodeSpan
 from tally.instants import parse_instant
 
 # Used as the write timestamp of an alert's row, so a repeat or an older state changes nothing.
-RANKS: dict[AlertState, int] = {"provisional": 1, "confirmed": 2, "retracted": 3}
+STATE_RANKS: dict[AlertState, int] = {"provisional": 1, "confirmed": 2, "retracted": 3}
 
 
-def rank_of(alert: Alert) -> int:
+def state_rank(alert: Alert) -> int:
     """The rank of the alert's state, 1 to 3; later states rank higher."""
-    return RANKS[alert.state]
+    return STATE_RANKS[alert.state]
 
 
-def life_ids(alert: Alert) -> tuple[str, ...]:
+def episode_ids(alert: Alert) -> tuple[str, ...]:
     """The ids of the alerts that a message concerns: its own, and the raise that it ends."""
     return (alert.alert_id, alert.of) if alert.of is not None else (alert.alert_id,)
 
 
-def last_states(messages: Iterable[Alert]) -> dict[str, Alert]:
+def current_states(messages: Iterable[Alert]) -> dict[str, Alert]:
     """The message of each alert's last state, by alert_id."""
     found: dict[str, Alert] = {}
     for alert in messages:
         # The order of arrival does not count, because a replay begins with old messages.
         known = found.get(alert.alert_id)
-        if known is None or rank_of(known) < rank_of(alert):
+        if known is None or state_rank(known) < state_rank(alert):
             found[alert.alert_id] = alert
     return found
 
@@ -53,11 +53,11 @@ def open_alert(alert_id: str, messages: Iterable[Alert]) -> Alert | None:
     A raise is open while it is not retracted and no end of it stands. None if it is not open, if it
     has no message, or if it is an end itself.
     """
-    last = last_states(messages)
+    last = current_states(messages)
     own = last.get(alert_id)
     if own is None or own.edge != "raise" or own.state == "retracted":
         return None
-    return None if _standing_end(alert_id, last.values()) else own
+    return None if _find_end(alert_id, last.values()) else own
 
 
 def newest_episode(alert_id: str, messages: Iterable[Alert]) -> EpisodeSpan | None:
@@ -65,17 +65,17 @@ def newest_episode(alert_id: str, messages: Iterable[Alert]) -> EpisodeSpan | No
 
     The episode of a raise has ended when an end of it stands; a retracted end ended nothing.
     """
-    last = last_states(messages)
+    last = current_states(messages)
     own = last.get(alert_id)
     if own is None:
         return None
     # An end has the span of its raise, and is the end of no other raise.
     if own.edge == "clear":
         return own.episode
-    end = _standing_end(alert_id, last.values())
+    end = _find_end(alert_id, last.values())
     return EpisodeSpan(own.episode.start, end.episode.ended if end else None)
 
 
-def _standing_end(alert_id: str, last: Iterable[Alert]) -> Alert | None:
+def _find_end(alert_id: str, last: Iterable[Alert]) -> Alert | None:
     standing = (alert for alert in last if alert.of == alert_id and alert.state != "retracted")
     return next(standing, None)

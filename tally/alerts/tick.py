@@ -48,7 +48,7 @@ class Tick(Struct, frozen=True, kw_only=True):
         return _ENCODER.encode(self)
 
     @classmethod
-    def read(cls, value: bytes) -> "Tick":
+    def decode(cls, value: bytes) -> "Tick":
         """The tick in a record's value. Raises msgspec.DecodeError."""
         return msgspec.json.decode(value, type=cls)
 
@@ -59,7 +59,7 @@ NO_TICK = Tick()
 _Value = TypeVar("_Value", int, SpeedEpoch)
 
 
-def merged(left: Tick, right: Tick) -> Tick:
+def merge_ticks(left: Tick, right: Tick) -> Tick:
     """Both facts as one tick, with the largest value of each field.
 
     `through` belongs to an epoch, and only that of the higher epoch counts. The rows of the lower
@@ -88,11 +88,11 @@ def _merge_through(left: Tick, right: Tick) -> dict[str, int]:
     families = {*left.through, *right.through}
     highest = {name: _highest_epoch(name, left, right) for name in families}
 
-    def said(tick: Tick) -> dict[str, int]:
+    def instants_at_highest(tick: Tick) -> dict[str, int]:
         instants = tick.through.items()
         return {name: at for name, at in instants if _highest_epoch(name, tick) == highest[name]}
 
-    return _merge_largest(said(left), said(right))
+    return _merge_largest(instants_at_highest(left), instants_at_highest(right))
 
 
 def _highest_epoch(family: str, *ticks: Tick) -> int:
@@ -112,7 +112,7 @@ def _merge_largest(
     }
 
 
-def closed_until(tick: Tick, families: Iterable[str], delay: int) -> int:
+def last_closed_end(tick: Tick, families: Iterable[str], delay: int) -> int:
     """The end of the last closed window, ms since 1970 (UTC); 0 if none has closed.
 
     Everything that had arrived `delay` milliseconds after its end is then in its speed rows, for

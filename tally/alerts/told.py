@@ -6,7 +6,7 @@ from tally.alerts.ids import Chain
 from tally.alerts.message import AlertState, Edge
 
 
-class ToldAlert(Struct, frozen=True, kw_only=True):
+class PublishedAlert(Struct, frozen=True, kw_only=True):
     """An alert as last published; all instants are milliseconds since 1970 (UTC).
 
     `window`: start of the window for which it was first published, which never moves. `of`:
@@ -31,11 +31,11 @@ class ToldAlert(Struct, frozen=True, kw_only=True):
     late: bool = False
 
     @property
-    def place(self) -> tuple[int, int, Edge]:
+    def occurrence_key(self) -> tuple[int, int, Edge]:
         """Version, window start in milliseconds and edge, which all its occurrences share."""
         return self.version, self.window, self.edge
 
     @property
-    def is_standing(self) -> bool:
+    def is_unretracted(self) -> bool:
         """Whether it has not been retracted."""
         return self.state != "retracted"

@@ -7,18 +7,18 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from tally.alerts.comparison import ExactValue, Usual, ends, holds
+from tally.alerts.comparison import ExactValue, WindowBaseline, matches_clear, matches_condition
 from tally.alerts.rule import FurtherCondition, Rule
 
 # +1 raises, -1 clears, 0 leaves things as they are.
-Ruling: TypeAlias = Literal[-1, 0, 1]
+Verdict: TypeAlias = Literal[-1, 0, 1]
 # The same verdicts where many are stored, one byte each.
 LEAVES, RAISES, CLEARS = b"\0", b"\1", b"\2"
 # Verdicts that end an episode regardless of the window's value: ENDS, where the store is no longer
 # judged; RESOLVES, where a person resolved the alert, which can be raised again after a window has
 # cleared.
 ENDS, RESOLVES = b"\3", b"\4"
-_RULINGS: tuple[Ruling, ...] = (0, 1, -1, 0, 0)
+_VERDICTS: tuple[Verdict, ...] = (0, 1, -1, 0, 0)
 _BYTES = (LEAVES, RAISES, CLEARS)
 # `closed` by a tick; `covered` by a generation, which is served with `complete: true`.
 WindowPhase: TypeAlias = Literal["open", "closed", "covered"]
@@ -43,7 +43,7 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
     `missing`, a sensor below its coverage, or the day's serving epoch above the tick's.
     `meets_minimum`: whether the window meets the rule's `minimum`. `is_exempt`: the window begins
     outside of `within`, before a silence rule may judge, or while the alert of a rule in `unless`
-    is open. `usual`: the baseline of a baseline rule. `further`: the facts of each condition in
+    is open. `baseline`: the baseline of a baseline rule. `further`: the facts of each condition in
     `and`, in their order; the phase is that of all metrics together.
     """
 
@@ -52,12 +52,12 @@ class WindowFacts(Struct, frozen=True, kw_only=True):
     is_known: bool = True
     meets_minimum: bool = True
     is_exempt: bool = False
-    usual: Usual | None = None
+    baseline: WindowBaseline | None = None
     level: ExactValue | None = None
     further: tuple[FurtherFacts, ...] = ()
 
 
-def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
+def evaluate_window(rule: Rule, facts: WindowFacts) -> Verdict:
     """The verdict on a window by the rule that is in force in it.
 
     | window  | condition | between | clear | nothing has come                | not known |
@@ -72,18 +72,18 @@ def verdict(rule: Rule, facts: WindowFacts) -> Ruling:
     With conditions in `and` the rule raises where all hold, and clears where one does not (or by
     `clear`). The verdict is 0 where one is not known and none is false, or below `minimum`.
     """
-    own = _own_verdict(rule, facts)
+    own = _evaluate_condition(rule, facts)
     # Below the minimum only silence counts.
     if not rule.and_ or facts.is_exempt or (own == 0 and not facts.meets_minimum):
         return own
     pairs = zip(rule.and_, facts.further, strict=True)
-    results = [_further_holds(rule, condition, further, facts) for condition, further in pairs]
+    results = [_matches_further(rule, condition, further, facts) for condition, further in pairs]
     if False in results:
         return 0 if facts.phase == "open" else -1
     return 0 if own == 1 and None in results else own
 
 
-def _own_verdict(rule: Rule, facts: WindowFacts) -> Ruling:
+def _evaluate_condition(rule: Rule, facts: WindowFacts) -> Verdict:
     """The verdict without the conditions in `and`."""
     if facts.is_exempt or not facts.is_known:
         return 0
@@ -102,40 +102,40 @@ def _own_verdict(rule: Rule, facts: WindowFacts) -> Ruling:
     return _compare_value(rule, 0, facts) if is_zero else 0
 
 
-def ruling_byte(ruling: Ruling) -> bytes:
+def encode_verdict(ruling: Verdict) -> bytes:
     """The byte in which a verdict is stored."""
     return _BYTES[ruling]
 
 
-def ruling_of(byte: int) -> Ruling:
+def decode_verdict(byte: int) -> Verdict:
     """The verdict that is stored in a byte.
 
     >>> [ruling_of(one) for one in LEAVES + RAISES + CLEARS]
     [0, 1, -1]
     """
-    return _RULINGS[byte]
+    return _VERDICTS[byte]
 
 
-def _further_holds(
+def _matches_further(
     rule: Rule, condition: FurtherCondition, further: FurtherFacts, facts: WindowFacts
 ) -> bool | None:
     """Whether a condition in `and` holds; None where that is not known."""
     if not further.is_known:
         return None
     if further.value is not None:
-        return holds(condition.threshold, further.value)
+        return matches_condition(condition.threshold, further.value)
     if facts.phase != "open" and rule.on_silence == "raise":
         return True
-    return holds(condition.threshold, 0) if facts.phase == "covered" else None
+    return matches_condition(condition.threshold, 0) if facts.phase == "covered" else None
 
 
-def _compare_value(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Ruling:
+def _compare_value(rule: Rule, value: ExactValue | None, facts: WindowFacts) -> Verdict:
     if value is None or rule.condition is None or not facts.meets_minimum:
         return 0
-    raises = holds(rule.condition, value, facts.usual)
+    raises = matches_condition(rule.condition, value, facts.baseline)
     if raises is None or raises:
         return 1 if raises else 0
     # Without `clear`, a rule clears where its condition does not hold.
     at_end = value if facts.level is None else facts.level
-    clears = True if rule.clear is None else ends(rule.clear, at_end, facts.usual)
+    clears = True if rule.clear is None else matches_clear(rule.clear, at_end, facts.baseline)
     return -1 if clears else 0

@@ -17,9 +17,16 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from tally.alerts.conditions import negated
-from tally.alerts.rule import COSMETIC, Rule, RuleId, RuleVersion, told_rule, with_cosmetics
-from tally.alerts.rule_shape import rule_of
+from tally.alerts.conditions import negate
+from tally.alerts.rule import (
+    COSMETIC_FIELDS,
+    Rule,
+    RuleId,
+    RuleVersion,
+    rule_to_fields,
+    with_cosmetics,
+)
+from tally.alerts.rule_shape import rule_from_fields
 from tally.errors import BadRule
 from tally.windows import WINDOW_MILLIS
 
@@ -34,7 +41,7 @@ class RuleChangeNumber(Struct, frozen=True, forbid_unknown_fields=True):
     revision: Annotated[int, Meta(ge=0, le=10**9)] = 0
 
 
-class _StoredShape(Struct, frozen=True):
+class _StoredFields(Struct, frozen=True):
     """A record's value with the rule unparsed; unknown fields of later versions are ignored."""
 
     rule_id: RuleId
@@ -69,7 +76,7 @@ class StoredRule(Struct, frozen=True, kw_only=True):
         """The record's value in JSON, as schemas/topics/alert-rules.schema.json has it."""
         numbered = {"version": self.version, "revision": self.revision, "retired": self.retired}
         # Defaults are written too, so that a later change of a default changes no applied rule.
-        fields = {"rule_id": self.rule.rule_id, **numbered, "rule": told_rule(self.rule)}
+        fields = {"rule_id": self.rule.rule_id, **numbered, "rule": rule_to_fields(self.rule)}
         after = {} if self.after is None else {"after": self.after}
         return msgspec.json.encode({**fields, **after})
 
@@ -93,33 +100,34 @@ class RuleEntry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RuleChains:
+class RuleHistory:
     """The versions of each rule by its id, ascending.
 
-    `held`: the changes that hold, by key. `unread`: the problems of records without valid content.
+    `effective_changes`: the changes that hold, by key. `problems`: the problems of records without
+    valid content.
     """
 
-    chains: Mapping[str, tuple[RuleVersion, ...]]
-    held: Mapping[str, StoredRule]
-    unread: tuple[str, ...] = ()
+    versions: Mapping[str, tuple[RuleVersion, ...]]
+    effective_changes: Mapping[str, StoredRule]
+    problems: tuple[str, ...] = ()
 
-    def newest(self, rule_id: str) -> RuleVersion | None:
+    def newest_version(self, rule_id: str) -> RuleVersion | None:
         """The last version of a rule, in force now or soon; None for an unknown rule."""
-        chain = self.chains.get(rule_id)
+        chain = self.versions.get(rule_id)
         return chain[-1] if chain else None
 
-    def holds(self, stored: StoredRule) -> bool:
+    def is_effective(self, stored: StoredRule) -> bool:
         """Whether the change is one of those that hold, even if others have followed it."""
-        return self.held.get(stored.key) == stored
+        return self.effective_changes.get(stored.key) == stored
 
-    def version(self, rule_id: str, number: int) -> RuleVersion | None:
+    def find_version(self, rule_id: str, number: int) -> RuleVersion | None:
         """The version of a rule with this number, or None."""
-        chain = self.chains.get(rule_id, ())
+        chain = self.versions.get(rule_id, ())
         return next((version for version in chain if version.version == number), None)
 
-    def living(self) -> dict[str, Rule]:
+    def active_rules(self) -> dict[str, Rule]:
         """The rules whose last version is not retired, by id, as that version states them."""
-        newest = ((rule_id, chain[-1]) for rule_id, chain in self.chains.items())
+        newest = ((rule_id, chain[-1]) for rule_id, chain in self.versions.items())
         return {rule_id: version.rule for rule_id, version in newest if not version.retired}
 
 
@@ -135,25 +143,27 @@ def effective_from(arrived_ms: int) -> int:
     return -(-(arrived_ms + WINDOW_MILLIS) // WINDOW_MILLIS) * WINDOW_MILLIS
 
 
-def meaning(rule: Rule) -> dict[str, Any]:
+def meaning_fields(rule: Rule) -> dict[str, Any]:
     """The fields that make a version, by their names in a file: all but those of COSMETIC.
 
     Rules with the same meaning have equal results: an order that decides nothing is removed, and a
     `clear` that is the condition's negation counts as the default.
     """
-    fields = {name: value for name, value in told_rule(rule).items() if name not in COSMETIC}
+    fields = {
+        name: value for name, value in rule_to_fields(rule).items() if name not in COSMETIC_FIELDS
+    }
     for name in ("stores", "unless", "within"):
         if isinstance(fields[name], list):
             fields[name] = sorted(fields[name], key=str)
     # Conditions are compared as numbers: 6 and 6.0 are equal.
     fields["condition"], fields["clear"] = rule.condition, rule.clear
     fields["and"] = frozenset(rule.and_)
-    if rule.condition is not None and rule.clear == negated(rule.condition):
+    if rule.condition is not None and rule.clear == negate(rule.condition):
         fields["clear"] = None
     return fields
 
 
-def entry_of(record: RuleRecord) -> RuleEntry:
+def parse_entry(record: RuleRecord) -> RuleEntry:
     """The parsed record. Never raises, because no record may stop a reader."""
     try:
         stored = _parse_stored(msgspec.json.decode(record.value))
@@ -166,28 +176,28 @@ def entry_of(record: RuleRecord) -> RuleEntry:
     return RuleEntry(record.offset, record.arrived_ms, stored)
 
 
-def versions_of(records: Iterable[RuleRecord]) -> RuleChains:
+def read_history(records: Iterable[RuleRecord]) -> RuleHistory:
     """The versions that the records of the topic make, in any order of the argument."""
-    return chains_of(map(entry_of, records))
+    return build_history(map(parse_entry, records))
 
 
-def chains_of(entries: Iterable[RuleEntry]) -> RuleChains:
+def build_history(entries: Iterable[RuleEntry]) -> RuleHistory:
     """The versions that parsed records make; the same as versions_of() for raw records."""
     unread: list[str] = []
-    histories: dict[str, _History] = {}
+    histories: dict[str, _ChangeHistory] = {}
     for entry in sorted(entries, key=attrgetter("offset")):
         # An invalid record also takes no key, or garbage would block a version for ever.
         if entry.stored is None:
             unread.append(entry.problem)
         else:
-            history = histories.setdefault(entry.stored.rule.rule_id, _History())
+            history = histories.setdefault(entry.stored.rule.rule_id, _ChangeHistory())
             history.add(entry.stored, entry.arrived_ms)
-    chains = {rule_id: history.chain() for rule_id, history in histories.items()}
+    chains = {rule_id: history.to_versions() for rule_id, history in histories.items()}
     held: dict[str, StoredRule] = {}
     for history in histories.values():
-        held |= history.held()
+        held |= history.effective_changes()
     written = {rule_id: chain for rule_id, chain in chains.items() if chain}
-    return RuleChains(written, held, tuple(unread))
+    return RuleHistory(written, held, tuple(unread))
 
 
 def change_number(newest: RuleVersion | None) -> RuleChangeNumber:
@@ -198,7 +208,7 @@ def change_number(newest: RuleVersion | None) -> RuleChangeNumber:
 
 
 @dataclass
-class _History:
+class _ChangeHistory:
     """The changes of one rule, added in the order of their offsets.
 
     `_stored`: the changes that may hold, with their arrival, by key; `_versions`: the versions that
@@ -223,12 +233,12 @@ class _History:
             self._stored[stored.key] = stored, arrived_ms
             _apply_change(stored, arrived_ms, versions)
 
-    def chain(self) -> tuple[RuleVersion, ...]:
+    def to_versions(self) -> tuple[RuleVersion, ...]:
         """The versions in ascending order."""
         versions = self._compute_versions()
         return tuple(versions[number] for number in sorted(versions))
 
-    def held(self) -> dict[str, StoredRule]:
+    def effective_changes(self) -> dict[str, StoredRule]:
         """The changes that hold, by key."""
         return {key: stored for key, (stored, _) in self._stored.items()}
 
@@ -275,13 +285,13 @@ def _rule_version(stored: StoredRule, arrived_ms: int) -> RuleVersion:
 
 
 def _revises(stored: StoredRule, base: RuleVersion) -> bool:
-    return not base.retired and meaning(stored.rule) == meaning(base.rule)
+    return not base.retired and meaning_fields(stored.rule) == meaning_fields(base.rule)
 
 
 def _parse_stored(value: object) -> StoredRule:
     """The rule record from decoded JSON. Raises BadRule and ValidationError."""
-    shape = msgspec.convert(value, _StoredShape)
-    rule = rule_of(shape.rule)
+    shape = msgspec.convert(value, _StoredFields)
+    rule = rule_from_fields(shape.rule)
     if rule.rule_id != shape.rule_id:
         raise BadRule([f"rule_id: {shape.rule_id} is not that of the rule, {rule.rule_id}"])
     return StoredRule(

@@ -12,7 +12,7 @@ from tally.algebra.level import Level
 from tally.algebra.parts import Part, Value
 
 
-def across(part: Part, rows: Sequence[Value]) -> Value:
+def join_across_axes(part: Part, rows: Sequence[Value]) -> Value:
     """The value of the events of all rows, which are of one stretch and of different values.
 
     A level is evaluated: the sum of the levels of all rows; None where one of them is unknown.
@@ -26,4 +26,4 @@ def across(part: Part, rows: Sequence[Value]) -> Value:
         return None if None in levels else sum(levels)
     # For all other parts it does not matter whether events differ in time or in their axes; as over
     # time a sum has no bound, for nothing overflows in an answer.
-    return reduce(part.over_time, rows)
+    return reduce(part.join_over_time, rows)

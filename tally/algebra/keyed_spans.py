@@ -35,19 +35,19 @@ class KeyedSpans(Part):
     SECONDS: ClassVar[int] = 900
 
     @classmethod
-    def span(cls, first: int, length: int) -> int:
+    def encode_span(cls, first: int, length: int) -> int:
         """The number of a span: `length` seconds (1 to 900) from the second `first` (0 to 899)."""
         return first << KeyedSum.AMOUNT_BITS | length
 
     @classmethod
-    def seconds(cls, value: Value) -> dict[int, int]:
+    def seconds_by_key(cls, value: Value) -> dict[int, int]:
         """The number of seconds that each key covers."""
         found: dict[int, int] = {}
         for key, span in value:
             found[key] = found.get(key, 0) + (span & KeyedSum.MOST_AMOUNT)
         return found
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The union of the spans of each key, cut at the window's end."""
         spans = []
         for instant, number in zip(at, brought, strict=True):
@@ -76,4 +76,4 @@ class KeyedSpans(Part):
                 joined[-1] = key, last[1], max(last[2], end)
             elif first < end:
                 joined.append((key, first, end))
-        return [[key, cls.span(first, end - first)] for key, first, end in joined]
+        return [[key, cls.encode_span(first, end - first)] for key, first, end in joined]

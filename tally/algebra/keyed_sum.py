@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tally.algebra.parts import MOST_PART, Numbers, Part, Value, summed
+from tally.algebra.parts import MOST_PART, Numbers, Part, Value, sum_by_key
 
 
 @dataclass(frozen=True)
@@ -28,24 +28,26 @@ class KeyedSum(Part):
     KEYS: ClassVar[int] = MOST_PART >> AMOUNT_BITS
 
     @classmethod
-    def brings(cls, key: int, amount: int) -> int:
+    def encode(cls, key: int, amount: int) -> int:
         """The number of an event that adds an amount (0 to MOST_AMOUNT) to a key (below KEYS)."""
         return key << cls.AMOUNT_BITS | amount
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The sum of each key that the events contribute to."""
-        return summed((number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought)
+        return sum_by_key(
+            (number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought
+        )
 
     @staticmethod
-    def seconds(value: Value) -> dict[int, int]:
+    def seconds_by_key(value: Value) -> dict[int, int]:
         """The sum of each key, if the amounts are seconds."""
         return dict(value)
 
     def plus(self, left: Value, right: Value) -> Value:
         """The sum of both values for each key."""
-        return summed([*left, *right])
+        return sum_by_key([*left, *right])
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The sums less those of `taken`."""
         less = [(key, -amount) for key, amount in taken]
-        return summed([*whole, *less])
+        return sum_by_key([*whole, *less])

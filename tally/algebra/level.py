@@ -28,23 +28,23 @@ class Level(Part):
     is_timed: ClassVar[bool] = True
 
     @staticmethod
-    def count(number: int) -> int:
+    def encode_count(number: int) -> int:
         """The number of an event that has counted so many."""
         return 2 * number
 
     @staticmethod
-    def moved(number: int) -> int:
+    def encode_movement(number: int) -> int:
         """The number of an event that has added so many, or taken away (below zero)."""
         return 2 * number + 1
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The events from the last count on."""
         # By instant and not by arrival: a count that came late still says what was there then.
-        return self._from_last_count(sorted(zip(at, brought, strict=True), key=_in_time))
+        return self._drop_before_last_count(sorted(zip(at, brought, strict=True), key=_time_order))
 
     def plus(self, left: Value, right: Value) -> Value:
         """The events of both values, from the last count on."""
-        return self._from_last_count(list(merge(left, right, key=_in_time)))
+        return self._drop_before_last_count(list(merge(left, right, key=_time_order)))
 
     def at_end(self, value: Value) -> int | None:
         """The last count plus the movements since; None while there is no count."""
@@ -53,7 +53,7 @@ class Level(Part):
         return int(sum(number >> 1 for _, number in value))
 
     @staticmethod
-    def _from_last_count(events: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _drop_before_last_count(events: Sequence[Sequence[int]]) -> list[list[int]]:
         counts = (place for place, event in enumerate(events) if not _is_movement(event))
         return [[*event] for event in events[max(counts, default=0) :]]
 
@@ -62,5 +62,5 @@ def _is_movement(event: Sequence[int]) -> bool:
     return bool(event[1] & 1)
 
 
-def _in_time(event: Sequence[int]) -> tuple[int, bool, int]:
+def _time_order(event: Sequence[int]) -> tuple[int, bool, int]:
     return event[0], _is_movement(event), event[1]

@@ -14,7 +14,7 @@ from tally.algebra.register import register
 Axes = tuple[str, ...]
 # Values by the name of the part.
 Parts = Mapping[str, Value]
-Believed = Literal["batch", "speed", "missing"]
+WindowSource = Literal["batch", "speed", "missing"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class MergedWindow:
     `values` is None when neither layer can answer; {} is a true zero.
     """
 
-    source: Believed
+    source: WindowSource
     events: int | None
     values: Mapping[Axes, Parts] | None
 

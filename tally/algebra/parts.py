@@ -1,7 +1,7 @@
 """The parts of a view's row: each is a commutative monoid over the numbers of the events.
 
 An event brings one whole number to each part of its family, at an instant (milliseconds since
-1970). `of` makes the value of some events, `plus` joins two values, `zero` is the value of none.
+1970). `fold` makes the value of some events, `plus` joins two values, `zero` is the value of none.
 The order of the events, their grouping and the process that joins them change nothing: so two
 layers, and any number of runs, give one answer (tests/laws/test_parts.py). The same folds as Spark
 columns are in tally/part_columns.py.
@@ -45,18 +45,18 @@ class Part(ABC):
     is_timed: ClassVar[bool] = False
 
     @abstractmethod
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The value of some events, each of which has one place in both lists."""
 
     @abstractmethod
     def plus(self, left: Value, right: Value) -> Value:
         """The join of both values; associative, commutative, `zero` changes nothing."""
 
-    def over_time(self, earlier: Value, later: Value) -> Value:
+    def join_over_time(self, earlier: Value, later: Value) -> Value:
         """The join of both values in an answer, which is stored nowhere."""
         return self.plus(earlier, later)
 
-    def read(self, column: Any) -> Value:
+    def from_column(self, column: Any) -> Value:
         """The value of a column as Cassandra's driver has read it; null is the part's zero."""
         if self.json == "array":
             # The driver returns tuples where a value has lists.
@@ -81,15 +81,15 @@ class Sum(Part):
 
     is_invertible: ClassVar[bool] = True
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The sum, within MOST_SUM: an overflow would end a query, and each of its restarts."""
-        return _within(sum(brought))
+        return _clamp_sum(sum(brought))
 
     def plus(self, left: Value, right: Value) -> Value:
         """The sum of both, within MOST_SUM."""
-        return _within(left + right)
+        return _clamp_sum(left + right)
 
-    def over_time(self, earlier: Value, later: Value) -> Value:
+    def join_over_time(self, earlier: Value, later: Value) -> Value:
         """The sum without a bound: nothing overflows in an answer."""
         return earlier + later
 
@@ -106,7 +106,7 @@ class Count(Sum):
     3
     """
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The number of events."""
         return len(brought)
 
@@ -121,7 +121,7 @@ class Min(Part):
 
     zero: ClassVar[Value] = None
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The least of the numbers."""
         return min(brought, default=None)
 
@@ -140,7 +140,7 @@ class Max(Part):
 
     zero: ClassVar[Value] = None
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The greatest of the numbers."""
         return max(brought, default=None)
 
@@ -163,16 +163,16 @@ class Uniques(Part):
     cql: ClassVar[str] = "frozen<list<bigint>>"
     json: ClassVar[str] = "array"
     zero: ClassVar[Value] = []
-    KEPT: ClassVar[int] = 1024
+    SKETCH_SIZE: ClassVar[int] = 1024
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The smallest numbers, ascending, each once."""
         # Ascending, so that equal sets are equal lists.
-        return sorted(set(brought))[: self.KEPT]
+        return sorted(set(brought))[: self.SKETCH_SIZE]
 
     def plus(self, left: Value, right: Value) -> Value:
         """The smallest numbers of both values."""
-        return self.of((), [*left, *right])
+        return self.fold((), [*left, *right])
 
     def estimate(self, value: Value) -> float:
         """The estimated number of different subjects.
@@ -180,9 +180,9 @@ class Uniques(Part):
         >>> Uniques("visitors").estimate([7, 400, 10**12])
         3.0
         """
-        if len(value) < self.KEPT:
+        if len(value) < self.SKETCH_SIZE:
             return float(len(value))
-        return float((self.KEPT - 1) * MOST_PART / max(value[-1], 1))
+        return float((self.SKETCH_SIZE - 1) * MOST_PART / max(value[-1], 1))
 
 
 @dataclass(frozen=True)
@@ -200,18 +200,18 @@ class Histogram(Part):
     is_invertible: ClassVar[bool] = True
     STEPS: ClassVar[int] = 5
 
-    def of(self, at: Numbers, brought: Numbers) -> Value:
+    def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The count of numbers in each bucket that has any."""
-        return summed([[self.bucket(number), 1] for number in brought])
+        return sum_by_key([[self.bucket(number), 1] for number in brought])
 
     def plus(self, left: Value, right: Value) -> Value:
         """The sum of both counts for each bucket."""
-        return summed([*left, *right])
+        return sum_by_key([*left, *right])
 
     def minus(self, whole: Value, taken: Value) -> Value:
         """The counts less those of `taken`."""
         less = ([bucket, -count] for bucket, count in taken)
-        return summed([*whole, *less])
+        return sum_by_key([*whole, *less])
 
     @classmethod
     def bucket(cls, number: int) -> int:
@@ -237,7 +237,7 @@ class Histogram(Part):
         return next((end for (end, _), so_far in buckets if so_far >= wanted), None)
 
 
-def summed(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
+def sum_by_key(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
     """The sum of each key of [key, number] pairs, by key ascending; a sum of 0 is left out."""
     found: dict[int, int] = {}
     for key, number in pairs:
@@ -245,5 +245,5 @@ def summed(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
     return [[key, found[key]] for key in sorted(found) if found[key]]
 
 
-def _within(total: int) -> int:
+def _clamp_sum(total: int) -> int:
     return max(-MOST_SUM, min(MOST_SUM, total))

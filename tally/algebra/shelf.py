@@ -15,14 +15,14 @@ from tally.algebra.parts import Value
 OnHand = int | None
 
 
-class Reached(NamedTuple):
+class WindowStock(NamedTuple):
     """The stock after the events of a window, and the lowest stock in it."""
 
     level: OnHand
     lowest: OnHand
 
 
-def is_counted(events: Value) -> bool:
+def has_count(events: Value) -> bool:
     """Whether a count is among the events: then it is the first, for it includes all before it.
 
     >>> from tally.algebra.level import Level
@@ -32,7 +32,7 @@ def is_counted(events: Value) -> bool:
     return bool(events) and not events[0][1] & 1
 
 
-def reached(before: OnHand, events: Value) -> Reached:
+def apply_events(before: OnHand, events: Value) -> WindowStock:
     """The stock after the events of a window that began with `before`, and the lowest in it.
 
     In a window with a count the lowest is that from the count on. Numbers below 0 are kept.
@@ -44,16 +44,16 @@ def reached(before: OnHand, events: Value) -> Reached:
     Reached(level=3, lowest=3)
     """
     brought = [number >> 1 for _, number in events]
-    if not is_counted(events):
+    if not has_count(events):
         if before is None:
-            return Reached(None, None)
+            return WindowStock(None, None)
         brought.insert(0, before)
     levels = [*accumulate(brought)]
-    return Reached(levels[-1], min(levels))
+    return WindowStock(levels[-1], min(levels))
 
 
 @dataclass
-class Shelf:
+class StockLevels:
     """The stock of a store's articles at the end of the last window that was taken.
 
     `lowest` is the lowest stock since begin(), of the articles that moved since.
@@ -63,24 +63,24 @@ class Shelf:
     lowest: dict[str, OnHand] = field(default_factory=dict)
     _is_new: bool = True
 
-    def begin(self) -> None:
+    def start_stretch(self) -> None:
         """Begin another stretch with the next window."""
         self.lowest = {}
         self._is_new = True
 
-    def take(self, moves: Mapping[str, Value]) -> None:
+    def add_window(self, moves: Mapping[str, Value]) -> None:
         """Add one more window: by article its events, of those that have any."""
         for article, events in moves.items():
             before = self.levels.get(article)
-            after = reached(before, events)
+            after = apply_events(before, events)
             # A count overrules what was computed before it; that is not judged beside the count.
-            is_overruled = self._is_new and is_counted(events)
+            is_overruled = self._is_new and has_count(events)
             so_far = after.lowest if is_overruled else self.lowest.get(article, before)
             self.levels[article] = after.level
             self.lowest[article] = _lesser(so_far, after.lowest)
         self._is_new = False
 
-    def forget(self) -> None:
+    def mark_unknown(self) -> None:
         """Add a window whose movements are unknown: the stock of every article is unknown then."""
         # Until an article is counted again: then unseen movements do not matter any more.
         known = [article for article, level in self.levels.items() if level is not None]
@@ -92,20 +92,20 @@ class Shelf:
         """By article the lowest stock of the stretch, or the current stock if it did not move."""
         return {**self.levels, **self.lowest}
 
-    def reached(self) -> dict[str, Reached]:
+    def current_stock(self) -> dict[str, WindowStock]:
         """By article the current stock, and the lowest of the stretch."""
-        return _reached_by_article(self.levels, self.lowest_levels())
+        return _stock_by_article(self.levels, self.lowest_levels())
 
-    def moved(self) -> dict[str, Reached]:
+    def stock_changes(self) -> dict[str, WindowStock]:
         """The same for the articles that moved in the stretch, or became unknown in it."""
-        return _reached_by_article(self.levels, self.lowest)
+        return _stock_by_article(self.levels, self.lowest)
 
 
-def _reached_by_article(
+def _stock_by_article(
     levels: Mapping[str, OnHand],
     lowest: Mapping[str, OnHand],
-) -> dict[str, Reached]:
-    return {article: Reached(levels[article], least) for article, least in lowest.items()}
+) -> dict[str, WindowStock]:
+    return {article: WindowStock(levels[article], least) for article, least in lowest.items()}
 
 
 def _lesser(left: OnHand, right: OnHand) -> OnHand:

@@ -45,10 +45,10 @@ def local_day(day: date, clock: DayClock) -> LocalDay:
     92
     """
     after = day + timedelta(days=1)
-    return LocalDay(day, clock.begins(day), clock.begins(after))
+    return LocalDay(day, clock.start_of_day(day), clock.start_of_day(after))
 
 
-def day_of(instant: datetime, clock: DayClock) -> LocalDay:
+def local_day_at(instant: datetime, clock: DayClock) -> LocalDay:
     """The local day that holds the instant. Every instant lies in exactly one.
 
     >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)

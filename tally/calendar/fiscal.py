@@ -23,7 +23,7 @@ class FiscalDay(NamedTuple):
     week: int
 
 
-def fiscal_year_begins(year: int) -> date:
+def fiscal_year_start(year: int) -> date:
     """The Sunday on which the fiscal year begins.
 
     >>> fiscal_year_begins(2023)
@@ -35,20 +35,20 @@ def fiscal_year_begins(year: int) -> date:
     return end_of_january + timedelta(days=shift + 1)
 
 
-def weeks_of_year(year: int) -> int:
+def weeks_in_year(year: int) -> int:
     """The weeks of a fiscal year: 52, or 53 every five or six years.
 
     >>> [year for year in range(2010, 2026) if weeks_of_year(year) == 53]
     [2012, 2017, 2023]
     """
-    return (fiscal_year_begins(year + 1) - fiscal_year_begins(year)) // WEEK
+    return (fiscal_year_start(year + 1) - fiscal_year_start(year)) // WEEK
 
 
 def fiscal_day(day: date) -> FiscalDay:
     """The place of a day in the fiscal calendar. Raises ValueError before February of year 1."""
-    begins = fiscal_year_begins(day.year)
+    begins = fiscal_year_start(day.year)
     year = day.year if day >= begins else day.year - 1
-    week = (day - fiscal_year_begins(year)) // WEEK
+    week = (day - fiscal_year_start(year)) // WEEK
     # A 53rd week is the last of January's period, and so of the last quarter.
     regular = min(week, WEEKS_A_YEAR - 1)
     quarter, of_quarter = divmod(regular, _WEEKS_A_QUARTER)
@@ -56,7 +56,7 @@ def fiscal_day(day: date) -> FiscalDay:
     return FiscalDay(year, quarter + 1, period + 1, week + 1)
 
 
-def same_day_before(day: date) -> date:
+def same_day_last_year(day: date) -> date:
     """The day of the same week and weekday of the fiscal year before: 364 or 371 days earlier.
 
     A 53rd week has no counterpart in a year of 52; it counts as the week after: 364 days earlier.
@@ -65,4 +65,4 @@ def same_day_before(day: date) -> date:
     (datetime.date(2025, 11, 27), datetime.date(2023, 11, 23))
     """
     year = fiscal_day(day).year
-    return fiscal_year_begins(year - 1) + (day - fiscal_year_begins(year))
+    return fiscal_year_start(year - 1) + (day - fiscal_year_start(year))

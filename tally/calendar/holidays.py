@@ -7,13 +7,13 @@ from functools import lru_cache
 # Without a language the package uses that of the process's environment, and two machines would name
 # one feast differently.
 LANGUAGE = "en_US"
-FeastNames = tuple[str, ...]
+HolidayNames = tuple[str, ...]
 # The suffix of a feast whose day is computed by the moon and not yet proclaimed: it is the same
 # feast.
 _ESTIMATED = " (estimated)"
 
 
-def holiday_names(country: str | None, subdivision: str | None, day: date) -> FeastNames:
+def holiday_names(country: str | None, subdivision: str | None, day: date) -> HolidayNames:
     """The public holidays of this day in English, none on an ordinary day.
 
     `country` is a code of ISO 3166-1, `subdivision` one of subdivisions(). There are none without a
@@ -21,10 +21,10 @@ def holiday_names(country: str | None, subdivision: str | None, day: date) -> Fe
     """
     if country is None:
         return ()
-    return _year(country, subdivision, day.year).get(day, ())
+    return _load_year(country, subdivision, day.year).get(day, ())
 
 
-def subdivisions(country: str) -> FeastNames:
+def subdivisions(country: str) -> HolidayNames:
     """The names for parts of the country; none where it has no parts, or is not known."""
     import holidays
 
@@ -35,7 +35,7 @@ def subdivisions(country: str) -> FeastNames:
     return (*known.subdivisions, *known.subdivisions_aliases)
 
 
-def why_unknown(country: str | None, first: date, last: date) -> str | None:
+def missing_reason(country: str | None, first: date, last: date) -> str | None:
     """The reason why holidays of these days are not known, as a sentence; None if all are known."""
     if country is None:
         return "the stores file names no `country` of the store, so no day is a holiday"
@@ -55,7 +55,7 @@ def why_unknown(country: str | None, first: date, last: date) -> str | None:
 
 # A country's year is computed in less than a millisecond, but requested for each of its days.
 @lru_cache(maxsize=2_000)
-def _year(country: str, subdivision: str | None, year: int) -> Mapping[date, FeastNames]:
+def _load_year(country: str, subdivision: str | None, year: int) -> Mapping[date, HolidayNames]:
     # Not imported at the start: its tables take half a second, and most processes never need them.
     import holidays
 

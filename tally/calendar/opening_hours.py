@@ -25,7 +25,7 @@ class ClockSpan(NamedTuple):
     closes: int
 
     def __str__(self) -> str:
-        return f"{_clock(self.opens)}-{_clock(self.closes)}"
+        return f"{_format_clock(self.opens)}-{_format_clock(self.closes)}"
 
 
 Spans = tuple[ClockSpan, ...]
@@ -47,19 +47,19 @@ class OpeningHours:
             return self.holidays
         return self.weekdays[day.weekday()]
 
-    def told(self) -> dict[str, str | list[str]]:
+    def to_mapping(self) -> dict[str, str | list[str]]:
         """The hours as the stores file has them: adjacent weekdays that are alike in one entry."""
         found = {}
         named = zip(WEEKDAYS, self.weekdays, strict=True)
         for spans, alike in groupby(named, key=lambda pair: pair[1]):
             first, *others = [name for name, _ in alike]
-            found["-".join((first, *others[-1:]))] = _spans_text(spans)
+            found["-".join((first, *others[-1:]))] = _format_spans(spans)
         if self.holidays is not None:
-            found[HOLIDAYS] = _spans_text(self.holidays)
+            found[HOLIDAYS] = _format_spans(self.holidays)
         return found
 
 
-def opening_hours(given: object) -> OpeningHours:
+def parse_opening_hours(given: object) -> OpeningHours:
     """The hours of a mapping of texts, e.g. `EXAMPLE`.
 
     Keys are weekdays, ranges of them and HOLIDAYS; values are a span, several as a list, or CLOSED.
@@ -69,18 +69,18 @@ def opening_hours(given: object) -> OpeningHours:
         raise ValueError(f"hours by weekday are wanted, e.g. {EXAMPLE}")
     by_name: dict[str, Spans] = {}
     for key, value in given.items():
-        for name in days_of(str(key)):
+        for name in expand_weekdays(str(key)):
             if name in by_name:
                 raise ValueError(f"{name} is told twice; name each day once")
-            by_name[name] = _spans(str(key), value)
+            by_name[name] = _parse_spans(str(key), value)
     # A day that is left out might be closed or forgotten, which cannot be distinguished.
     if missing := [name for name in WEEKDAYS if name not in by_name]:
         raise ValueError(f"{missing[0]} is not told; write `{missing[0]}: {CLOSED}` if it is")
-    _refuse_into_next(by_name)
+    _check_next_day(by_name)
     return OpeningHours(tuple(by_name[name] for name in WEEKDAYS), by_name.get(HOLIDAYS))
 
 
-def days_of(key: str) -> Sequence[str]:
+def expand_weekdays(key: str) -> Sequence[str]:
     """The names of WEEKDAYS that a weekday or a range of them stands for, or HOLIDAYS.
 
     Raises ValueError, whose message says what is expected.
@@ -99,18 +99,18 @@ def days_of(key: str) -> Sequence[str]:
     return [WEEKDAYS[(start + shift) % len(WEEKDAYS)] for shift in range(count)]
 
 
-def _spans(key: str, value: object) -> Spans:
+def _parse_spans(key: str, value: object) -> Spans:
     if value == CLOSED:
         return ()
     listed = value if isinstance(value, list) else [value]
-    spans = tuple(sorted(clock_span(key, text) for text in listed))
+    spans = tuple(sorted(parse_clock_span(key, text) for text in listed))
     for before, after in pairwise(spans):
         if after.opens < before.closes:
             raise ValueError(f"{key}: {after} begins before {before} has ended; join the two")
     return spans
 
 
-def clock_span(key: str, text: object) -> ClockSpan:
+def parse_clock_span(key: str, text: object) -> ClockSpan:
     """The span of a text, e.g. `08:00-20:00`; `key` is the day that it belongs to, for messages.
 
     Raises ValueError, whose message says what is expected.
@@ -124,7 +124,7 @@ def clock_span(key: str, text: object) -> ClockSpan:
     return ClockSpan(opens, closes if closes > opens else closes + MINUTES_A_DAY)
 
 
-def _refuse_into_next(by_name: Mapping[str, Spans]) -> None:
+def _check_next_day(by_name: Mapping[str, Spans]) -> None:
     for name, after in _pairs_of_days():
         if not by_name[name] or not by_name[after]:
             continue
@@ -138,12 +138,12 @@ def _pairs_of_days() -> Iterator[tuple[str, str]]:
     return pairwise((*WEEKDAYS, WEEKDAYS[0]))
 
 
-def _spans_text(spans: Spans) -> str | list[str]:
+def _format_spans(spans: Spans) -> str | list[str]:
     texts = [str(span) for span in spans]
     return texts if len(texts) > 1 else next(iter(texts), CLOSED)
 
 
-def _clock(minutes: int) -> str:
+def _format_clock(minutes: int) -> str:
     # The end of a day is 24:00; a time after it is one of the next day's clock.
     hours, rest = divmod(minutes if minutes <= MINUTES_A_DAY else minutes - MINUTES_A_DAY, 60)
     return f"{hours:02}:{rest:02}"

@@ -34,36 +34,36 @@ class Additive(Kind):
         if chosen is None:
             return MergedWindow("batch", 0, {}) if covered else MISSING
         if chosen is not batch:
-            values = _without_excluded(parts, chosen, batch)
+            values = _subtract_excluded(parts, chosen, batch)
             if values is not None:
                 return MergedWindow("speed", chosen.events, values)
             assert batch is not None
             chosen = batch
         return MergedWindow("batch", chosen.events, chosen.values)
 
-    def because(self, speed: Side, batch: Side, covered: bool) -> str:
+    def explain_choice(self, speed: Side, batch: Side, covered: bool) -> str:
         """A sentence about the first step of the rule that decided."""
         if speed is None or batch is None:
-            return _alone(speed, batch)
+            return _explain_single_side(speed, batch)
         if speed.epoch != batch.epoch:
             return (
-                f"{_higher(speed.epoch, batch.epoch)}:"
+                f"{_higher_side(speed.epoch, batch.epoch)}:"
                 f" the higher definition epoch wins (batch {batch.epoch}, speed {speed.epoch})"
             )
         if speed.events != batch.events:
             seen = f"(batch {batch.events}, speed {speed.events})"
             return (
-                f"{_higher(speed.events, batch.events)}:"
+                f"{_higher_side(speed.events, batch.events)}:"
                 f" the side that has seen more events wins {seen}"
             )
         return f"batch: both have seen the same {batch.events} events, so they are the same events"
 
 
-def _higher(speed: int, batch: int) -> str:
+def _higher_side(speed: int, batch: int) -> str:
     return "speed" if speed > batch else "batch"
 
 
-def _alone(speed: Side, batch: Side) -> str:
+def _explain_single_side(speed: Side, batch: Side) -> str:
     if speed is None and batch is None:
         return "missing: no generation covers the window and the speed layer has no row of it"
     if batch is None:
@@ -73,7 +73,7 @@ def _alone(speed: Side, batch: Side) -> str:
     return "batch: covered without a row in either layer, a true zero"
 
 
-def _without_excluded(
+def _subtract_excluded(
     parts: Sequence[Part], speed: WindowState, batch: Side
 ) -> dict[Axes, Parts] | None:
     """Speed's values less what batch knows to be excluded; None where a part is not invertible.
@@ -90,7 +90,7 @@ def _without_excluded(
     excluded = batch.excluded.items()
     emptied = [axes for axes, taken in excluded if any(taken.values())]
     return {
-        axes: _less(
+        axes: _subtract_parts(
             parts,
             speed.values.get(axes, {}),
             batch.excluded.get(axes, {}),
@@ -99,7 +99,7 @@ def _without_excluded(
     }
 
 
-def _less(parts: Sequence[Part], whole: Parts, taken: Parts) -> Parts:
+def _subtract_parts(parts: Sequence[Part], whole: Parts, taken: Parts) -> Parts:
     return {
         part.name: part.minus(
             whole.get(part.name, part.zero),

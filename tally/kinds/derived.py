@@ -22,7 +22,7 @@ class Derived(Kind):
     """
 
     name: ClassVar[str] = "derived"
-    keeps_emptied: ClassVar[bool] = True
+    keeps_zero_rows: ClassVar[bool] = True
 
     def merge(
         self,
@@ -42,7 +42,7 @@ class Derived(Kind):
         # The position of a speed row is no number of events.
         return MISSING if speed is None else MergedWindow("speed", None, speed.values)
 
-    def because(self, speed: Side, batch: Side, covered: bool) -> str:
+    def explain_choice(self, speed: Side, batch: Side, covered: bool) -> str:
         """A sentence about what the generation covers, and which rows it has."""
         if covered:
             row = "no row, a true zero" if batch is None or not batch.values else "its row"

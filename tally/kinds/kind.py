@@ -1,7 +1,8 @@
 """The interface of a family's kind to the layers: pure functions over values.
 
 A kind says how the rows of two writers are ordered (`register`), which side a reader believes
-(`merge`), how the windows of a stretch become one value (`over_time`), and why (`because`).
+(`merge`), how the windows of a stretch become one value (`join_over_time`), and why
+(`explain_choice`).
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +22,7 @@ class Kind(ABC):
     name: ClassVar[str]
     # Whether a window that was emptied again keeps a row of zeros: where rows may lose events, the
     # values of before would come back if the row was gone.
-    keeps_emptied: ClassVar[bool] = False
+    keeps_zero_rows: ClassVar[bool] = False
 
     def __eq__(self, other: object) -> bool:
         # The copy of a family that a Python worker receives is equal to the driver's.
@@ -52,7 +53,7 @@ class Kind(ABC):
         that nothing happened.
         """
 
-    def over_time(self, parts: Sequence[Part], earlier: Parts, later: Parts) -> Parts:
+    def join_over_time(self, parts: Sequence[Part], earlier: Parts, later: Parts) -> Parts:
         """Two stretches as one, part by part; an absent part is its zero.
 
         The operation is associative, and {} is its neutral element.
@@ -60,7 +61,7 @@ class Kind(ABC):
         try:
             # Rows of one family have all its parts.
             return {
-                part.name: part.over_time(
+                part.name: part.join_over_time(
                     earlier[part.name],
                     later[part.name],
                 )
@@ -68,7 +69,7 @@ class Kind(ABC):
             }
         except KeyError:
             return {
-                name: part.over_time(
+                name: part.join_over_time(
                     earlier.get(name, part.zero),
                     later.get(name, part.zero),
                 )
@@ -77,7 +78,7 @@ class Kind(ABC):
             }
 
     @abstractmethod
-    def because(self, speed: Side, batch: Side, covered: bool) -> str:
+    def explain_choice(self, speed: Side, batch: Side, covered: bool) -> str:
         """A sentence that says which side was believed, and why.
 
         `batch` is the generation's row; where it covers the window and has none, a state without

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from tally.alerts.delivery.records import DroppedRecord, TickTime
-from tally.stock.movement import MovementKind, instant_millis, lane_of
+from tally.stock.movement import MovementKind, instant_millis, lane_key
 
 CallMode: TypeAlias = Literal[
     "idempotency_key", "compare_and_set", "sole", "absolute", "at_least_once", "at_most_once"
@@ -23,7 +23,7 @@ CallMode: TypeAlias = Literal[
 CallStep: TypeAlias = Literal["adjust", "look", "set"]
 CallOutcome: TypeAlias = Literal["intent", "called", "applied", "refused", "unknown", "overruled"]
 CallKind: TypeAlias = MovementKind | Literal["reconciliation"]
-OPEN: tuple[CallOutcome, ...] = ("intent", "called")
+OPEN_OUTCOMES: tuple[CallOutcome, ...] = ("intent", "called")
 
 
 class StockCall(Struct, frozen=True, kw_only=True, tag_field="is", tag="call"):
@@ -68,7 +68,7 @@ class StockCall(Struct, frozen=True, kw_only=True, tag_field="is", tag="call"):
     @property
     def lane(self) -> str:
         """The lane of its article; of two calls in a lane, the earlier one ends first."""
-        return lane_of(self.store_id, self.item_id)
+        return lane_key(self.store_id, self.item_id)
 
     @property
     def millis(self) -> int:
@@ -99,7 +99,7 @@ class LaneLevel(Struct, frozen=True, kw_only=True, tag_field="is", tag="level"):
     @property
     def lane(self) -> str:
         """The lane of its article."""
-        return lane_of(self.store_id, self.item_id)
+        return lane_key(self.store_id, self.item_id)
 
 
 class ReconciledDay(Struct, frozen=True, kw_only=True, tag_field="is", tag="reconciled"):
@@ -113,9 +113,9 @@ class ReconciledDay(Struct, frozen=True, kw_only=True, tag_field="is", tag="reco
         return "reconciled"
 
 
-KeptCall: TypeAlias = StockCall | LaneLevel | ReconciledDay | TickTime
-CallChange: TypeAlias = KeptCall | DroppedRecord
-_DECODER = msgspec.json.Decoder(KeptCall)
+StoredCall: TypeAlias = StockCall | LaneLevel | ReconciledDay | TickTime
+CallChange: TypeAlias = StoredCall | DroppedRecord
+_DECODER = msgspec.json.Decoder(StoredCall)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -124,12 +124,12 @@ def call_key(kept: CallChange) -> bytes:
     return kept.topic_key if isinstance(kept, DroppedRecord) else kept.key.encode()
 
 
-def call_value(kept: CallChange) -> bytes | None:
+def encode_call(kept: CallChange) -> bytes | None:
     """The record's value: JSON whose field `is` names its kind; None deletes the key's record."""
     return None if isinstance(kept, DroppedRecord) else _ENCODER.encode(kept)
 
 
-def parsed_call(value: bytes) -> KeptCall:
+def decode_call(value: bytes) -> StoredCall:
     """The record of a value of the topic. Raises msgspec.DecodeError."""
-    found: KeptCall = _DECODER.decode(value)
+    found: StoredCall = _DECODER.decode(value)
     return found

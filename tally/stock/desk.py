@@ -1,7 +1,7 @@
 """A partition's calls: which are needed, in which order, and their outcomes.
 
 Each method returns the changed records. They are stored in one transaction with the positions of
-the consumed records, and only then are the calls made that `begin()` returned.
+the consumed records, and only then are the calls made that `begin_attempts()` returned.
 
     take(movement)    the article's new level, and the call that follows
     pass_time(tick)   the daily setting of levels, and the end of records kept long enough
@@ -13,29 +13,36 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from tally.alerts.delivery.records import DroppedRecord, TickTime
-from tally.instants import from_millis, instant_text
-from tally.stock.calls import OPEN, CallChange, KeptCall, LaneLevel, ReconciledDay, StockCall
+from tally.instants import format_utc, from_millis
+from tally.stock.calls import (
+    OPEN_OUTCOMES,
+    CallChange,
+    LaneLevel,
+    ReconciledDay,
+    StockCall,
+    StoredCall,
+)
 from tally.stock.memory import CallMemory
-from tally.stock.modes import AskedCall, CallAnswer, CallRules, ended
-from tally.stock.movement import StockMovement, brought_by
+from tally.stock.modes import CallAnswer, CallAttempt, CallRules, end_call
+from tally.stock.movement import StockMovement, level_effect
 
-DAY = 86_400_000
+DAY_MILLIS = 86_400_000
 # The most calls of one process in flight at once.
 MOST_AT_ONCE = 64
 _TOO_LATE = "no answer in time"
 _COUNTED_SINCE = "a later count has it already"
 _WEEK_LATE = "it came more than 7 days late; count the article anew"
-Kept = TypeVar("Kept", bound=KeptCall)
+Record = TypeVar("Record", bound=StoredCall)
 
 
-class BegunCalls(NamedTuple):
+class StartedCalls(NamedTuple):
     """Records to store, and the calls to make once they are stored."""
 
-    kept: list[KeptCall]
-    asked: list[AskedCall]
+    records: list[StoredCall]
+    attempts: list[CallAttempt]
 
 
-class CallDesk:
+class StockSyncEngine:
     """One partition's calls, by the rules of a mode.
 
     `reconcile_after`: milliseconds since midnight (UTC) at which levels are set, in mode absolute.
@@ -46,13 +53,13 @@ class CallDesk:
         self._rules = rules
         self._reconcile_after = reconcile_after
         # By movement, calls of mode at_most_once whose answer may still arrive.
-        self._called_once: dict[str, StockCall] = {}
+        self._unconfirmed_calls: dict[str, StockCall] = {}
 
-    def take(self, movement: StockMovement) -> list[KeptCall]:
+    def process_movement(self, movement: StockMovement) -> list[StoredCall]:
         """Take a movement: the record of its call, with the new level. Raises BadInstant."""
-        return [*self._remember([self._call(movement)])]
+        return [*self._remember([self._build_call(movement)])]
 
-    def pass_time(self, tick: TickTime) -> list[CallChange]:
+    def advance_time(self, tick: TickTime) -> list[CallChange]:
         """The records that a tick changes; a tick with nothing new changes nothing."""
         time = self.memory.time
         # Ticks are facts from several tickers: the larger number and the larger instant count.
@@ -60,60 +67,62 @@ class CallDesk:
         newest = TickTime(n=n, at=at)
         if newest == time:
             return []
-        changes: list[CallChange] = [*self._remember([newest]), *self._reconciliation()]
+        changes: list[CallChange] = [*self._remember([newest]), *self._reconcile()]
         # Once a day is enough, because looking through all records takes time.
-        if newest.at // DAY != time.at // DAY:
-            changes += self.memory.settled()
+        if newest.at // DAY_MILLIS != time.at // DAY_MILLIS:
+            changes += self.memory.settle_levels()
             # After the levels, because the calls that they include are no longer needed.
-            changes += [DroppedRecord(key.encode()) for key in self.memory.outdated()]
+            changes += [DroppedRecord(key.encode()) for key in self.memory.forget_ended()]
         return changes
 
-    def begin(self, under_way: Collection[AskedCall]) -> BegunCalls:
+    def begin_attempts(self, under_way: Collection[CallAttempt]) -> StartedCalls:
         """The due calls with one more attempt; a lane with a call in flight has none.
 
         A call that has run out of time ends instead.
         """
         now, busy = self.memory.time.at, {running.call.lane for running in under_way}
-        begun = BegunCalls([], [])
+        begun = StartedCalls([], [])
         # Before the first tick the time is unknown, and with it the begin of a call.
-        for call in [*self.memory.heads()] if now else ():
+        for call in [*self.memory.lane_heads()] if now else ():
             if call.lane in busy or call.due_at > now:
                 continue
             if self._is_overruled(call):
-                begun.kept.extend(self._remember([ended(call, "overruled", now, _COUNTED_SINCE)]))
+                begun.records.extend(
+                    self._remember([end_call(call, "overruled", now, _COUNTED_SINCE)])
+                )
             elif self._rules.is_over(call, now):
-                over = self._rules.given_up(call, now, call.cause or _TOO_LATE)
-                begun.kept.extend(self._remember([over]))
-            elif len(under_way) + len(begun.asked) < MOST_AT_ONCE:
-                attempt = self._rules.asked(call, now)
-                begun.kept.extend(self._remember([attempt.call]))
-                begun.asked.append(attempt)
+                over = self._rules.give_up(call, now, call.cause or _TOO_LATE)
+                begun.records.extend(self._remember([over]))
+            elif len(under_way) + len(begun.attempts) < MOST_AT_ONCE:
+                attempt = self._rules.begin_attempt(call, now)
+                begun.records.extend(self._remember([attempt.call]))
+                begun.attempts.append(attempt)
                 # A call of at_most_once has ended already, but its answer may still arrive.
-                if attempt.call.outcome not in OPEN:
-                    self._called_once[call.movement_id] = attempt.call
+                if attempt.call.outcome not in OPEN_OUTCOMES:
+                    self._unconfirmed_calls[call.movement_id] = attempt.call
         return begun
 
-    def answered(self, asked: AskedCall, answer: CallAnswer) -> list[KeptCall]:
+    def record_answer(self, asked: CallAttempt, answer: CallAnswer) -> list[StoredCall]:
         """The records that an answer changes; an answer to an earlier attempt changes nothing."""
         call = asked.call
-        known = self.memory.waiting(call.lane, call.movement_id)
-        known = known or self._called_once.pop(call.movement_id, None)
+        known = self.memory.find_open_call(call.lane, call.movement_id)
+        known = known or self._unconfirmed_calls.pop(call.movement_id, None)
         if known is None or known.attempts != call.attempts:
             return []
-        after = self._rules.answered(asked, answer, self.memory.time.at)
+        after = self._rules.apply_answer(asked, answer, self.memory.time.at)
         return self._remember([after])
 
-    def restore(self, kept: Iterable[KeptCall]) -> None:
+    def restore(self, kept: Iterable[StoredCall]) -> None:
         """Replace the state with these records."""
-        self.memory, self._called_once = CallMemory(), {}
+        self.memory, self._unconfirmed_calls = CallMemory(), {}
         # Levels first, because they decide which movements they include.
         for record in sorted(kept, key=lambda record: not isinstance(record, LaneLevel)):
             self.memory.remember(record)
-        self.memory.put_in_order()
+        self.memory.sort_open_calls()
 
-    def _call(self, movement: StockMovement) -> StockCall:
+    def _build_call(self, movement: StockMovement) -> StockCall:
         """The call for a movement, by the levels before and after it, None where unknown."""
-        lane, at, brought = movement.lane, movement.millis, brought_by(movement)
+        lane, at, brought = movement.lane, movement.millis, level_effect(movement)
         before, after = self.memory.level(lane), self.memory.level_after(lane, at, brought)
         is_overruled = self.memory.is_overruled(lane, at, brought)
         delta = movement.delta_milli if before is None else (after or 0) - before
@@ -134,21 +143,21 @@ class CallDesk:
         )
         now = self.memory.time.at
         if is_count and is_overruled:
-            is_late = at >= self.memory.counted_at(lane)
-            return ended(call, "overruled", now, _WEEK_LATE if is_late else _COUNTED_SINCE)
+            is_late = at >= self.memory.last_count_at(lane)
+            return end_call(call, "overruled", now, _WEEK_LATE if is_late else _COUNTED_SINCE)
         if is_level and after is None:
-            return ended(call, "overruled", now, "nobody has counted")
+            return end_call(call, "overruled", now, "nobody has counted")
         if not is_level and not delta:
-            return ended(call, "overruled", now, _COUNTED_SINCE)
+            return end_call(call, "overruled", now, _COUNTED_SINCE)
         return call
 
     def _is_overruled(self, call: StockCall) -> bool:
         """Whether a waiting count was overruled by a later one, and was certainly not applied."""
         is_count = call.brought is not None and not call.brought & 1
-        is_behind = call.millis < self.memory.counted_at(call.lane)
+        is_behind = call.millis < self.memory.last_count_at(call.lane)
         return is_count and is_behind and not call.in_doubt
 
-    def _reconciliation(self) -> list[KeptCall]:
+    def _reconcile(self) -> list[StoredCall]:
         """Calls that set the changed levels, once a day, in mode absolute."""
         if self._rules.mode != "absolute":
             return []
@@ -157,9 +166,9 @@ class CallDesk:
         last = self.memory.reconciled.day
         if day <= last:
             return []
-        records: list[KeptCall] = [*self._remember([ReconciledDay(day=day)])]
+        records: list[StoredCall] = [*self._remember([ReconciledDay(day=day)])]
         # On the very first day, all levels have just been sent.
-        for lane in self.memory.changed_lanes() if last else ():
+        for lane in self.memory.lanes_to_reconcile() if last else ():
             records += self._remember(self._reset_calls(lane, day))
         return records
 
@@ -174,7 +183,7 @@ class CallDesk:
                 store_id=store_id,
                 item_id=item_id,
                 kind="reconciliation",
-                happened_at=instant_text(from_millis(self.memory.time.at)),
+                happened_at=format_utc(from_millis(self.memory.time.at)),
                 brought=None,
                 delta_milli=None,
                 level_milli=known,
@@ -184,7 +193,7 @@ class CallDesk:
             )
         ]
 
-    def _remember(self, records: Sequence[Kept]) -> list[Kept]:
+    def _remember(self, records: Sequence[Record]) -> list[Record]:
         for record in records:
             self.memory.remember(record)
         return [*records]

@@ -10,7 +10,7 @@ from tally.algebra.level import Level
 
 # An article's movements are kept apart for this long; one that arrives later than that is placed at
 # the start of this time, just after the level that is kept there.
-KEPT_MILLIS = 7 * 86_400_000
+RETENTION_MILLIS = 7 * 86_400_000
 # Instant (ms since 1970, UTC), whether it is a movement (at one instant the count comes first), and
 # its effect as the part Level takes it.
 _Event = tuple[int, bool, int]
@@ -35,13 +35,13 @@ class ArticleLevel:
         """The current level in thousandths; None before the first count."""
         return self._sum if self._is_counted else None
 
-    def is_behind_count(self, at: int, brought: int) -> bool:
+    def is_before_count(self, at: int, brought: int) -> bool:
         """Whether a later count includes the event; `at`: its instant, ms since 1970 (UTC)."""
         return self._is_counted and _event(at, brought) < self._events[0]
 
-    def after(self, at: int, brought: int) -> int | None:
+    def level_after(self, at: int, brought: int) -> int | None:
         """The level in thousandths with one more event, which is not kept."""
-        if self.is_behind_count(at, brought):
+        if self.is_before_count(at, brought):
             return self._sum
         if brought & 1:
             return self._sum + (brought >> 1) if self._is_counted else None
@@ -49,7 +49,7 @@ class ArticleLevel:
 
     def add(self, at: int, brought: int) -> None:
         """Add one more event."""
-        if self.is_behind_count(at, brought):
+        if self.is_before_count(at, brought):
             return
         event = _event(at, brought)
         if not brought & 1:
@@ -59,12 +59,12 @@ class ArticleLevel:
         insort(self._events, event)
         self._sum += brought >> 1
 
-    def begin_at(self, at: int, level: int | None) -> None:
+    def reset_to(self, at: int, level: int | None) -> None:
         """Reset to the level at an instant; None: there was no count by then."""
         self._events, self._sum = [], 0
         if level is not None:
             # As if it had been counted at that instant: movements of the same instant come after.
-            self.add(at, Level.count(level))
+            self.add(at, Level.encode_count(level))
 
     def instants_before(self, at: int) -> list[int]:
         """The instants of the events before an instant, ms since 1970 (UTC), ascending."""
@@ -79,7 +79,7 @@ class ArticleLevel:
         if level is None:
             self._sum -= before
         else:
-            self._events.insert(0, _event(at, Level.count(level)))
+            self._events.insert(0, _event(at, Level.encode_count(level)))
         return level
 
     @property

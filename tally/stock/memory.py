@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tally.alerts.delivery.records import TickTime
-from tally.algebra.shelf import is_counted
-from tally.stock.calls import OPEN, KeptCall, LaneLevel, ReconciledDay, StockCall
-from tally.stock.levels import KEPT_MILLIS, ArticleLevel
+from tally.algebra.shelf import has_count
+from tally.stock.calls import OPEN_OUTCOMES, LaneLevel, ReconciledDay, StockCall, StoredCall
+from tally.stock.levels import RETENTION_MILLIS, ArticleLevel
 
 # How long the records are kept of movements that people have to compare by hand.
-UNSURE_MILLIS = 90 * 86_400_000
+UNSURE_RETENTION_MILLIS = 90 * 86_400_000
 
 
 class _EndedCall(NamedTuple):
@@ -57,7 +57,7 @@ class CallMemory:
         # By lane, when a call ended of which an attempt may still be in flight.
         self._doubt_instants: dict[str, int] = {}
 
-    def remember(self, kept: KeptCall) -> None:
+    def remember(self, kept: StoredCall) -> None:
         """Store a record in place of the previous one of its key."""
         match kept:
             case StockCall():
@@ -65,7 +65,7 @@ class CallMemory:
             case LaneLevel():
                 self._bases[kept.lane] = kept
                 self._count_instants[kept.lane] = kept.counted_at
-                self._article(kept.lane).begin_at(kept.at, kept.level_milli)
+                self._article(kept.lane).reset_to(kept.at, kept.level_milli)
             case ReconciledDay():
                 self.reconciled = kept
             case TickTime():
@@ -77,16 +77,16 @@ class CallMemory:
 
     def level_after(self, lane: str, at: int, brought: int) -> int | None:
         """The level with one more movement, which happened at an instant (ms since 1970, UTC)."""
-        return self._article(lane).after(self._place(lane, at, brought), brought)
+        return self._article(lane).level_after(self._place(lane, at, brought), brought)
 
     def is_overruled(self, lane: str, at: int, brought: int) -> bool:
         """Whether an event changes nothing: a later count includes it, or it is too old a count."""
         base, place = self._bases.get(lane), self._place(lane, at, brought)
         # The movements since such a count are no longer kept apart.
         is_too_late = base is not None and place < base.at
-        return self._article(lane).is_behind_count(place, brought) or is_too_late
+        return self._article(lane).is_before_count(place, brought) or is_too_late
 
-    def counted_at(self, lane: str) -> int:
+    def last_count_at(self, lane: str) -> int:
         """The instant of the article's last count, ms since 1970 (UTC); 0: never."""
         return self._count_instants.get(lane, 0)
 
@@ -94,29 +94,29 @@ class CallMemory:
         """The lanes of all articles with a movement."""
         return [*self._articles]
 
-    def changed_lanes(self) -> list[str]:
+    def lanes_to_reconcile(self) -> list[str]:
         """The lanes whose current level was not set by a reconciliation.
 
         A lane that an abandoned call may still reach is included for a week.
         """
-        since = self.time.at - KEPT_MILLIS
+        since = self.time.at - RETENTION_MILLIS
         return [
             lane
             for lane, newest in self._newest.items()
             if not newest.sets_level or self._doubt_instants.get(lane, 0) > since
         ]
 
-    def heads(self) -> Iterator[StockCall]:
+    def lane_heads(self) -> Iterator[StockCall]:
         """The first open call of each lane, which has to end before the others."""
         for lane in self._open_calls.values():
             yield next(iter(lane.values()))
 
-    def waiting(self, lane: str, movement_id: str) -> StockCall | None:
+    def find_open_call(self, lane: str, movement_id: str) -> StockCall | None:
         """The open call of a movement; None if it has ended or is unknown."""
         calls = self._open_calls.get(lane)
         return None if calls is None else calls.get(movement_id)
 
-    def outdated(self) -> list[str]:
+    def forget_ended(self) -> list[str]:
         """Forget the ended calls that no level needs any more, and return their keys."""
         found = [
             movement_id for movement_id, call in self._ended_calls.items() if self._is_over(call)
@@ -125,13 +125,13 @@ class CallMemory:
             del self._ended_calls[movement_id]
         return found
 
-    def settled(self) -> list[LaneLevel]:
+    def settle_levels(self) -> list[LaneLevel]:
         """The new levels of a week ago; they replace all older movements."""
-        before = self.time.at - KEPT_MILLIS
+        before = self.time.at - RETENTION_MILLIS
         found = [self._settle(lane, before) for lane in self._articles]
         return [base for base in found if base is not None]
 
-    def put_in_order(self) -> None:
+    def sort_open_calls(self) -> None:
         """Sort the open calls in the order in which they were taken, not in that of records."""
         for lane, calls in self._open_calls.items():
             ordered = sorted(calls.values(), key=lambda call: call.order)
@@ -150,7 +150,7 @@ class CallMemory:
         return at
 
     def _is_over(self, ended: _EndedCall) -> bool:
-        keep_millis = KEPT_MILLIS if ended.is_sure else UNSURE_MILLIS
+        keep_millis = RETENTION_MILLIS if ended.is_sure else UNSURE_RETENTION_MILLIS
         is_needed = ended.moves and not self._is_in_base(ended.lane, ended.order, ended.millis)
         return ended.at < self.time.at - keep_millis and not is_needed
 
@@ -171,7 +171,7 @@ class CallMemory:
             item_id=item_id,
             at=before,
             level_milli=article.forget_before(before),
-            counted_at=self.counted_at(lane),
+            counted_at=self.last_count_at(lane),
             order=self.order,
         )
         self._bases[lane] = base
@@ -181,13 +181,16 @@ class CallMemory:
         # Restored records come in the order in which they were last written.
         self.order = max(self.order, call.order)
         lane = call.lane
-        is_new = self.waiting(lane, call.movement_id) is None
+        is_new = self.find_open_call(lane, call.movement_id) is None
         if is_new and call.movement_id not in self._ended_calls:
-            self._move(call)
+            self._apply_movement(call)
         if lane not in self._newest or self._newest[lane].order <= call.order:
-            sets_level = call.kind == "reconciliation" and call.outcome in (*OPEN, "applied")
+            sets_level = call.kind == "reconciliation" and call.outcome in (
+                *OPEN_OUTCOMES,
+                "applied",
+            )
             self._newest[lane] = _NewestCall(call.order, sets_level)
-        if call.outcome in OPEN:
+        if call.outcome in OPEN_OUTCOMES:
             self._open_calls.setdefault(lane, OrderedDict())[call.movement_id] = call
             return
         is_second = call.outcome == "applied" and call.attempts > call.refusals + 1
@@ -208,12 +211,12 @@ class CallMemory:
         if not waiting:
             self._open_calls.pop(lane, None)
 
-    def _move(self, call: StockCall) -> None:
+    def _apply_movement(self, call: StockCall) -> None:
         lane = call.lane
         is_known = self._is_in_base(lane, call.order, call.millis)
         if call.brought is None or is_known:
             return
         place = self._place(lane, call.millis, call.brought)
         self._article(lane).add(place, call.brought)
-        if is_counted([[call.millis, call.brought]]):
-            self._count_instants[lane] = max(call.millis, self.counted_at(lane))
+        if has_count([[call.millis, call.brought]]):
+            self._count_instants[lane] = max(call.millis, self.last_count_at(lane))

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
-from tally.backoff import SECOND, spread_delay
+from tally.backoff import SECOND, retry_delay
 from tally.stock.calls import CallMode, CallOutcome, CallStep, StockCall
 
 HOUR = 3_600 * SECOND
@@ -25,11 +25,11 @@ GIVES_UP_AFTER = 72 * HOUR
 # The margin before the other system forgets a key: no call may be in flight at that time.
 KEY_MARGIN = HOUR
 MOST_REFUSALS = 3
-_GONE_ON, _MOVED = (408, 425), (409, 412)
+_UNCERTAIN_STATUSES, _CONFLICT_STATUSES = (408, 425), (409, 412)
 # Temporary faults: overload, an expired token, missing rights, a bridge that is being deployed.
-_NOT_NOW = (429, 401, 403, 404)
+_TEMPORARY_STATUSES = (429, 401, 403, 404)
 # What an answer says about its call; everything else is "in doubt".
-CallSaid = Literal["yes", "moved", "not taken", "no", "in doubt"]
+CallAnswerKind = Literal["yes", "moved", "not taken", "no", "in doubt"]
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class CallAnswer(Struct, frozen=True, kw_only=True):
     is_known: bool = False
 
 
-class AskedCall(NamedTuple):
+class CallAttempt(NamedTuple):
     """A call as stored while in flight, its request, and whether it was in doubt before.
 
     `key`: the key that all attempts of the movement share.
@@ -58,24 +58,24 @@ class AskedCall(NamedTuple):
 
     call: StockCall
     step: CallStep
-    doubted: bool
+    was_in_doubt: bool
     key: str
 
 
-def said_by(answer: CallAnswer, step: CallStep) -> CallSaid:
+def classify_answer(answer: CallAnswer, step: CallStep) -> CallAnswerKind:
     """What an answer says about its call; a redirect is a refusal, as its target is unknown."""
     status = answer.status
     # Faults of this side count too: no call was made, and people repair them.
-    if answer.is_refused or answer.is_unsent or status in _NOT_NOW:
+    if answer.is_refused or answer.is_unsent or status in _TEMPORARY_STATUSES:
         return "not taken"
-    if status is None or status < 200 or status >= 500 or status in _GONE_ON:
+    if status is None or status < 200 or status >= 500 or status in _UNCERTAIN_STATUSES:
         return "in doubt"
     if status < 300:
         return "yes"
-    if status in _MOVED and step == "set":
+    if status in _CONFLICT_STATUSES and step == "set":
         return "moved"
     # The answer to a key whose other attempt is still being processed.
-    return "in doubt" if status == _MOVED[0] and step == "adjust" else "no"
+    return "in doubt" if status == _CONFLICT_STATUSES[0] and step == "adjust" else "no"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class CallRules:
         """The key by which the other system recognises a repeated call."""
         return call.movement_id
 
-    def asked(self, call: StockCall, now: int) -> AskedCall:
+    def begin_attempt(self, call: StockCall, now: int) -> CallAttempt:
         """The call with one more attempt, to be stored before it is made."""
         attempt = structs.replace(
             call,
@@ -104,39 +104,39 @@ class CallRules:
             attempts=call.attempts + 1,
             failures=call.failures + 1,
             begun_at=now if call.begun_at is None else call.begun_at,
-            due_at=now + spread_delay(call.movement_id, call.failures + 1),
+            due_at=now + retry_delay(call.movement_id, call.failures + 1),
         )
         # A look has no side effect.
         if call.step != "look":
             attempt = structs.replace(attempt, in_doubt=True, step=self.first_step)
         # It is never due again, even if this process dies.
         if self.mode == "at_most_once":
-            attempt = ended(attempt, "unknown", now, "")
-        return AskedCall(attempt, call.step, call.in_doubt, self.key(call))
+            attempt = end_call(attempt, "unknown", now, "")
+        return CallAttempt(attempt, call.step, call.in_doubt, self.key(call))
 
     def is_over(self, call: StockCall, now: int) -> bool:
         """Whether the call has run out of time, so that no further attempt is made."""
         return call.begun_at is not None and now >= call.begun_at + self.gives_up_after
 
-    def answered(self, asked: AskedCall, answer: CallAnswer, now: int) -> StockCall:
+    def apply_answer(self, asked: CallAttempt, answer: CallAnswer, now: int) -> StockCall:
         """The call after the answer to its last attempt."""
         # The text of an error may be long, and it is stored with the movement.
         cause = answer.error[:200]
         call = structs.replace(asked.call, status=answer.status, cause=cause)
-        said = said_by(answer, asked.step)
+        said = classify_answer(answer, asked.step)
         # A look is not an outcome: it decides what to set, or shows that it is set already.
         if asked.step == "look" and said == "yes":
             return self._after_look(call, answer, now)
         if said == "yes":
-            return ended(call, "applied", now, "")
+            return end_call(call, "applied", now, "")
         if said == "in doubt":
             return self._retry(call, answer, now)
         # This attempt has certainly changed nothing.
-        call = structs.replace(call, in_doubt=asked.doubted)
+        call = structs.replace(call, in_doubt=asked.was_in_doubt)
         if said == "moved":
             return self._after_conflict(call, now)
         if said == "no" and call.refusals + 1 >= MOST_REFUSALS:
-            return self.given_up(call, now, call.cause or "refused")
+            return self.give_up(call, now, call.cause or "refused")
         refusals = call.refusals + (said == "no")
         return self._retry(structs.replace(call, refusals=refusals), answer, now)
 
@@ -146,9 +146,9 @@ class CallRules:
             return answer.version != call.version
         return answer.is_known
 
-    def given_up(self, call: StockCall, now: int, cause: str) -> StockCall:
+    def give_up(self, call: StockCall, now: int, cause: str) -> StockCall:
         """The call ended without a confirmation that it was applied."""
-        return ended(call, "unknown" if call.in_doubt else "refused", now, cause)
+        return end_call(call, "unknown" if call.in_doubt else "refused", now, cause)
 
     def _after_look(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
         if answer.version is None or answer.quantity_milli is None:
@@ -156,11 +156,11 @@ class CallRules:
                 call, refusals=call.refusals + 1, cause="no level in the answer"
             )
             if refused.refusals >= MOST_REFUSALS:
-                return self.given_up(refused, now, refused.cause)
+                return self.give_up(refused, now, refused.cause)
             return self._retry(refused, answer, now)
         # A call that was never in doubt cannot have arrived, even if the version has changed.
         if call.in_doubt and self.is_done(call, answer):
-            return ended(call, "applied", now, "")
+            return end_call(call, "applied", now, "")
         return structs.replace(
             call,
             step="set",
@@ -173,7 +173,7 @@ class CallRules:
     def _after_conflict(self, call: StockCall, now: int) -> StockCall:
         # An earlier attempt under this version was in doubt, and there is no other writer.
         if self.mode == "sole" and call.in_doubt:
-            return ended(call, "applied", now, "")
+            return end_call(call, "applied", now, "")
         # The call had no version, so a conflict is not an answer that this mode expects.
         if self.mode == "absolute":
             return self._retry(call, CallAnswer(), now)
@@ -181,12 +181,12 @@ class CallRules:
 
     def _retry(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
         if self.mode == "at_most_once":
-            return call if call.in_doubt else ended(call, "refused", now, call.cause)
+            return call if call.in_doubt else end_call(call, "refused", now, call.cause)
         # No further attempt: after the key has expired, it would be a second movement.
         if self.is_over(call, now):
-            return self.given_up(call, now, call.cause)
+            return self.give_up(call, now, call.cause)
         if answer.retry_after is None:
-            return structs.replace(call, due_at=now + spread_delay(call.movement_id, call.failures))
+            return structs.replace(call, due_at=now + retry_delay(call.movement_id, call.failures))
         # A longer wait makes no difference: the call runs out of time before.
         wait_millis = int(min(answer.retry_after * SECOND, self.gives_up_after))
         return structs.replace(call, due_at=now + max(wait_millis, SECOND))
@@ -199,6 +199,6 @@ def quantity_after(call: StockCall) -> int | None:
     return None if call.quantity_milli is None else call.quantity_milli + call.delta_milli
 
 
-def ended(call: StockCall, outcome: CallOutcome, now: int, cause: str) -> StockCall:
+def end_call(call: StockCall, outcome: CallOutcome, now: int, cause: str) -> StockCall:
     """The call ended with an outcome; `now`: ms since 1970 (UTC)."""
     return structs.replace(call, outcome=outcome, ended_at=now, cause=cause)

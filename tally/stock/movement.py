@@ -41,7 +41,7 @@ class StockMovement(Struct, frozen=True, kw_only=True):
     @property
     def lane(self) -> str:
         """The key of its record: records of one lane keep their order."""
-        return lane_of(self.store_id, self.item_id)
+        return lane_key(self.store_id, self.item_id)
 
     @property
     def millis(self) -> int:
@@ -53,7 +53,7 @@ _DECODER = msgspec.json.Decoder(StockMovement)
 _ENCODER = msgspec.json.Encoder()
 
 
-def lane_of(store_id: str, item_id: str) -> str:
+def lane_key(store_id: str, item_id: str) -> str:
     """The article of a store as a key.
 
     >>> lane_of("367", "Milk|1l")
@@ -68,18 +68,18 @@ def instant_millis(text: str) -> int:
     return round(parse_instant(text, "happened_at").timestamp() * 1000)
 
 
-def movement_value(movement: StockMovement) -> bytes:
+def encode_movement(movement: StockMovement) -> bytes:
     """The movement as a record's value (schemas/topics/stock-movements.schema.json)."""
     return _ENCODER.encode(movement)
 
 
-def movement_of(value: bytes) -> StockMovement:
+def decode_movement(value: bytes) -> StockMovement:
     """The movement of a record's value. Raises msgspec.DecodeError."""
     return _DECODER.decode(value)
 
 
-def brought_by(movement: StockMovement) -> int:
+def level_effect(movement: StockMovement) -> int:
     """The effect of the movement, as the part Level takes it."""
     if movement.counted_milli is not None:
-        return Level.count(movement.counted_milli)
-    return Level.moved(movement.delta_milli or 0)
+        return Level.encode_count(movement.counted_milli)
+    return Level.encode_movement(movement.delta_milli or 0)

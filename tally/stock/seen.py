@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tally.receipt_chain import ChainEvent, rank, read_place
+from tally.receipt_chain import ChainEvent, parse_chain_position, rank
 from tally.stock.movement import MovementKind, StockMovement
 
 
-class StockMove(Struct, frozen=True, array_like=True):
+class LineEffect(Struct, frozen=True, array_like=True):
     """The effect of a line; `line`: its place on the receipt, from 1; amounts in thousandths."""
 
     line: int
@@ -39,83 +39,83 @@ class StockEvent(NamedTuple):
     happened_at: str
     fingerprint: str
     source: str
-    moves: tuple[StockMove, ...]
+    effects: tuple[LineEffect, ...]
 
 
-class SeenEvent(Struct, frozen=True, kw_only=True):
+class StoredEvent(Struct, frozen=True, kw_only=True):
     """The stored first copy of an event; `at`: its arrival, milliseconds since 1970 (UTC).
 
-    `moves`: the moves that a void or a later version of it reverses.
+    `effects`: the moves that a void or a later version of it reverses.
     """
 
     offset: int
     fingerprint: str
     at: int
     happened_at: str
-    moves: tuple[StockMove, ...] = ()
+    moves: tuple[LineEffect, ...] = ()
 
 
 # Identities, each with the event that was seen and forgotten since.
-FiledEvents = Iterable[tuple[str, SeenEvent]]
+FiledEvents = Iterable[tuple[str, StoredEvent]]
 
 
-class TakenEvent(NamedTuple):
+class EventMovements(NamedTuple):
     """The movements of an event, and its record; the record is None for a known event."""
 
     movements: list[StockMovement]
-    seen: SeenEvent | None
+    stored: StoredEvent | None
 
 
-class SeenEvents:
+class EventDeduplicator:
     """The events of one partition of both topics, in the order of arrival."""
 
     def __init__(self) -> None:
-        self._events: dict[str, SeenEvent] = {}
+        self._events: dict[str, StoredEvent] = {}
         # The events of each receipt, and the last one of them, which decides what counts.
         self._chains: dict[str, set[str]] = defaultdict(set)
         self._last_ids: dict[str, str] = {}
         # Events that were looked up: their reversals arrive after they had been forgotten.
         self._filed_ids: set[str] = set()
 
-    def learn(self, filed: FiledEvents) -> None:
+    def add_filed(self, filed: FiledEvents) -> None:
         """Remember events, by identity, that were seen and forgotten since."""
         for event_id, seen in filed:
             if event_id not in self._events:
-                self._keep(event_id, seen)
+                self._store(event_id, seen)
                 self._filed_ids.add(event_id)
 
-    def take(self, event: StockEvent, offset: int, at: int) -> TakenEvent:
+    def process_event(self, event: StockEvent, offset: int, at: int) -> EventMovements:
         """The movements of the event; `at`: its arrival, milliseconds since 1970 (UTC)."""
         # A copy with another payload counts as known too: both layers count the lowest offset.
         if event.event_id in self._events:
-            return TakenEvent([], None)
-        place = read_place(event.event_id)
-        before = self._counted_event(place.chain)
+            return EventMovements([], None)
+        place = parse_chain_position(event.event_id)
+        before = self._find_counted_event(place.chain)
         # An event that moves nothing is stored too: its void, or its receipt, may still come.
-        seen = SeenEvent(
+        seen = StoredEvent(
             offset=offset,
             fingerprint=event.fingerprint,
             at=at,
             happened_at=event.happened_at,
             # The lines of a void do not count: it names its receipt.
-            moves=() if place.is_void else event.moves,
+            moves=() if place.is_void else event.effects,
         )
-        self._keep(event.event_id, seen)
-        after = self._counted_event(place.chain)
+        self._store(event.event_id, seen)
+        after = self._find_counted_event(place.chain)
         # It is a copy of an old version, or a second void.
         if before == after:
-            return TakenEvent([], seen)
+            return EventMovements([], seen)
         brought = seen.moves if after == event.event_id else ()
-        return TakenEvent(_movements(event, brought, self._reversal(before)), seen)
+        return EventMovements(_movements(event, brought, self._reversal(before)), seen)
 
-    def _reversal(self, event_id: str | None) -> tuple[str, Sequence[StockMove]]:
+    def _reversal(self, event_id: str | None) -> tuple[str, Sequence[LineEffect]]:
         """The instant of an event and the moves that reverse it."""
         if event_id is None:
             return "", ()
         seen = self._events[event_id]
-        return seen.happened_at, _reverse_moves(seen.moves, event_id in self._filed_ids)
+        return seen.happened_at, _reverse_effects(seen.moves, event_id in self._filed_ids)
 
-    def outdated(self, before: int) -> list[str]:
+    def forget_before(self, before: int) -> list[str]:
         """Forget events that arrived before an instant (ms since 1970, UTC); returns their ids."""
         found = []
         # The events are in the order of arrival.
@@ -127,23 +127,23 @@ class SeenEvents:
             self._forget(event_id)
         return found
 
-    def restore(self, seen: Iterable[tuple[str, SeenEvent]]) -> None:
+    def restore(self, seen: Iterable[tuple[str, StoredEvent]]) -> None:
         """Replace the state with these events, by identity, in the order of writing."""
         self._events, self._chains, self._last_ids = {}, defaultdict(set), {}
         self._filed_ids = set()
         for event_id, known in seen:
-            self._keep(event_id, known)
+            self._store(event_id, known)
 
-    def _keep(self, event_id: str, seen: SeenEvent) -> None:
+    def _store(self, event_id: str, seen: StoredEvent) -> None:
         self._events[event_id] = seen
-        chain = read_place(event_id).chain
+        chain = parse_chain_position(event_id).chain
         self._chains[chain].add(event_id)
         last = self._last_ids.get(chain)
         if last is None or self._rank(event_id) > self._rank(last):
             self._last_ids[chain] = event_id
 
     def _forget(self, event_id: str) -> None:
-        chain = read_place(event_id).chain
+        chain = parse_chain_position(event_id).chain
         names = self._chains[chain]
         names.discard(event_id)
         if not names:
@@ -157,16 +157,16 @@ class SeenEvents:
         seen = self._events[event_id]
         return rank(ChainEvent(event_id, seen.happened_at, seen.offset))
 
-    def _counted_event(self, chain: str) -> str | None:
+    def _find_counted_event(self, chain: str) -> str | None:
         """The event of a receipt that counts, by the events known so far."""
         last = self._last_ids.get(chain)
-        return None if last is None or read_place(last).is_void else last
+        return None if last is None or parse_chain_position(last).is_void else last
 
 
 def _movements(
     event: StockEvent,
-    brought: Sequence[StockMove],
-    replaced: tuple[str, Sequence[StockMove]],
+    brought: Sequence[LineEffect],
+    replaced: tuple[str, Sequence[LineEffect]],
 ) -> list[StockMovement]:
     """The movements of an event: the reversed ones of the replaced version, and its own.
 
@@ -195,11 +195,11 @@ def _movements(
     ]
 
 
-def _reverse_moves(moves: Sequence[StockMove], is_filed: bool) -> tuple[StockMove, ...]:
+def _reverse_effects(moves: Sequence[LineEffect], is_filed: bool) -> tuple[LineEffect, ...]:
     kind: MovementKind = "reversal" if is_filed else "void"
     # A count has no void: another document corrects it.
     return tuple(
-        StockMove(move.line, move.item_id, kind, -move.delta_milli)
+        LineEffect(move.line, move.item_id, kind, -move.delta_milli)
         for move in moves
         if move.delta_milli is not None
     )

@@ -16,7 +16,7 @@ import msgspec
 from fastapi import Response
 from msgspec import structs
 
-from runtime.web import Place, serve
+from runtime.web import ServerOptions, serve
 from serving.alerts.handling import ActionRecord
 from serving.api.app import create_app
 from serving.dashboard import page
@@ -103,7 +103,7 @@ def main() -> int:
 
         @app.post("/apply/{number}", include_in_schema=False)
         async def apply(number: int) -> None:
-            newest = RULES.read().newest("busy")
+            newest = RULES.read().newest_version("busy")
             assert newest is not None
             rule = structs.replace(newest.rule, for_=number)
             RULES.write([StoredRule(rule=rule, version=newest.version + 1)])
@@ -117,7 +117,7 @@ def main() -> int:
 
         letters = MemoryLetters(REFUSED)
         page.mount(app, settings, views, page.LiveSources(feed, desk, letters, actions.append))
-        serve(app, Place(_free_address(), page_policy=page.POLICY))
+        serve(app, ServerOptions(_free_address(), page_policy=page.POLICY))
     return 0
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
 from ingest.replay.channels import KafkaChannel
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 from tally.windows import window_start
 from tests.support.readers import METRICS, Told
@@ -46,13 +46,13 @@ class DenseDay:
             for store in STORES:
                 self._send(store, number)
         self._sent = end
-        self._channel.settle()
+        self._channel.flush()
 
     def _send(self, store: str, number: int) -> None:
         happened_at, cents = DAY + number * WINDOW / RECEIPTS_A_WINDOW, 100 + number
         line = {"item": "Milk 1l", "price": cents / 100, "amount": 1}
         message = {
-            "happened_at": instant_text(happened_at),
+            "happened_at": format_utc(happened_at),
             "operation_id": int(store),
             "transaction_id": number,
             "vendor_fiscal_module": 1,

@@ -14,7 +14,7 @@ import psutil
 
 from ops.local.stack.processes import send
 from runtime.sources import SALES
-from speed_layer.source import retained
+from speed_layer.source import read_retained_offsets
 from speed_layer.views import QUERY
 from tests.support.loop import Loop, has_reached, wait_until
 
@@ -39,7 +39,9 @@ class SpeedDriver:
     def has_read_all(self, loop: Loop) -> bool:
         """Whether everything committed to the canonical topic lies in its committed
         micro-batches."""
-        return has_reached(self.checkpoint, SALES.topic, retained(loop.settings, SALES.topic).end)
+        return has_reached(
+            self.checkpoint, SALES.topic, read_retained_offsets(loop.settings, SALES.topic).end
+        )
 
     def freeze_in_a_micro_batch(self) -> list[psutil.Process]:
         """Stop the driver (SIGSTOP) once its next micro-batch is planned and before it is

@@ -20,7 +20,7 @@ from ops.local.stack.processes import has_ended
 from ops.local.stack.service import Site
 from runtime.job import DONE, FAILED, REFUSED
 from runtime.processor.moments import AFTER_OFFSETS, AFTER_POLL, BEFORE_COMMIT, NAMES
-from runtime.reading import read_to_end, read_written
+from runtime.reading import read_to_end, read_to_high_watermark
 from tests.chaos.alert_slots import FREEZES, KilledSlot, is_frozen, started
 from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE
 from tests.integration.ingest.conftest import Start, stop
@@ -72,7 +72,7 @@ def aborted(shop: AlertShop) -> int:
     every = read_to_end(settings, ["alerts"], {"isolation.level": "read_uncommitted"})
     written = sum(1 for _ in every)
     lanes = [("alerts", number) for number in range(settings.partitions)]
-    return written - sum(1 for _ in read_written(settings, lanes))
+    return written - sum(1 for _ in read_to_high_watermark(settings, lanes))
 
 
 def has_failed(working: Sequence["Future[Any]"]) -> bool:
@@ -140,7 +140,7 @@ def test_broker_that_dies_with_alerts_in_an_open_transaction_makes_none_come_twi
     shop.sell(shop.next_stretch())
     wait_until(lambda: is_frozen(process), 60, "it is frozen in its transaction")
     kafka = [catalogue.SERVICES["kafka"]]
-    broker = supervisor.at_work(alert_site, *kafka)
+    broker = supervisor.working_process(alert_site, *kafka)
     assert broker is not None
     broker.kill()
     wait_until(lambda: has_ended(broker), 30, "the broker is gone")

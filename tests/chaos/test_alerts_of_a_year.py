@@ -20,7 +20,7 @@ from runtime.reading import read_to_end
 from runtime.sources import FAMILIES, SALES
 from schemas import loader
 from serving.alerts.projection.tables import AlertTables, FiledAlert
-from tally.alerts.message import Alert, alert_of, message_of
+from tally.alerts.message import Alert, decode_alert, encode_alert
 from tests.support.alert_year import RULES, AlertYear, busiest, rule_text, send
 from tests.support.alerts import id_of
 from tests.support.long_ago import taken_at
@@ -100,7 +100,7 @@ class TestAlertsOfAYear:
     @classmethod
     def sent(cls, loop: Loop, year: AlertYear) -> None:
         """All of it told: each part but the first arrives while those before are rebuilt."""
-        topics = {one.name: one.raw_topic for one in loader.own_sources().values()}
+        topics = {one.name: one.raw_topic for one in loader.builtin_sources().values()}
         # Days before the first arrival are covered where somebody says that they were sent whole.
         days = f"{year.first:%Y-%m-%d}..{year.until - timedelta(days=1):%Y-%m-%d}"
         for family in (SALES.name, INVENTORY.name):
@@ -182,7 +182,7 @@ class TestAlertsOfAYear:
         raised = next(one for one in told if one.state == "confirmed")
         planted = structs.replace(raised, alert_id=id_of("planted"), occurrence=7)
         with cassandra_session(loop.settings) as session:
-            AlertTables(session).file([FiledAlert(planted, message_of(planted).decode())])
+            AlertTables(session).write_alerts([FiledAlert(planted, encode_alert(planted).decode())])
 
         [one] = simulate(loop, year, "busy", code=1).differences
 
@@ -191,7 +191,9 @@ class TestAlertsOfAYear:
 
 def alerts(loop: Loop) -> list[Alert]:
     """Every message of the topic, in its order."""
-    return [alert_of(bytes(one.value() or b"")) for one in read_to_end(loop.settings, ["alerts"])]
+    return [
+        decode_alert(bytes(one.value() or b"")) for one in read_to_end(loop.settings, ["alerts"])
+    ]
 
 
 def _text(instant: datetime) -> str:

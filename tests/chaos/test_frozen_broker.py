@@ -24,9 +24,9 @@ RAW, GROUP = "posTransactionTopic", "frozen"
 @pytest.fixture
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
     made = make_site(tmp_path_factory.mktemp("frozen"), TALLY_RAW_RETENTION_SECONDS="60")
-    control.up(made, catalogue.named(["kafka"]), print)
+    control.up(made, catalogue.select_services(["kafka"]), print)
     yield made
-    control.down(made, catalogue.named(()), print)
+    control.down(made, catalogue.select_services(()), print)
 
 
 def has_read_all(site: "Site") -> bool:
@@ -51,7 +51,7 @@ def test_read_messages_are_deleted_before_and_after(site: "Site") -> None:
     wait_until(lambda: has_read_all(site))
     janitor.sweep()
     swept = [end - first for first, end in spans(site.settings, RAW)]
-    broker = supervisor.at_work(site, catalogue.SERVICES["kafka"])
+    broker = supervisor.working_process(site, catalogue.SERVICES["kafka"])
     assert broker is not None
 
     strike(broker.pid, "SIGSTOP")

@@ -23,7 +23,7 @@ from tally.errors import StackError
 from tests.conftest import make_site
 from tests.support.faults import pause
 
-SERVICES = catalogue.named(["cassandra"])
+SERVICES = catalogue.select_services(["cassandra"])
 LEAST_KILLS, MOST_KILLS, SEED = 5, 40, 5
 # The last is about as long as the making of one table takes.
 MOST_SECONDS_BEFORE, LOOK_EVERY_SECONDS, MOST_SECONDS_AFTER = 120, 0.005, 0.05
@@ -37,7 +37,7 @@ def killed_at(site: Site, tables: int, chance: random.Random) -> Iterator[None]:
         end = time.monotonic() + MOST_SECONDS_BEFORE
         while made(site) < tables and time.monotonic() < end:
             pause(LOOK_EVERY_SECONDS)
-        record = supervisor.record_of(site, SERVICES[0])
+        record = supervisor.read_service_record(site, SERVICES[0])
         assert record is not None
         pause(chance.uniform(0, MOST_SECONDS_AFTER))
         psutil.Process(record.pid).send_signal(signal.SIGKILL)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.local.demo.run import DISTURBED
+from ops.local.demo.run import DISTURBANCES
 from ops.local.stack.processes import has_ended
 from speed_layer.views import QUERY
 from tests.chaos.drivers import SpeedDriver, send_to_all
@@ -41,7 +41,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 @contextmanager
 def replaying(loop: Loop) -> Iterator["subprocess.Popen[str]"]:
     """A replay of the year under way; ended with the block."""
-    replay = loop.start("replay", "--source", "complete-journey", *PACE, *DISTURBED)
+    replay = loop.start("replay", "--source", "complete-journey", *PACE, *DISTURBANCES)
     try:
         yield replay
     finally:

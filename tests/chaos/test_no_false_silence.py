@@ -10,10 +10,10 @@ import pytest
 
 from runtime.reading import read_to_end
 from schemas import loader
-from serving.alerts.evaluator.calendar import millis_of
-from tally.alerts.message import Alert, alert_of
+from serving.alerts.evaluator.calendar import to_millis
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import Tick
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW, window_start
 from tests.support.long_ago import taken_at
 from tests.support.loop import Loop, running_loop, wait_until
@@ -35,7 +35,7 @@ TOLD_SECONDS = 180
 def send(loop: Loop, begin: datetime, end: datetime, ends: Mapping[int, datetime]) -> None:
     """A receipt of each quarter hour of [begin, end) and each store, of some up to an earlier end,
     in the order in which they happened: else they are late."""
-    topic = loader.own_sources()["sales"].raw_topic
+    topic = loader.builtin_sources()["sales"].raw_topic
     producer = connected_producer(loop.settings)
     for number in range((end - begin) // WINDOW):
         at = begin + number * WINDOW
@@ -43,7 +43,7 @@ def send(loop: Loop, begin: datetime, end: datetime, ends: Mapping[int, datetime
             receipt = pos(
                 operation_id=store,
                 transaction_id=int(at.timestamp()),
-                happened_at=instant_text(at),
+                happened_at=format_utc(at),
             )
             producer.produce(topic, encoded(receipt), str(store))
     assert producer.flush(60) == 0
@@ -51,7 +51,9 @@ def send(loop: Loop, begin: datetime, end: datetime, ends: Mapping[int, datetime
 
 def alerts(loop: Loop) -> list[Alert]:
     """Every message of the topic, in its order."""
-    return [alert_of(bytes(one.value() or b"")) for one in read_to_end(loop.settings, ["alerts"])]
+    return [
+        decode_alert(bytes(one.value() or b"")) for one in read_to_end(loop.settings, ["alerts"])
+    ]
 
 
 def ticks(loop: Loop) -> int:
@@ -66,7 +68,7 @@ def ticks_until_told(loop: Loop, end: datetime) -> int:
         one
         for one in read_to_end(loop.settings, ["ticks"])
         if one.partition() == told.partition()
-        and Tick.read(one.value() or b"").through.get("sales", 0) >= millis_of(end)
+        and Tick.decode(one.value() or b"").through.get("sales", 0) >= to_millis(end)
     ]
     return sum(one.timestamp()[1] <= told.timestamp()[1] for one in closing)
 

@@ -56,9 +56,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
         "TALLY_KEYSPACE": "test_retention",
     }
     made = make_site(tmp_path_factory.mktemp("retention"), **variables)
-    control.up(made, catalogue.named(["kafka"]), print)
+    control.up(made, catalogue.select_services(["kafka"]), print)
     yield made
-    control.down(made, catalogue.named(()), print)
+    control.down(made, catalogue.select_services(()), print)
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def test_memory_that_forgets_by_window_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten(monkeypatch)
-    monkeypatch.setattr(ChainMemory, "settle", settle_by_window)
+    monkeypatch.setattr(ChainMemory, "compact", settle_by_window)
 
     with pytest.raises(AssertionError, match="after"):
         lived(Plan(seed=1, days=60, back=8), tmp_path, monkeypatch)
@@ -69,5 +69,5 @@ def test_memory_that_forgets_by_window_is_found(
 def shorten(patch: pytest.MonkeyPatch) -> None:
     """Ten days are judged and twelve remembered, in place of 400 and 430."""
     for module in (partition, judging):
-        patch.setattr(module, "JUDGED_BACK", 10 * partition.DAY_MILLIS)
-        patch.setattr(module, "REMEMBERED", 12 * partition.DAY_MILLIS)
+        patch.setattr(module, "EVALUATION_MILLIS", 10 * partition.DAY_MILLIS)
+        patch.setattr(module, "RETENTION_MILLIS", 12 * partition.DAY_MILLIS)

@@ -17,7 +17,7 @@ import httpx
 
 from ops.lag import Lag
 from runtime.connect import cassandra_session
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.chaos.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
 from tests.chaos.drivers import SpeedDriver, another_driver, resume
 from tests.support.loop import Loop, running_loop, wait_until
@@ -162,8 +162,8 @@ def served(loop: Loop) -> set[Told]:
         for metric in METRICS:
             asked = {
                 "store": store,
-                "from": instant_text(SPAN[0]),
-                "to": instant_text(SPAN[1]),
+                "from": format_utc(SPAN[0]),
+                "to": format_utc(SPAN[1]),
                 "grain": "15m",
             }
             answer = httpx.get(

@@ -13,7 +13,7 @@ from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Sum, Uniques
-from tally.epochs import Raised
+from tally.epochs import RaisedEpoch
 from tally.families import Family
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _window(one: Told) -> datetime:
 
 def _value(place: int, some: list[Told], excluded: bool) -> Any:
     chosen = [one for one in some if one.excluded is excluded]
-    return PARTS[place].of(
+    return PARTS[place].fold(
         [_millis(one.happened_at) for one in chosen], [one.brought[place] for one in chosen]
     )
 
@@ -111,7 +111,7 @@ def folded(
     return {
         (datetime.fromtimestamp(row.start, UTC), row.zone): (
             row.events,
-            *(_plain(row[name]) for name in (*family.part_names, *family.excluded_parts)),
+            *(_plain(row[name]) for name in (*family.part_names, *family.exclusion_columns)),
         )
         for row in rows.withColumn("start", F.unix_seconds("window_start")).collect()
     }
@@ -176,7 +176,7 @@ def test_speed_layer_holds_what_the_batch_layer_folds(spark: "SparkSession") -> 
 def test_raised_days_bear_the_higher_epoch(spark: "SparkSession") -> None:
     from tally.frames import members_per_window, window_rows
 
-    raised = Raised(date(1999, 12, 1), date(1999, 12, 31), 5)
+    raised = RaisedEpoch(date(1999, 12, 1), date(1999, 12, 31), 5)
     family = Family("made", ("zone",), (Sum("total"),), epoch=2, raised=(raised,))
     events = spark.createDataFrame(
         [("s", f"e{number}", at, number, "a", 1) for number, at in enumerate(WINDOWS)],

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.sources import FAMILIES
 from schemas.loader import event_schema, master_schema
-from tally.epochs import Raised
+from tally.epochs import RaisedEpoch
 from tally.families import Family
 from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.visits import VisitRules
@@ -79,7 +79,7 @@ def test_spark_computes_the_columns_of_the_tables_with_their_types(
 def test_spark_computes_the_columns_of_what_is_read_from_presences(
     spark: "SparkSession", family: Family
 ) -> None:
-    from batch_layer.views.presence import rows_of_periods, total_rows
+    from batch_layer.views.presence import compute_period_rows, total_rows
 
     numbers = ("period_start", "period_end", "minute", "dbm", "rank")
     texts = ("store", "opening", "device")
@@ -87,28 +87,28 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
         (*(f"{name} bigint" for name in numbers), *(f"{name} string" for name in texts))
     )
     minutes = spark.createDataFrame([], f"is_new boolean, {shape}")
-    check_columns(total_rows(rows_of_periods(minutes, family), family), family)
+    check_columns(total_rows(compute_period_rows(minutes, family), family), family)
 
 
 def test_spark_tells_the_epoch_of_a_day_as_the_family_does(spark: "SparkSession") -> None:
     from pyspark.sql import functions as F
 
-    from tally.frames import epoch_of
+    from tally.frames import epoch_column
 
     day = 1440
     dated = (DatedVisitRules(EVER, VisitRules(), 2), DatedVisitRules(3 * day, VisitRules(), 5))
     family = replace(
         FAMILIES["wifi"],
-        raised=(Raised(date(1970, 1, 2), date(1970, 1, 3), 90),),
+        raised=(RaisedEpoch(date(1970, 1, 2), date(1970, 1, 3), 90),),
         visit_rules=StoreVisitRules({"367": dated, "406": dated[:1]}),
     )
     days = [date(1970, 1, 1) + timedelta(days=number) for number in range(6)]
     texts = spark.createDataFrame([(one.isoformat(),) for one in days], "day string")
 
-    found = texts.select("day", epoch_of(family, F.col("day").cast("date")).alias("epoch"))
+    found = texts.select("day", epoch_column(family, F.col("day").cast("date")).alias("epoch"))
 
     told = {row.day: row.epoch for row in found.collect()}
-    assert told == {one.isoformat(): family.epochs.of(one) for one in days}
+    assert told == {one.isoformat(): family.epochs.for_day(one) for one in days}
     assert len({*told.values()}) > 2
 
 
@@ -121,7 +121,7 @@ def check_columns(rows: "DataFrame", family: Family) -> None:
         if name != "generation"
     }
     assert computed == stored
-    assert set(tables()[family.speed_table].columns) == set(stored) - set(family.excluded_parts)
+    assert set(tables()[family.speed_table].columns) == set(stored) - set(family.exclusion_columns)
 
 
 def test_spark_writes_the_columns_of_the_master_with_their_types(

@@ -15,12 +15,12 @@ from msgspec import structs
 
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.deciding import DeliveryRules, FirstState
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import (
     DeliveryDecision,
     DeliveryReason,
     DeliveryVerdict,
-    KeptDelivery,
+    StoredDelivery,
     WebhookMessage,
 )
 from tally.alerts.message import Alert
@@ -31,8 +31,10 @@ from tests.laws.delivery_world import DispatcherRules
 class SilencingAll(DeliveryRules):
     """What is silenced is not told, whoever has heard of it."""
 
-    def later(self, told: Sequence[DeliveryDecision], held: DeliveryReason) -> DeliveryVerdict:
-        return "suppressed" if held else super().later(told, held)
+    def decide_later(
+        self, told: Sequence[DeliveryDecision], held: DeliveryReason
+    ) -> DeliveryVerdict:
+        return "suppressed" if held else super().decide_later(told, held)
 
 
 class AnyOrder(DeliveryRules):
@@ -52,30 +54,30 @@ class OrderOfAlerts(DeliveryRules):
 class EndsAlone(DeliveryRules):
     """An end is decided about as any other alert."""
 
-    def first_of_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
-        return ("held", asked.held) if asked.held else ("send", "")
+    def decide_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+        return ("held", asked.hold_reason) if asked.hold_reason else ("send", "")
 
     def needs(self, alert: Alert) -> tuple[str, ...]:
         return ()
 
 
-class WithoutDoubt(Desk):
+class WithoutDoubt(DeliveryEngine):
     """Where no answer comes nothing has arrived."""
 
-    def answered(self, called: WebhookMessage, answer: WebhookAnswer) -> list[KeptDelivery]:
+    def record_answer(self, called: WebhookMessage, answer: WebhookAnswer) -> list[StoredDelivery]:
         if answer.status is not None:
-            return super().answered(called, answer)
-        unsent: list[KeptDelivery] = [
+            return super().record_answer(called, answer)
+        unsent: list[StoredDelivery] = [
             structs.replace(one, verdict="held", message="")
             for alert_id in called.lanes
-            for one in self.memory.told(called.channel, alert_id)
+            for one in self.memory.decisions_for(called.channel, alert_id)
             if one.message == called.message_id
         ]
-        return self._keep([structs.replace(called, outcome="dead"), *unsent])
+        return self._remember([structs.replace(called, outcome="dead"), *unsent])
 
 
 def _with(rules: DeliveryRules) -> DispatcherRules:
-    return DispatcherRules(desk=lambda: Desk(rules, OneRule()))
+    return DispatcherRules(desk=lambda: DeliveryEngine(rules, OneRule()))
 
 
 WRONG_DISPATCHERS = {

@@ -9,11 +9,11 @@ from dataclasses import replace
 from msgspec import structs
 
 from tally.alerts.days import FoldedDays
-from tally.alerts.fold import Judgement
+from tally.alerts.fold import WindowVerdict
 from tally.alerts.ids import Chain, alert_id
 from tally.alerts.judge import Transition
 from tally.alerts.rule import Rule
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tests.laws.alert_brokers import WorldTransaction
 from tests.laws.alert_evaluators import Process
 from tests.laws.alert_judging import BUSY, Memory, instant
@@ -102,7 +102,7 @@ class ConfirmsWhatIsClosed(World):
         window: int,
         memory: Memory,
         pointers: Mapping[int, Published],
-    ) -> Judgement:
+    ) -> WindowVerdict:
         found = super().judgement(rule, store, window, memory, pointers)
         return structs.replace(found, is_complete=found.is_complete or memory.closed > window)
 
@@ -136,7 +136,7 @@ class TellsAgainUnderOneId(World):
     """An alert that was taken back and holds again keeps its id."""
 
     def tell(
-        self, chain: Chain, days: FoldedDays, told: Sequence[ToldAlert], at: int
+        self, chain: Chain, days: FoldedDays, told: Sequence[PublishedAlert], at: int
     ) -> list[Transition]:
         first = {
             one.alert.alert_id: alert_id(chain, one.alert.version, one.alert.window, one.alert.edge)
@@ -185,7 +185,7 @@ class BeginsAnewWithAnEdit(World):
         memory: Memory,
         pointers: Mapping[int, Published],
         start: int,
-    ) -> Sequence[Judgement]:
+    ) -> Sequence[WindowVerdict]:
         found = super().judgements(rule, store, memory, pointers, start)
         if rule is not BUSY or memory.edit is None:
             return found
@@ -236,6 +236,6 @@ def send_again(world: World, process: Process) -> None:
     world.begin(process, again)
 
 
-def _renamed(one: ToldAlert, names: Mapping[str, str]) -> ToldAlert:
+def _renamed(one: PublishedAlert, names: Mapping[str, str]) -> PublishedAlert:
     of = None if one.of is None else names.get(one.of, one.of)
     return structs.replace(one, alert_id=names[one.alert_id], of=of, occurrence=1)

@@ -8,10 +8,10 @@ from functools import partial
 
 from msgspec import structs
 
-from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold_line import FoldLine
+from tally.alerts.days import ChainDays, FoldedDays, refold
+from tally.alerts.fold_line import FoldTimeline
 from tally.alerts.rule import Rule
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tests.controls import alerts_evaluator as wrong
 from tests.laws.alert_judging import Memory, instant
 from tests.laws.alert_shop import DAY, WINDOWS
@@ -21,21 +21,21 @@ from tests.laws.simulated_world import SimulatedWorld
 class LosesOneThatWasTold(SimulatedWorld):
     """An alert that everybody was told is not among what is compared."""
 
-    def told_of(self, told: Iterable[ToldAlert]) -> Iterable[ToldAlert]:
+    def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         return [*told][1:]
 
 
 class HasOneThatWasTakenBack(SimulatedWorld):
     """A retraction has not reached who compares."""
 
-    def told_of(self, told: Iterable[ToldAlert]) -> Iterable[ToldAlert]:
+    def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         return [structs.replace(one, state="confirmed") for one in told]
 
 
 class HasNoEnds(SimulatedWorld):
     """Ends of episodes are not among what is compared."""
 
-    def told_of(self, told: Iterable[ToldAlert]) -> Iterable[ToldAlert]:
+    def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         return [one for one in told if one.edge == "raise"]
 
 
@@ -60,7 +60,7 @@ class FoldsEachDayFromRest(SimulatedWorld):
         whole, begin = super().folded(rule, store, memory, day), instant(DAY)
         if whole.until <= begin:
             return whole
-        line = DayLine([begin, whole.until], FoldLine(), [begin], 0)
+        line = ChainDays([begin, whole.until], FoldTimeline(), [begin], 0)
         judged_of = partial(self.judged_on, rule, store, memory)
         [found] = refold(line, lambda _: (), judged_of).stretches
         episodes = [one for one in whole.episodes if one.start < begin]

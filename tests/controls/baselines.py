@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import date
 
-from serving.alerts.evaluator.moment import ViewsMoment
-from serving.alerts.evaluator.usual_days import PinnedMoment
+from serving.alerts.evaluator.moment import SnapshotReader
+from serving.alerts.evaluator.usual_days import BaselineSnapshotReader
 from tally.generation import Generation
 
 
-class FollowsWhatServes(PinnedMoment):
+class FollowsWhatServes(BaselineSnapshotReader):
     """Reads the generations that serve now, whatever the snapshot has noted."""
 
-    async def published(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
+    async def generations(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
         """Those of the pointers."""
-        return await ViewsMoment.published(self, family, days)
+        return await SnapshotReader.generations(self, family, days)

@@ -1,12 +1,12 @@
 """Wrong on purpose: an editor that compares with what holds now, and not with what was seen."""
 
-from serving.alerts.editing import RuleEditing
+from serving.alerts.editing import RuleEditService
 from tally.alerts.rule import Rule, RuleVersion
 
 
-class BlindRuleEditing(RuleEditing):
+class BlindRuleEditing(RuleEditService):
     """Applies over whatever somebody else has written meanwhile, and tells nobody."""
 
     async def apply(self, rule: Rule, base: RuleVersion | None) -> RuleVersion:
-        newest = (await self.known.read()).newest(rule.rule_id)
+        newest = (await self.rules.read()).newest_version(rule.rule_id)
         return await super().apply(rule, newest)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ingest.normaliser.janitor import Janitor
 from runtime.connect import kafka_consumer
-from runtime.topics import ends
+from runtime.topics import read_ends
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -27,7 +27,7 @@ class ClockJanitor(Janitor):
 
     def _committed(self, admin: Any) -> dict[tuple[str, int], int]:
         with kafka_consumer(self._settings, "clock-janitor") as consumer:
-            of_topics = ends(consumer, self._topics, 30)
+            of_topics = read_ends(consumer, self._topics, 30)
         return {
             (topic, number): end + 1
             for topic, of in of_topics.items()

@@ -13,7 +13,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import ClassVar, Self
 
 from ingest.normaliser.__main__ import main
-from runtime.processor.moments import NAMES, Moments
+from runtime.processor.moments import NAMES, Failpoints
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -21,7 +21,7 @@ SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}
 
 
 @dataclass
-class Crash(Moments):
+class Crash(Failpoints):
     """Sends this process the signal when the named moment comes for the nth time."""
 
     names: ClassVar[Sequence[str]] = NAMES
@@ -43,7 +43,7 @@ class Crash(Moments):
             raise ValueError(f"{text}: write name:nth[:SIGSTOP] with a name of {', '.join(known)}")
         return cls(settings, name, int(nth), SIGNALS[sent])
 
-    def reach(self, name: str) -> None:
+    def hit(self, name: str) -> None:
         """The moment has come."""
         if name != self.name:
             return

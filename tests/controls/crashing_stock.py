@@ -19,12 +19,12 @@ from runtime.job import run_until_stopped
 from runtime.processor.build import ProcessorJob, build_processor
 from runtime.processor.delivery import ExactlyOnce
 from runtime.processor.loop import Processor
-from runtime.processor.moments import Moments
-from runtime.processor.service import serve
+from runtime.processor.moments import Failpoints
+from runtime.processor.service import run_processor
 from serving.stock.movements.__main__ import stock_job
 from serving.stock.movements.step import StockMovements
 from tally.settings import Settings
-from tally.stock.movement import movement_of
+from tally.stock.movement import decode_movement
 from tests.controls.crashing import Crash
 from tests.controls.guard import refuse_outside_tests
 
@@ -53,7 +53,7 @@ class DyingProducer:
 
     def _is_part(self, value: bytes) -> bool:
         try:
-            movement = movement_of(value)
+            movement = decode_movement(value)
         except msgspec.DecodeError:
             return False
         return movement.index == self._record and movement.of > self._record
@@ -79,16 +79,18 @@ def _run(prefix: str, crash: str = "") -> int:
     settings = Settings.load()
     refuse_outside_tests(settings)
     record = crash.split(":") if crash.startswith(AFTER_RECORD) else []
-    moments = Crash.of(crash, settings) if crash and not record else Moments()
+    moments = Crash.of(crash, settings) if crash and not record else Failpoints()
 
-    def build(settings: Settings, job: ProcessorJob, moments: Moments) -> Processor:
+    def build(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
         processor = build_processor(settings, job, moments)
         if record:
             dying(int(record[1]), int(record[2]), settings, processor)
         return processor
 
     job = stock_job(StockMovements(settings, prefix), prefix, settings.stock_slot)
-    return run_until_stopped(prefix, lambda stopped: serve(settings, job, moments, stopped, build))
+    return run_until_stopped(
+        prefix, lambda stopped: run_processor(settings, job, moments, stopped, build)
+    )
 
 
 if __name__ == "__main__":

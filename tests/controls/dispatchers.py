@@ -11,13 +11,13 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Input, Output
 from serving.alerts.dispatch.__main__ import DispatcherParts
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import Dispatcher
 from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.records import WebhookMessage, parsed_kept
+from tally.alerts.delivery.records import WebhookMessage, decode_record
 from tally.settings import Settings
 from tests.controls.alert_deliveries import (
     AnyOrder,
@@ -40,7 +40,7 @@ _ALL_JUDGED = 10**15
 class WatchedDispatcher(Dispatcher):
     """Tells `moments` of each moment of a delivery; else the one that is shipped."""
 
-    def __init__(self, moments: Moments, *parts: Any) -> None:
+    def __init__(self, moments: Failpoints, *parts: Any) -> None:
         super().__init__(*parts)
         self._moments = moments
         self._has_outcome = False
@@ -48,34 +48,34 @@ class WatchedDispatcher(Dispatcher):
     def process(self, record: Input) -> Sequence[Output]:
         outputs = super().process(record)
         if record.topic == self.topics[2] and outputs:
-            self._moments.reach(DECIDED)
+            self._moments.hit(DECIDED)
         return outputs
 
     def tick(self) -> Sequence[Output]:
         outputs = super().tick()
         self._has_outcome = any(_is_delivered(one) for one in outputs)
         if self._has_outcome:
-            self._moments.reach(OUTCOME_TAKEN)
+            self._moments.hit(OUTCOME_TAKEN)
         return outputs
 
-    def stored(self) -> None:
+    def on_commit(self) -> None:
         if self._has_outcome:
-            self._moments.reach(OUTCOME_STORED)
+            self._moments.hit(OUTCOME_STORED)
         if self._to_call:
-            self._moments.reach(ATTEMPT_STORED)
-        super().stored()
+            self._moments.hit(ATTEMPT_STORED)
+        super().on_commit()
 
     def restore(self, state: Iterable[Input]) -> None:
         super().restore(self._told_of(state))
 
     def _told_of(self, state: Iterable[Input]) -> Iterable[Input]:
         for record in state:
-            self._moments.reach(RESTORING)
+            self._moments.hit(RESTORING)
             yield record
 
 
 def _is_delivered(output: Output) -> bool:
-    kept = parsed_kept(output.value) if output.value else None
+    kept = decode_record(output.value) if output.value else None
     return isinstance(kept, WebhookMessage) and kept.outcome == "delivered"
 
 
@@ -84,18 +84,18 @@ class CallingFirst(Dispatcher):
 
     def tick(self) -> Sequence[Output]:
         outputs = [*super().tick()]
-        Dispatcher.stored(self)
+        Dispatcher.on_commit(self)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while self._are_under_way() and time.monotonic() < deadline:
             time.sleep(0.01)
         return [*outputs, *super().tick()]
 
-    def stored(self) -> None:
+    def on_commit(self) -> None:
         """Called already."""
 
     def _are_under_way(self) -> bool:
         calls = self._calls._calls
-        return len(calls.under_way()) > len(calls._ended)
+        return len(calls.pending_requests()) > len(calls._completed)
 
 
 class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
@@ -106,14 +106,14 @@ class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
 class WatchedSender(WebhookSender):
     """Tells `moments` of each good answer before anybody else has it."""
 
-    moments: Moments = field(default_factory=Moments)
+    moments: Failpoints = field(default_factory=Failpoints)
 
     async def call(
         self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
     ) -> WebhookAnswer:
         answer = await super().call(url, message_id, body, keys)
         if answer.status == 204:
-            self.moments.reach(ANSWERED)
+            self.moments.hit(ANSWERED)
         return answer
 
 
@@ -131,7 +131,7 @@ SHIPPED = DispatcherParts(step=WatchedDispatcher, sender=WatchedSender)
 WRONG_PARTS = {
     "intent=after": SHIPPED._replace(step=WatchedCallingFirst),
     "silence=all": SHIPPED._replace(rules=SilencingAll()),
-    "doubt=unsent": SHIPPED._replace(desk=WithoutDoubt),
+    "doubt=unsent": SHIPPED._replace(engine=WithoutDoubt),
     "order=any": SHIPPED._replace(rules=AnyOrder()),
     "order=alert": SHIPPED._replace(rules=OrderOfAlerts()),
     "ends=alone": SHIPPED._replace(rules=EndsAlone()),
@@ -139,7 +139,7 @@ WRONG_PARTS = {
 }
 
 
-def watched_parts(settings: Settings, moments: Moments, wrong: str = "") -> DispatcherParts:
+def watched_parts(settings: Settings, moments: Failpoints, wrong: str = "") -> DispatcherParts:
     """The parts of the shipped dispatcher, or of a wrong one, all told of `moments`.
 
     Raises NotATest for settings of no test.
@@ -150,5 +150,5 @@ def watched_parts(settings: Settings, moments: Moments, wrong: str = "") -> Disp
         step=partial(parts.step, moments),
         sender=partial(parts.sender, moments=moments),
         # Beside topics of their own there are no evaluators whose positions say it.
-        judged=lambda _partitions: _ALL_JUDGED,
+        evaluation_progress=lambda _partitions: _ALL_JUDGED,
     )

@@ -20,14 +20,14 @@ from typing import Any, ClassVar
 from msgspec import structs
 
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.delivery import Delivery, MetadataNow, Positions
+from runtime.processor.delivery import CheckMetadata, Delivery, Positions
 from runtime.processor.loop import Processor
-from runtime.processor.moments import AFTER_POLL, NAMES, Moments
+from runtime.processor.moments import AFTER_POLL, NAMES, Failpoints
 from runtime.processor.record import Input, Output
 from serving.alerts.evaluator.__main__ import EvaluatorParts, main
 from serving.alerts.evaluator.step import ALERTS, TICKS, Evaluator
 from tally.alerts.tick import Tick
-from tally.errors import Aborted
+from tally.errors import TransactionAborted
 from tally.settings import Settings
 from tests.controls.crashing import Crash
 from tests.controls.faulty_loops import (
@@ -51,9 +51,9 @@ class TellingCrash(Crash):
     names: ClassVar[Sequence[str]] = (*NAMES, AFTER_READ, IN_RESTORE)
     is_telling: bool = field(default=False, init=False)
 
-    def reach(self, name: str) -> None:
+    def hit(self, name: str) -> None:
         if self.is_telling or name in _BEFORE_JUDGING:
-            super().reach(name)
+            super().hit(name)
 
 
 class _CrashingEvaluator(Evaluator):
@@ -69,12 +69,12 @@ class _CrashingEvaluator(Evaluator):
     def tick(self) -> Sequence[Output]:
         found = super().tick()
         self._crash.is_telling = any(one.topic == ALERTS for one in found)
-        self._crash.reach(AFTER_READ)
+        self._crash.hit(AFTER_READ)
         return found
 
     def _each(self, state: Iterable[Input]) -> Iterable[Input]:
         for record in state:
-            self._crash.reach(IN_RESTORE)
+            self._crash.hit(IN_RESTORE)
             yield record
 
 
@@ -84,7 +84,7 @@ class _ClosesWithTheTick(_CrashingEvaluator):
     def process(self, record: Input) -> Sequence[Output]:
         if record.topic != TICKS:
             return super().process(record)
-        tick = Tick.read(record.value or b"")
+        tick = Tick.decode(record.value or b"")
         closed = structs.replace(tick, through=dict.fromkeys(tick.through, tick.at))
         return super().process(structs.replace(record, value=closed.value))
 
@@ -100,7 +100,7 @@ class _AbortedOnce:
         self._delivery.renew()
 
     def deliver(
-        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
         """As the delivery does it, but once."""
         is_telling = any(one.topic == ALERTS for one in outputs)
@@ -114,7 +114,7 @@ class _AbortedOnce:
 
 
 def _changed() -> Any:
-    raise Aborted("on purpose: the group has changed since the records were polled")
+    raise TransactionAborted("on purpose: the group has changed since the records were polled")
 
 
 Change = Callable[[Settings, ProcessorJob, Processor], None]
@@ -133,7 +133,7 @@ def _parts_of(crash: TellingCrash, fault: str | None, *, is_aborted: bool) -> Ev
     step = found if isinstance(found, type) else _CrashingEvaluator
     change = None if isinstance(found, type) else found
 
-    def build(settings: Settings, job: ProcessorJob, moments: Moments) -> Processor:
+    def build(settings: Settings, job: ProcessorJob, moments: Failpoints) -> Processor:
         processor = build_processor(settings, job, moments)
         if change is not None:
             change(settings, job, processor)

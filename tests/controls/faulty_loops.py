@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from confluent_kafka import TopicPartition
 
 from runtime.processor.build import ProcessorJob
-from runtime.processor.delivery import Delivery, MetadataNow, Positions
-from runtime.processor.intake import input_of
+from runtime.processor.delivery import CheckMetadata, Delivery, Positions
+from runtime.processor.intake import to_input
 from runtime.processor.loop import Processor
 from runtime.processor.record import Input, Output
 from runtime.reading import read_to_end
-from tally.errors import Fenced
+from tally.errors import ProducerFenced
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -27,7 +27,7 @@ def restoring_too_little(settings: Settings, job: ProcessorJob, processor: Proce
 
     def state(assigned: Sequence[TopicPartition]) -> Iterable[Input]:
         owned = {at.partition for at in assigned}
-        records = map(input_of, read_to_end(settings, [job.step.state_topic]))
+        records = map(to_input, read_to_end(settings, [job.step.state_topic]))
         return (one for one in records if one.partition in owned)
 
     processor._state = state
@@ -70,14 +70,14 @@ class _RestoreOnAssignment:
 class _TimersTransaction:
     """A delivery in two transactions, of which the brokers check the second one alone."""
 
-    def __init__(self, delivery: Delivery, metadata: MetadataNow) -> None:
+    def __init__(self, delivery: Delivery, metadata: CheckMetadata) -> None:
         self._delivery, self._metadata = delivery, metadata
 
     def renew(self) -> None:
         self._delivery.renew()
 
     def deliver(
-        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
         if outputs:
             self._delivery.deliver(outputs, (), self._metadata)
@@ -94,10 +94,10 @@ class _NeverFenced:
         self._delivery.renew()
 
     def deliver(
-        self, outputs: Sequence[Output], positions: Positions, metadata_now: MetadataNow
+        self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
         try:
             self._delivery.deliver(outputs, positions, metadata_now)
-        except Fenced:
+        except ProducerFenced:
             self._delivery.renew()
             self._delivery.deliver(outputs, positions, metadata_now)

@@ -9,5 +9,5 @@ def settle_by_window(self: ChainMemory, horizon: int) -> None:
     for chain, alerts in [*self._alerts.items()]:
         for alert in [one for one in alerts.values() if one.window < horizon]:
             self.drop_alert(alert.alert_id)
-            self.changed[f"e|{alert.alert_id}"] = None
+            self.changes[f"e|{alert.alert_id}"] = None
         assert chain is not None

@@ -11,6 +11,6 @@ class HastyEvaluator(Evaluator):
     most_seconds = -1.0
 
     @property
-    def held_partitions(self) -> Collection[int]:
+    def busy_partitions(self) -> Collection[int]:
         """None, whatever is left to judge."""
         return ()

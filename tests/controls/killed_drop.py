@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 
 from ingest.drop.folder import DropFolder
-from ingest.drop.rounds import DropRounds
-from ingest.drop.sender import Sender, client_of
+from ingest.drop.rounds import FolderUploader
+from ingest.drop.sender import Sender, make_client
 from tally.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -24,7 +24,7 @@ class KilledFolder(DropFolder):
     def __post_init__(self, settings: Settings) -> None:
         refuse_outside_tests(settings)
 
-    def file(self, *_: object) -> Path:
+    def archive(self, *_: object) -> Path:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("is dead")
 
@@ -33,5 +33,5 @@ if __name__ == "__main__":
     chosen = Settings.load()
     folder = KilledFolder(Path(sys.argv[1]).resolve(), 0, chosen)
     folder.prepare()
-    with client_of(chosen.gateway) as client:
-        DropRounds(folder, Sender(client, Event()), chosen.drop_retention_seconds).once()
+    with make_client(chosen.gateway) as client:
+        FolderUploader(folder, Sender(client, Event()), chosen.drop_retention_seconds).run_once()

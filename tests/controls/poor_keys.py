@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from speed_layer.prefix import Prefix, WindowRow
+from speed_layer.prefix import PartitionWindows, WindowRow
 from speed_layer.records import Ints, Records
 
 Key = tuple[object, ...]
 
 
 @dataclass
-class PoorKey(Prefix):
+class PoorKey(PartitionWindows):
     """A state that passes over all records but the first of each key.
 
     What it knows lies in memory alone, and is gone at the next micro-batch: it writes nowhere.

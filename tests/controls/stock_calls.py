@@ -9,8 +9,8 @@ reference=first    the reference is looked for before the version is read
 nights=none        levels are set as they change, and not once more at night
 """
 
-from tally.stock.calls import KeptCall, StockCall
-from tally.stock.desk import CallDesk
+from tally.stock.calls import StockCall, StoredCall
+from tally.stock.desk import StockSyncEngine
 from tally.stock.modes import CallAnswer, CallRules
 from tests.laws.call_world import AdapterRules
 
@@ -29,10 +29,10 @@ class ReadAnew(CallRules):
         return False
 
 
-class WithoutNights(CallDesk):
+class WithoutNights(StockSyncEngine):
     """What was told once is told."""
 
-    def _reconciliation(self) -> list[KeptCall]:
+    def _reconcile(self) -> list[StoredCall]:
         return []
 
 

@@ -6,61 +6,69 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from serving.alerts.ticks.look import looked
-from serving.alerts.ticks.walk import FamilyWalk, Glance, Said, walked
-from tally.alerts.tick import Tick, merged
+from serving.alerts.ticks.look import probe_pipeline
+from serving.alerts.ticks.walk import FamilyWatermarks, PipelineSnapshot, Watermark, advance
+from tally.alerts.tick import Tick, merge_ticks
 
 
-def looked_from_the_end(pipeline: Any, families: Sequence[str], at: int) -> dict[str, Glance]:
+def looked_from_the_end(
+    pipeline: Any, families: Sequence[str], at: int
+) -> dict[str, PipelineSnapshot]:
     """Against the way of the records: one slips past between two questions."""
     stable, reached = pipeline.stable(), pipeline.reached()
     written, positions = pipeline.written(), pipeline.positions()
     raw_ends = pipeline.raw_ends()
     told = (raw_ends, positions, written, reached, stable)
-    return {name: Glance(at, *(one.get(name, {}) for one in told)) for name in families}
+    return {name: PipelineSnapshot(at, *(one.get(name, {}) for one in told)) for name in families}
 
 
-def looked_by_the_clock(pipeline: Any, families: Sequence[str], at: int) -> dict[str, Glance]:
+def looked_by_the_clock(
+    pipeline: Any, families: Sequence[str], at: int
+) -> dict[str, PipelineSnapshot]:
     """By the instant of after the look."""
-    looks = looked(pipeline, families, at)
+    looks = probe_pipeline(pipeline, families, at)
     return {name: replace(look, at=pipeline.now) for name, look in looks.items()}
 
 
-def looked_past_transactions(pipeline: Any, families: Sequence[str], at: int) -> dict[str, Glance]:
+def looked_past_transactions(
+    pipeline: Any, families: Sequence[str], at: int
+) -> dict[str, PipelineSnapshot]:
     """By the ends that readers of committed records are told."""
     raw_ends, positions = pipeline.raw_ends(), pipeline.positions()
     written, reached, stable = pipeline.stable(), pipeline.reached(), pipeline.stable()
     told = (raw_ends, positions, written, reached, stable)
-    return {name: Glance(at, *(one.get(name, {}) for one in told)) for name in families}
+    return {name: PipelineSnapshot(at, *(one.get(name, {}) for one in told)) for name in families}
 
 
-def walked_by_earlier_ends(walk: FamilyWalk, look: Glance) -> FamilyWalk:
+def walked_by_earlier_ends(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
     """Without the wait for the normaliser: what it holds is in no topic's end yet."""
-    return walked(walk, replace(look, positions=look.raw_ends))
+    return advance(walk, replace(look, positions=look.raw_ends))
 
 
-def walked_where_silence_is_an_answer(walk: FamilyWalk, look: Glance) -> FamilyWalk:
+def walked_where_silence_is_an_answer(
+    walk: FamilyWatermarks, look: PipelineSnapshot
+) -> FamilyWatermarks:
     """Who says nothing of a partition has nothing in it."""
     ends = {number: look.raw_ends.get(number, 0) for number in (0, 1)}
     reached = {number: look.positions.get(number, ends[number]) for number in ends}
-    return walked(walk, replace(look, raw_ends=ends, positions=reached))
+    return advance(walk, replace(look, raw_ends=ends, positions=reached))
 
 
-def walked_over_epochs(walk: FamilyWalk, look: Glance) -> FamilyWalk:
+def walked_over_epochs(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
     """What was read by an earlier definition counts for the next one."""
-    after = walked(walk, look)
+    after = advance(walk, look)
     said = {
-        number: Said(one.epoch, max(one.through or 0, before.through or 0))
-        if (before := walk.said.get(number))
+        number: Watermark(one.epoch, max(one.through or 0, before.through or 0))
+        if (before := walk.watermarks.get(number))
         else one
-        for number, one in after.said.items()
+        for number, one in after.watermarks.items()
     }
-    return replace(after, said=said)
+    return replace(after, watermarks=said)
 
 
 def merged_field_by_field(one: Tick, other: Tick) -> Tick:
     """The later instant and the higher epoch, whoever said them."""
-    both = merged(one, other)
+    both = merge_ticks(one, other)
     latest = {
         name: max(one.through.get(name, 0), other.through.get(name, 0))
         for name in {*one.through, *other.through}

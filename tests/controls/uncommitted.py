@@ -5,7 +5,7 @@ import sys
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.offsets import TopicOffsets, text_of
+from runtime.offsets import TopicOffsets, format_offsets
 from speed_layer.job import main
 from tally.frames import canonical_records
 from tally.settings import Settings
@@ -15,11 +15,11 @@ from tests.controls.guard import refuse_outside_tests
 def uncommitted_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
 ) -> DataFrame:
-    """As speed_layer.source.canonical_stream(), but of all that was ever sent."""
+    """As speed_layer.source.read_canonical_stream(), but of all that was ever sent."""
     refuse_outside_tests(settings)
     reader = spark.readStream.format("kafka").option("subscribe", ",".join(starting))
     reader = reader.option("kafka.bootstrap.servers", settings.kafka)
-    reader = reader.option("startingOffsets", text_of(starting))
+    reader = reader.option("startingOffsets", format_offsets(starting))
     return canonical_records(reader.option("maxOffsetsPerTrigger", str(most_records)).load())
 
 

@@ -9,12 +9,12 @@ from collections.abc import Collection
 from runtime.processor.record import Input
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, TICKS, Dispatcher
 from tally.alerts.delivery import turns
-from tally.alerts.delivery.deciding import Surroundings
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.deciding import DeliveryContext
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import DeliveryReason, WebhookMessage
-from tally.alerts.delivery.room import Breakers, CallRoom
-from tally.alerts.delivery.turns import BegunAttempts
+from tally.alerts.delivery.room import CallCapacity, CircuitBreakers
+from tally.alerts.delivery.turns import StartedAttempts
 
 ALERTS_FIRST = (CONTROLS, ALERTS, TICKS)
 
@@ -22,23 +22,23 @@ ALERTS_FIRST = (CONTROLS, ALERTS, TICKS)
 class ClockOfBefore(Dispatcher):
     """Learns of no tick before its turn comes."""
 
-    def _foresee(self, record: Input) -> None:
+    def _apply_early(self, record: Input) -> None:
         if record.topic == self.topics[0]:
-            super()._foresee(record)
+            super()._apply_early(record)
 
 
-class DecidedOnce(Desk):
+class DecidedOnce(DeliveryEngine):
     """What was decided goes out, whatever holds when its turn comes."""
 
-    def begin(
-        self, under_way: Collection[WebhookMessage], room: CallRoom | None = None
-    ) -> BegunAttempts:
-        left = room or CallRoom((message.url for message in under_way), Breakers())
-        return turns.begun_attempts(self.memory, self._around, under_way, left, no_obstacle)
+    def begin_attempts(
+        self, under_way: Collection[WebhookMessage], room: CallCapacity | None = None
+    ) -> StartedAttempts:
+        left = room or CallCapacity((message.url for message in under_way), CircuitBreakers())
+        return turns.begin_due_attempts(self.memory, self._context, under_way, left, no_obstacle)
 
 
 def no_obstacle(
-    _message: WebhookMessage, _memory: DeliveryMemory, _around: Surroundings
+    _message: WebhookMessage, _memory: DeliveryMemory, _around: DeliveryContext
 ) -> DeliveryReason:
     """Nothing keeps a message back."""
     return ""

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 
 from batch_layer.views import rebuild
-from runtime.visit_rules import families_of
+from runtime.visit_rules import load_families
 from tally.families import Family
 from tally.settings import Settings
 from tally.visit_rules import StoreVisitRules
@@ -15,15 +15,15 @@ from tests.controls.guard import refuse_outside_tests
 class Unrevised(StoreVisitRules):
     """The same rules, and no day on which they have changed."""
 
-    revised = ()
+    epoch_increases = ()
 
 
 def unrevised_families(settings: Settings) -> dict[str, Family]:
-    """As runtime.visit_rules.families_of(). Raises NotATest for settings of no test."""
+    """As runtime.visit_rules.load_families(). Raises NotATest for settings of no test."""
     refuse_outside_tests(settings)
     return {
         name: replace(family, visit_rules=Unrevised(family.visit_rules.by_store))
-        for name, family in families_of(settings).items()
+        for name, family in load_families(settings).items()
     }
 
 

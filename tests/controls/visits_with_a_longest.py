@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from tally.visits import Heard, Presence, VisitRules, presences
+from tally.visits import MinuteSignals, Presence, VisitRules, read_presences
 
 
-def presences_of_a_longest(minutes: int) -> Callable[[Heard, VisitRules], list[Presence]]:
+def presences_of_a_longest(minutes: int) -> Callable[[MinuteSignals, VisitRules], list[Presence]]:
     """As presences(), but no visit is longer than so many minutes."""
 
-    def read(heard: Heard, rules: VisitRules) -> list[Presence]:
-        return [part for one in presences(heard, rules) for part in _cut(one, minutes)]
+    def read(heard: MinuteSignals, rules: VisitRules) -> list[Presence]:
+        return [part for one in read_presences(heard, rules) for part in _cut(one, minutes)]
 
     return read
 

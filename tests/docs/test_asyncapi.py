@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 
 from ops.docs.asyncapi import asyncapi_document
-from schemas.loader import own_sources, topics
+from schemas.loader import builtin_sources, topics
 from tests.support.alerts import plain, told
 
 
@@ -29,7 +29,7 @@ def test_tally_receives_what_senders_send_and_nothing_else() -> None:
     operations = asyncapi_document()["operations"]
 
     received = {name for name, one in operations.items() if one["action"] == "receive"}
-    assert received == {one.raw_topic for one in own_sources().values()}
+    assert received == {one.raw_topic for one in builtin_sources().values()}
 
 
 def test_an_alert_is_what_the_document_says() -> None:

@@ -7,7 +7,7 @@ import pytest
 from ops.docs.api import api_page
 from ops.docs.markdown import codes, table
 from ops.docs.pages import FOLDER, PAGES
-from ops.docs.shapes import limits_of, type_of
+from ops.docs.shapes import describe_limits, describe_type
 from schemas import loader
 
 
@@ -92,7 +92,7 @@ def test_two_shapes_of_one_name_are_refused() -> None:
     ],
 )
 def test_schemas_are_told_in_words(schema: dict[str, Any], words: str) -> None:
-    assert type_of(schema) + limits_of(schema) == words
+    assert describe_type(schema) + describe_limits(schema) == words
 
 
 def test_a_bar_or_a_line_break_does_not_end_a_cell() -> None:

@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 
 from ops.docs.settings import variables
-from runtime.rules.files import parse_rule
+from runtime.rules.files import parse_rule_yaml
 from runtime.store_fields import FIELDS
-from runtime.stores import CHANGES, entries_of
+from runtime.stores import CHANGES, parse_stores
 from tests.docs.pages import (
     FOLDERS,
     ROOT,
@@ -117,9 +117,9 @@ def test_the_page_of_stores_shows_a_stores_file_that_fits_and_names_every_field(
     text = pages()["docs/stores.md"]
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
 
-    [entry] = entries_of(example.encode(), ROOT / "docs" / "stores.md").values()
+    [entry] = parse_stores(example.encode(), ROOT / "docs" / "stores.md").values()
 
-    assert entry.on(date(2026, 6, 1)).tills == 5
+    assert entry.valid_on(date(2026, 6, 1)).tills == 5
     assert {name for name in (*FIELDS, CHANGES) if f"`{name}`" not in text} == set()
 
 
@@ -127,7 +127,7 @@ def test_the_page_of_alerts_shows_a_rule_that_fits_and_speaks_of_every_verb() ->
     text = pages()["docs/alerts.md"]
     [(name, example)] = files_shown(text).items()
 
-    assert (name, parse_rule(example).rule_id) == (
+    assert (name, parse_rule_yaml(example).rule_id) == (
         "schemas/rules/example.yaml",
         "few-customers-buy",
     )

@@ -16,9 +16,9 @@ import pytest
 import yaml
 from cassandra.cluster import Session
 
-from ingest.twin.people import people_of
+from ingest.twin.people import draw_people
 from ingest.twin.plan import DoorCounter, TwinStore
-from ingest.twin.sensors import messages_of
+from ingest.twin.sensors import make_messages
 from ingest.twin.transport import Transport, arrivals
 from runtime.connect import cassandra_session
 from tests.support.gateway_client import GatewayClient
@@ -71,7 +71,7 @@ class CountedDays:
             made = [
                 one
                 for day in DAYS
-                for one in messages_of(store, day, SEED, people_of(store, day, SEED))
+                for one in make_messages(store, day, SEED, draw_people(store, day, SEED))
                 if one.source == "traffic"
             ]
             for one in made:

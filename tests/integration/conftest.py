@@ -17,6 +17,6 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Site"]:
     from ops.local.stack import catalogue, control
 
     site = make_site(tmp_path_factory.mktemp("broker"))
-    control.up(site, catalogue.named(["kafka"]), print)
+    control.up(site, catalogue.select_services(["kafka"]), print)
     yield site
-    control.down(site, catalogue.named(()), print)
+    control.down(site, catalogue.select_services(()), print)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 
-from tally.alerts.days import DayLine, FoldedDays, Refolding, refold
-from tally.alerts.fold import Judgement
-from tally.alerts.fold_line import FoldLine
+from tally.alerts.days import ChainDays, FoldedDays, Refolding, refold
+from tally.alerts.fold import WindowVerdict
+from tally.alerts.fold_line import FoldTimeline
 from tally.alerts.ids import Chain
-from tally.alerts.judge import Basis, Transition, transitions
+from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
 from tally.alerts.rule import Rule, Threshold
-from tally.alerts.told import ToldAlert
-from tally.alerts.verdict import WindowFacts, verdict
+from tally.alerts.told import PublishedAlert
+from tally.alerts.verdict import WindowFacts, evaluate_window
 from tally.windows import WINDOW_MILLIS
 from tests.laws.alert_shop import DAY, DAYS, WINDOWS, Published, Shop
 
@@ -31,7 +31,7 @@ BUSY = Rule(
 SILENT = Rule(rule_id="silent", kind="silence", family="receipts", on_silence="raise")
 RULES = (BUSY, SILENT)
 LATE_AFTER_SECONDS = 900
-Judgements = Callable[[int], Sequence[Judgement]]
+Judgements = Callable[[int], Sequence[WindowVerdict]]
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Memory:
     `days`: how many had begun at the last judgement.
     """
 
-    told: dict[str, ToldAlert] = field(default_factory=dict)
-    states: dict[Chain, FoldLine] = field(default_factory=dict)
+    told: dict[str, PublishedAlert] = field(default_factory=dict)
+    states: dict[Chain, FoldTimeline] = field(default_factory=dict)
     closed: int = 0
     days: int = 0
     edit: int | None = None
@@ -51,7 +51,7 @@ class Memory:
     position: int = 0
 
     def copy(self) -> "Memory":
-        states = {chain: FoldLine(line.entries) for chain, line in self.states.items()}
+        states = {chain: FoldTimeline(line.entries) for chain, line in self.states.items()}
         return replace(self, told=dict(self.told), states=states, judged=dict(self.judged))
 
 
@@ -78,7 +78,7 @@ def version(rule_id: str, edit: int | None, window: int) -> int:
     return 2 if rule_id == BUSY.rule_id and edit is not None and window >= edit else 1
 
 
-def reaching(told: Iterable[ToldAlert], since: int) -> list[ToldAlert]:
+def reaching(told: Iterable[PublishedAlert], since: int) -> list[PublishedAlert]:
     """Those of the alerts that reach the instant, each with its raise and its ends, and no other:
     so few does an evaluator's memory give out."""
     last: dict[str, int] = {}
@@ -88,10 +88,10 @@ def reaching(told: Iterable[ToldAlert], since: int) -> list[ToldAlert]:
     return [one for one in told if last[one.of or one.alert_id] >= since]
 
 
-def remember(line: DayLine, refolding: Refolding) -> None:
+def remember(line: ChainDays, refolding: Refolding) -> None:
     """The states at the starts of the days that were folded."""
     for days, states in zip(refolding.stretches, refolding.states, strict=True):
-        line.states.set_days(states, days.until if days.until < line.borders[-1] else None)
+        line.states.set_days(states, days.until if days.until < line.boundaries[-1] else None)
 
 
 class Judging(Shop):
@@ -114,9 +114,9 @@ class Judging(Shop):
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
         for rule in RULES:
             chain = chain_of(rule, store)
-            line = DayLine(
+            line = ChainDays(
                 [*begun, instant(last + 1)],
-                memory.states.setdefault(chain, FoldLine()),
+                memory.states.setdefault(chain, FoldTimeline()),
                 [instant(day * DAY) for day in named],
                 instant(memory.days * DAY),
             )
@@ -126,7 +126,7 @@ class Judging(Shop):
         return found
 
     def judge_chain(
-        self, chain: Chain, line: DayLine, memory: Memory, judgements_of: Judgements
+        self, chain: Chain, line: ChainDays, memory: Memory, judgements_of: Judgements
     ) -> list[Transition]:
         """The same of one rule."""
         own = {key: one for key, one in memory.told.items() if one.chain == chain}
@@ -140,14 +140,16 @@ class Judging(Shop):
         memory.told |= own
         remember(line, refolding)
         folded = sum(days.until - days.start for days in refolding.stretches)
-        self.fired["days left alone"] += folded < line.borders[-1] - line.borders[0]
+        self.fired["days left alone"] += folded < line.boundaries[-1] - line.boundaries[0]
         return found
 
     def tell(
-        self, chain: Chain, days: FoldedDays, told: Sequence[ToldAlert], at: int
+        self, chain: Chain, days: FoldedDays, told: Sequence[PublishedAlert], at: int
     ) -> list[Transition]:
         """What is to be told of days that were folded."""
-        return transitions(chain, days, told, Basis(at=at, late_after=LATE_AFTER_SECONDS))
+        return diff_alerts(
+            chain, days, told, EvaluationContext(at=at, late_after=LATE_AFTER_SECONDS)
+        )
 
     def judgements(
         self,
@@ -156,7 +158,7 @@ class Judging(Shop):
         memory: Memory,
         pointers: Mapping[int, Published],
         start: int,
-    ) -> Sequence[Judgement]:
+    ) -> Sequence[WindowVerdict]:
         """The verdicts on a day's windows that have begun, by the day's start."""
         first = number(start)
         last = min(first + DAY - 1, memory.closed, WINDOWS - 1)
@@ -172,7 +174,7 @@ class Judging(Shop):
         window: int,
         memory: Memory,
         pointers: Mapping[int, Published],
-    ) -> Judgement:
+    ) -> WindowVerdict:
         """The verdict on one window."""
         served = self.served(store, window, pointers)
         is_complete = served is not None and served.is_complete
@@ -185,9 +187,9 @@ class Judging(Shop):
             is_known=is_complete or not self.is_old_epoch(window, pointers),
         )
         number_of = version(rule.rule_id, memory.edit, window)
-        return Judgement(
+        return WindowVerdict(
             window=instant(window),
-            verdict=verdict(rule, facts),
+            verdict=evaluate_window(rule, facts),
             version=number_of,
             for_=number_of,
             is_complete=is_complete,

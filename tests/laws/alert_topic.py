@@ -21,10 +21,10 @@ class OneRule:
     def store(self, _store_id: str) -> StoreFacts:
         return StoreFacts(ZoneInfo("Europe/Rome"), ("north",))
 
-    def peers(self, _family: str, _region: str, _partitions: Collection[int]) -> int:
+    def count_peers(self, _family: str, _region: str, _partitions: Collection[int]) -> int:
         return 1
 
-    def judged(self, _partitions: Collection[int]) -> int:
+    def evaluation_progress(self, _partitions: Collection[int]) -> int:
         return 0
 
 

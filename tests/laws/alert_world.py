@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tally.alerts.judge import Transition
 from tally.alerts.rule import Rule
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tests.laws.alert_brokers import WorldTransaction
 from tests.laws.alert_evaluators import Evaluators
 from tests.laws.alert_judging import BUSY, RULES, SILENT, chain_of, number, version
@@ -53,7 +53,7 @@ class World(Evaluators):
     def __init__(self) -> None:
         super().__init__()
         self.heard: dict[str, list[str]] = defaultdict(list)
-        self.last: dict[str, ToldAlert] = {}
+        self.last: dict[str, PublishedAlert] = {}
 
     def committed(self, transaction: WorldTransaction) -> None:
         """Its messages are heard, and each looked at."""
@@ -69,7 +69,7 @@ class World(Evaluators):
         self.fired["merged"] += one.reason == "merged"
         self.fired["late"] += one.alert.late
 
-    def _look_at(self, one: ToldAlert) -> None:
+    def _look_at(self, one: PublishedAlert) -> None:
         before = self.heard[one.alert_id]
         must(one.state not in before, f"twice: {one.state} after {before}: {one}")
         last = before[-1] if before else ""
@@ -85,7 +85,7 @@ class World(Evaluators):
             f"judged by version {one.version} where {in_force} is in force: {one}",
         )
 
-    def _is_covered(self, one: ToldAlert) -> bool:
+    def _is_covered(self, one: PublishedAlert) -> bool:
         """By a generation, the day up to its window; an end also by what has settled its raise."""
         raised = None if one.of is None else self.last.get(one.of)
         if one.state == "retracted" and raised is not None and raised.state == "retracted":
@@ -94,7 +94,7 @@ class World(Evaluators):
         covered = self.pointers.get(window // DAY, UNPUBLISHED).covered
         return window < covered
 
-    def _is_false_silence(self, one: ToldAlert) -> bool:
+    def _is_false_silence(self, one: PublishedAlert) -> bool:
         if (one.chain.rule_id, one.edge, one.state) != (SILENT.rule_id, "raise", "provisional"):
             return False
         window = number(one.window)
@@ -167,7 +167,7 @@ class World(Evaluators):
         chain = chain_of(rule, store)
         rows = [self.served(store, window, self.pointers) for window in range(WINDOWS)]
         wanted = self._episodes(rule, [one.row if one else Row() for one in rows])
-        standing = [one for one in self.last.values() if one.chain == chain and one.is_standing]
+        standing = [one for one in self.last.values() if one.chain == chain and one.is_unretracted]
         told = f"{chain}: {wanted} over all that was sent, told {standing}"
         must(all(one.state == "confirmed" for one in standing), f"still provisional: {told}")
         left = list(standing)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tally.alerts.delivery.records import TickTime
-from tally.stock.calls import CallChange, StockCall, call_key, call_value, parsed_call
-from tally.stock.desk import DAY, CallDesk
-from tally.stock.modes import AskedCall, CallAnswer, CallRules, quantity_after
+from tally.stock.calls import CallChange, StockCall, call_key, decode_call, encode_call
+from tally.stock.desk import DAY_MILLIS, StockSyncEngine
+from tally.stock.modes import CallAnswer, CallAttempt, CallRules, quantity_after
 from tally.stock.movement import StockMovement
 from tests.laws.world import Broken
 from tests.support.inventory_book import InventoryBook, ToldBy
@@ -18,7 +18,7 @@ ITEMS = ("milk", "bread")
 COUNTED = 100_000
 ONE = 1_000
 # So long a call may be on its way: no connection lives longer.
-LATEST = 6 * DAY
+LATEST = 6 * DAY_MILLIS
 CallAction = tuple[str, int, int]
 CALL_ACTIONS = ("sell", "tick", "call", "answer", "late", "write", "crash")
 # What becomes of a call.
@@ -37,7 +37,7 @@ class AdapterRules:
     others_write: bool = False
     stores_before_call: bool = True
     looks_for_reference_first: bool = False
-    desk: type[CallDesk] = CallDesk
+    desk: type[StockSyncEngine] = StockSyncEngine
 
 
 def movement(number: int, delta: int | None, at: int, counted: int | None = None) -> StockMovement:
@@ -63,7 +63,7 @@ def movement(number: int, delta: int | None, at: int, counted: int | None = None
 class UnderWay:
     """A call, and for a look what was read first."""
 
-    asked: AskedCall
+    asked: CallAttempt
     level: ToldBy | None = None
     is_known: bool | None = None
 
@@ -79,7 +79,7 @@ class CallWorld:
     last: dict[str, StockCall] = field(default_factory=dict)
     taken: list[StockMovement] = field(default_factory=list)
     under_way: list[UnderWay] = field(default_factory=list)
-    on_its_way: list[tuple[int, AskedCall]] = field(default_factory=list)
+    on_its_way: list[tuple[int, CallAttempt]] = field(default_factory=list)
     now: int = BEGIN
     ticks: int = 0
 
@@ -99,14 +99,14 @@ class CallWorld:
         """Time passes: a moment, or more than any back-off."""
         self.ticks += 1
         self.now += 5 * ONE if which % 2 else (1 + how % 8) * 3_600 * ONE
-        self._store(self.desk.pass_time(TickTime(n=self.ticks, at=self.now)))
+        self._store(self.desk.advance_time(TickTime(n=self.ticks, at=self.now)))
 
     def call(self, _which: int, how: int) -> None:
         """What is due is called for."""
-        begun = self.desk.begin([one.asked for one in self.under_way])
+        begun = self.desk.begin_attempts([one.asked for one in self.under_way])
         if self.rules.stores_before_call:
-            self._store(begun.kept)
-        for asked in begun.asked:
+            self._store(begun.records)
+        for asked in begun.attempts:
             one = UnderWay(asked)
             if asked.step == "look":
                 self._read(one, first=True)
@@ -117,7 +117,7 @@ class CallWorld:
         if not self.under_way:
             return
         one = self.under_way.pop(which % len(self.under_way))
-        self._store(self.desk.answered(one.asked, self._outcome(one, how % 8)))
+        self._store(self.desk.record_answer(one.asked, self._outcome(one, how % 8)))
 
     def late(self, which: int, _how: int) -> None:
         """A call arrives that nobody waits for any more."""
@@ -141,7 +141,7 @@ class CallWorld:
                 self._arrive(one.asked)
         self.under_way = []
         self.desk = self.rules.desk(self.rules.calls)
-        self.desk.restore(parsed_call(value) for value in self.stored.values())
+        self.desk.restore(decode_call(value) for value in self.stored.values())
 
     def finish(self) -> None:
         """Faults stop: everything is called for, what is on its way arrives, and it is night."""
@@ -149,13 +149,13 @@ class CallWorld:
             self.call(0, 0)
             while self.under_way:
                 self.answer(0, ANSWERED)
-            if not any(True for _ in self.desk.memory.heads()):
+            if not any(True for _ in self.desk.memory.lane_heads()):
                 break
             self.tick(0, 7)
         # After all others: what is still on its way then arrives in nobody's name.
         while self.on_its_way:
             self.late(0, 0)
-        self.now += DAY
+        self.now += DAY_MILLIS
         self.tick(0, 7)
         self.call(0, 0)
         while self.under_way:
@@ -168,7 +168,7 @@ class CallWorld:
 
     def _take(self, one: StockMovement) -> None:
         self.taken.append(one)
-        self._store(self.desk.take(one))
+        self._store(self.desk.process_movement(one))
 
     def _outcome(self, one: UnderWay, how: int) -> CallAnswer:
         if one.asked.step == "look":
@@ -200,7 +200,7 @@ class CallWorld:
         else:
             one.is_known = one.asked.call.movement_id in self.book.references
 
-    def _arrive(self, asked: AskedCall) -> int:
+    def _arrive(self, asked: CallAttempt) -> int:
         """The status of a call that arrives."""
         call, mode = asked.call, self.rules.calls.mode
         if asked.step == "set":
@@ -221,7 +221,7 @@ class CallWorld:
             self.stored.pop(call_key(one), None)
             if isinstance(one, StockCall):
                 self.last[one.movement_id] = one
-            value = call_value(one)
+            value = encode_call(one)
             if value is not None:
                 self.stored[call_key(one)] = value
 

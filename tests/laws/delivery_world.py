@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.controls import AlertChannel, Silence
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.memory import MINUTE
 from tally.alerts.delivery.records import (
     DeliveryChange,
-    KeptDelivery,
+    StoredDelivery,
     TickTime,
     WebhookMessage,
-    kept_key,
-    kept_value,
-    parsed_kept,
+    decode_record,
+    encode_record,
+    record_key,
 )
 from tally.alerts.message import Alert, AlertState
 from tests.laws.alert_topic import CHANNEL, Evaluator, OneRule
@@ -36,7 +36,7 @@ ANSWERED, NOT_ARRIVED, ANSWER_LOST, REFUSED = range(4)
 class DispatcherRules:
     """How the dispatcher works; each field set otherwise is a mistake that somebody could make."""
 
-    desk: Callable[[], Desk] = lambda: Desk(DeliveryRules(), OneRule())
+    desk: Callable[[], DeliveryEngine] = lambda: DeliveryEngine(DeliveryRules(), OneRule())
     stores_before_call: bool = True
     key: Callable[[WebhookMessage], str] = lambda message: message.message_id
 
@@ -69,7 +69,7 @@ class DeliveryWorld:
             max_age=10**9,
             most_a_minute=10**6,
         )
-        self._store(self.desk.settle(channel))
+        self._store(self.desk.apply_control(channel))
         self._pass_time()
 
     def emit(self, which: int, how: int) -> None:
@@ -84,7 +84,7 @@ class DeliveryWorld:
         self.silences += self.is_silenced
         now = self.desk.memory.time.at
         self._store(
-            self.desk.settle(
+            self.desk.apply_control(
                 Silence(
                     silence_id=f"s{self.silences}",
                     starts=0,
@@ -102,8 +102,8 @@ class DeliveryWorld:
         if self.position >= len(self.evaluator.topic):
             return
         alert = self.evaluator.topic[self.position]
-        is_first = not self.desk.memory.channels_of(alert.alert_id)
-        kept = self.desk.take(alert)
+        is_first = not self.desk.memory.channels_for(alert.alert_id)
+        kept = self.desk.process_alert(alert)
         if not self.rules.stores_before_call and is_first and not self.is_silenced:
             # Wrong on purpose: called first, and stored when it is answered.
             called = self._called_first(which)
@@ -121,8 +121,8 @@ class DeliveryWorld:
 
     def deliver(self, _which: int, _how: int) -> None:
         """The calls of those whose turn it is begin."""
-        begun = self.desk.begin(self.under_way)
-        self._store(begun.kept)
+        begun = self.desk.begin_attempts(self.under_way)
+        self._store(begun.records)
         self.under_way += begun.calls
 
     def answer(self, which: int, how: int) -> None:
@@ -166,26 +166,26 @@ class DeliveryWorld:
     def _pass_time(self, millis: int = 5_000) -> None:
         self.ticks += 1
         before = self.desk.memory.time.at or BEGIN
-        kept = self.desk.pass_time(TickTime(n=self.ticks, at=before + millis))
+        kept = self.desk.advance_time(TickTime(n=self.ticks, at=before + millis))
         self._store(kept)
         self.fired["released"] += sum(getattr(one, "why", "") == "released" for one in kept)
         self.fired["groups"] += sum(one.kind == "group" for one in messages(kept))
 
-    def _called_first(self, which: int) -> list[KeptDelivery]:
-        begun = self.desk.begin(self.under_way)
-        kept = [*begun.kept]
+    def _called_first(self, which: int) -> list[StoredDelivery]:
+        begun = self.desk.begin_attempts(self.under_way)
+        kept = [*begun.records]
         how = (ANSWERED, NOT_ARRIVED, ANSWER_LOST)[which % 3] if not self.is_over else ANSWERED
         for message in begun.calls:
             kept += self._outcome(message, how)
         # The last record of each key counts.
-        return [*{kept_key(one): one for one in kept}.values()]
+        return [*{record_key(one): one for one in kept}.values()]
 
-    def _outcome(self, message: WebhookMessage, how: int) -> list[KeptDelivery]:
+    def _outcome(self, message: WebhookMessage, how: int) -> list[StoredDelivery]:
         if how in (ANSWERED, ANSWER_LOST):
             self._arrive(message)
         self.fired["answers lost"] += how == ANSWER_LOST
         status = {ANSWERED: 204, REFUSED: 400}.get(how)
-        kept = self.desk.answered(message, WebhookAnswer(status=status))
+        kept = self.desk.record_answer(message, WebhookAnswer(status=status))
         self.fired["refused for good"] += any(one.outcome == "dead" for one in messages(kept))
         return kept
 
@@ -194,7 +194,7 @@ class DeliveryWorld:
         told = [
             (one.alert.alert_id, one.alert.state)
             for alert in self.evaluator.told
-            for one in self.desk.memory.told(CHANNEL, alert.alert_id)
+            for one in self.desk.memory.decisions_for(CHANNEL, alert.alert_id)
             if one.message == message.message_id and one.verdict == "send"
         ]
         key = self.rules.key(message)
@@ -205,17 +205,17 @@ class DeliveryWorld:
 
     def _store(self, kept: Sequence[DeliveryChange]) -> None:
         for one in kept:
-            value = kept_value(one)
+            value = encode_record(one)
             # As a topic that is compacted has it: the last record of a key, in its own place.
-            self.stored.pop(kept_key(one), None)
+            self.stored.pop(record_key(one), None)
             if value is not None:
-                self.stored[kept_key(one)] = value
+                self.stored[record_key(one)] = value
 
     def _restore(self) -> None:
         self.desk = self.rules.desk()
-        self.desk.restore(parsed_kept(value) for value in self.stored.values())
+        self.desk.restore(decode_record(value) for value in self.stored.values())
 
-    def _count(self, alert: Alert, kept: Sequence[KeptDelivery]) -> None:
+    def _count(self, alert: Alert, kept: Sequence[StoredDelivery]) -> None:
         for one in kept:
             if getattr(one, "verdict", "") == "held":
                 self.fired["held"] += 1
@@ -250,7 +250,7 @@ class DeliveryWorld:
     def _is_refused(self, alert_id: str) -> bool:
         """Whether the receiver has refused something of the alert for good."""
         memory = self.desk.memory
-        return any(one.outcome == "dead" for one in memory.carrying(CHANNEL, alert_id))
+        return any(one.outcome == "dead" for one in memory.messages_about(CHANNEL, alert_id))
 
 
 def messages(kept: Sequence[DeliveryChange]) -> list[WebhookMessage]:

@@ -16,15 +16,15 @@ import msgspec
 from confluent_kafka import TopicPartition
 
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.intake import Intake, Reading
+from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Input, Output
-from runtime.topics import Lane
-from serving.alerts.dispatch.calls import Answered, PlacedMessage
+from runtime.topics import PartitionId
+from serving.alerts.dispatch.calls import CallResult, OutboundMessage
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
 from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import WebhookMessage
 
 AT_ONCE = BatchLimits(10_000, idle_seconds=0.0)
@@ -75,20 +75,20 @@ class Webhook:
     answer: Callable[[Called], WebhookAnswer]
     now: int = 0
     called: list[Called] = field(default_factory=list)
-    _ended: list[Answered] = field(default_factory=list)
+    _ended: list[CallResult] = field(default_factory=list)
 
-    def begin(self, placed: PlacedMessage) -> None:
+    def begin(self, placed: OutboundMessage) -> None:
         call = Called(self.now, placed.message)
         self.called.append(call)
-        self._ended.append(Answered(placed.partition, placed.message, self.answer(call)))
+        self._ended.append(CallResult(placed.partition, placed.message, self.answer(call)))
 
-    def under_way(self, _partition: int) -> list[WebhookMessage]:
+    def in_flight(self, _partition: int) -> list[WebhookMessage]:
         return [ended.message for ended in self._ended]
 
     def urls(self) -> list[str]:
         return [ended.message.url for ended in self._ended]
 
-    def take_answers(self) -> list[Answered]:
+    def take_answers(self) -> list[CallResult]:
         ended, self._ended = self._ended, []
         return ended
 
@@ -103,7 +103,7 @@ class Webhook:
 class DispatchWorld:
     """Topics, positions and state, which last; and whatever process takes them up."""
 
-    make_desk: Callable[[Callable[[], Any]], Desk]
+    make_desk: Callable[[Callable[[], Any]], DeliveryEngine]
     webhook: Webhook
     # Of several topics that have come at once, the order in which a poll brings them.
     order: Sequence[str] = (ALERTS, TICKS, CONTROLS)
@@ -156,7 +156,7 @@ class DispatchProcess:
         )
         self.step = step
         topics = tuple(world.reads or step.topics)
-        intake = Intake(self, Reading(topics, step.event_time, AlignmentLimits(600)), self)
+        intake = Intake(self, IntakeOptions(topics, step.event_time, AlignmentLimits(600)), self)
         self._processor = Processor(intake, step, self, AT_ONCE, self.state)
 
     def run(self, turns: int = 6) -> None:
@@ -168,7 +168,7 @@ class DispatchProcess:
             def is_set(self) -> bool:
                 return process._turns <= 0
 
-        self._processor.run(AfterTurns(), Event(), Moments())
+        self._processor.run(AfterTurns(), Event(), Failpoints())
 
     def subscribe(self, _topics: list[str], on_assign: Callable[..., None], **_: Any) -> None:
         if not self._read:
@@ -198,14 +198,14 @@ class DispatchProcess:
     def consumer_group_metadata(self) -> bytes:
         return b"CGMDv2:" + struct.pack("=i", 1)
 
-    def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def start_positions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         committed = self._world.committed
         return [TopicPartition(at.topic, 0, committed.get(at.topic, 0)) for at in partitions]
 
-    def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
+    def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
         return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
-    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
         committed = self._world.committed
         return [TopicPartition(topic, 0, committed.get(topic, 0)) for topic, _ in lanes]
 

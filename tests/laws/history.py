@@ -162,7 +162,7 @@ def value_of(events: Iterable[Event], part: Part = AMOUNT) -> Value:
     some = list(events)
     if part is AMOUNT:
         return sum(event.amount for event in some)
-    return part.of([event.at for event in some], [event.amount for event in some])
+    return part.fold([event.at for event in some], [event.amount for event in some])
 
 
 def total(window: MergedWindow, part: Part = AMOUNT) -> Value:

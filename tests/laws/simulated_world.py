@@ -6,12 +6,12 @@ from itertools import combinations
 
 from msgspec import structs
 
-from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold import Judgement
-from tally.alerts.fold_line import FoldLine
+from tally.alerts.days import ChainDays, FoldedDays, refold
+from tally.alerts.fold import WindowVerdict
+from tally.alerts.fold_line import FoldTimeline
 from tally.alerts.rule import Rule
-from tally.alerts.simulated import FoldedSpan, compared
-from tally.alerts.told import ToldAlert
+from tally.alerts.simulated import ComparisonSpan, compare_alerts
+from tally.alerts.told import PublishedAlert
 from tests.laws.alert_judging import RULES, Memory, chain_of, instant, number
 from tests.laws.alert_shop import DAY, DAYS, STORES, UNPUBLISHED, WINDOWS, must
 from tests.laws.alert_world import World
@@ -40,28 +40,30 @@ class SimulatedWorld(World):
         for start, end in SPANS:
             whole = of_days[(number(end) - 1) // DAY]
             span = structs.replace(whole, start=start, end=end)
-            found = compared(span, self.told_of(told))
+            found = compare_alerts(span, self.told_of(told))
             self.fired["compared"] += found.compared
             self.fired["left out"] += found.left_out
             where = f"{rule.rule_id} at {store}, {number(start)} to {number(end)}"
             must(not found.differences, f"otherwise: {where}: {found.differences} {told} {span}")
 
-    def span_of(self, folded: FoldedDays, memory: Memory) -> FoldedSpan:
+    def span_of(self, folded: FoldedDays, memory: Memory) -> ComparisonSpan:
         """All that was folded."""
         is_cut = number(folded.until) <= min(memory.closed, WINDOWS - 1)
         settled = self.settled(folded, memory)
-        return FoldedSpan(folded.start, folded.until, folded.episodes, settled, is_cut)
+        return ComparisonSpan(folded.start, folded.until, folded.episodes, settled, is_cut)
 
     def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
         """All windows up to the end of a day that have begun, from rest on."""
         last = min(memory.closed, (day + 1) * DAY - 1)
         begun = [instant(day * DAY) for day in DAYS if day * DAY <= last]
-        line = DayLine([*begun, instant(last + 1)], FoldLine(), begun, 0)
+        line = ChainDays([*begun, instant(last + 1)], FoldTimeline(), begun, 0)
         judgements_of = partial(self.judged_on, rule, store, memory)
         [found] = refold(line, lambda _: (), judgements_of).stretches
         return found
 
-    def judged_on(self, rule: Rule, store: int, memory: Memory, day: int) -> Sequence[Judgement]:
+    def judged_on(
+        self, rule: Rule, store: int, memory: Memory, day: int
+    ) -> Sequence[WindowVerdict]:
         """The verdicts on a day as it is served now."""
         return self.judgements(rule, store, memory, self.pointers, day)
 
@@ -77,6 +79,6 @@ class SimulatedWorld(World):
             and number(one) // DAY not in coming
         )
 
-    def told_of(self, told: Iterable[ToldAlert]) -> Iterable[ToldAlert]:
+    def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         """What was told, as the one who compares has it."""
         return told

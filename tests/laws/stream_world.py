@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
-from serving.alerts.stream.listening import HeardEvent, listen
-from serving.alerts.stream.place import StreamPlace, place_of, text_of
+from serving.alerts.stream.listening import FeedEvent, listen
+from serving.alerts.stream.place import StreamPosition, encode_position, parse_position
 from tests.support.alert_memory import MemoryFeed
 
 PARTITIONS = (0, 1)
 ACTIONS = ("append", "skip", "read", "take", "break", "delete", "anew")
 Step = tuple[str, int]
 # From the places ahead of and behind the last event that the client has, and the feed's own.
-Resume = Callable[[StreamPlace, StreamPlace, StreamPlace], StreamPlace]
+Resume = Callable[[StreamPosition, StreamPosition, StreamPosition], StreamPosition]
 
 
 class Broken(AssertionError):
@@ -23,13 +23,13 @@ class Broken(AssertionError):
 class Gap(NamedTuple):
     """What a client was told to be gone."""
 
-    lost: StreamPlace
-    place: StreamPlace
+    lost: StreamPosition
+    place: StreamPosition
 
 
-def resumed_by_id(_: StreamPlace, last: StreamPlace, here: StreamPlace) -> StreamPlace:
+def resumed_by_id(_: StreamPosition, last: StreamPosition, here: StreamPosition) -> StreamPosition:
     """As the product does: by the text of the last id."""
-    return place_of(text_of(last))
+    return parse_position(encode_position(last))
 
 
 class Client:
@@ -39,27 +39,29 @@ class Client:
         self._feed, self._resume = feed, resume
         self.have: list[bytes] = []
         self.gaps: list[Gap] = []
-        self.before = self.last = feed.recent.place
-        self._heard: AsyncIterator[HeardEvent] = self._connected(self.last)
+        self.before = self.last = feed.recent.position
+        self._heard: AsyncIterator[FeedEvent] = self._connected(self.last)
 
-    async def take(self) -> HeardEvent:
+    async def take(self) -> FeedEvent:
         """The next thing that is sent, which arrives."""
         one = await anext(self._heard)
         if one.message is not None:
             self.have.append(one.message)
             self.before = self.last
-        if one.lost is not None:
-            self.gaps.append(Gap(one.lost, one.place))
-        self.last = one.place
+        if one.lost_position is not None:
+            self.gaps.append(Gap(one.lost_position, one.position))
+        self.last = one.position
         return one
 
     async def break_off(self, under_way: bool) -> None:
         """The connection breaks, perhaps with something under way that never arrives."""
         if under_way:
             await anext(self._heard)
-        self._heard = self._connected(self._resume(self.before, self.last, self._feed.recent.place))
+        self._heard = self._connected(
+            self._resume(self.before, self.last, self._feed.recent.position)
+        )
 
-    def _connected(self, place: StreamPlace) -> AsyncIterator[HeardEvent]:
+    def _connected(self, place: StreamPosition) -> AsyncIterator[FeedEvent]:
         # Without patience there is always something: the place, if no event.
         return listen(self._feed, place, is_wanted, place_seconds=0.0)
 
@@ -92,7 +94,7 @@ async def _play(steps: Sequence[Step], resume: Resume) -> Counter[str]:
         elif action == "take":
             one = await client.take()
             happened["events"] += one.message is not None
-            happened["gaps"] += one.lost is not None
+            happened["gaps"] += one.lost_position is not None
         elif action == "break":
             await client.break_off(under_way=at % 4 > 1)
         elif action == "delete":
@@ -101,7 +103,7 @@ async def _play(steps: Sequence[Step], resume: Resume) -> Counter[str]:
             feed.anew(f"topic-{happened[action]:02}")
     feed.read()
     await client.break_off(under_way=False)
-    while client.last != feed.recent.place:
+    while client.last != feed.recent.position:
         await client.take()
     _check(client, [one for one in sent if is_wanted(one[3])])
     return happened
@@ -126,5 +128,5 @@ def _check(client: Client, sent: Sequence[tuple[str, int, int, bytes]]) -> None:
             raise Broken(f"out of order: {own}")
 
 
-def _at(place: StreamPlace, partition: int) -> tuple[str, int]:
+def _at(place: StreamPosition, partition: int) -> tuple[str, int]:
     return place.topic_id, place.offsets[partition]

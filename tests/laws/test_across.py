@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from schemas.metric import MaximumShape, MaximumValue
 from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric
-from serving.query.cells import WHOLE, Cell, Split, cells, values_of
+from serving.query.cells import NO_SPLIT, Cell, Split, build_cells, cell_values
 from serving.query.formulas import Extreme
 from serving.query.grains import Slot
-from tally.algebra.across import across
+from tally.algebra.across import join_across_axes
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Part, Sum, Value
@@ -69,17 +69,20 @@ def cell_of(stored: Stored) -> Cell:
         rows: dict[Axes, Parts] = {}
         for item, some in stored.items():
             here = [one for one in some if one[0] // 900 == number]
-            brought = [Level.count(n) if counts else Level.moved(n) for _, counts, n in here]
+            brought = [
+                Level.encode_count(n) if counts else Level.encode_movement(n)
+                for _, counts, n in here
+            ]
             if here:
-                pieces = level.of([when for when, *_ in here], brought)
+                pieces = level.fold([when for when, *_ in here], brought)
                 rows[item, "left"] = {"pieces": pieces, "sold": len(here)}
         windows.append((ServedWindow(MergedWindow("batch", 1, rows), "final", True),))
-    (cell,) = cells([STOCK], [Slot(START, START + WINDOWS * WINDOW)], windows)
+    (cell,) = build_cells([STOCK], [Slot(START, START + WINDOWS * WINDOW)], windows)
     return cell
 
 
-def level_in(stored: Stored, split: Split = WHOLE) -> Value:
-    return values_of(PIECES, cell_of(stored), split)["value"]
+def level_in(stored: Stored, split: Split = NO_SPLIT) -> Value:
+    return cell_values(PIECES, cell_of(stored), split)["value"]
 
 
 def test_ten_of_one_item_and_five_of_another_are_fifteen() -> None:
@@ -113,25 +116,25 @@ def test_rows_of_any_other_part_are_the_value_of_all_their_events(
         value(part, [(when, number) for when, number, of in events if of == item]) for item in ITEMS
     ]
 
-    assert across(part, rows) == value(part, [one[:2] for one in events])
+    assert join_across_axes(part, rows) == value(part, [one[:2] for one in events])
 
 
 def test_sums_of_many_rows_have_no_bound() -> None:
-    most = Sum("x").of([0] * 10**2, [10**18] * 10**2)
+    most = Sum("x").fold([0] * 10**2, [10**18] * 10**2)
 
-    assert across(Sum("x"), [most] * 3) == 3 * most
+    assert join_across_axes(Sum("x"), [most] * 3) == 3 * most
 
 
 def test_a_part_that_no_row_has_is_left_out_and_one_that_some_have_is_of_those() -> None:
     rows = [{"sold": 2}, {}, {"sold": 3}]
 
-    assert STOCK.across(rows) == {"sold": 5}
-    assert STOCK.across([]) == {}
+    assert STOCK.join_across_axes(rows) == {"sold": 5}
+    assert STOCK.join_across_axes([]) == {}
 
 
 def joins_as_over_time(part: Part, rows: Sequence[Value]) -> Value:
     """The wrong rule: the later count forgets what was there of another item."""
-    joined = reduce(part.over_time, rows, part.zero)
+    joined = reduce(part.join_over_time, rows, part.zero)
     return part.at_end(joined) if isinstance(part, Level) else joined
 
 

@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tally.alerts.days import DayLine, refold
-from tally.alerts.fold import AT_REST, Episode, Judgement, fold
-from tally.alerts.fold_line import FoldLine
+from tally.alerts.days import ChainDays, refold
+from tally.alerts.fold import IDLE_STATE, Episode, WindowVerdict, fold
+from tally.alerts.fold_line import FoldTimeline
 from tally.alerts.ids import Chain
-from tally.alerts.judge import Basis, Transition, transitions
-from tally.alerts.match import match
-from tally.alerts.told import ToldAlert
-from tally.alerts.verdict import Ruling
+from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
+from tally.alerts.match import match_alerts
+from tally.alerts.told import PublishedAlert
+from tally.alerts.verdict import Verdict
 from tally.windows import WINDOW_MILLIS
 from tests.laws.alert_judging import reaching, remember
 
 CHAIN = Chain("queue", "367", "device:q-2")
 PER_DAY, COUNT = 3, 12
-BASIS = Basis(at=COUNT * WINDOW_MILLIS, late_after=900)
-RULINGS: tuple[Ruling, ...] = (-1, 0, 1, 1)
+BASIS = EvaluationContext(at=COUNT * WINDOW_MILLIS, late_after=900)
+RULINGS: tuple[Verdict, ...] = (-1, 0, 1, 1)
 rulings = st.sampled_from(RULINGS)
 runs = st.integers(1, 3)
 # Of one window: what it says now, and whether a generation says it.
@@ -37,16 +37,16 @@ def start_of(window: int) -> int:
 
 
 @st.composite
-def judgement_lists(draw: st.DrawFn) -> list[Judgement]:
+def judgement_lists(draw: st.DrawFn) -> list[WindowVerdict]:
     """Up to thirty consecutive windows, whose versions change wherever they like."""
     said = draw(st.lists(st.tuples(rulings, runs, runs, st.integers(1, 2)), max_size=30))
     return [
-        Judgement(start_of(place), ruling, version, for_, clear_for)
+        WindowVerdict(start_of(place), ruling, version, for_, clear_for)
         for place, (ruling, for_, clear_for, version) in enumerate(said)
     ]
 
 
-def episodes_by_looking_back(judged: Sequence[Judgement]) -> list[Episode]:
+def episodes_by_looking_back(judged: Sequence[WindowVerdict]) -> list[Episode]:
     """The same as the fold by another way: of each window it looks at those before it."""
     found: list[Episode] = []
     begin = 0
@@ -67,14 +67,16 @@ def episodes_by_looking_back(judged: Sequence[Judgement]) -> list[Episode]:
 
 
 @given(judgement_lists())
-def test_fold_says_what_looking_back_from_each_window_says(judged: list[Judgement]) -> None:
+def test_fold_says_what_looking_back_from_each_window_says(judged: list[WindowVerdict]) -> None:
     assert list(fold(judged).episodes) == episodes_by_looking_back(judged)
 
 
 @given(judgement_lists(), st.lists(st.integers(0, 30), max_size=5))
-def test_day_by_day_from_states_is_all_at_once(judged: list[Judgement], cuts: list[int]) -> None:
+def test_day_by_day_from_states_is_all_at_once(
+    judged: list[WindowVerdict], cuts: list[int]
+) -> None:
     borders = [0, *sorted(cuts), len(judged)]
-    state, episodes = AT_REST, list[Episode]()
+    state, episodes = IDLE_STATE, list[Episode]()
     for begin, end in pairwise(borders):
         folded = fold(judged[begin:end], state)
         # One that goes on is in both.
@@ -89,46 +91,46 @@ class Told:
 
     def __init__(self, for_: int, clear_for: int, edit: int) -> None:
         self.for_, self.clear_for, self.edit = for_, clear_for, edit
-        self.views: dict[int, tuple[Ruling, bool]] = {}
-        self.states = FoldLine()
-        self.told: dict[str, ToldAlert] = {}
+        self.views: dict[int, tuple[Verdict, bool]] = {}
+        self.states = FoldTimeline()
+        self.told: dict[str, PublishedAlert] = {}
         self.begun, self.days = 1, 0
 
     @property
     def borders(self) -> list[int]:
         return [*map(start_of, range(0, self.begun, PER_DAY)), start_of(self.begun)]
 
-    def judgements(self, day: int) -> list[Judgement]:
+    def judgements(self, day: int) -> list[WindowVerdict]:
         first = day // WINDOW_MILLIS
         windows = range(first, min(first + PER_DAY, self.begun))
         return [self._judgement(window) for window in windows]
 
-    def _judgement(self, window: int) -> Judgement:
+    def _judgement(self, window: int) -> WindowVerdict:
         ruling, is_complete = self.views.get(window, (0, False))
         is_new = window >= self.edit
         for_ = 1 + self.for_ % 3 if is_new else self.for_
         version = 2 if is_new else 1
         start = start_of(window)
-        return Judgement(start, ruling, version, for_, self.clear_for, is_complete)
+        return WindowVerdict(start, ruling, version, for_, self.clear_for, is_complete)
 
-    def line(self, named: Collection[int]) -> DayLine:
-        return DayLine(self.borders, self.states, named, start_of(self.days * PER_DAY))
+    def line(self, named: Collection[int]) -> ChainDays:
+        return ChainDays(self.borders, self.states, named, start_of(self.days * PER_DAY))
 
-    def judged(self, line: DayLine) -> list[Transition]:
+    def judged(self, line: ChainDays) -> list[Transition]:
         """What is to be told of the days that are named; nothing is remembered."""
         told = dict(self.told)
         found: list[Transition] = []
         since = partial(reaching, told.values())
         for days in refold(line, since, self.judgements).stretches:
-            now = transitions(CHAIN, days, reaching(told.values(), days.since), BASIS)
+            now = diff_alerts(CHAIN, days, reaching(told.values(), days.since), BASIS)
             told |= {one.alert.alert_id: one.alert for one in now}
             found += now
         return found
 
     def all_judged(self) -> list[Transition]:
-        return self.judged(DayLine(self.borders, FoldLine(), self.borders, 0))
+        return self.judged(ChainDays(self.borders, FoldTimeline(), self.borders, 0))
 
-    def learn(self, change: Mapping[int, tuple[Ruling, bool]], begun: int) -> set[int]:
+    def learn(self, change: Mapping[int, tuple[Verdict, bool]], begun: int) -> set[int]:
         """The days that are named by what is new."""
         self.views |= change
         new = range(self.begun, max(self.begun, begun))
@@ -147,7 +149,7 @@ chains = st.builds(Told, runs, runs, st.integers(0, COUNT))
 histories = st.lists(st.tuples(changes, st.integers(1, COUNT)), min_size=1, max_size=12)
 
 
-def by_id(found: Sequence[Transition]) -> dict[str, tuple[ToldAlert, str | None]]:
+def by_id(found: Sequence[Transition]) -> dict[str, tuple[PublishedAlert, str | None]]:
     """By id, without the end of an episode: of a later day it is known as it was told."""
     return {
         one.alert.alert_id: (structs.replace(one.alert, ended=None), one.reason) for one in found
@@ -157,7 +159,7 @@ def by_id(found: Sequence[Transition]) -> dict[str, tuple[ToldAlert, str | None]
 @settings(max_examples=1_000)
 @given(chains, histories)
 def test_judging_what_is_named_is_judging_all(
-    told: Told, history: list[tuple[dict[int, tuple[Ruling, bool]], int]]
+    told: Told, history: list[tuple[dict[int, tuple[Verdict, bool]], int]]
 ) -> None:
     for change, begun in history:
         named = [*told.learn(change, begun)]
@@ -170,7 +172,7 @@ def test_judging_what_is_named_is_judging_all(
 
 @given(chains, histories, st.randoms(use_true_random=False))
 def test_in_any_order_of_judging_the_same_is_true_at_the_end(
-    told: Told, history: list[tuple[dict[int, tuple[Ruling, bool]], int]], random: object
+    told: Told, history: list[tuple[dict[int, tuple[Verdict, bool]], int]], random: object
 ) -> None:
     named: set[int] = set()
     for change, begun in history:
@@ -184,13 +186,13 @@ def test_in_any_order_of_judging_the_same_is_true_at_the_end(
 
     assert told.all_judged() == []
     wanted = fold([one for day in told.borders[:-1] for one in told.judgements(day)]).episodes
-    raises = [one for one in told.told.values() if one.is_standing and one.edge == "raise"]
-    assert all(one is not None for _, one in match(raises, wanted).pairs)
+    raises = [one for one in told.told.values() if one.is_unretracted and one.edge == "raise"]
+    assert all(one is not None for _, one in match_alerts(raises, wanted).pairs)
 
 
 @given(chains, histories)
 def test_nothing_is_confirmed_or_taken_back_without_a_generation(
-    told: Told, history: list[tuple[dict[int, tuple[Ruling, bool]], int]]
+    told: Told, history: list[tuple[dict[int, tuple[Verdict, bool]], int]]
 ) -> None:
     for change, begun in history:
         named = [*told.learn(change, begun)]

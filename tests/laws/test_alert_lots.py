@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from runtime.processor.record import Input, Output
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.alerts.evaluator.memory import STATE_TOPIC
 from serving.alerts.evaluator.step import ALERTS, TICKS, UPDATES, Evaluator
 from serving.merge.views import Activity
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.instants import from_millis, instant_text
-from tally.partitions import partition_of
+from tally.instants import format_utc, from_millis
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 from tests.controls.hasty_evaluator import HastyEvaluator
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at, flip, sale
 
-STORES = [str(one) for one in range(1_000) if partition_of(str(one), PARTITIONS) == 1][:3]
-FIRST, WINDOWS = millis_of(at(f"{DAY}T08:00")), 10
+STORES = [str(one) for one in range(1_000) if partition_number(str(one), PARTITIONS) == 1][:3]
+FIRST, WINDOWS = to_millis(at(f"{DAY}T08:00")), 10
 RULES = ListedRules(in_force(BUSY, f"{DAY}T08:00"), in_force(SILENT, f"{DAY}T08:00"))
 SETTINGS = Settings(default_timezone="Europe/Rome")
 # What each transaction has, and how many of them come before the next.
@@ -84,13 +84,13 @@ class Shops:
 
     def turn(self) -> None:
         """One transaction is stored."""
-        while self.waiting and 1 not in self.evaluator.held_partitions:
+        while self.waiting and 1 not in self.evaluator.busy_partitions:
             record = self.waiting.pop(0)
             self.evaluator.process(record)
             self.uncommitted.append(record)
         for one in self.evaluator.tick():
             self._keep(one)
-        if 1 not in self.evaluator.held_partitions:
+        if 1 not in self.evaluator.busy_partitions:
             self.uncommitted.clear()
 
     def rest(self) -> None:
@@ -132,7 +132,7 @@ class Shops:
             self.world.rows.remove(one)
             events += one.row.events
         self.world.rows.append(sale(store_id, text, events, 100))
-        told = {"family": "sales", "store_id": store_id, "window_start": instant_text(start)}
+        told = {"family": "sales", "store_id": store_id, "window_start": format_utc(start)}
         self.waiting.append(Input(UPDATES, 1, 0, 0, None, msgspec.json.encode(told)))
 
     def _begin_again(self) -> None:
@@ -144,7 +144,7 @@ class Shops:
 
     def _keep(self, one: Output) -> None:
         if one.topic == ALERTS:
-            self.alerts.append(alert_of(one.value or b""))
+            self.alerts.append(decode_alert(one.value or b""))
         else:
             assert one.topic == STATE_TOPIC
             self.state.append(Input(one.topic, 1, 0, 0, one.key, one.value))

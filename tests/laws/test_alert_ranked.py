@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.alerts.comparison import Usual
-from tally.alerts.days import DayLine
-from tally.alerts.fold import AT_REST, Episode, FoldState, JudgedStretch, Judgement, fold
-from tally.alerts.fold_line import FoldLine
-from tally.alerts.ranked import RankedFacts
+from tally.alerts.comparison import WindowBaseline
+from tally.alerts.days import ChainDays
+from tally.alerts.fold import IDLE_STATE, Episode, FoldState, VerdictRange, WindowVerdict, fold
+from tally.alerts.fold_line import FoldTimeline
+from tally.alerts.ranked import SortedFacts
 from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
-from tally.alerts.verdict import RAISES, WindowFacts, ruling_of, verdict
+from tally.alerts.verdict import RAISES, WindowFacts, decode_verdict, evaluate_window
 from tests.laws.test_alert_days import judgement_lists, start_of
 
 # Few, so that a value often lies on the border itself.
@@ -50,7 +50,7 @@ facts = st.builds(
     is_known=st.sampled_from([True] * 7 + [False]),
     meets_minimum=st.sampled_from([True] * 7 + [False]),
     is_exempt=st.sampled_from([False] * 7 + [True]),
-    usual=st.sampled_from([None] * 7 + [Usual(Fraction(7, 2), 1)]),
+    baseline=st.sampled_from([None] * 7 + [WindowBaseline(Fraction(7, 2), 1)]),
     level=st.one_of(*[st.none()] * 7, st.integers(-1, 3)),
 )
 
@@ -58,11 +58,11 @@ facts = st.builds(
 @settings(max_examples=500)
 @given(rules, st.lists(facts, max_size=40))
 def test_verdicts_of_ranked_facts_are_those_of_each(rule: Rule, known: list[WindowFacts]) -> None:
-    ranked = RankedFacts.of(known)
+    ranked = SortedFacts.from_facts(known)
 
-    said = dict(zip(ranked.facts, map(ruling_of, ranked.verdicts(rule)), strict=True))
+    said = dict(zip(ranked.facts, map(decode_verdict, ranked.verdicts(rule)), strict=True))
 
-    assert said == {one: verdict(rule, one) for one in known}
+    assert said == {one: evaluate_window(rule, one) for one in known}
     assert ranked.raises(rule) == (RAISES in ranked.verdicts(rule))
 
 
@@ -74,9 +74,11 @@ def test_no_number_is_rounded_before_it_is_compared(op: ComparisonSign, border: 
     values = [Fraction(border) + Fraction(more, 10**7) for more in range(-12, 13)]
     known = [WindowFacts(phase="closed", value=one) for one in values]
 
-    ranked = RankedFacts.of(known)
+    ranked = SortedFacts.from_facts(known)
 
-    assert [*map(ruling_of, ranked.verdicts(rule))] == [verdict(rule, one) for one in known]
+    assert [*map(decode_verdict, ranked.verdicts(rule))] == [
+        evaluate_window(rule, one) for one in known
+    ]
 
 
 @st.composite
@@ -85,28 +87,28 @@ def states(draw: st.DrawFn) -> FoldState:
     run, before = draw(st.integers(0, 4)), start_of(-5)
     if draw(st.booleans()):
         return FoldState(open=Episode(before, before, 1), clear_run=run)
-    return FoldState(run, before) if run else AT_REST
+    return FoldState(run, before) if run else IDLE_STATE
 
 
-def in_stretches(judged: Sequence[Judgement], cuts: Sequence[int]) -> list[JudgedStretch]:
+def in_stretches(judged: Sequence[WindowVerdict], cuts: Sequence[int]) -> list[VerdictRange]:
     """The same windows, as many together as one version judges and no cut parts."""
 
-    def of(one: Judgement) -> tuple[int, int, int, int]:
+    def of(one: WindowVerdict) -> tuple[int, int, int, int]:
         cut = sum(start_of(at) <= one.window for at in cuts)
         return one.version, one.for_, one.clear_for, cut
 
     found = []
     for (version, for_, clear_for, _), same in groupby(judged, of):
-        some = [one.stretch for one in same]
+        some = [one.verdict_range for one in same]
         verdicts = b"".join(one.verdicts for one in some)
-        found.append(JudgedStretch(some[0].start, verdicts, version, for_, clear_for))
+        found.append(VerdictRange(some[0].start, verdicts, version, for_, clear_for))
     return found
 
 
 @settings(max_examples=500)
 @given(judgement_lists(), st.lists(st.integers(0, 30), max_size=3), states())
 def test_fold_over_stretches_is_the_fold_over_windows(
-    judged: list[Judgement], cuts: list[int], state: FoldState
+    judged: list[WindowVerdict], cuts: list[int], state: FoldState
 ) -> None:
     assert fold(in_stretches(judged, cuts), state) == fold(judged, state)
 
@@ -119,6 +121,6 @@ def test_fold_over_stretches_is_the_fold_over_windows(
 def test_days_that_are_looked_for_are_those_that_are_named(
     borders: list[int], named: list[int], new_from: int
 ) -> None:
-    line = DayLine(sorted(borders), FoldLine(), named, new_from)
+    line = ChainDays(sorted(borders), FoldTimeline(), named, new_from)
 
-    assert line.named_days == [day for day in range(line.count) if line.is_named(day)]
+    assert line.days_to_fold == [day for day in range(line.count) if line.must_fold(day)]

@@ -8,22 +8,22 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, millis_of
-from serving.alerts.evaluator.judged_rules import JudgedRule
+from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, to_millis
+from serving.alerts.evaluator.judged_rules import VersionedRule
 from serving.alerts.evaluator.memory import Hint
-from serving.alerts.evaluator.scope import Since, named_days
+from serving.alerts.evaluator.scope import PartitionChanges, select_days
 from serving.query.stores import Store
 from tally.alerts.rule import Rule, RuleVersion, Threshold, version_at
-from tally.alerts.tick import Tick, closed_until
+from tally.alerts.tick import Tick, last_closed_end
 from tally.day_clock import DayClock
 from tally.instants import from_millis
 from tally.windows import WINDOW_MILLIS
 from tests.support.serving_world import at
 
 # The night in which the clocks of Rome go forward is among them.
-BEGIN, WINDOWS = millis_of(at("2026-03-28T20:00")), 40
+BEGIN, WINDOWS = to_millis(at("2026-03-28T20:00")), 40
 STORES = ("1", "2")
-DAYS = StoreCalendarDays(Store("1", "1", DayClock.of(ZoneInfo("Europe/Rome")), "EUR"))
+DAYS = StoreCalendarDays(Store("1", "1", DayClock.from_zone(ZoneInfo("Europe/Rome")), "EUR"))
 METRICS = {
     "transactions": {"sales"},
     "visitors_in": {"traffic"},
@@ -38,7 +38,7 @@ def start_at(place: int) -> int:
 
 
 @st.composite
-def judged_rules(draw: st.DrawFn) -> list[JudgedRule]:
+def judged_rules(draw: st.DrawFn) -> list[VersionedRule]:
     """Up to six rules, of one to three versions each."""
     found = []
     for number in range(draw(st.integers(1, 6))):
@@ -56,12 +56,12 @@ def judged_rules(draw: st.DrawFn) -> list[JudgedRule]:
             retired = draw(st.integers(0, 4)) == 0
             one = RuleVersion(rule=rule, version=version, effective_from=since, retired=retired)
             versions.append(one)
-        found.append(JudgedRule(f"rule-{number}", versions))
+        found.append(VersionedRule(f"rule-{number}", versions))
     return found
 
 
 @st.composite
-def sinces(draw: st.DrawFn) -> Since:
+def sinces(draw: st.DrawFn) -> PartitionChanges:
     """What may have come: hints, closed windows, generations."""
     family = st.sampled_from(["sales", "traffic"])
     hints = st.builds(Hint, family, st.sampled_from(STORES), places.map(start_at))
@@ -71,7 +71,7 @@ def sinces(draw: st.DrawFn) -> Since:
         {name: draw(instants) for name in ("sales", "traffic")},
         {name: draw(instants) for name in ("sales", "traffic")},
     ]
-    return Since(
+    return PartitionChanges(
         Tick(at=before, through={name: min(one[name] for one in through) for name in through[0]}),
         Tick(at=now, through={name: max(one[name] for one in through) for name in through[0]}),
         draw(st.lists(hints, max_size=3)),
@@ -80,7 +80,7 @@ def sinces(draw: st.DrawFn) -> Since:
     )
 
 
-def is_looked_at(since: Since, rule: JudgedRule, store_id: str, window: int) -> bool:
+def is_looked_at(since: PartitionChanges, rule: VersionedRule, store_id: str, window: int) -> bool:
     """Whether anything that has come speaks of the window, to any version of the rule."""
     if window < rule.since:
         return False
@@ -89,34 +89,39 @@ def is_looked_at(since: Since, rule: JudgedRule, store_id: str, window: int) -> 
     for one in rule.versions:
         families = METRICS[one.rule.metric or ""]
         ends = [
-            closed_until(tick, families, one.rule.delay * 1000)
-            for tick in (since.before, since.now)
+            last_closed_end(tick, families, one.rule.delay * 1000)
+            for tick in (since.last_tick, since.tick)
         ]
         if ends[0] <= window < ends[1]:
             return True
-        if any(day in since.moved[name] or (name, store_id, window) in hinted for name in families):
+        if any(
+            day in since.changed_days[name] or (name, store_id, window) in hinted
+            for name in families
+        ):
             return True
     return False
 
 
 @settings(max_examples=400)
 @given(judged_rules(), sinces())
-def test_days_of_many_rules_are_those_of_each(rules: list[JudgedRule], since: Since) -> None:
-    is_woken = DAYS.day(since.before.at).end < since.judged.end
+def test_days_of_many_rules_are_those_of_each(
+    rules: list[VersionedRule], since: PartitionChanges
+) -> None:
+    is_woken = DAYS.day(since.last_tick.at).end < since.span.end
     expected: dict[str, dict[str, set[int]]] = {}
     for rule in rules:
         names = [one.rule.stores for one in rule.versions]
         for store_id in STORES:
             if all(isinstance(one, tuple) and store_id not in one for one in names):
                 continue
-            windows = since.judged.windows
+            windows = since.span.windows
             looked_at = [one for one in windows if is_looked_at(since, rule, store_id, one)]
             days = {DAYS.day(one).start for one in looked_at}
-            if days or (is_woken and rule.since < since.judged.end):
+            if days or (is_woken and rule.since < since.span.end):
                 expected.setdefault(store_id, {})[rule.rule_id] = days
 
     stores = {"sales": STORES, "traffic": STORES}
-    found = dict(named_days(since, rules, stores, lambda _: DAYS))
+    found = dict(select_days(since, rules, stores, lambda _: DAYS))
 
     assert found == expected
 
@@ -128,13 +133,15 @@ def in_force_in(versions: Sequence[RuleVersion], window: int) -> RuleVersion | N
 
 @given(judged_rules(), places, places)
 def test_each_window_is_judged_by_the_version_in_force(
-    rules: list[JudgedRule], first: int, last: int
+    rules: list[VersionedRule], first: int, last: int
 ) -> None:
     for rule in rules:
         for span in (
             WindowSpan(start_at(first), start_at(last)),
             WindowSpan(start_at(0), start_at(last)),
         ):
-            judging = {one: by for by, piece in rule.judging(span) for one in piece.windows}
+            judging = {
+                one: by for by, piece in rule.split_by_version(span) for one in piece.windows
+            }
 
             assert judging == {one: in_force_in(rule.versions, one) for one in span.windows}

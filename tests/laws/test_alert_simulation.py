@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.fold import Judgement, fold
-from tally.alerts.simulated import rests_for_sure
+from tally.alerts.fold import WindowVerdict, fold
+from tally.alerts.simulated import is_surely_idle
 from tests.controls import alerts_simulation as wrong
 from tests.laws.alert_search import report_of
 from tests.laws.alert_world import World
@@ -43,11 +43,11 @@ def test_planted_difference_is_found(kind: type[World]) -> None:
 
 @given(judgement_lists(), st.integers(0, 30), st.integers(0, 30))
 def test_behind_windows_that_clear_a_fold_from_rest_is_the_fold_over_everything(
-    judged: list[Judgement], one: int, other: int
+    judged: list[WindowVerdict], one: int, other: int
 ) -> None:
     cuts = [0, *sorted((min(one, len(judged)), min(other, len(judged)))), len(judged)]
     _, lead, asked = (judged[begin:end] for begin, end in pairwise(cuts))
-    if not rests_for_sure(lead):
+    if not is_surely_idle(lead):
         return
 
     before = fold(judged[: cuts[2]]).state
@@ -58,10 +58,10 @@ def test_behind_windows_that_clear_a_fold_from_rest_is_the_fold_over_everything(
 
 
 def test_windows_that_say_nothing_leave_it_open_where_a_fold_stands() -> None:
-    silent = [Judgement(number, 0) for number in range(96)]
+    silent = [WindowVerdict(number, 0) for number in range(96)]
 
-    assert not rests_for_sure(silent)
-    assert rests_for_sure([*silent, Judgement(96, -1)])
-    assert not rests_for_sure(
-        [Judgement(0, -1, clear_for=2), Judgement(1, 0), Judgement(2, -1, clear_for=2)]
+    assert not is_surely_idle(silent)
+    assert is_surely_idle([*silent, WindowVerdict(96, -1)])
+    assert not is_surely_idle(
+        [WindowVerdict(0, -1, clear_for=2), WindowVerdict(1, 0), WindowVerdict(2, -1, clear_for=2)]
     )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.alerts.message import Alert, AlertState
-from tally.alerts.standing import last_states, newest_episode, open_alert
+from tally.alerts.standing import current_states, newest_episode, open_alert
 from tests.support.alerts import end_of, then, told
 
 RAISE = told()
@@ -37,7 +37,7 @@ def test_any_order_and_any_repeats_stand_alike(
     shuffled = data.draw(st.permutations(repeated))
 
     assert open_alert(RAISE.alert_id, shuffled) == open_alert(RAISE.alert_id, messages)
-    assert last_states(shuffled) == last_states(messages)
+    assert current_states(shuffled) == current_states(messages)
     assert newest_episode(RAISE.alert_id, shuffled) == newest_episode(RAISE.alert_id, messages)
 
 

@@ -10,7 +10,7 @@ from runtime.sources import SALES
 from tally.algebra.merge import Parts, WindowState, newer_state
 from tests.laws.history import WINDOWS, Event, logs, merge_window, of_window, speed_state
 
-add_parts = SALES.over_time
+add_parts = SALES.join_over_time
 parts = st.dictionaries(
     st.sampled_from(
         ["receipts", "gross_minor", "units_milli"]

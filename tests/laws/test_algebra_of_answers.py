@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.sources import SALES
 from serving.merge.served import UNKNOWN, ServedWindow
 from serving.query import catalogue
-from serving.query.cells import Cell, cells, values_of
+from serving.query.cells import Cell, build_cells, cell_values
 from serving.query.grains import Slot
 from tally.algebra.merge import MergedWindow
 from tally.windows import WINDOW
@@ -33,7 +33,7 @@ def cut(windows: Sequence[ServedWindow], ends: Sequence[int]) -> list[Cell]:
     """The windows in stretches that end before the numbered ones."""
     edges = sorted({0, len(windows), *(end for end in ends if end < len(windows))})
     slots = [Slot(START + first * WINDOW, START + last * WINDOW) for first, last in pairwise(edges)]
-    return cells([SALES], slots, [(window,) for window in windows])
+    return build_cells([SALES], slots, [(window,) for window in windows])
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -43,10 +43,10 @@ def test_cutting_time_differently_changes_no_total(
 ) -> None:
     metric = catalogue.metric(name)
 
-    parts = [values_of(metric, cell)["value"] for cell in cut(windows, ends)]
+    parts = [cell_values(metric, cell)["value"] for cell in cut(windows, ends)]
 
     (whole,) = cut(windows, [])
-    expected = values_of(metric, whole)["value"]
+    expected = cell_values(metric, whole)["value"]
     assert sum(part for part in parts if part is not None) == pytest.approx(expected or 0, abs=1e-6)
 
 
@@ -56,11 +56,11 @@ def test_ratio_of_a_longer_stretch_is_sum_over_sum(
 ) -> None:
     basket = catalogue.metric("average_basket")
 
-    pieces = [values_of(basket, cell) for cell in cut(windows, ends)]
+    pieces = [cell_values(basket, cell) for cell in cut(windows, ends)]
 
     (whole,) = cut(windows, [])
     sums = [sum(piece[side] or 0 for piece in pieces) for side in ("numerator", "denominator")]
-    assert values_of(basket, whole)["value"] == catalogue.ratio(*sums)
+    assert cell_values(basket, whole)["value"] == catalogue.ratio(*sums)
 
 
 def test_average_of_ratios_is_another_number() -> None:
@@ -77,7 +77,7 @@ def test_average_of_ratios_is_another_number() -> None:
     (whole,) = cut(windows, [])
 
     assert (
-        values_of(catalogue.metric("average_basket"), whole)["value"]
+        cell_values(catalogue.metric("average_basket"), whole)["value"]
         == 400
         != (1_000 / 1 + 600 / 3) / 2
     )
@@ -90,4 +90,4 @@ def test_stretch_is_missing_only_if_every_quarter_hour_is(
     for cell in cut(windows, ends):
         first, last = (round((instant - START) / timedelta(minutes=15)) for instant in cell.slot)
         assert cell.is_missing == all(window is UNKNOWN for window in windows[first:last])
-        assert (values_of(catalogue.metric("revenue"), cell)["value"] is None) == cell.is_missing
+        assert (cell_values(catalogue.metric("revenue"), cell)["value"] is None) == cell.is_missing

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.usual import UsualOf
-from serving.alerts.evaluator.usual_days import PinnedMoment, UsualDays
+from serving.alerts.evaluator.calendar import to_millis
+from serving.alerts.evaluator.usual import BaselineRequest
+from serving.alerts.evaluator.usual_days import BaselineCache, BaselineSnapshotReader
 from serving.query.stores import StoreRegistry
-from tally.alerts.comparison import Usual, holds
+from tally.alerts.comparison import WindowBaseline, matches_condition
 from tally.alerts.rule import AgainstBaseline, BaselineName
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
@@ -26,7 +26,7 @@ from tests.support.serving_world import MemoryViews, World, at
 
 STORE, JUDGED = "367", date(2026, 11, 24)
 TIMES = ("09:00", "09:15", "09:30", "09:45")
-START = millis_of(at(f"{JUDGED}T00:00"))
+START = to_millis(at(f"{JUDGED}T00:00"))
 WEEKS: Mapping[BaselineName, int] = {"same_weekday_4w": 4, "hour_of_week": 8}
 
 
@@ -59,12 +59,14 @@ def written(world: World, week: int, past: Past, generation: int) -> None:
 
 
 def read(
-    world: World, baseline: BaselineName, moment: type[PinnedMoment] = PinnedMoment
-) -> list[Usual | None]:
+    world: World,
+    baseline: BaselineName,
+    moment: type[BaselineSnapshotReader] = BaselineSnapshotReader,
+) -> list[WindowBaseline | None]:
     """What is usual in the quarter hours, by one who has never asked before."""
     settings = Settings(default_timezone="UTC")
-    days = UsualDays(MemoryViews(world), StoreRegistry.load(settings), settings, moment)
-    wanted = UsualOf("transactions", STORE, START, baseline)
+    days = BaselineCache(MemoryViews(world), StoreRegistry.load(settings), settings, moment)
+    wanted = BaselineRequest("transactions", STORE, START, baseline)
     [found] = asyncio.run(days.read([wanted])).values()
     return [found.get(START + (36 + number) * WINDOW_MILLIS) for number in range(len(TIMES))]
 
@@ -129,12 +131,12 @@ def test_who_reads_what_serves_now_breaks_the_law() -> None:
 )
 def test_deviations_are_counted_exactly(values: list[int], value: int, sigmas: str) -> None:
     whole = [Fraction(one) for one in values]
-    usual = Usual(statistics.mean(whole), statistics.variance(whole))
+    usual = WindowBaseline(statistics.mean(whole), statistics.variance(whole))
     condition = AgainstBaseline("hour_of_week", sigmas=float(sigmas))
     if not usual.variance:
-        assert holds(condition, value, usual) is None
+        assert matches_condition(condition, value, usual) is None
         return
 
     far = (value - usual.mean) ** 2 / usual.variance
 
-    assert holds(condition, value, usual) == (far >= Fraction(Decimal(sigmas)) ** 2)
+    assert matches_condition(condition, value, usual) == (far >= Fraction(Decimal(sigmas)) ** 2)

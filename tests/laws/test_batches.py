@@ -14,7 +14,7 @@ from cassandra.pool import Host
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.writes import BATCH_BYTES, BATCH_STATEMENTS, GROUP_BYTES, batches_of
+from runtime.writes import BATCH_BYTES, BATCH_STATEMENTS, GROUP_BYTES, build_batches
 
 REFUSED_BY_CASSANDRA = 16 << 20
 KEYSPACE, TOKENS_A_NODE = "tally", 16
@@ -71,7 +71,7 @@ def numbers(batches: Sequence[Sequence[Any]]) -> list[list[int]]:
 
 def statements_of(groups: Sequence[Batch], nodes: Metadata) -> Iterator[Sequence[Any]]:
     """What each batch carries."""
-    return (batch.statements for batch in batches_of(groups, nodes))
+    return (batch.statements for batch in build_batches(groups, nodes))
 
 
 def replicas(statement: Bound, nodes: Metadata) -> frozenset[str]:

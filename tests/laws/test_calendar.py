@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.calendar.days import LocalDay, day_of, local_day, open_spans
-from tally.calendar.fiscal import WEEK, fiscal_day, fiscal_year_begins, weeks_of_year
+from tally.calendar.days import LocalDay, local_day, local_day_at, open_spans
+from tally.calendar.fiscal import WEEK, fiscal_day, fiscal_year_start, weeks_in_year
 from tally.calendar.like_for_like import like_for_like
 from tally.calendar.opening_hours import ClockSpan
 from tally.day_clock import DayClock
@@ -31,8 +31,8 @@ feasts = st.dictionaries(this_year | last_year, st.tuples(names))
 def test_each_instant_lies_in_one_local_day_and_the_next_begins_where_it_ends(
     instant: datetime, zone: ZoneInfo, day_starts: time
 ) -> None:
-    clock = DayClock.of(zone, day_starts)
-    found = day_of(instant, clock)
+    clock = DayClock.from_zone(zone, day_starts)
+    found = local_day_at(instant, clock)
 
     around = [local_day(found.day + timedelta(days=more), clock) for more in range(-2, 3)]
     assert [one for one in around if one.start <= instant < one.end] == [found]
@@ -45,7 +45,7 @@ def test_quarter_hours_of_the_days_of_a_year_are_those_of_the_year(
 ) -> None:
     first = date(year, 1, 1)
     whole = [first + timedelta(days=more) for more in range((date(year + 1, 1, 1) - first).days)]
-    clock = DayClock.of(zone, day_starts)
+    clock = DayClock.from_zone(zone, day_starts)
     found = [local_day(day, clock) for day in whole]
 
     assert sum(one.quarter_hours for one in found) == (found[-1].end - found[0].start) // WINDOW
@@ -55,7 +55,7 @@ def test_quarter_hours_of_the_days_of_a_year_are_those_of_the_year(
 def test_a_span_begins_on_its_day_and_is_as_long_as_by_the_clock_but_for_its_changes(
     day: date, zone: ZoneInfo, opens: int, minutes: int
 ) -> None:
-    local: LocalDay = local_day(day, DayClock.of(zone))
+    local: LocalDay = local_day(day, DayClock.from_zone(zone))
 
     for span in open_spans(day, (ClockSpan(opens, opens + minutes),), zone):
         assert local.start <= span.opens
@@ -69,15 +69,15 @@ def test_a_span_begins_on_its_day_and_is_as_long_as_by_the_clock_but_for_its_cha
 def test_a_fiscal_day_is_found_again_by_its_year_and_week(day: date) -> None:
     found = fiscal_day(day)
 
-    begins = fiscal_year_begins(found.year) + (found.week - 1) * WEEK
+    begins = fiscal_year_start(found.year) + (found.week - 1) * WEEK
     assert begins <= day < begins + WEEK
-    assert 1 <= found.week <= weeks_of_year(found.year) <= 53
+    assert 1 <= found.week <= weeks_in_year(found.year) <= 53
     assert (found.quarter - 1) * 3 < found.period <= found.quarter * 3
 
 
 @given(days)
 def test_a_fiscal_year_ends_on_the_saturday_nearest_to_the_end_of_january(day: date) -> None:
-    ends = fiscal_year_begins(day.year) - timedelta(days=1)
+    ends = fiscal_year_start(day.year) - timedelta(days=1)
 
     assert ends.strftime("%A") == "Saturday"
     assert abs((ends - date(day.year, 1, 31)).days) <= 3

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.day_clock import ClockSince, DayClock, odd_days, zone_name
-from tally.instants import instants_showing
+from tally.day_clock import DatedClock, DayClock, irregular_days, zone_name
+from tally.instants import instants_at_local_time
 from tally.windows import WINDOW
 from tests.support.day_clocks import LONGEST, clocks
 
@@ -26,7 +26,7 @@ instants = st.datetimes(datetime(2026, 10, 10), datetime(2026, 11, 18)).map(
 
 
 def moved(before: ZoneInfo, after: ZoneInfo, starts: time = time(0)) -> DayClock:
-    return DayClock((ClockSince(date.min, before), ClockSince(MOVES, after, starts)))
+    return DayClock((DatedClock(date.min, before), DatedClock(MOVES, after, starts)))
 
 
 @given(moving, instants)
@@ -34,7 +34,7 @@ def test_each_instant_lies_in_the_day_that_has_begun_last(
     clock: DayClock, instant: datetime
 ) -> None:
     days = [FIRST + timedelta(days=more) for more in range(-10, 45)]
-    begins = [clock.begins(day) for day in days]
+    begins = [clock.start_of_day(day) for day in days]
 
     assert all(before < after for before, after in pairwise(begins))
     begun = [day for day, begin in zip(days, begins, strict=True) if begin <= instant]
@@ -60,14 +60,14 @@ def test_an_instant_is_found_by_what_the_clock_shows_then(
 ) -> None:
     shown = instant.astimezone(clock.zone).replace(tzinfo=None)
 
-    assert instant in instants_showing(shown, clock.zone)
+    assert instant in instants_at_local_time(shown, clock.zone)
 
 
 def test_a_day_before_a_move_is_longer_or_shorter_by_what_clocks_differ() -> None:
     eve = MOVES - timedelta(days=1)
     lengths = {
         after: [
-            (clock.begins(day + timedelta(days=1)) - clock.begins(day)) // WINDOW
+            (clock.start_of_day(day + timedelta(days=1)) - clock.start_of_day(day)) // WINDOW
             for day in (eve, MOVES)
         ]
         for after, clock in ((one, moved(ROME, one)) for one in (LONDON, TOKYO))
@@ -78,18 +78,18 @@ def test_a_day_before_a_move_is_longer_or_shorter_by_what_clocks_differ() -> Non
 
 def test_days_that_would_end_before_they_begin_are_found() -> None:
     # A day that began at 23:00 would end at 14:00 of that date.
-    late = DayClock((ClockSince(date.min, LONDON, time(23)), ClockSince(MOVES, TOKYO)))
+    late = DayClock((DatedClock(date.min, LONDON, time(23)), DatedClock(MOVES, TOKYO)))
     far = DayClock(
         (
-            ClockSince(date.min, ZoneInfo("Pacific/Kiritimati")),
-            ClockSince(MOVES, ZoneInfo("Pacific/Pago_Pago")),
+            DatedClock(date.min, ZoneInfo("Pacific/Kiritimati")),
+            DatedClock(MOVES, ZoneInfo("Pacific/Pago_Pago")),
         )
     )
     eve = MOVES - timedelta(days=1)
 
-    assert odd_days(late, LONGEST) == [eve]
-    assert odd_days(far, LONGEST) == [eve]
-    assert odd_days(moved(ROME, TOKYO), LONGEST) == []
+    assert irregular_days(late, LONGEST) == [eve]
+    assert irregular_days(far, LONGEST) == [eve]
+    assert irregular_days(moved(ROME, TOKYO), LONGEST) == []
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_days_that_would_end_before_they_begin_are_found() -> None:
 def test_times_of_the_night_of_a_move(shown: str, found: list[str]) -> None:
     clock = moved(ROME, LONDON)
 
-    instants = instants_showing(datetime.fromisoformat(shown), clock.zone)
+    instants = instants_at_local_time(datetime.fromisoformat(shown), clock.zone)
 
     assert instants == [datetime.fromisoformat(one) for one in found]
 
@@ -115,7 +115,7 @@ def test_a_time_that_the_move_leaves_out_is_read_by_the_zone_before() -> None:
 
     left_out = shown.replace(tzinfo=moved(LONDON, ROME).zone)
 
-    assert instants_showing(shown, moved(LONDON, ROME).zone) == []
+    assert instants_at_local_time(shown, moved(LONDON, ROME).zone) == []
     assert left_out.astimezone(UTC) == shown.replace(tzinfo=LONDON).astimezone(UTC)
 
 
@@ -130,12 +130,12 @@ def test_two_of_one_move_are_one_zone_and_a_copy_is_it_too() -> None:
 @pytest.mark.parametrize("starts", [time(0), time(4), time(12), time(22)], ids=str)
 def test_no_instant_lies_in_a_day_that_the_clock_leaves_out(starts: time) -> None:
     # Samoa went over the date line: behind 29 December 2011 came the 31st.
-    clock = DayClock.of(ZoneInfo("Pacific/Apia"), starts)
+    clock = DayClock.from_zone(ZoneInfo("Pacific/Apia"), starts)
     instants = [datetime(2011, 12, 27, tzinfo=UTC) + number * WINDOW for number in range(8 * 96)]
 
     days = [clock.day(instant) for instant in instants]
 
     assert date(2011, 12, 30) not in days
     for instant, day in zip(instants, days, strict=True):
-        assert clock.begins(day) <= instant < clock.begins(day + timedelta(days=1))
+        assert clock.start_of_day(day) <= instant < clock.start_of_day(day + timedelta(days=1))
     assert len(days) == 768

@@ -14,7 +14,7 @@ from schemas import loader
 from serving.merge.served import ServedWindow
 from serving.query import catalogue
 from serving.query.catalogue import Metric
-from serving.query.cells import Cell, cells, values_of
+from serving.query.cells import Cell, build_cells, cell_values
 from serving.query.grains import Slot
 from serving.query.instants import UTC_CLOCK
 from serving.query.levels import level_cells
@@ -61,7 +61,7 @@ def window_of(family: Family, events: Sequence[Brought]) -> ServedWindow:
         by_axes[event.axes].append(event)
     values = {
         axes: {
-            part.name: part.of([0] * len(some), [event.numbers[place] for event in some])
+            part.name: part.fold([0] * len(some), [event.numbers[place] for event in some])
             for place, part in enumerate(family.parts)
         }
         for axes, some in by_axes.items()
@@ -76,7 +76,7 @@ def day_of(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Cell:
         asked = StoreSlots("1", UTC_CLOCK, (slot,), resets=Resets(UTC_CLOCK))
         (found,) = level_cells(metric.families, asked, windows)
     else:
-        (found,) = cells(metric.families, [slot], windows)
+        (found,) = build_cells(metric.families, [slot], windows)
     return found
 
 
@@ -96,11 +96,11 @@ def quarters_of(
 def at_once(metric: Metric, events: Sequence[Sequence[Brought]]) -> Any:
     """The day's value, had all happened in one quarter hour."""
     first = [[event._replace(quarter=0) for event in own] for own in events]
-    return values_of(metric, day_of(metric, quarters_of(metric, first)))["value"]
+    return cell_values(metric, day_of(metric, quarters_of(metric, first)))["value"]
 
 
 def merged(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Any:
-    return values_of(metric, day_of(metric, windows))["value"]
+    return cell_values(metric, day_of(metric, windows))["value"]
 
 
 def check(
@@ -124,7 +124,9 @@ def averaged(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Any
     slots = [
         Slot(START + number * WINDOW, START + (number + 1) * WINDOW) for number in range(QUARTERS)
     ]
-    found = [values_of(metric, one)["value"] for one in cells(metric.families, slots, windows)]
+    found = [
+        cell_values(metric, one)["value"] for one in build_cells(metric.families, slots, windows)
+    ]
     known = [value for value in found if value is not None]
     return mean(known) if known else None
 

@@ -16,7 +16,7 @@ from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.controls import Silence
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.message import Alert
 from tally.alerts.rule import ClockHours
 from tally.instants import parse_instant
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     """What a dispatcher is made of here."""
 
     step: type[Dispatcher] = Dispatcher
-    desk: type[Desk] = Desk
+    desk: type[DeliveryEngine] = DeliveryEngine
     reads: tuple[str, ...] = ()
 
 

@@ -102,4 +102,4 @@ def test_sentence_says_which_side_and_why(
         values: dict[Axes, Parts] = {(): {"visits": held}} if held else {}
         return None if held is None else WindowState(1, held, values)
 
-    assert DERIVED.because(row(speed), row(batch), covered).startswith(told)
+    assert DERIVED.explain_choice(row(speed), row(batch), covered).startswith(told)

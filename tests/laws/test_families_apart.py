@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from schemas.metric import RatioShape, RatioValue
 from serving.merge.served import ServedWindow
 from serving.query.catalogue import Metric, ratio
-from serving.query.cells import WHOLE, Cell, FamilyWindows, cells, values_of, values_seen
+from serving.query.cells import (
+    NO_SPLIT,
+    Cell,
+    FamilyWindows,
+    build_cells,
+    cell_values,
+    values_in_cells,
+)
 from serving.query.formulas import WeightedSum
 from serving.query.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
@@ -54,7 +61,7 @@ windows = st.lists(
 
 
 def whole(of: list[FamilyWindows]) -> Cell:
-    (cell,) = cells(SHARE.families, [Slot(START, START + len(of) * WINDOW)], of)
+    (cell,) = build_cells(SHARE.families, [Slot(START, START + len(of) * WINDOW)], of)
     return cell
 
 
@@ -71,7 +78,7 @@ def summed(of: list[FamilyWindows], side: int) -> Counter[str]:
 def test_ratio_of_parts_of_one_name_takes_each_from_its_own_family(of: list[FamilyWindows]) -> None:
     above, below = (summed(of, side).total() for side in (0, 1))
 
-    assert values_of(SHARE, whole(of)) == {
+    assert cell_values(SHARE, whole(of)) == {
         "value": ratio(above, below),
         "numerator": above,
         "denominator": below,
@@ -84,9 +91,9 @@ def test_split_by_a_shared_dimension_splits_each_family_by_its_own_values(
 ) -> None:
     above, below, cell = summed(of, 0), summed(of, 1), whole(of)
 
-    assert values_seen([cell], SHARE.families, "zone") == {*above, *below}
+    assert values_in_cells([cell], SHARE.families, "zone") == {*above, *below}
     for zone in "abc":
-        found = values_of(SHARE, cell, {"zone": zone})
+        found = cell_values(SHARE, cell, {"zone": zone})
         assert (found["numerator"], found["denominator"]) == (above[zone], below[zone])
 
 
@@ -94,7 +101,7 @@ def test_split_by_a_shared_dimension_splits_each_family_by_its_own_values(
 def test_dimension_that_one_side_lacks_leaves_that_side_whole(of: list[FamilyWindows]) -> None:
     cell = whole(of)
 
-    split, all_of_it = values_of(SHARE, cell, {"kind": "x"}), values_of(SHARE, cell, WHOLE)
+    split, all_of_it = cell_values(SHARE, cell, {"kind": "x"}), cell_values(SHARE, cell, NO_SPLIT)
 
     assert split["denominator"] == all_of_it["denominator"]
-    assert values_seen([cell], SHARE.families, "currency") == set()
+    assert values_in_cells([cell], SHARE.families, "currency") == set()

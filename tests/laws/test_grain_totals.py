@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.judged_rules import JudgedRule
-from serving.alerts.evaluator.messages import told_value
+from serving.alerts.evaluator.judged_rules import VersionedRule
+from serving.alerts.evaluator.messages import alert_value
 from serving.merge.views import ViewRow
 from tally.alerts.rule import (
     Rule,
@@ -154,14 +154,14 @@ def test_totals_are_plain_sums_over_the_rows_of_the_day(
     compared = 0
     assert len(found) == len(windows) == length
     for window, one in zip(windows, found, strict=True):
-        assert from_millis(one.judgement.window) == window
+        assert from_millis(one.verdict.window) == window
         if window not in expected:
-            assert one.judgement.verdict == 0
+            assert one.verdict.verdict == 0
             continue
         total = VALUES[metric]([rows[part] for part in expected[window]])
-        assert one.judgement.verdict == (1 if total >= Fraction(round(border, 6)) else -1)
+        assert one.verdict.verdict == (1 if total >= Fraction(round(border, 6)) else -1)
         versions = [RuleVersion(rule=wanted, version=1, effective_from=0)]
-        assert told_value(JudgedRule("total", versions), one) == pytest.approx(
+        assert alert_value(VersionedRule("total", versions), one) == pytest.approx(
             float(total), abs=1e-6
         )
         compared += 1
@@ -200,7 +200,7 @@ def test_what_was_told_is_what_a_simulation_says(grain: RuleGrain, runs: int) ->
             page = simulated(
                 store, "total", start="2026-11-20T00:00", end="2026-11-24T00:00", as_told=True
             )
-        for one in page.told.values():
+        for one in page.comparisons.values():
             assert one.differences == ()
             compared += one.compared
 

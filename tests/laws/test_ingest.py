@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.replay.perturbation import Perturbation, Receipt, SentMessage, sent_messages
+from ingest.replay.perturbation import Perturbation, PlannedMessage, Receipt, plan_messages
 from ingest.sources.sales.record import CanonicalReceipt
 from schemas import loader
 from tally.errors import RejectedEvent
@@ -182,13 +182,13 @@ RECEIPTS = [
 @settings(max_examples=50)
 @given(PLANS)
 def test_replay_sends_in_order_of_time_every_receipt_once_first(plan: Perturbation) -> None:
-    sent = list(sent_messages(RECEIPTS, plan))
+    sent = list(plan_messages(RECEIPTS, plan))
 
     assert [sending.send_at for sending in sent] == sorted(sending.send_at for sending in sent)
     assert sorted(
         sending.value for sending in sent if sending.kind in ("original", "late")
     ) == sorted(r.message for r in RECEIPTS)
-    assert sent == list(sent_messages(RECEIPTS, plan))
+    assert sent == list(plan_messages(RECEIPTS, plan))
     assert sum(sending.kind == "conflict" for sending in sent) == plan.conflicts
     assert sum(sending.kind == "bad" for sending in sent) == plan.bad
 
@@ -196,8 +196,8 @@ def test_replay_sends_in_order_of_time_every_receipt_once_first(plan: Perturbati
 @settings(max_examples=50)
 @given(PLANS)
 def test_replayed_first_copy_comes_before_its_duplicate_and_conflict(plan: Perturbation) -> None:
-    first: dict[str, SentMessage] = {}
-    for sending in sent_messages(RECEIPTS, plan):
+    first: dict[str, PlannedMessage] = {}
+    for sending in plan_messages(RECEIPTS, plan):
         if sending.kind == "bad":
             continue
         made = receipt(sending.value)

@@ -61,7 +61,7 @@ def test_each_instant_lies_in_its_period_and_the_next_begins_where_it_ends(
     ],
 )
 def test_day_begins_by_the_store_s_own_clock(starts: time, instant: str, day: str) -> None:
-    keys, clock = KeyDays(), DayClock.of(ZoneInfo("Europe/Bratislava"), starts)
+    keys, clock = KeyDays(), DayClock.from_zone(ZoneInfo("Europe/Bratislava"), starts)
 
     assert keys.period(datetime.fromisoformat(instant), clock).first_day.isoformat() == day
 
@@ -70,6 +70,6 @@ def test_day_begins_by_the_store_s_own_clock(starts: time, instant: str, day: st
 def test_days_of_a_clock_change_are_as_long_as_they_are(day: str, hours: int) -> None:
     noon = datetime.fromisoformat(f"{day}T12:00:00+00:00")
 
-    _, start, end = KeyDays().period(noon, DayClock.of(ZoneInfo("Europe/Bratislava")))
+    _, start, end = KeyDays().period(noon, DayClock.from_zone(ZoneInfo("Europe/Bratislava")))
 
     assert end - start == timedelta(hours=hours)

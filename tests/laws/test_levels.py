@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from runtime.sources import TRAFFIC
 from serving.merge.served import UNKNOWN, ServedWindow
 from serving.query import catalogue
-from serving.query.cells import Cell, cells, values_of
+from serving.query.cells import Cell, build_cells, cell_values
 from serving.query.grains import Slot
 from serving.query.levels import level_cells
 from serving.query.question import StoreSlots
@@ -62,7 +62,7 @@ histories = st.builds(
 clocks = st.builds(
     Resets,
     st.builds(
-        DayClock.of,
+        DayClock.from_zone,
         st.sampled_from(ZONES).map(ZoneInfo),
         st.sampled_from([time(0), time(4), time(12, 30)]),
     ),
@@ -86,7 +86,7 @@ def levels(
     read: list[tuple[ServedWindow, ...]] = [
         (walked.served(start),) for start in window_starts(*asked.span)
     ]
-    found = [values_of(OCCUPANCY, cell)["value"] for cell in made(asked, read)]
+    found = [cell_values(OCCUPANCY, cell)["value"] for cell in made(asked, read)]
     return dict(zip(ends[1:], found, strict=True))
 
 
@@ -133,7 +133,7 @@ def test_level_of_an_hour_and_of_a_page_is_that_of_its_last_quarter_hour(
 def summed(asked: StoreSlots, windows: list[tuple[ServedWindow, ...]]) -> list[Cell]:
     """What a level would be as a sum of its stretch."""
     before = (asked.slots[0].start - asked.span.start) // WINDOW
-    return cells([TRAFFIC], asked.slots, windows[before:])
+    return build_cells([TRAFFIC], asked.slots, windows[before:])
 
 
 def test_with_stretches_summed_it_is_not() -> None:

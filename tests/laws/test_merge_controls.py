@@ -13,7 +13,7 @@ from tally.kinds.additive import ADDITIVE
 from tests.laws.history import AMOUNT, Event, Merge, cuts, logs, merge_window
 from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute, check_never_falls
 
-add_parts = partial(ADDITIVE.over_time, (AMOUNT,))
+add_parts = partial(ADDITIVE.join_over_time, (AMOUNT,))
 SEARCH = settings(
     max_examples=3_000,
     database=None,

@@ -24,7 +24,7 @@ SEARCH = settings(
 class Mean(Sum):
     """An average of averages."""
 
-    def of(self, at: Sequence[int], brought: Sequence[int]) -> Value:
+    def fold(self, at: Sequence[int], brought: Sequence[int]) -> Value:
         return sum(brought) // len(brought) if brought else 0
 
     def plus(self, one: Value, other: Value) -> Value:
@@ -34,7 +34,7 @@ class Mean(Sum):
 class Latest(Sum):
     """Whoever came last."""
 
-    def of(self, at: Sequence[int], brought: Sequence[int]) -> Value:
+    def fold(self, at: Sequence[int], brought: Sequence[int]) -> Value:
         return brought[-1] if brought else 0
 
     def plus(self, one: Value, other: Value) -> Value:
@@ -44,10 +44,10 @@ class Latest(Sum):
 class FirstComers(Uniques):
     """A sketch that keeps whoever came first: its value hangs on the order."""
 
-    KEPT = 2
+    SKETCH_SIZE = 2
 
-    def of(self, at: Sequence[int], brought: Sequence[int]) -> Value:
-        return list(dict.fromkeys(brought))[: self.KEPT]
+    def fold(self, at: Sequence[int], brought: Sequence[int]) -> Value:
+        return list(dict.fromkeys(brought))[: self.SKETCH_SIZE]
 
 
 class Forgetful(Level):
@@ -60,9 +60,9 @@ class Forgetful(Level):
 class Stretched(Histogram):
     """A histogram whose buckets hang on the largest number so far."""
 
-    def of(self, at: Sequence[int], brought: Sequence[int]) -> Value:
+    def fold(self, at: Sequence[int], brought: Sequence[int]) -> Value:
         step = max([1, *(abs(number) for number in brought)]) // 4 or 1
-        return super().of(at, [number // step * step for number in brought])
+        return super().fold(at, [number // step * step for number in brought])
 
 
 @pytest.mark.parametrize("wrong", [Mean, Latest, FirstComers, Forgetful, Stretched])

@@ -53,7 +53,7 @@ by_kind = pytest.mark.parametrize(
 
 
 def value(part: Part, events: Sequence[tuple[int, int]]) -> Value:
-    return part.of([at for at, _ in events], [number for _, number in events])
+    return part.fold([at for at, _ in events], [number for _, number in events])
 
 
 @by_part
@@ -143,30 +143,30 @@ def test_redelivery_in_any_order_changes_nothing(
 def test_two_stretches_are_the_value_of_all_their_events(
     part: Part, earlier: list[tuple[int, int]], later: list[tuple[int, int]]
 ) -> None:
-    joined = ADDITIVE.over_time([part], {"x": value(part, earlier)}, {"x": value(part, later)})
+    joined = ADDITIVE.join_over_time([part], {"x": value(part, earlier)}, {"x": value(part, later)})
 
     assert joined == {"x": value(part, [*earlier, *later])}
 
 
 def test_spans_end_with_their_window_and_are_one_where_they_meet() -> None:
-    spans, minute = KeyedSpans("x"), KeyedSum.brings(7, 60)
+    spans, minute = KeyedSpans("x"), KeyedSum.encode(7, 60)
 
-    told = spans.of([0, 60_000, 30_000, 870_000], [minute] * 4)
+    told = spans.fold([0, 60_000, 30_000, 870_000], [minute] * 4)
 
-    assert told == [[7, spans.span(0, 120)], [7, spans.span(870, 30)]]
-    assert spans.seconds(told) == {7: 150}
+    assert told == [[7, spans.encode_span(0, 120)], [7, spans.encode_span(870, 30)]]
+    assert spans.seconds_by_key(told) == {7: 150}
     assert spans.SECONDS == WINDOW_SECONDS
 
 
 def test_sum_ends_at_its_bounds() -> None:
     assert Sum("x").plus(MOST_SUM, MOST_PART) == MOST_SUM
-    assert Sum("x").of([0] * 3, [-MOST_SUM, -MOST_SUM, 5]) == -MOST_SUM
+    assert Sum("x").fold([0] * 3, [-MOST_SUM, -MOST_SUM, 5]) == -MOST_SUM
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 9)), max_size=12))
 def test_level_is_the_last_count_and_what_moved_after_it(moves: list[tuple[int, int]]) -> None:
-    stock, count = Level("x"), (5, Level.count(100))
-    events = [*((at, Level.moved(number)) for at, number in moves), count]
+    stock, count = Level("x"), (5, Level.encode_count(100))
+    events = [*((at, Level.encode_movement(number)) for at, number in moves), count]
 
     expected = 100 + sum(number for at, number in moves if at >= 5)
 
@@ -174,7 +174,7 @@ def test_level_is_the_last_count_and_what_moved_after_it(moves: list[tuple[int, 
 
 
 def test_level_that_nobody_has_counted_is_not_known() -> None:
-    assert Level("x").at_end(value(Level("x"), [(1, Level.moved(4))])) is None
+    assert Level("x").at_end(value(Level("x"), [(1, Level.encode_movement(4))])) is None
 
 
 @given(st.sets(st.integers(0, MOST_PART), max_size=40))
@@ -189,9 +189,9 @@ def test_many_uniques_are_estimated_within_three_standard_errors(subjects: int) 
     uniques, spread = Uniques("x"), 982_451_653
     digests = [(number * spread * spread) % MOST_PART for number in range(1, subjects + 1)]
 
-    estimate = uniques.estimate(uniques.of([0] * subjects, digests))
+    estimate = uniques.estimate(uniques.fold([0] * subjects, digests))
 
-    assert abs(estimate / subjects - 1) < 3 / (Uniques.KEPT - 2) ** 0.5
+    assert abs(estimate / subjects - 1) < 3 / (Uniques.SKETCH_SIZE - 2) ** 0.5
 
 
 @given(st.lists(st.integers(0, MOST_PART), min_size=1, max_size=50), st.floats(0.01, 1))
@@ -203,6 +203,6 @@ def test_percentile_is_the_lower_end_of_the_bucket_of_that_rank(
 
     exact = sorted(sizes)[rank]
 
-    found = histogram.percentile(histogram.of([0] * len(sizes), sizes), share)
+    found = histogram.percentile(histogram.fold([0] * len(sizes), sizes), share)
     assert found == Histogram.bucket(exact)
     assert found <= exact <= found * (1 + 2 ** (1 - Histogram.STEPS)) + 1

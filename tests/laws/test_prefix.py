@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.prefix import NEVER, Prefix, WindowRow
+from speed_layer.prefix import NEVER, PartitionWindows, WindowRow
 from speed_layer.records import ID_TYPE, Records
 from tally.algebra.parts import Sum
 from tally.windows import WINDOW_MILLIS
@@ -87,8 +87,10 @@ def by_the_rule(log: Sequence[Sold]) -> tuple[Rows, int]:
 
 
 def taken(
-    log: Sequence[Sold], cuts: Sequence[int], make: Callable[..., Prefix] = Prefix
-) -> tuple[Rows, int, Prefix, list[WindowRow]]:
+    log: Sequence[Sold],
+    cuts: Sequence[int],
+    make: Callable[..., PartitionWindows] = PartitionWindows,
+) -> tuple[Rows, int, PartitionWindows, list[WindowRow]]:
     """What the state makes of the log in these micro-batches, begun again from what is kept
     after each; all rows as they came."""
     pages: dict[tuple[int, int], bytes] = {}
@@ -96,7 +98,7 @@ def taken(
     told: list[WindowRow] = []
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for begin, end in pairwise(bounds):
-        prefix = make(LATENESS, dict(prefix.pages), prefix.frontier, set(prefix.held))
+        prefix = make(LATENESS, dict(prefix.pages), prefix.frontier, set(prefix.page_keys))
         told += prefix.take(records_of(log[begin:end]))
         late += prefix.late
     return (
@@ -122,15 +124,15 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
 def test_state_after_any_cut_is_the_same(log: list[Sold], cuts: list[int]) -> None:
     one, other = taken(log, cuts)[2], taken(log, [])[2]
 
-    assert (one.frontier, one.held) == (other.frontier, other.held)
-    assert {*one.pages} == one.held
+    assert (one.frontier, one.page_keys) == (other.frontier, other.page_keys)
+    assert {*one.pages} == one.page_keys
 
 
 @given(logs)
 def test_only_open_windows_are_kept(log: list[Sold]) -> None:
     _, _, prefix, _ = taken(log, [])
 
-    assert all(start + WINDOW_MILLIS > prefix.frontier - LATENESS for start, _ in prefix.held)
+    assert all(start + WINDOW_MILLIS > prefix.frontier - LATENESS for start, _ in prefix.page_keys)
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))
@@ -149,19 +151,22 @@ def test_state_of_another_computation_leaves_its_windows_alone_and_counts_the_ne
     log: list[Sold], position: int, cuts: list[int]
 ) -> None:
     before = taken(log[:position], cuts)[2]
-    before.forget()
+    before.reset()
     told = list(before.take(records_of(log[position:])))
 
     rows = {(one.store, one.start, one.axes[0]): (one.events, one.parts) for one in told}
     whole = by_the_rule(log)[0]
     assert rows == {key: row for key, row in whole.items() if key[1] >= before.floor}
-    assert before.below == sum(one.start < before.floor for one in log[position:])
+    assert before.below_floor == sum(one.start < before.floor for one in log[position:])
     # Nothing before it was of a window that is counted.
     assert all(one.start < before.floor for one in log[:position])
 
 
 def behind_a_floor(
-    log: Sequence[Sold], position: int, cuts: Sequence[int], make: Callable[..., Prefix] = Prefix
+    log: Sequence[Sold],
+    position: int,
+    cuts: Sequence[int],
+    make: Callable[..., PartitionWindows] = PartitionWindows,
 ) -> tuple[Rows, Rows]:
     """Rows of a state that begins at the position behind the floor, and of the first state those
     from there on."""

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
-from tally.heard import CARRIED, CLASSES, HeardDevice, Sighting, standing_of
+from tally.heard import MAC_CLASSES, PERSONAL_CLASSES, DeviceState, Sighting, read_presence_state
 from tally.identity import sensor_key
 from tally.presence import KeyPeriod, RowKey, period_rows
-from tally.visit_parts import WINDOW_MINUTES, Device, brought
-from tally.visits import PeriodHours, VisitRules, heard, presences, static_days
+from tally.visit_parts import WINDOW_MINUTES, Device, device_contributions
+from tally.visits import PeriodHours, VisitRules, read_presences, static_days, strongest_by_minute
 from tests.laws.test_merge_controls import SEARCH
 
 PARTS: tuple[Part, ...] = (
@@ -33,7 +33,7 @@ SPAN = 120
 sighting = st.builds(
     Sighting,
     number=st.integers(0, 4).map(lambda device: device << 100),
-    mac_class=st.sampled_from(CLASSES),
+    mac_class=st.sampled_from(MAC_CLASSES),
     seconds=st.integers(0, 60 * SPAN),
     dbm=st.integers(-92, -70),
 )
@@ -61,7 +61,7 @@ def rows(period: KeyPeriod) -> dict[RowKey, list[Value]]:
 
 def at_once(come: Sequence[Sighting]) -> dict[RowKey, list[Value]]:
     period = KeyPeriod(PARTS, RULES, HOURS)
-    period.take(come)
+    period.add_sightings(come)
     return rows(period)
 
 
@@ -73,7 +73,7 @@ def test_any_lots_in_any_order_with_any_duplicates_give_the_rows_of_all_at_once(
     random.shuffle(shuffled)
     period = KeyPeriod(PARTS, RULES, HOURS)
     for begin in range(0, len(shuffled), lot):
-        period.take(shuffled[begin : begin + lot])
+        period.add_sightings(shuffled[begin : begin + lot])
 
     assert rows(period) == at_once(come)
 
@@ -83,12 +83,14 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
     come: list[Sighting], random: Random
 ) -> None:
     period = KeyPeriod(PARTS, RULES, HOURS)
-    period.take(come, reached=10 * SPAN)
-    devices: dict[int, HeardDevice] = {}
+    period.add_sightings(come, reached=10 * SPAN)
+    devices: dict[int, DeviceState] = {}
     for one in random.sample(come, len(come)):
-        devices.setdefault(one.number, HeardDevice()).hear(one, HOURS.day(one.minute))
+        devices.setdefault(one.number, DeviceState()).add_sighting(one, HOURS.day(one.minute))
 
-    heard_by = ((Device(number, one.mac_class), one.since(0)) for number, one in devices.items())
+    heard_by = (
+        (Device(number, one.mac_class), one.minutes_since(0)) for number, one in devices.items()
+    )
     rebuilt = list(period_rows(heard_by, PARTS, RULES, HOURS))
 
     zeros = [part.zero for part in PARTS]
@@ -96,7 +98,7 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
     heard_in = Counter(
         minute - minute % WINDOW_MINUTES
         for device in devices.values()
-        for minute in device.since(0)
+        for minute in device.minutes_since(0)
     )
     assert {one.key[0]: one.device_minutes for one in rebuilt} == heard_in
 
@@ -105,13 +107,16 @@ def test_a_period_that_is_over_has_in_both_layers_the_same_rows(
 def test_how_a_device_stands_is_what_all_its_minutes_say(come: list[Sighting], lot: int) -> None:
     period = KeyPeriod(PARTS, RULES, HOURS)
     for begin in range(0, len(come), lot):
-        period.take(come[begin : begin + lot])
+        period.add_sightings(come[begin : begin + lot])
         for device in period.devices.values():
             if device.mac_class == "access_point":
                 continue
-            found, anew = device.standing, standing_of(device.since(0), RULES, HOURS)
+            found, anew = (
+                device.presence,
+                read_presence_state(device.minutes_since(0), RULES, HOURS),
+            )
             assert found is not None and anew is not None
-            if anew.there >= RULES.static_minutes:
+            if anew.visit_minutes >= RULES.static_minutes:
                 # Nothing of the day counts, whenever the shop opens.
                 found = found._replace(was_open=anew.was_open)
             assert found == anew
@@ -122,7 +127,7 @@ def test_what_is_told_as_changed_is_all_that_differs(come: list[Sighting], lot: 
     period = KeyPeriod(PARTS, RULES, HOURS)
     for begin in range(0, len(come), lot):
         before = rows(period)
-        told = period.take(come[begin : begin + lot])
+        told = period.add_sightings(come[begin : begin + lot])
         after = rows(period)
         differ = {row[0] for row in {*before, *after} if before.get(row) != after.get(row)}
         assert differ <= told
@@ -135,9 +140,9 @@ def test_rows_are_those_of_the_closed_presences_read_one_by_one(come: list[Sight
     last = max((one.minute for one in come), default=0)
     for number in {one.number for one in come}:
         own = [one for one in come if one.number == number]
-        read = presences(heard((one.seconds, one.dbm) for one in own), RULES)
+        read = read_presences(strongest_by_minute((one.seconds, one.dbm) for one in own), RULES)
         classes = {one.mac_class for one in own}
-        is_carried = classes <= {*CARRIED} and classes != {"random_probe"}
+        is_carried = classes <= {*PERSONAL_CLASSES} and classes != {"random_probe"}
         if not is_carried:
             continue
         static = static_days(read, RULES, HOURS)
@@ -217,7 +222,7 @@ def test_late_sighting_that_joins_two_visits_empties_the_window_of_the_second() 
     period = KeyPeriod(PARTS, rules, HOURS._replace(open_at=None))
 
     def hear(*minutes: int) -> set[int]:
-        return period.take(Sighting(7, "fixed", 60 * minute, -60) for minute in minutes)
+        return period.add_sightings(Sighting(7, "fixed", 60 * minute, -60) for minute in minutes)
 
     hear(*range(600, 606), *range(630, 641))
     hear(700)
@@ -237,11 +242,11 @@ def test_a_visit_counts_once_the_store_has_come_further_than_its_gap(
     heard_at: int, visits: int
 ) -> None:
     period = KeyPeriod(PARTS, RULES, HOURS._replace(open_at=None))
-    period.take(Sighting(7, "fixed", 60 * minute, -60) for minute in range(6, 11))
+    period.add_sightings(Sighting(7, "fixed", 60 * minute, -60) for minute in range(6, 11))
 
     # Of another device, minute by minute: nothing of the first is heard again.
     for minute in range(11, heard_at + 1):
-        period.take([Sighting(8, "fixed", 60 * minute, -90)])
+        period.add_sightings([Sighting(8, "fixed", 60 * minute, -90)])
 
     assert period.values((0, "fixed"))[0] == visits
 
@@ -262,7 +267,7 @@ def test_a_visit_brings_how_often_it_was_heard_and_whether_it_is_the_first(
 ) -> None:
     heard_at = dict.fromkeys(minutes, -60) | {1000: -90}
 
-    found = brought(Device(1, "fixed"), heard_at, RULES, HOURS)
+    found = device_contributions(Device(1, "fixed"), heard_at, RULES, HOURS)
 
     told = [parts for _, parts in found if "visits" in parts]
     assert sum(parts["returns"] for parts in told) == returns

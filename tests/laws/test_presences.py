@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
+from speed_layer.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
 from speed_layer.presence_pages import KeySpan
 from tally.families import Family
-from tally.heard import CLASSES, NEVER, Sighting
+from tally.heard import MAC_CLASSES, NEVER, Sighting
 from tally.kinds.derived import DERIVED
-from tally.opening import UNKNOWN, period_hours
+from tally.opening import UNKNOWN, parse_period_hours
 from tally.presence import KeyPeriod
 from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tests.laws.test_presence import PARTS, RULES
@@ -29,9 +29,9 @@ LENGTH, LATENESS = 60, 30
 Rows = dict[tuple[str, int, str], tuple[Any, ...]]
 
 
-def _record(store: str, sighting: Sighting, length: int, opening: str = UNKNOWN) -> HeardRecord:
+def _record(store: str, sighting: Sighting, length: int, opening: str = UNKNOWN) -> SightingRecord:
     begin = sighting.minute - sighting.minute % length
-    return HeardRecord(store, KeySpan(begin, begin + length), sighting, opening)
+    return SightingRecord(store, KeySpan(begin, begin + length), sighting, opening)
 
 
 sightings = st.builds(
@@ -39,7 +39,7 @@ sightings = st.builds(
         device << 100 | device, mac_class, 60 * minute, dbm
     ),
     st.integers(0, 3),
-    st.sampled_from(CLASSES),
+    st.sampled_from(MAC_CLASSES),
     st.integers(0, 200),
     st.integers(-88, -75),
 )
@@ -55,21 +55,25 @@ heard = st.builds(
 logs = st.lists(heard, max_size=40)
 
 
-def written(log: Sequence[HeardRecord], cuts: Sequence[int]) -> Iterator[tuple[Presences, Rows]]:
+def written(
+    log: Sequence[SightingRecord], cuts: Sequence[int]
+) -> Iterator[tuple[PartitionPresences, Rows]]:
     """The state after each micro-batch, and the rows that it tells; begun again from what is kept
     after each cut."""
-    state = Presences(FAMILY, LATENESS * MINUTE_MILLIS, {})
+    state = PartitionPresences(FAMILY, LATENESS * MINUTE_MILLIS, {})
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for begin, end in pairwise(bounds):
-        kept = dict(state.pages), state.frontier, set(state.held)
-        state = Presences(FAMILY, LATENESS * MINUTE_MILLIS, *kept)
+        kept = dict(state.pages), state.frontier, set(state.page_keys)
+        state = PartitionPresences(FAMILY, LATENESS * MINUTE_MILLIS, *kept)
         told = list(state.take(log[begin:end], end))
         yield state, {(row.store, row.start, row.axes[0]): row.parts for row in told}
 
 
-def taken(log: Sequence[HeardRecord], cuts: Sequence[int]) -> tuple[Rows, int, Presences]:
+def taken(
+    log: Sequence[SightingRecord], cuts: Sequence[int]
+) -> tuple[Rows, int, PartitionPresences]:
     """The last row told of each window, how many records were late, and the state."""
-    state = Presences(FAMILY, LATENESS * MINUTE_MILLIS, {})
+    state = PartitionPresences(FAMILY, LATENESS * MINUTE_MILLIS, {})
     rows: Rows = {}
     late = 0
     for state, told in written(log, cuts):
@@ -79,7 +83,7 @@ def taken(log: Sequence[HeardRecord], cuts: Sequence[int]) -> tuple[Rows, int, P
 
 
 def by_the_rule(
-    log: Sequence[HeardRecord], family: Family = FAMILY, lateness: int = LATENESS
+    log: Sequence[SightingRecord], family: Family = FAMILY, lateness: int = LATENESS
 ) -> tuple[Rows, int]:
     """Every window's row, read at once from the sightings that came in time."""
     frontier: dict[str, int] = defaultdict(lambda: NEVER)
@@ -100,9 +104,9 @@ def by_the_rule(
         frontier[one.store] = max(reached, one.sighting.minute)
     rows: Rows = {}
     for (store, span), of_period in accepted.items():
-        rules = family.visit_rules.of(store, span.start)
-        period = KeyPeriod(PARTS, rules, period_hours(openings[store, span], *span))
-        period.take(of_period, frontier[store])
+        rules = family.visit_rules.rules_for(store, span.start)
+        period = KeyPeriod(PARTS, rules, parse_period_hours(openings[store, span], *span))
+        period.add_sightings(of_period, frontier[store])
         for start, mac_class in period.rows:
             key = store, start * MINUTE_MILLIS, mac_class
             values = period.values((start, mac_class))
@@ -119,7 +123,7 @@ def holding(rows: Rows) -> Rows:
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))
 def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
-    log: list[HeardRecord], cuts: list[int]
+    log: list[SightingRecord], cuts: list[int]
 ) -> None:
     rows, late, _ = taken(log, cuts)
 
@@ -129,7 +133,7 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
 
 def stay(
     device: int, minutes: Iterable[int], opening: str = UNKNOWN, length: int = 2 * LENGTH
-) -> list[HeardRecord]:
+) -> list[SightingRecord]:
     """A device that is heard in these minutes, and well."""
     sightings = (Sighting(device, "fixed", 60 * minute, -78) for minute in minutes)
     return [_record("367", one, length, opening) for one in sightings]
@@ -184,7 +188,7 @@ CLEANER_FOR_A_MOMENT = [
 @example(CLEANER_FOR_A_MOMENT, [21], [11])
 @given(logs, st.lists(st.integers(0, 40), max_size=8), st.lists(st.integers(0, 40), max_size=8))
 def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_not_mend(
-    log: list[HeardRecord], cuts: list[int], other_cuts: list[int]
+    log: list[SightingRecord], cuts: list[int], other_cuts: list[int]
 ) -> None:
     assert left_in_the_table(log, cuts, other_cuts) == holding(by_the_rule(log)[0])
 
@@ -193,15 +197,15 @@ def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_n
     ("log", "cut", "other"), [(OVER_FOR_A_MOMENT, 5, 4), (CLEANER_FOR_A_MOMENT, 21, 11)]
 )
 def test_who_writes_only_what_differs_leaves_what_was_so_for_a_moment(
-    log: list[HeardRecord], cut: int, other: int, monkeypatch: pytest.MonkeyPatch
+    log: list[SightingRecord], cut: int, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tally.presence.passing_windows", lambda *_: set())
+    monkeypatch.setattr("tally.presence.transient_windows", lambda *_: set())
 
     assert left_in_the_table(log, [cut], [other]) != holding(by_the_rule(log)[0])
 
 
 def left_in_the_table(
-    log: Sequence[HeardRecord], cuts: Sequence[int], other_cuts: Sequence[int]
+    log: Sequence[SightingRecord], cuts: Sequence[int], other_cuts: Sequence[int]
 ) -> Rows:
     """Rows by position, as in the table: of a writer that ended anywhere, and of one that begins at
     the first record again and reads to the end."""
@@ -218,7 +222,7 @@ def left_in_the_table(
 
 @given(logs, st.lists(st.integers(0, 40), max_size=8))
 def test_only_periods_that_may_still_change_are_kept(
-    log: list[HeardRecord], cuts: list[int]
+    log: list[SightingRecord], cuts: list[int]
 ) -> None:
     alone = [one for one in log if one.store == "367"]
     _, _, state = taken(alone, cuts)
@@ -232,12 +236,12 @@ def test_only_periods_that_may_still_change_are_kept(
             frontier = max(frontier, one.sighting.minute)
     running = [span for span in accepted if span.end + LATENESS > frontier]
     living = {one.key for one in accepted if any(one.overlaps(other) for other in running)}
-    assert {*state.pages} == state.held
-    assert {key for key, number in state.held if number >= 0} == living
+    assert {*state.pages} == state.page_keys
+    assert {key for key, number in state.page_keys if number >= 0} == living
 
 
 @given(logs)
-def test_one_store_s_clock_changes_nothing_of_another_s(log: list[HeardRecord]) -> None:
+def test_one_store_s_clock_changes_nothing_of_another_s(log: list[SightingRecord]) -> None:
     alone = [one for one in log if one.store == "367"]
 
     together = {key: row for key, row in taken(log, [])[0].items() if key[0] == "367"}
@@ -247,10 +251,10 @@ def test_one_store_s_clock_changes_nothing_of_another_s(log: list[HeardRecord]) 
 
 @given(logs, st.integers(0, 40))
 def test_state_of_another_computation_leaves_its_periods_alone_and_reads_the_next_ones_whole(
-    log: list[HeardRecord], position: int
+    log: list[SightingRecord], position: int
 ) -> None:
     state = taken(log[:position], [])[2]
-    state.forget()
+    state.reset()
     told = list(state.take(log[position:], len(log)))
 
     later = [one for one in log if one.period.start * MINUTE_MILLIS >= state.floor]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.presence import MINUTE_MILLIS, HeardRecord, Presences
+from speed_layer.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
 from tally.algebra.register import register
 from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.visits import VisitRules
@@ -32,29 +32,29 @@ REVISED = replace(
 NONE_IS_OVER = 1000
 
 
-def revised_table(log: Sequence[HeardRecord], ended: int, begun: int, has_epoch: bool) -> Rows:
+def revised_table(log: Sequence[SightingRecord], ended: int, begun: int, has_epoch: bool) -> Rows:
     """Rows as the table holds them: of a writer by the rules of before that read to `ended`, and of
     one by those of now that goes on from the state at `begun`, no later."""
     table: dict[tuple[str, int, str], tuple[int, tuple[Any, ...]]] = {}
 
-    def write(state: Presences, end: int, begin: int, epoch: int) -> None:
+    def write(state: PartitionPresences, end: int, begin: int, epoch: int) -> None:
         for row in state.take(log[begin:end], end):
             key, at = (row.store, row.start, row.axes[0]), register(epoch * has_epoch, end)
             # Of two rows with one write time the larger value stays.
             table[key] = max(table.get(key, (at, row.parts)), (at, row.parts))
 
-    state = Presences(FAMILY, NONE_IS_OVER * MINUTE_MILLIS, {})
+    state = PartitionPresences(FAMILY, NONE_IS_OVER * MINUTE_MILLIS, {})
     write(state, begun, 0, epoch=0)
-    kept = dict(state.pages), state.frontier, set(state.held)
+    kept = dict(state.pages), state.frontier, set(state.page_keys)
     write(state, ended, begun, epoch=0)
-    state = Presences(REVISED, NONE_IS_OVER * MINUTE_MILLIS, *kept, is_revised=True)
+    state = PartitionPresences(REVISED, NONE_IS_OVER * MINUTE_MILLIS, *kept, is_revised=True)
     write(state, len(log), begun, epoch=1)
     return holding({key: parts for key, (_, parts) in table.items()})
 
 
 @given(logs.filter(bool), st.data())
 def test_after_a_change_of_rules_windows_are_those_of_who_had_them_from_the_start(
-    log: list[HeardRecord], data: st.DataObject
+    log: list[SightingRecord], data: st.DataObject
 ) -> None:
     begun = data.draw(st.integers(0, len(log) - 1))
     ended = data.draw(st.integers(begun, len(log)))

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.algebra.merge import WindowState
-from tally.identity import correction_id, ending_id, reversal_id, version_id
-from tally.receipt_chain import ChainEvent, read_place, standing_events
+from tally.identity import cancellation_id, correction_id, reversal_id, version_id
+from tally.receipt_chain import ChainEvent, effective_event_ids, parse_chain_position
 from tests.laws.history import (
     EPOCH,
     WINDOWS,
@@ -46,7 +46,7 @@ def histories(draw: st.DrawFn) -> list[ReceiptEvent]:
         lambda receipt: st.one_of(
             st.integers(0, 3).map(lambda number: version_id(receipt, number)),
             st.sampled_from(DIGESTS).map(lambda digest: correction_id(receipt, digest)),
-            st.sampled_from(DIGESTS).map(lambda digest: ending_id(receipt, digest)),
+            st.sampled_from(DIGESTS).map(lambda digest: cancellation_id(receipt, digest)),
             st.sampled_from([None, 0, 1, 2]).map(lambda until: reversal_id(receipt, until)),
         )
     )
@@ -55,14 +55,14 @@ def histories(draw: st.DrawFn) -> list[ReceiptEvent]:
     log = []
     for offset, identity in enumerate(draw(st.lists(identities, max_size=10))):
         window, amount, closed_at = said.setdefault(identity, draw(shapes))
-        place = read_place(identity)
-        value = -amount if place.is_void else 0 if place.is_ending else amount
+        place = parse_chain_position(identity)
+        value = -amount if place.is_void else 0 if place.is_cancellation else amount
         log.append(ReceiptEvent(identity, window, offset, value, closed_at=closed_at))
     return log
 
 
 def counting(log: Sequence[ReceiptEvent]) -> set[str]:
-    return standing_events(
+    return effective_event_ids(
         ChainEvent(event.identity, cast(ReceiptEvent, event).closed_at, event.offset)
         for event in first_copies(log).values()
     )
@@ -73,17 +73,17 @@ def last_states(log: Sequence[ReceiptEvent]) -> list[int]:
     held = [cast(ReceiptEvent, event) for event in first_copies(log).values()]
 
     def in_order(event: ReceiptEvent) -> tuple[int, int, str, int, int]:
-        place = read_place(event.identity)
+        place = parse_chain_position(event.identity)
         return place.revision, place.is_void, event.closed_at, place.kind, event.offset
 
     states: dict[str, ReceiptEvent | None] = {}
     for event in sorted(held, key=in_order):
-        place = read_place(event.identity)
+        place = parse_chain_position(event.identity)
         states[place.chain] = None if place.is_void else event
     cancelled: dict[str, str] = {}
     for event in held:
-        place = read_place(event.identity)
-        if place.is_ending:
+        place = parse_chain_position(event.identity)
+        if place.is_cancellation:
             cancelled[place.chain] = max(event.closed_at, cancelled.get(place.chain, ""))
     kept = [
         event
@@ -99,12 +99,12 @@ def batch_state(log: Sequence[ReceiptEvent], window: int, until: int) -> WindowS
     below = [event for event in log if event.offset < until]
     held, counted = first_copies(below), counting(below)
     here = [event for event in held.values() if event.window == window]
-    places = [read_place(identity) for identity in held]
+    places = [parse_chain_position(identity) for identity in held]
     known = {place.chain for place in places if not place.is_void}
     excluded = [
         event
         for event in here
-        if event.identity not in counted and read_place(event.identity).chain in known
+        if event.identity not in counted and parse_chain_position(event.identity).chain in known
     ]
     kept = [event for event in here if event.identity in counted]
     zero = values_of([Event("", window, 0, 0)]) if here else {}
@@ -146,7 +146,7 @@ def test_a_revision_that_replaces_its_event_is_found() -> None:
     """The wrong rule: the speed layer keeps one event for each receipt."""
 
     def replacing(events: Sequence[Event]) -> list[Event]:
-        return [*{read_place(event.identity).chain: event for event in events}.values()]
+        return [*{parse_chain_position(event.identity).chain: event for event in events}.values()]
 
     log = [
         ReceiptEvent(RECEIPTS[0], 0, 0, 5),
@@ -177,7 +177,11 @@ def broken_registers(
 def test_the_order_of_arrival_changes_nothing(log: list[ReceiptEvent], random: Random) -> None:
     """Where numbers or times tell which version is the later one."""
     ranked = [
-        (*read_place(event.identity)[:3], event.closed_at, read_place(event.identity).kind)
+        (
+            *parse_chain_position(event.identity)[:3],
+            event.closed_at,
+            parse_chain_position(event.identity).kind,
+        )
         for event in first_copies(log).values()
         if isinstance(event, ReceiptEvent)
     ]
@@ -213,4 +217,4 @@ def test_a_void_finds_its_receipt_by_the_number_without_zeros(
     events = [ChainEvent(name, "a", offset) for offset, name in enumerate(known)]
     void = ChainEvent(reversal_id(named), "b", len(known))
 
-    assert standing_events([*events, void]) == {*known} - {*taken}
+    assert effective_event_ids([*events, void]) == {*known} - {*taken}

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tally.alerts.rule import Rule, RuleVersion, with_cosmetics
-from tally.alerts.rule_changes import planned, retirement
-from tally.alerts.versions import RuleChains, RuleRecord, StoredRule, versions_of
+from tally.alerts.rule_changes import plan_retirement, plan_rule
+from tally.alerts.versions import RuleHistory, RuleRecord, StoredRule, read_history
 from tests.controls.blind_rule_writers import without_after
 from tests.unit.alerts.rules import rule
 
@@ -42,8 +42,8 @@ class Topic:
 
     records: list[RuleRecord] = field(default_factory=list)
 
-    def read(self, until: int | None = None) -> RuleChains:
-        return versions_of(self.records[:until])
+    def read(self, until: int | None = None) -> RuleHistory:
+        return read_history(self.records[:until])
 
     def send(self, stored: StoredRule) -> int:
         offset = len(self.records)
@@ -58,7 +58,7 @@ class Writer:
 
     topic: Topic
     stamp: Stamp
-    seen: RuleChains | None = None
+    seen: RuleHistory | None = None
 
     def act(self, wish: Rule | None) -> Attempt | None:
         """The attempt that the turn has sent, None of a turn that reads."""
@@ -66,11 +66,11 @@ class Writer:
             self.seen = self.topic.read()
             return None
         seen, self.seen = self.seen, None
-        base = seen.newest(RULE_ID)
+        base = seen.newest_version(RULE_ID)
         if wish is not None:
-            stored = planned(wish, base).stored
+            stored = plan_rule(wish, base).stored
         else:
-            stored = None if base is None or base.retired else retirement(RULE_ID, seen)
+            stored = None if base is None or base.retired else plan_retirement(RULE_ID, seen)
         if stored is None:
             return None
         stored = self.stamp(stored)
@@ -101,20 +101,20 @@ def compare(topic: Topic, attempt: Attempt) -> None:
     base, stored, offset = attempt
     before = topic.read(offset)
     after = topic.read(offset + 1)
-    newest = after.newest(RULE_ID)
-    if before.holds(stored):
+    newest = after.newest_version(RULE_ID)
+    if before.is_effective(stored):
         # Somebody else has sent the same change: both are told that it holds.
-        assert after.chains == before.chains
-    elif after.holds(stored):
-        assert before.newest(RULE_ID) == base
+        assert after.versions == before.versions
+    elif after.is_effective(stored):
+        assert before.newest_version(RULE_ID) == base
         assert newest is not None and base is not None
         is_revision = stored.revision > 1
         wished = with_cosmetics(base.rule, stored.rule) if is_revision else stored.rule
         assert newest.rule == wished
         assert newest.retired == stored.retired
     else:
-        assert before.newest(RULE_ID) != base
-        assert after.chains == before.chains
+        assert before.newest_version(RULE_ID) != base
+        assert after.versions == before.versions
 
 
 # Both read version 1; one moves the threshold, the other only says more about how it is sent.
@@ -151,11 +151,11 @@ def test_records_without_after_are_read_as_before(order: list[int]) -> None:
     for number in order:
         topic.send(written[number])
 
-    chain = topic.read().chains[RULE_ID]
+    chain = topic.read().versions[RULE_ID]
 
     assert [(version.version, version.revision) for version in chain] == [(1, 2), (2, 2)]
     assert (chain[0].rule.severity, chain[1].rule.title) == ("critical", "Queue")
-    assert all(topic.read().holds(stored) for stored in written)
+    assert all(topic.read().is_effective(stored) for stored in written)
 
 
 def test_a_change_follows_records_without_after() -> None:
@@ -163,9 +163,9 @@ def test_a_change_follows_records_without_after() -> None:
     topic.send(StoredRule(rule=rule(), version=1))
     topic.send(StoredRule(rule=rule(for_=2), version=1, revision=2))
 
-    stored = planned(rule(severity="critical"), topic.read().newest(RULE_ID)).stored
+    stored = plan_rule(rule(severity="critical"), topic.read().newest_version(RULE_ID)).stored
 
     # The record before it revises nothing, for it has another meaning: its key blocks no writer.
     assert stored is not None and stored.key == "many-visitors|1|2"
     topic.send(stored)
-    assert topic.read().holds(stored)
+    assert topic.read().is_effective(stored)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tally.algebra.level import Level
 from tally.algebra.parts import Value
-from tally.algebra.shelf import OnHand, Shelf
+from tally.algebra.shelf import OnHand, StockLevels
 
 LEVEL = Level("stock")
 WINDOWS, MILLIS = 4, 5
@@ -25,7 +25,9 @@ class ShelfEvent(NamedTuple):
 
     @property
     def brought(self) -> int:
-        return Level.count(self.amount) if self.is_count else Level.moved(self.amount)
+        return (
+            Level.encode_count(self.amount) if self.is_count else Level.encode_movement(self.amount)
+        )
 
     @property
     def window(self) -> int:
@@ -45,7 +47,7 @@ histories = st.lists(told, max_size=16)
 
 
 def value(events: Sequence[ShelfEvent]) -> Value:
-    return LEVEL.of([one.at for one in events], [one.brought for one in events])
+    return LEVEL.fold([one.at for one in events], [one.brought for one in events])
 
 
 def in_order(events: Sequence[ShelfEvent], article: str) -> list[ShelfEvent]:
@@ -60,9 +62,9 @@ def walked(
 
     `stretches` are how many windows each has.
     """
-    shelf, window, found = Shelf(dict.fromkeys(["milk", "bread"])), 0, []
+    shelf, window, found = StockLevels(dict.fromkeys(["milk", "bread"])), 0, []
     for length in stretches:
-        shelf.begin()
+        shelf.start_stretch()
         for _ in range(length):
             moves: dict[str, Value] = {}
             for article in ("milk", "bread"):
@@ -71,7 +73,7 @@ def walked(
                 sides = ([one for one in mine if one.by == by] for by in ("documents", "receipts"))
                 if mine:
                     moves[article] = LEVEL.plus(*map(value, sides))
-            shelf.take(moves)
+            shelf.add_window(moves)
             window += 1
         lowest = shelf.lowest_levels()
         found.append({name: (level, lowest[name]) for name, level in shelf.levels.items()})
@@ -136,15 +138,15 @@ def test_order_of_arrival_and_who_told_of_it_change_nothing(
 def test_behind_a_lost_window_only_what_was_counted_since_is_known(
     events: list[ShelfEvent], lost: int
 ) -> None:
-    shelf = Shelf(dict.fromkeys(["milk", "bread"]))
+    shelf = StockLevels(dict.fromkeys(["milk", "bread"]))
     for window in range(WINDOWS):
-        shelf.begin()
+        shelf.start_stretch()
         if window == lost:
-            shelf.forget()
+            shelf.mark_unknown()
             continue
         mine = [one for one in events if one.window == window]
         by_article = {name: [one for one in mine if one.article == name] for name in shelf.levels}
-        shelf.take({name: value(some) for name, some in by_article.items() if some})
+        shelf.add_window({name: value(some) for name, some in by_article.items() if some})
 
     since = [one for one in events if one.window > lost]
     counted = {one.article for one in since if one.is_count}
@@ -154,9 +156,9 @@ def test_behind_a_lost_window_only_what_was_counted_since_is_known(
 
 
 def test_a_negative_level_is_told_as_it_is() -> None:
-    shelf = Shelf()
-    shelf.take({"milk": value([ShelfEvent("milk", 0, True, 2, "documents")])})
-    shelf.begin()
-    shelf.take({"milk": value([ShelfEvent("milk", 5, False, -5, "receipts")])})
+    shelf = StockLevels()
+    shelf.add_window({"milk": value([ShelfEvent("milk", 0, True, 2, "documents")])})
+    shelf.start_stretch()
+    shelf.add_window({"milk": value([ShelfEvent("milk", 5, False, -5, "receipts")])})
 
     assert (shelf.levels, shelf.lowest_levels()) == ({"milk": -3}, {"milk": -3})

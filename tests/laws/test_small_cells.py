@@ -10,8 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from serving.query import catalogue
-from serving.query.told import why_not
-from tally.small_cells import is_small, runs
+from serving.query.told import suppression_reason
+from tally.small_cells import is_small, split_safe_runs
 from tests.controls.own_cell_alone import Published, own_cell_alone, with_smallest_beside
 from tests.support.differencing import Asked, IsTold, revealed
 from tests.support.small_cells import CLASSES, Counts, Day, answered
@@ -32,11 +32,11 @@ DAYS = st.tuples(*[counts()] * len(CELLS)).map(lambda each: dict(zip(CELLS, each
 
 
 def by_the_rule(day: Day) -> IsTold:
-    told = answered(day, SMALLEST).told
+    told = answered(day, SMALLEST).disclosure
 
     def is_told(asked: Asked) -> bool:
         metric = catalogue.metric(asked.metric)
-        return why_not(told, metric, asked.stretch, asked.mac_class is not None) is None
+        return suppression_reason(told, metric, asked.stretch, asked.mac_class is not None) is None
 
     return is_told
 
@@ -62,7 +62,7 @@ def in_runs(found: Sequence[int], smallest: int) -> Published:
 
     if not is_safe(sum(found)):
         return ((len(found), None),)
-    return tuple((len(run), sum(run)) for run in runs(found, add, is_safe))
+    return tuple((len(run), sum(run)) for run in split_safe_runs(found, add, is_safe))
 
 
 def possible(rule: Rule, cells: int, most: int, smallest: int) -> Iterator[tuple[int, set[int]]]:

@@ -86,12 +86,12 @@ def compare_with_simulated(shop: Watched) -> None:
     page = simulated(shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", as_told=True)
     last = {one.alert_id: one for one in shop.alerts}.values()
     standing = [one for one in last if one.state == "confirmed"]
-    assert sum(one.compared for one in page.told.values()) == len(standing)
-    assert [one.differences for one in page.told.values() if one.differences] == []
+    assert sum(one.compared for one in page.comparisons.values()) == len(standing)
+    assert [one.differences for one in page.comparisons.values() if one.differences] == []
     if standing:
         shop.alerts, kept = [one for one in last if one != standing[-1]], shop.alerts
         page = simulated(shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", as_told=True)
-        assert {subject for (_, subject), one in page.told.items() if one.differences} == {
+        assert {subject for (_, subject), one in page.comparisons.items() if one.differences} == {
             standing[-1].subject
         }
         shop.alerts = kept

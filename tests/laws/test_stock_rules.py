@@ -6,10 +6,10 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.fold import Judgement, fold
+from tally.alerts.fold import WindowVerdict, fold
 from tally.alerts.rule import Rule, Threshold
-from tally.alerts.verdict import Ruling, WindowFacts, verdict
-from tally.algebra.shelf import Reached, Shelf
+from tally.alerts.verdict import Verdict, WindowFacts, evaluate_window
+from tally.algebra.shelf import StockLevels, WindowStock
 from tests.laws.test_shelf import MILLIS, WINDOWS, ShelfEvent, plain, told, value
 
 MILK, ENOUGH = "milk", 4
@@ -26,22 +26,22 @@ RULE = Rule(
 shelves = st.lists(told, max_size=12)
 
 
-def reached(events: Sequence[ShelfEvent]) -> list[Reached]:
+def reached(events: Sequence[ShelfEvent]) -> list[WindowStock]:
     """The shelf after each window."""
-    shelf, found = Shelf({MILK: None}), []
+    shelf, found = StockLevels({MILK: None}), []
     for window in range(WINDOWS):
-        shelf.begin()
+        shelf.start_stretch()
         mine = [one for one in events if (one.window, one.article) == (window, MILK)]
-        shelf.take({MILK: value(mine)} if mine else {})
-        found.append(Reached(shelf.levels[MILK], shelf.lowest_levels()[MILK]))
+        shelf.add_window({MILK: value(mine)} if mine else {})
+        found.append(WindowStock(shelf.levels[MILK], shelf.lowest_levels()[MILK]))
     return found
 
 
-def said(one: Reached) -> Ruling:
+def said(one: WindowStock) -> Verdict:
     facts = WindowFacts(
         phase="closed", value=one.lowest, level=one.level, is_known=one.lowest is not None
     )
-    return verdict(RULE, facts)
+    return evaluate_window(RULE, facts)
 
 
 def by_hand(events: Sequence[ShelfEvent]) -> list[tuple[int, int | None]]:
@@ -61,7 +61,7 @@ def by_hand(events: Sequence[ShelfEvent]) -> list[tuple[int, int | None]]:
 
 @given(events=shelves)
 def test_episodes_are_the_times_in_which_a_shelf_was_empty(events: list[ShelfEvent]) -> None:
-    judged = [Judgement(at, said(one)) for at, one in enumerate(reached(events))]
+    judged = [WindowVerdict(at, said(one)) for at, one in enumerate(reached(events))]
 
     episodes = fold(judged).episodes
 

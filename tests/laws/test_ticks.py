@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, closed_until, is_known, merged
+from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, is_known, last_closed_end, merge_ticks
 from tally.windows import WINDOW_MILLIS
 from tests.laws.tick_world import Op, Teller, World, histories
 
@@ -25,37 +25,39 @@ A_NIGHT = 100
 def test_ticks_add_up_in_any_order_and_however_often_they_come(
     one: Tick, other: Tick, third: Tick
 ) -> None:
-    assert merged(one, merged(other, third)) == merged(merged(one, other), third)
-    assert merged(one, other) == merged(other, one)
-    assert merged(one, merged(one, other)) == merged(one, other)
-    assert merged(one, one) == one
+    assert merge_ticks(one, merge_ticks(other, third)) == merge_ticks(
+        merge_ticks(one, other), third
+    )
+    assert merge_ticks(one, other) == merge_ticks(other, one)
+    assert merge_ticks(one, merge_ticks(one, other)) == merge_ticks(one, other)
+    assert merge_ticks(one, one) == one
 
 
 @given(ticks)
 def test_tick_that_says_nothing_changes_nothing_and_each_comes_back_from_its_bytes(
     one: Tick,
 ) -> None:
-    assert merged(one, NO_TICK) == one == Tick.read(one.value)
+    assert merge_ticks(one, NO_TICK) == one == Tick.decode(one.value)
 
 
 def test_of_two_epochs_the_higher_speaks_alone() -> None:
     earlier = Tick(through={"a": 9, "b": 9}, epoch={"a": SpeedEpoch(2, 50), "b": SpeedEpoch(2)})
     later = Tick(through={"a": 4}, epoch={"a": SpeedEpoch(3, 10)})
 
-    assert merged(earlier, later) == Tick(
+    assert merge_ticks(earlier, later) == Tick(
         through={"a": 4, "b": 9}, epoch={"a": SpeedEpoch(3, 10), "b": SpeedEpoch(2)}
     )
-    assert "a" not in merged(earlier, Tick(epoch={"a": SpeedEpoch(3)})).through
+    assert "a" not in merge_ticks(earlier, Tick(epoch={"a": SpeedEpoch(3)})).through
 
 
 def test_window_has_closed_once_all_its_families_are_through_its_end_and_the_delay() -> None:
     due = 7 * WINDOW_MILLIS + WINDOW_MILLIS + 60
     tick = Tick(through={"a": due, "b": due - 1})
 
-    assert closed_until(tick, ["a"], 60) == 8 * WINDOW_MILLIS
-    assert closed_until(tick, ["a"], 61) == 7 * WINDOW_MILLIS
-    assert closed_until(tick, ["a", "b"], 60) == 7 * WINDOW_MILLIS
-    assert closed_until(tick, ["a", "c"], 0) == closed_until(tick, [], 0) == 0
+    assert last_closed_end(tick, ["a"], 60) == 8 * WINDOW_MILLIS
+    assert last_closed_end(tick, ["a"], 61) == 7 * WINDOW_MILLIS
+    assert last_closed_end(tick, ["a", "b"], 60) == 7 * WINDOW_MILLIS
+    assert last_closed_end(tick, ["a", "c"], 0) == last_closed_end(tick, [], 0) == 0
 
 
 def test_speed_rows_say_nothing_below_the_floor_or_of_a_day_of_a_higher_epoch() -> None:
@@ -81,7 +83,7 @@ def test_all_that_a_tick_says_is_read_has_been_read_whatever_is_under_way(
         now = teller.tick()
 
         assert world.wrong(now) == []
-    both = {at: merged(first.known[at], second.known.get(at, now[at])) for at in first.known}
+    both = {at: merge_ticks(first.known[at], second.known.get(at, now[at])) for at in first.known}
     assert world.wrong(both) == []
 
 

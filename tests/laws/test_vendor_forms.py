@@ -15,17 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
 
 from ingest.contract.arrival import Rules
-from ingest.contract.vendor import Skipped, VendorBody
+from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.contract.work import FREE_BYTES, MOST_LETTERS, WorkBudget
-from ingest.gateway.submission import Endpoint, checked, endpoints
+from ingest.gateway.submission import Endpoint, check_lines, endpoints
 from schemas import loader
-from tally.errors import Forbidden, KeysUnreachable, RejectedEvent, TooMuch
+from tally.errors import BodyTooLarge, Forbidden, KeysUnreachable, RejectedEvent
 from tally.settings import Settings
 from tests.laws.vendor_bodies import recorded, sent_bodies
 
 ARRIVED = datetime(2026, 3, 2, 12, tzinfo=UTC)
 FORMS = ("axis", "axis_csv", "document", "meraki", "poslog", "xovis")
-KNOWN = (RejectedEvent, TooMuch, Forbidden, KeysUnreachable)
+KNOWN = (RejectedEvent, BodyTooLarge, Forbidden, KeysUnreachable)
 PARAMETERS = {"axis_csv": {"sensor": "accc00000001"}}
 _SERIAL, _NAME = "s" * 64, "9" * 300
 _RETAIL = (
@@ -90,7 +90,7 @@ def rules(form: str, tmp_path: Path) -> Rules:
     file = tmp_path / "stores.yaml"
     file.write_text(recorded(form)["stores"], "utf-8")
     secrets = SecretStr(json.dumps(recorded(form).get("secrets", {})))
-    return Rules.of(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
+    return Rules.from_settings(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
 
 
 def made_of(body: VendorBody, endpoint: Endpoint) -> int:
@@ -99,7 +99,7 @@ def made_of(body: VendorBody, endpoint: Endpoint) -> int:
     assert endpoint.messages is not None
     try:
         for _, message in endpoint.lines(body, is_ndjson=False):
-            made += 0 if isinstance(message, Skipped) else len(message)
+            made += 0 if isinstance(message, SkippedPart) else len(message)
     except KNOWN:
         pass
     return made
@@ -113,14 +113,14 @@ def outcome_of(body: VendorBody, endpoint: Endpoint) -> Outcome:
     # Of the form's own errors none is hidden by the budget that was used up.
     again = VendorBody(body.content, body.arrived_at, body.rules, body.parameters)
     try:
-        found = checked(again, endpoint)
+        found = check_lines(again, endpoint)
     except KNOWN as error:
         return Outcome(type(error).__name__, made)
     reasons = {error.reason for _, error in found.rejected}
     assert reasons <= {*loader.dead_letter_reasons()} - {"reading_failed"}
     assert len(found.letters) <= MOST_LETTERS + 1
     assert all(len(letter) <= body.rules.max_bytes for _, letter in found.letters)
-    name = "accepted" if found.good else "letters" if found.letters else "nothing"
+    name = "accepted" if found.accepted else "letters" if found.letters else "nothing"
     return Outcome(name, made)
 
 
@@ -160,4 +160,4 @@ def test_a_form_that_makes_more_is_found(
 def test_the_same_bodies_are_refused_under_their_budget(form: str, rules: Rules) -> None:
     body = VendorBody(BOMBS[form].encode(), ARRIVED, rules, PARAMETERS.get(form, {}))
 
-    assert outcome_of(body, endpoint_of(form)).name == "TooMuch"
+    assert outcome_of(body, endpoint_of(form)).name == "BodyTooLarge"

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.visits import (
-    Heard,
+    MinuteSignals,
     PeriodHours,
     Presence,
     VisitRules,
-    heard,
-    presences,
+    read_presences,
     static_days,
+    strongest_by_minute,
 )
 from tests.controls.visits_with_a_longest import presences_of_a_longest
 from tests.laws.test_merge_controls import SEARCH
 
-Reading = Callable[[Heard, VisitRules], list[Presence]]
+Reading = Callable[[MinuteSignals, VisitRules], list[Presence]]
 DAY = PeriodHours(0, 1440)
 RULES = VisitRules(gap_minutes=5, min_stay_minutes=3, static_minutes=60, closed_minutes=10)
 DAY_SECONDS = 90 * 60
@@ -50,7 +50,7 @@ def holds_what_was(before: list[Presence], after: list[Presence]) -> bool:
 
 def check_late_sighting(read: Reading, come: list[tuple[int, int]], by: VisitRules) -> None:
     for arrived in range(1, len(come)):
-        before, after = (read(heard(come[:n]), by) for n in (arrived, arrived + 1))
+        before, after = (read(strongest_by_minute(come[:n]), by) for n in (arrived, arrived + 1))
         assert holds_what_was(before, after)
 
 
@@ -61,7 +61,9 @@ def test_any_order_and_any_duplicates_give_the_same_visits(
     again = [*come, *come[: len(come) // 2]]
     random.shuffle(again)
 
-    assert presences(heard(again), by) == presences(heard(come), by)
+    assert read_presences(strongest_by_minute(again), by) == read_presences(
+        strongest_by_minute(come), by
+    )
 
 
 @given(sightings, st.lists(st.booleans(), min_size=40, max_size=40))
@@ -69,18 +71,24 @@ def test_any_split_of_the_sightings_is_one_set_of_minutes(
     come: list[tuple[int, int]], left: list[bool]
 ) -> None:
     """Two lots, heard apart and joined minute by minute by the stronger signal."""
-    one = heard(sighting for sighting, is_left in zip(come, left, strict=False) if is_left)
-    other = heard(sighting for sighting, is_left in zip(come, left, strict=False) if not is_left)
-    joined = heard((60 * minute, dbm) for lot in (one, other) for minute, dbm in lot.items())
+    one = strongest_by_minute(
+        sighting for sighting, is_left in zip(come, left, strict=False) if is_left
+    )
+    other = strongest_by_minute(
+        sighting for sighting, is_left in zip(come, left, strict=False) if not is_left
+    )
+    joined = strongest_by_minute(
+        (60 * minute, dbm) for lot in (one, other) for minute, dbm in lot.items()
+    )
 
-    assert joined == heard(come)
+    assert joined == strongest_by_minute(come)
 
 
 @given(sightings, rules)
 def test_late_sighting_never_splits_or_shrinks_a_visit(
     come: list[tuple[int, int]], by: VisitRules
 ) -> None:
-    check_late_sighting(presences, come, by)
+    check_late_sighting(read_presences, come, by)
 
 
 def test_with_a_longest_visit_a_late_sighting_splits_one() -> None:
@@ -97,8 +105,8 @@ def test_with_a_longest_visit_a_late_sighting_splits_one() -> None:
 def test_presences_are_apart_and_ordered_and_cover_each_minute_with_signal_enough(
     come: list[tuple[int, int]], by: VisitRules
 ) -> None:
-    minutes = heard(come)
-    found = presences(minutes, by)
+    minutes = strongest_by_minute(come)
+    found = read_presences(minutes, by)
 
     for one, other in pairwise(found):
         assert other.first - one.last > by.gap_minutes
@@ -128,27 +136,27 @@ def test_late_sighting_prolongs_joins_or_stands_alone(
     minutes = dict.fromkeys([0, 5, 30, 40, *late], -60)
     by = VisitRules(gap_minutes=15 if late != [17] else 12)
 
-    assert [(one.first, one.last) for one in presences(minutes, by)] == read
+    assert [(one.first, one.last) for one in read_presences(minutes, by)] == read
 
 
 def test_visit_begins_with_its_first_strong_signal_and_ends_with_its_last_of_any() -> None:
-    assert presences({0: -84, 3: -60, 8: -84}, RULES) == [Presence(3, 8, is_visit=True)]
+    assert read_presences({0: -84, 3: -60, 8: -84}, RULES) == [Presence(3, 8, is_visit=True)]
 
 
 def test_strong_signal_that_is_too_short_makes_a_pass_from_where_it_was_first_heard() -> None:
-    assert presences({0: -84, 3: -60, 4: -84}, RULES) == [Presence(0, 4, is_visit=False)]
+    assert read_presences({0: -84, 3: -60, 4: -84}, RULES) == [Presence(0, 4, is_visit=False)]
 
 
 @pytest.mark.parametrize("dbm", [-80, -85, -86])
 def test_signal_at_each_limit(dbm: int) -> None:
-    found = presences({0: dbm, 1: dbm}, VisitRules())
+    found = read_presences({0: dbm, 1: dbm}, VisitRules())
 
     assert [one.is_visit for one in found] == {-80: [True], -85: [False], -86: []}[dbm]
 
 
 def test_device_that_is_always_there_is_none_of_a_customer() -> None:
-    stays = presences(dict.fromkeys(range(RULES.static_minutes), -60), RULES)
-    leaves = presences(dict.fromkeys(range(RULES.static_minutes - 1), -60), RULES)
+    stays = read_presences(dict.fromkeys(range(RULES.static_minutes), -60), RULES)
+    leaves = read_presences(dict.fromkeys(range(RULES.static_minutes - 1), -60), RULES)
 
     assert (static_days(stays, RULES, DAY), static_days(leaves, RULES, DAY)) == ({0}, set())
 
@@ -193,6 +201,6 @@ def test_days_of_a_period_are_as_many_as_it_has_where_clocks_change(
 def test_long_visit_wholly_outside_the_opening_hours(
     open_at: list[tuple[int, int]] | None, static: bool
 ) -> None:
-    visit = presences(dict.fromkeys(range(10, 20), -60), RULES)
+    visit = read_presences(dict.fromkeys(range(10, 20), -60), RULES)
 
     assert bool(static_days(visit, RULES, DAY._replace(open_at=open_at))) is static

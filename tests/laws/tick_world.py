@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from runtime.offsets import TopicOffsets
-from serving.alerts.ticks.look import FamilyReach, looked
-from serving.alerts.ticks.ticker import said_of
-from serving.alerts.ticks.walk import FamilyWalk, Glance, ReadReach, walked
-from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merged
+from serving.alerts.ticks.look import FamilyPositions, probe_pipeline
+from serving.alerts.ticks.ticker import build_tick
+from serving.alerts.ticks.walk import FamilyWatermarks, PipelineSnapshot, SpeedPosition, advance
+from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
 
 FAMILY, PARTITIONS, RAW_PARTITIONS = "queues", 2, 2
 MOST = 10**6
 OFFSETS = -1  # beside the partitions that a transaction has to be ended in
-Looked = Callable[[Any, Sequence[str], int], Mapping[str, Glance]]
-Walked = Callable[[FamilyWalk, Glance], FamilyWalk]
+Looked = Callable[[Any, Sequence[str], int], Mapping[str, PipelineSnapshot]]
+Walked = Callable[[FamilyWatermarks, PipelineSnapshot], FamilyWatermarks]
 Merged = Callable[[Tick, Tick], Tick]
 Op = tuple[str, int, int]
 Place = tuple[int, int]
@@ -183,14 +183,14 @@ class World:
     def positions(self) -> TopicOffsets:
         return self._told(self._positions)
 
-    def written(self) -> TopicOffsets:
+    def canonical_ends(self) -> TopicOffsets:
         return self._told(lambda: {at: len(log) for at, log in enumerate(self.canonical)})
 
-    def reached(self) -> FamilyReach:
-        reached: FamilyReach = self._told(self._reached)
+    def speed_positions(self) -> FamilyPositions:
+        reached: FamilyPositions = self._told(self._reached)
         return reached
 
-    def stable(self) -> TopicOffsets:
+    def stable_ends(self) -> TopicOffsets:
         return self._told(lambda: {at: log.stable() for at, log in enumerate(self.canonical)})
 
     # What is true.
@@ -225,10 +225,10 @@ class World:
             if number not in unstable
         }
 
-    def _reached(self) -> dict[int, ReadReach]:
+    def _reached(self) -> dict[int, SpeedPosition]:
         by_epoch = sorted(self.told.items())
         return {
-            number: ReadReach(until, SpeedEpoch(epoch))
+            number: SpeedPosition(until, SpeedEpoch(epoch))
             for epoch, of in by_epoch
             for number, until in of.items()
         }
@@ -257,10 +257,10 @@ class Teller:
     """A ticker of the world; what is wrong on purpose is put in at its functions."""
 
     world: World
-    looked: Looked = looked
-    walked: Walked = walked
-    merged: Merged = merged
-    walk: FamilyWalk = field(default_factory=FamilyWalk)
+    looked: Looked = probe_pipeline
+    walked: Walked = advance
+    merged: Merged = merge_ticks
+    walk: FamilyWatermarks = field(default_factory=FamilyWatermarks)
     at: int = 1
     known: dict[int, Tick] = field(default_factory=dict)
 
@@ -268,7 +268,7 @@ class Teller:
         """One turn; the ticks by partition."""
         look = self.looked(self.world, [FAMILY], self.at)[FAMILY]
         self.walk = self.walked(self.walk, look)
-        said = {at: said_of(at, {FAMILY: self.walk}) for at in range(PARTITIONS)}
+        said = {at: build_tick(at, {FAMILY: self.walk}) for at in range(PARTITIONS)}
         self.known = {at: self.merged(self.known.get(at, NO_TICK), one) for at, one in said.items()}
         self.at = self.world.now
         return self.known

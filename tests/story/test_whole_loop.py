@@ -16,7 +16,7 @@ from cassandra.cluster import Session
 from ops.local.demo.airflow import run_rebuild
 from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
 from runtime.connect import cassandra_session
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.support.answers import Span, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import (
@@ -180,8 +180,8 @@ def read_episodes(loop: Loop, story: Story) -> dict[tuple[str, datetime], str]:
     asked = {
         "store": ",".join(STORES),
         "edge": "raise",
-        "from": instant_text(story.span[0]),
-        "to": instant_text(story.span[1] + timedelta(days=2)),
+        "from": format_utc(story.span[0]),
+        "to": format_utc(story.span[1] + timedelta(days=2)),
         "limit": "10000",
     }
     answer = httpx.get(f"http://{loop.settings.api}/v1/alerts", params=asked, timeout=30)

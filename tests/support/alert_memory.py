@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 
-from runtime.tail import TailedRecord
+from runtime.tail import TopicRecord
 from runtime.topics import Bounds
-from serving.alerts.inquiry import raised_at
+from serving.alerts.inquiry import raise_instant
 from serving.alerts.stream.feed import StreamBatch
-from serving.alerts.stream.place import StreamPlace, mended, place_at
-from serving.alerts.stream.recent import Recent
-from tally.alerts.message import Alert, message_of
-from tally.alerts.standing import last_states, life_ids, open_alert
+from serving.alerts.stream.place import StreamPosition, clamp_position, position_at
+from serving.alerts.stream.recent import RecentRecords
+from tally.alerts.message import Alert, encode_alert
+from tally.alerts.standing import current_states, episode_ids, open_alert
 from tally.errors import ViewsUnreachable
 
 
@@ -23,20 +23,22 @@ class MemoryAlerts:
         self.told: list[Alert] = []
         self._check = check
 
-    async def raised(self, store_ids: Sequence[str], day: date) -> list[Alert]:
+    async def read_raised(self, store_ids: Sequence[str], day: date) -> list[Alert]:
         await self._check()
-        last = last_states(self.told).values()
-        return [one for one in last if one.store_id in store_ids and raised_at(one).date() == day]
+        last = current_states(self.told).values()
+        return [
+            one for one in last if one.store_id in store_ids and raise_instant(one).date() == day
+        ]
 
-    async def open(self, store_ids: Sequence[str]) -> list[Alert]:
+    async def read_open(self, store_ids: Sequence[str]) -> list[Alert]:
         await self._check()
         ids = {one.alert_id for one in self.told if one.store_id in store_ids}
-        found = [open_alert(one, await self.life(one)) for one in sorted(ids)]
+        found = [open_alert(one, await self.read_life(one)) for one in sorted(ids)]
         return [one for one in found if one is not None]
 
-    async def life(self, alert_id: str) -> list[Alert]:
+    async def read_life(self, alert_id: str) -> list[Alert]:
         await self._check()
-        return [one for one in self.told if alert_id in life_ids(one)]
+        return [one for one in self.told if alert_id in episode_ids(one)]
 
 
 class MemoryFeed:
@@ -48,8 +50,8 @@ class MemoryFeed:
         self._most = most
         self.logs: dict[int, list[bytes | None]] = defaultdict(list)
         self.earliest = dict.fromkeys(range(partitions), 0)
-        self.recent = Recent(place_at(self.topic_id, [0] * partitions), most)
-        self.changed = asyncio.Event()
+        self.recent = RecentRecords(position_at(self.topic_id, [0] * partitions), most)
+        self.change_event = asyncio.Event()
 
     def append(self, partition: int, value: bytes | None) -> None:
         """A record, or None for what no reader of committed records is given."""
@@ -57,47 +59,47 @@ class MemoryFeed:
 
     def read(self) -> None:
         """What has come since the last time is known to all."""
-        place = self.recent.place
+        place = self.recent.position
         ends = {number: len(self.logs[number]) for number in self.earliest}
         self.recent.add(self._between(place), ends)
-        self.changed, before = asyncio.Event(), self.changed
+        self.change_event, before = asyncio.Event(), self.change_event
         before.set()
 
     def tell(self, partition: int, alert: Alert) -> None:
         """An alert that comes, and is known at once."""
-        self.append(partition, message_of(alert))
+        self.append(partition, encode_alert(alert))
         self.read()
 
     def anew(self, topic_id: str) -> None:
         """The topic is deleted and made again, with as many partitions."""
         self.topic_id, self.logs = topic_id, defaultdict(list)
         self.earliest = dict.fromkeys(self.earliest, 0)
-        self.recent = Recent(place_at(topic_id, [0] * len(self.earliest)), self._most)
+        self.recent = RecentRecords(position_at(topic_id, [0] * len(self.earliest)), self._most)
 
     def end(self) -> None:
         """Nobody reads any more."""
         self.has_ended = True
-        self.changed.set()
+        self.change_event.set()
 
-    async def here(self) -> StreamPlace:
+    async def current_position(self) -> StreamPosition:
         if self.is_away:
             raise ViewsUnreachable("planted")
-        return self.recent.place
+        return self.recent.position
 
-    async def behind(self, place: StreamPlace) -> StreamBatch:
-        if self.recent.holds(place):
-            return StreamBatch(self.recent.behind(place), self.recent.place)
+    async def read_after(self, place: StreamPosition) -> StreamBatch:
+        if self.recent.covers(place):
+            return StreamBatch(self.recent.records_after(place), self.recent.position)
         bounds = [Bounds(at, len(self.logs[number])) for number, at in self.earliest.items()]
-        going_on = mended(place, self.topic_id, bounds)
+        going_on = clamp_position(place, self.topic_id, bounds)
         if going_on != place:
             return StreamBatch((), going_on, is_gap=True)
         return StreamBatch(
-            self._between(place), place.reaching({n: b.end for n, b in enumerate(bounds)})
+            self._between(place), place.advance_to({n: b.end for n, b in enumerate(bounds)})
         )
 
-    def _between(self, place: StreamPlace) -> list[TailedRecord]:
+    def _between(self, place: StreamPosition) -> list[TopicRecord]:
         return [
-            TailedRecord(number, offset, value)
+            TopicRecord(number, offset, value)
             for number in self.earliest
             for offset, value in enumerate(self.logs[number])
             if value is not None and offset >= place.offsets[number]

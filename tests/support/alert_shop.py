@@ -9,11 +9,11 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from runtime.connect import kafka_consumer
-from runtime.topics import bounds_of, committed_positions
+from runtime.topics import read_committed_positions, read_partition_bounds
 from serving.alerts.evaluator.__main__ import GROUP
 from serving.alerts.evaluator.step import INPUTS, RESTATEMENTS
-from tally.instants import from_millis, instant_text
-from tally.partitions import partition_of
+from tally.instants import format_utc, from_millis
+from tally.partitions import partition_number
 from tests.integration.alerts.quarters import Quarters
 from tests.support.alert_oracle import AlertMessages, messages
 from tests.support.alert_receipts import STORES, STRETCH, SentReceipt, counted, sent_receipts
@@ -91,8 +91,10 @@ class AlertShop:
         lanes = [(topic, number) for topic in INPUTS for number in range(settings.partitions)]
         with kafka_consumer(settings, GROUP) as consumer:
             try:
-                positions = committed_positions(consumer, lanes, _ANSWER_SECONDS)
-                ends = [bounds_of(consumer, lane, _ANSWER_SECONDS).end for lane in lanes]
+                positions = read_committed_positions(consumer, lanes, _ANSWER_SECONDS)
+                ends = [
+                    read_partition_bounds(consumer, lane, _ANSWER_SECONDS).end for lane in lanes
+                ]
             # Of positions in a transaction that is still open nobody is told.
             except KafkaException:
                 return False
@@ -101,9 +103,9 @@ class AlertShop:
     def _restate(self, numbers: Sequence[int]) -> None:
         producer = self.quarters.producer
         for store in STORES:
-            place = partition_of(store, self.quarters.settings.partitions)
+            place = partition_number(store, self.quarters.settings.partitions)
             for number in numbers:
-                start = instant_text(from_millis(self.quarters.window(number)))
+                start = format_utc(from_millis(self.quarters.window(number)))
                 told = {"family": "sales", "store_id": store, "window_start": start}
                 producer.produce(RESTATEMENTS, msgspec.json.encode(told), store, place)
         assert producer.flush(30) == 0

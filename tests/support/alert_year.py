@@ -16,8 +16,8 @@ import duckdb
 import msgspec
 
 from ingest.replay.complete_journey import ReplayScope, extent, receipts
-from ingest.replay.perturbation import Perturbation, Receipt, SentMessage, sent_messages
-from tally.instants import instant_text
+from ingest.replay.perturbation import Perturbation, PlannedMessage, Receipt, plan_messages
+from tally.instants import format_utc
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -106,8 +106,8 @@ GROUP BY product_id ORDER BY count(DISTINCT basket_id) DESC, product_id LIMIT ?
 class YearPart(NamedTuple):
     """What is sent of receipts and of documents, ascending by time."""
 
-    receipts: list[SentMessage]
-    documents: list[SentMessage]
+    receipts: list[PlannedMessage]
+    documents: list[PlannedMessage]
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class AlertYear:
                     line = {
                         "store_id": store,
                         "document_id": f"{kind}-{week}",
-                        "happened_at": instant_text(at),
+                        "happened_at": format_utc(at),
                         "kind": kind,
                         "item_id": article,
                         "amount": amount,
@@ -161,9 +161,9 @@ class AlertYear:
     def parts(self, count: int) -> list[YearPart]:
         """Everything that is sent, in so many parts of equal time."""
         of_receipts = replace(_DISTURBED, receipts=sum(1 for _ in self.receipts()))
-        receipts = [*sent_messages(self.receipts(), of_receipts)]
+        receipts = [*plan_messages(self.receipts(), of_receipts)]
         # A line more, by which receipts conflict, has no document.
-        documents = [*sent_messages(self.documents(), replace(_DISTURBED, conflicts=0))]
+        documents = [*plan_messages(self.documents(), replace(_DISTURBED, conflicts=0))]
         begin, end = self.first.timestamp(), max(one[-1].send_at for one in (receipts, documents))
         length = (end - begin) / count
         parts = [YearPart([], []) for _ in range(count)]
@@ -197,7 +197,7 @@ def _found(query: str, *values: object) -> tuple[str, ...]:
 
 
 def send(
-    settings: Settings, messages: Mapping[str, Sequence[SentMessage]], seconds: float
+    settings: Settings, messages: Mapping[str, Sequence[PlannedMessage]], seconds: float
 ) -> Mapping[str, int]:
     """How many of each kind the brokers have now of each topic, in this order and spread over the
     seconds."""

@@ -16,9 +16,9 @@ from tally.alerts.message import (
     EpisodeSpan,
     Evidence,
     ReadRows,
-    message_of,
+    encode_alert,
 )
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -84,7 +84,7 @@ def id_of(text: str) -> str:
 
 def plain(alert: Alert) -> dict[str, Any]:
     """The message as a reader without our types has it."""
-    found: dict[str, Any] = msgspec.json.decode(message_of(alert))
+    found: dict[str, Any] = msgspec.json.decode(encode_alert(alert))
     return found
 
 
@@ -99,8 +99,8 @@ def send(settings: Settings, topic: str, alerts: Sequence[Alert], abort: bool = 
 
 def put(producer: Any, settings: Settings, topic: str, alert: Alert) -> None:
     """The alert's record into the producer's open transaction."""
-    number = partition_of(alert.store_id, settings.partitions)
-    producer.produce(topic, message_of(alert), alert.store_id.encode(), partition=number)
+    number = partition_number(alert.store_id, settings.partitions)
+    producer.produce(topic, encode_alert(alert), alert.store_id.encode(), partition=number)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.support.plain_oracle import Cell, Parts
 from tests.support.pos_oracle import revenue_of
 
@@ -19,8 +19,8 @@ def asked_rows(api: str, metric: str, store: str, span: Span) -> list[dict[str, 
     path = httpx.URL(f"http://{api}/v1/metrics/{metric}").copy_merge_params(
         {
             "store": store,
-            "from": instant_text(span[0]),
-            "to": instant_text(span[1]),
+            "from": format_utc(span[0]),
+            "to": format_utc(span[1]),
             "grain": "15m",
             "limit": "10000",
             **money,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 from runtime.sources import SALES
-from tally.alerts.snapshot import BaselineSnapshot, first_served, made_snapshot
+from tally.alerts.snapshot import BaselineSnapshot, build_snapshot, first_served_day
 from tally.families import Family
 from tally.generation import Generation
 from tests.support.serving_world import Stored, World, at, flip, sale
@@ -49,6 +49,6 @@ def fix(world: World, made_at: str) -> BaselineSnapshot:
     for family, one in sorted(world.pointers, key=lambda pair: pair[1].generation):
         served.setdefault(family, {})[one.day] = one
     by_name = {family.name: days for family, days in served.items()}
-    made = made_snapshot(first_served(at(made_at)), at(made_at), by_name)
+    made = build_snapshot(first_served_day(at(made_at)), at(made_at), by_name)
     world.snapshots.append(made)
     return made

@@ -12,14 +12,14 @@ from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.versions import receipt_id
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.wifi.contract import CanonicalSighting
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.events import SCHEMA_VERSION
 from tally.identity import digest_text, event_id, fingerprint, interval_id, sensor_key
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.opening import UNKNOWN
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -35,9 +35,9 @@ def receipt(
         schema_version=SCHEMA_VERSION,
         event_id=receipt_id(store, "1", "0", str(number)),
         store_id=store,
-        happened_at=instant_text(happened_at),
-        received_at=instant_text(happened_at),
-        fingerprint=fingerprint([instant_text(happened_at), cents]),
+        happened_at=format_utc(happened_at),
+        received_at=format_utc(happened_at),
+        fingerprint=fingerprint([format_utc(happened_at), cents]),
         raw_partition=0,
         raw_offset=0,
         till_id="1",
@@ -67,7 +67,7 @@ def receipt(
 
 def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -> CanonicalInterval:
     """One minute of one people counter."""
-    text = instant_text(happened_at)
+    text = format_utc(happened_at)
     return CanonicalInterval(
         schema_version=SCHEMA_VERSION,
         event_id=interval_id("traffic", store, device, text),
@@ -84,13 +84,13 @@ def interval(store: str, device: str, happened_at: datetime, entries: int = 1) -
         passers_by=0,
         entries_with_passers=0,
         groups_in=entries,
-        observed_seconds=KeyedSum.brings(sensor_key(int(digest_text(device), 16)), 60),
+        observed_seconds=KeyedSum.encode(sensor_key(int(digest_text(device), 16)), 60),
     )
 
 
 def sighting(store: str, access_point: str, happened_at: datetime) -> CanonicalSighting:
     """A device in the key period of the UTC day."""
-    text, device = instant_text(happened_at), "0" * 32
+    text, device = format_utc(happened_at), "0" * 32
     begin = int(happened_at.timestamp()) // 86_400 * 1440
     identity = f"{event_id('wifi', store, access_point, device)}:{text}"
     return CanonicalSighting(
@@ -118,9 +118,11 @@ def stock_line(
 ) -> CanonicalStockLine:
     """The line of a document about one article, named, of so many units."""
     ((article, units),) = amounts.items()
-    milli, text = 1000 * units, instant_text(happened_at)
+    milli, text = 1000 * units, format_utc(happened_at)
     identity = event_id("inventory", store, document, article)
-    brought = Level.count(milli) if kind == "count" else Level.moved(SIGNS[kind] * milli)
+    brought = (
+        Level.encode_count(milli) if kind == "count" else Level.encode_movement(SIGNS[kind] * milli)
+    )
     return CanonicalStockLine(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
@@ -152,9 +154,9 @@ def send(settings: Settings, topic: str, records: Iterable[Canonical]) -> Sequen
         assert partition is not None and offset is not None
         placed.append((partition, offset))
 
-    sender = AwaitedProducer(connected_producer(settings), 60, keep)
+    sender = BlockingProducer(connected_producer(settings), 60, keep)
     for record in records:
-        partition = partition_of(record.store_id, settings.partitions)
+        partition = partition_number(record.store_id, settings.partitions)
         sender.send(topic, msgspec.json.encode(record), record.store_id, partition)
-    sender.settle(f"topic {topic}", "look into the broker's log")
+    sender.flush(f"topic {topic}", "look into the broker's log")
     return placed

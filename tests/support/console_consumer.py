@@ -12,7 +12,7 @@ from ops.local.stack.artifacts import class_path
 from ops.local.stack.kafka import CONFIG
 from ops.local.stack.machine import check_java
 from runtime.sparkconf import FIRST_COMPILER
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.settings import Settings
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -30,7 +30,7 @@ class AlertConsole:
         """Each message, those of one partition in their order."""
         # The last line may be half of one.
         lines = self._printed.read_text("utf-8").split("\n")[:-1]
-        return [alert_of(line) for line in lines]
+        return [decode_alert(line) for line in lines]
 
     def states(self) -> Counter[tuple[str, str]]:
         """How often each state of each alert was printed, by the alert's id and state."""

@@ -6,14 +6,14 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from tally.day_clock import ClockSince, DayClock, odd_days
+from tally.day_clock import DatedClock, DayClock, irregular_days
 
 ZONES = ("UTC", "Europe/Bratislava", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe")
 LONGEST = timedelta(hours=48)
 starts = st.builds(time, st.integers(0, 5), st.sampled_from((0, 15, 30, 45)))
 
 
-def _clock(parts: Sequence[ClockSince]) -> DayClock:
+def _clock(parts: Sequence[DatedClock]) -> DayClock:
     first, *others = sorted(parts)
     return DayClock((first._replace(first_day=date.min), *others))
 
@@ -23,7 +23,7 @@ def clocks(
 ) -> st.SearchStrategy[DayClock]:
     """Clocks that change between these days, fewer than `most` times."""
     part = st.builds(
-        ClockSince, st.dates(first, last), st.sampled_from(zones).map(ZoneInfo), starts
+        DatedClock, st.dates(first, last), st.sampled_from(zones).map(ZoneInfo), starts
     )
     parts = st.lists(part, min_size=1, max_size=most, unique_by=lambda one: one.first_day)
-    return parts.map(_clock).filter(lambda clock: not odd_days(clock, LONGEST))
+    return parts.map(_clock).filter(lambda clock: not irregular_days(clock, LONGEST))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.sources import family_of
+from runtime.sources import build_family
 from schemas.metric import AnyMetric
 from schemas.source import read_source
 from serving.merge.views import Activity, ViewRow
@@ -22,7 +22,7 @@ PATH = "/v1/metrics/waiting_time"
 _ELEVENTH = read_source(ELEVENTH)
 _TWO_AXES = msgspec.structs.replace(_ELEVENTH.family, axes=("queue", "device_id"))
 SOURCE = msgspec.structs.replace(_ELEVENTH, family=_TWO_AXES)
-FAMILY = family_of(SOURCE)
+FAMILY = build_family(SOURCE)
 BOTH_DAYS = {"store": "367", "from": DAY, "to": AFTER, "grain": "1d"}
 MORNING = {"store": "367", "from": f"{DAY}T10:00:00Z", "to": f"{DAY}T11:00:00Z", "grain": "15m"}
 
@@ -48,7 +48,7 @@ def waited(store: str, start: str, place: tuple[str, str], seconds: int) -> Stor
     """A row of a queue and a camera, of generation 1."""
     # One interval that brought its seconds, and one to each other part.
     brought = {"waited_seconds": seconds}
-    parts = tuple(part.of([0], [brought.get(part.name, 1)]) for part in FAMILY.parts)
+    parts = tuple(part.fold([0], [brought.get(part.name, 1)]) for part in FAMILY.parts)
     excluded = tuple(part.zero for part in FAMILY.parts)
     row = ViewRow(at(start), place, FAMILY.epoch, 1, parts, excluded)
     return Stored(FAMILY, store, row, 1)

@@ -9,19 +9,19 @@ from random import Random
 
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from tally.alerts.fold import Episode
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.rule import AgainstBaseline, Rule, RuleVersion, Threshold
 from tally.alerts.verdict import CLEARS, ENDS, LEAVES, RAISES, RESOLVES
 from tally.instants import from_millis
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.windows import WINDOW_MILLIS
 from tests.support.serving_world import PARTITIONS, at
 
 A_DAY = 96
-FIRST = millis_of(at("2026-01-01T00:00"))
-STORES = [str(one) for one in range(1_000) if partition_of(str(one), PARTITIONS) == 1][:5]
+FIRST = to_millis(at("2026-01-01T00:00"))
+STORES = [str(one) for one in range(1_000) if partition_number(str(one), PARTITIONS) == 1][:5]
 CLOSED, ARTICLES = STORES[4], ("milk", "bread", "tea")
 USUAL = AgainstBaseline("same_weekday_4w", "<= -30 %")
 # Above all windows that a rule waits for.
@@ -196,7 +196,7 @@ def day_of(number: int) -> date:
 
 def midnight(day: date) -> int:
     """Its start, milliseconds since 1970 (UTC)."""
-    return millis_of(at(f"{day}T00:00"))
+    return to_millis(at(f"{day}T00:00"))
 
 
 def instant_of(number: int) -> datetime:

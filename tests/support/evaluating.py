@@ -10,19 +10,19 @@ import msgspec
 
 from runtime.processor.record import Input, Output
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.alerts.evaluator.memory import STATE_TOPIC
 from serving.alerts.evaluator.step import ALERTS, RESOLUTIONS, TICKS, UPDATES, Evaluator
 from serving.merge.views import Activity
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.resolution import AlertResolution
 from tally.alerts.rule import Rule, RuleVersion, Threshold
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.alerts.versions import RuleChains
+from tally.alerts.versions import RuleHistory
 from tally.families import Family
 from tally.generation import Generation
-from tally.instants import instant_text
-from tally.partitions import partition_of
+from tally.instants import format_utc
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at, sale
 
@@ -43,15 +43,15 @@ class ListedRules:
         chains: dict[str, tuple[RuleVersion, ...]] = {}
         for one in versions:
             chains[one.rule.rule_id] = (*chains.get(one.rule.rule_id, ()), one)
-        self._chains = RuleChains(chains, {})
+        self._chains = RuleHistory(chains, {})
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         return self._chains
 
 
 def in_force(rule: Rule, since: str, version: int = 1, *, retired: bool = False) -> RuleVersion:
     """A version of the rule that judges windows from an instant on (`2026-11-24T08:00`)."""
-    start = millis_of(at(since))
+    start = to_millis(at(since))
     return RuleVersion(rule=rule, version=version, effective_from=start, retired=retired)
 
 
@@ -69,7 +69,7 @@ class Watched:
     def __post_init__(self) -> None:
         self.views = MemoryViews(self.world)
         self.ticks = self.now = 0
-        self.partition = partition_of(self.store, PARTITIONS)
+        self.partition = partition_number(self.store, PARTITIONS)
         self.evaluator = Evaluator(self.settings, self.views, self.rules)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Watched:
         told = {
             "family": family.name,
             "store_id": self.store,
-            "window_start": instant_text(at(start)),
+            "window_start": format_utc(at(start)),
         }
         return self.come(UPDATES, msgspec.json.encode(told))
 
@@ -109,13 +109,13 @@ class Watched:
     ) -> list[Alert]:
         """What is told when a tick comes; all was read through then, or through `through`."""
         self.ticks += 1
-        self.now = millis_of(at(now))
-        reached = millis_of(at(now) if through is None else at(through))
+        self.now = to_millis(at(now))
+        reached = to_millis(at(now) if through is None else at(through))
         flips = max((one.generation for _, one in self.world.pointers), default=0)
         families = {SALES.name, *said}
         tick = Tick(
             n=self.ticks,
-            at=millis_of(at(now)),
+            at=to_millis(at(now)),
             through=dict.fromkeys(families, reached),
             epoch=dict.fromkeys(families, speaking),
             flips=dict.fromkeys(families, flips),
@@ -148,7 +148,7 @@ class Watched:
         for one in outputs:
             assert one.partition == self.partition
             if one.topic == ALERTS:
-                found.append(alert_of(one.value or b""))
+                found.append(decode_alert(one.value or b""))
             else:
                 assert one.topic == STATE_TOPIC
                 self.state.append(Input(one.topic, one.partition, 0, 0, one.key, one.value))

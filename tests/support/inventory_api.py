@@ -15,7 +15,7 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tally.stock.movement import lane_of
+from tally.stock.movement import lane_key
 from tests.support.inventory_book import InventoryBook
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ class FaultyInventory:
             # What lies about a shelf does not wait for us.
             if self.others_write and handler.command != "GET" and self.random.random() < 0.3:
                 told = json.loads(body)
-                lane = lane_of(told["store_id"], told["item_id"])
+                lane = lane_key(told["store_id"], told["item_id"])
                 self.book.write_by_others(lane, -1000)
             status, answer = self._answer(handler, body)
             if not self.is_well and handler.command != "GET" and self.random.random() < 0.5:
@@ -66,7 +66,7 @@ class FaultyInventory:
         place = urlsplit(handler.path)
         if handler.command == "GET" and place.path == "/levels":
             asked = parse_qs(place.query)
-            told = self.book.look(lane_of(asked["store_id"][0], asked["item_id"][0]))
+            told = self.book.look(lane_key(asked["store_id"][0], asked["item_id"][0]))
             return 200, {"quantity_milli": told.quantity, "version": told.version}
         if handler.command == "GET":
             reference = unquote(place.path.removeprefix("/references/"))
@@ -78,7 +78,7 @@ class FaultyInventory:
         return 200, {}
 
     def _set(self, handler: BaseHTTPRequestHandler, told: Json) -> int:
-        movement, lane = told["movement_id"], lane_of(told["store_id"], told["item_id"])
+        movement, lane = told["movement_id"], lane_key(told["store_id"], told["item_id"])
         version = handler.headers["if-match"]
         if version is None:
             self.book.put(movement, lane, told["quantity_milli"])
@@ -88,7 +88,7 @@ class FaultyInventory:
         return 200 if is_set else 412
 
     def _adjust(self, handler: BaseHTTPRequestHandler, told: Json, body: bytes) -> None:
-        movement, lane = told["movement_id"], lane_of(told["store_id"], told["item_id"])
+        movement, lane = told["movement_id"], lane_key(told["store_id"], told["item_id"])
         key = handler.headers["idempotency-key"]
         self.bodies.setdefault(movement, set()).add(body)
         if "level_milli" in told:

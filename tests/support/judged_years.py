@@ -13,20 +13,20 @@ import pytest
 
 from runtime.processor.record import Input, Output
 from serving.alerts.evaluator import judgements, partition
-from serving.alerts.evaluator.memory import FamilyDay, JudgedDay, PartitionMemory
-from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.memory import EvaluatedDay, FamilyDay, PartitionMemory
+from serving.alerts.evaluator.moment import SnapshotReader
 from serving.alerts.evaluator.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
-from serving.alerts.evaluator.version_metrics import VersionMetrics, reading_of
+from serving.alerts.evaluator.version_metrics import VersionMetrics, build_reading_key
 from serving.merge.views import Activity
 from tally.alerts.ids import Chain
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.resolution import AlertResolution
 from tally.alerts.rule import Condition, Rule, RuleVersion
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.alerts.verdict import LEAVES, RAISES
 from tally.families import Family
 from tally.generation import Generation
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 from tests.support.drawn_years import (
@@ -63,11 +63,11 @@ class DrawnWindows:
         self.complete = bytes([is_covered]) * A_DAY
         self.cells = [None] * A_DAY
 
-    def place(self, window: int) -> int:
+    def window_number(self, window: int) -> int:
         """The number of the window that begins then."""
         return (window - self.start) // WINDOW_MILLIS
 
-    def judged_cells(self, place: int) -> None:
+    def cells_at(self, place: int) -> None:
         """Nothing was read: what is judged is drawn."""
         return self.cells[place]
 
@@ -120,7 +120,9 @@ class JudgedYears:
         first = day_of(0) - timedelta(days=1)
         return [Activity(one, first, first) for one in STORES]
 
-    async def published(self, _family: Family, days: Sequence[date]) -> dict[date, Generation]:
+    async def current_generations(
+        self, _family: Family, days: Sequence[date]
+    ) -> dict[date, Generation]:
         """The generations of the days, alike in all families."""
         return {day: self.served[day] for day in days if day in self.served}
 
@@ -182,7 +184,7 @@ class JudgedYears:
         metrics = {"visitors_in": "traffic"}
         family = families.get(rule.kind, (metrics.get(rule.metric or "", "sales"),))[0]
         for window in windows:
-            start = instant_text(instant_of(window))
+            start = format_utc(instant_of(window))
             told = {"family": family, "store_id": chain.store_id, "window_start": start}
             self._come(RESTATEMENTS, msgspec.json.encode(told))
 
@@ -223,7 +225,7 @@ class JudgedYears:
         self._come(TICKS, tick.value)
         for output in self.evaluator.tick():
             self._take(output)
-        while self.evaluator.held_partitions:
+        while self.evaluator.busy_partitions:
             for output in self.evaluator.tick():
                 self._take(output)
 
@@ -238,7 +240,7 @@ class JudgedYears:
             else:
                 self.kept[key] = output.value
             return
-        alert = alert_of(output.value or b"")
+        alert = decode_alert(output.value or b"")
         before = self.last.get(alert.alert_id)
         state = "" if before is None else before.state
         assert alert.state in NEXT[state], f"{alert.state} after {state or 'nothing'}: {alert}"
@@ -250,47 +252,47 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
     """What the evaluator knows of days is from now on what the years have drawn."""
 
     class DrawnDays:
-        def __init__(self, _memory: PartitionMemory, _moment: ViewsMoment) -> None: ...
+        def __init__(self, _memory: PartitionMemory, _moment: SnapshotReader) -> None: ...
 
         def find(self, reading: Any, store_id: str, start: int) -> DrawnWindows:
             return years.windows(reading, (store_id, "none", start))
 
-        def of_article(
+        def article_facts(
             self, known: DrawnWindows, _stock: object, of: tuple[RuleVersion, str, str]
         ) -> DrawnWindows:
             version, store_id, subject = of
-            reading: Any = reading_of(version.rule)
+            reading: Any = build_reading_key(version.rule)
             return years.windows(reading, (store_id, subject, known.start))
 
-        def calling(
+        def matching_subjects(
             self, condition: Condition, _metrics: VersionMetrics, store_id: str, span: Any
         ) -> Iterator[str]:
             [rule] = [one for one in years.plan.rules.values() if one.condition == condition]
             for article in ARTICLES:
                 of = store_id, f"item:{article}", span.start
-                reading: Any = reading_of(rule)
+                reading: Any = build_reading_key(rule)
                 if RAISES in years.windows(reading, of).verdicts(rule):
                     yield of[1]
 
     class DrawnSettled:
         def __init__(
-            self, memory: PartitionMemory, now: Mapping[FamilyDay, JudgedDay] | None = None
+            self, memory: PartitionMemory, now: Mapping[FamilyDay, EvaluatedDay] | None = None
         ) -> None:
             self._memory, self._now = memory, now or {}
 
-        def settled(self, known: DrawnWindows) -> bytes:
+        def window_flags(self, known: DrawnWindows) -> bytes:
             of = known.family, day_of(number_of(known.start))
-            judged = self._now.get(of) or self._memory.judged.get(of)
+            judged = self._now.get(of) or self._memory.evaluated_days.get(of)
             is_settled = judged is not None and judged.is_settled
             return b"\1" * A_DAY if is_settled else known.complete
 
-    async def read(_moment: ViewsMoment, _wanted: object) -> None:
+    async def read(_moment: SnapshotReader, _wanted: object) -> None:
         await asyncio.sleep(0)
 
-    patch.setattr(judgements, "KnownDays", DrawnDays)
+    patch.setattr(judgements, "FactsCache", DrawnDays)
     patch.setattr(judgements, "SettledDays", DrawnSettled)
     patch.setattr(partition, "SettledDays", DrawnSettled)
-    patch.setattr(ViewsMoment, "read", read)
-    patch.setattr(ViewsMoment, "missing", lambda _moment, _wanted: [])
-    patch.setattr(years.views, "published", years.published)
+    patch.setattr(SnapshotReader, "read", read)
+    patch.setattr(SnapshotReader, "missing", lambda _moment, _wanted: [])
+    patch.setattr(years.views, "current_generations", years.current_generations)
     patch.setattr(years.views, "active_stores", years.active_stores)

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.judgements import DayWindow, Judgements
+from serving.alerts.evaluator.calendar import to_millis
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
+from serving.alerts.evaluator.judgements import DayWindow, Verdicts
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import Rule, RuleVersion
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at
 
@@ -29,9 +29,9 @@ class JudgedDays:
 
     def __post_init__(self) -> None:
         registry = StoreRegistry.load(self.settings)
-        self.moment = ViewsMoment(MemoryViews(self.world), registry, self.settings)
-        self.memory = PartitionMemory(partition_of(self.store, PARTITIONS))
-        instant = millis_of(at(self.now))
+        self.moment = SnapshotReader(MemoryViews(self.world), registry, self.settings)
+        self.memory = PartitionMemory(partition_number(self.store, PARTITIONS))
+        instant = to_millis(at(self.now))
         self.memory.tick = Tick(
             n=1,
             at=instant,
@@ -41,9 +41,9 @@ class JudgedDays:
         for family in self.families:
             self.memory.begin_store((family, self.store), 0)
 
-    def judgements(self, rules: JudgedRules) -> Judgements:
+    def judgements(self, rules: RuleSet) -> Verdicts:
         """What judges by these rules."""
-        return Judgements(rules, self.memory, self.moment, self._read_now)
+        return Verdicts(rules, self.memory, self.moment, self._read_now)
 
     def of_day(self, rule: Rule | Sequence[RuleVersion], noon: str) -> list[DayWindow]:
         """The windows of the local day that holds the instant, by a rule or by versions of one."""
@@ -52,12 +52,12 @@ class JudgedDays:
             if isinstance(rule, Rule)
             else rule
         )
-        rules = JudgedRules({versions[0].rule.rule_id: tuple(versions)})
-        judged: JudgedRule = rules.rules[0]
-        start = self.moment.days(self.store).day(millis_of(at(noon))).start
-        return self.judgements(rules).of_day(judged, self.store, start)
+        rules = RuleSet({versions[0].rule.rule_id: tuple(versions)})
+        judged: VersionedRule = rules.rules[0]
+        start = self.moment.days(self.store).day(to_millis(at(noon))).start
+        return self.judgements(rules).day_windows(judged, self.store, start)
 
-    def _read_now(self, wanted: Sequence[ReadingWanted]) -> None:
+    def _read_now(self, wanted: Sequence[ReadRequest]) -> None:
         asyncio.run(self.moment.read(wanted))
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.support.gateway_client import GatewayClient
 from tests.support.plain_oracle import Cell, Parts, counted_once, event_of
 
@@ -74,7 +74,7 @@ class LiveLoad:
         happened_at = datetime.now(UTC) - self._chance.random() * LOOKING_BACK
         line = {"item": "Milk 1l", "price": self._chance.randrange(1, 999) / 100, "amount": 1}
         message = {
-            "happened_at": instant_text(happened_at),
+            "happened_at": format_utc(happened_at),
             "operation_id": self._chance.choice(STORES),
             "vendor_fiscal_module": 1,
             "transaction_id": number,

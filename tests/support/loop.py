@@ -19,12 +19,12 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 from ops.conflicts import accept, till_conflicts
 from ops.lag import Lag, read_lag
 from ops.local.demo.run import wait_until_caught_up
-from runtime.checkpoint import committed_position
+from runtime.checkpoint import read_committed_position
 from runtime.connect import cassandra_session
 from runtime.sources import SALES
 from runtime.sparkconf import SHORT_RUN_JAVA
 from speed_layer import receipts, views
-from speed_layer.source import retained
+from speed_layer.source import read_retained_offsets
 from tally.settings import Settings
 
 SERVICES = ("normaliser", "speed", "master", "api")
@@ -123,7 +123,7 @@ class Loop:
         lag counts them."""
         checkpoint, end = (
             self.settings.checkpoint(receipts.QUERY),
-            retained(self.settings, SALES.topic).end,
+            read_retained_offsets(self.settings, SALES.topic).end,
         )
         wait_until(
             lambda: has_reached(checkpoint, SALES.topic, end), 120, "the raw receipts are written"
@@ -160,7 +160,7 @@ def running_loop(
 def has_reached(checkpoint: Path, topic: str, end: Mapping[int, int]) -> bool:
     """Whether the query of a checkpoint has committed everything of the topic up to these
     offsets, by partition."""
-    return (committed_position(checkpoint) or {}).get(topic) == end
+    return (read_committed_position(checkpoint) or {}).get(topic) == end
 
 
 def jvm_of(pid: int) -> psutil.Process:

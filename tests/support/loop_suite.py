@@ -9,7 +9,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from ops.local.demo.run import DISTURBED
+from ops.local.demo.run import DISTURBANCES
 from ops.oracle.complete_journey import Scope, stores_in, window_totals
 from runtime.connect import cassandra_session
 from tests.support.loop import Loop, running_loop
@@ -103,7 +103,7 @@ class LoopSuite:
     def backlog(cls, loop: Loop) -> dict[str, int]:
         """Everything sent while the normaliser is down; the replay's result."""
         loop.down("normaliser")
-        return loop.replay(*cls.scale.replay, *DISTURBED)
+        return loop.replay(*cls.scale.replay, *DISTURBANCES)
 
     @pytest.fixture(scope="class")
     @classmethod

@@ -3,7 +3,7 @@
 import json
 from datetime import datetime, timedelta
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 CLIENTS, PLACES, ACCESS_POINTS = 1500, 3, 3
 
@@ -15,7 +15,7 @@ def minute_of_a_mall(network: str, end: datetime, secret: str) -> bytes:
 
     def place(number: int) -> dict[str, object]:
         return {
-            "time": instant_text(begin + timedelta(seconds=20 * number)),
+            "time": format_utc(begin + timedelta(seconds=20 * number)),
             "lat": 48.1,
             "lng": 17.1,
             "variance": 2.1,
@@ -30,7 +30,7 @@ def minute_of_a_mall(network: str, end: datetime, secret: str) -> bytes:
             "ssid": None,
             "locations": [place(one) for one in range(PLACES)],
             "latestRecord": {
-                "time": instant_text(begin + timedelta(seconds=40)),
+                "time": format_utc(begin + timedelta(seconds=40)),
                 "nearestApMac": access_points[0],
                 "nearestApRssi": -50,
             },
@@ -39,8 +39,8 @@ def minute_of_a_mall(network: str, end: datetime, secret: str) -> bytes:
     ]
     data = {
         "networkId": network,
-        "startTime": instant_text(begin),
-        "endTime": instant_text(end),
+        "startTime": format_utc(begin),
+        "endTime": format_utc(end),
         "reportingAps": [{"mac": one} for one in access_points],
         "observations": clients,
     }

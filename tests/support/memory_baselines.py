@@ -17,7 +17,7 @@ class MemoryBaselines:
         self._snapshots, self._check = snapshots, check
         self.asked: list[date] = []
 
-    async def serving(self, day: date) -> BaselineSnapshot | None:
+    async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
         await self._check()
         self.asked.append(day)
         begun = [one for one in self._snapshots if one.first_day <= day]

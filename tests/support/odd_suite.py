@@ -16,8 +16,8 @@ import pytest
 from cassandra.cluster import Session
 
 from ops.audit.topics import dead_letters
-from runtime.producer import hand_over
-from tally.instants import instant_text
+from runtime.producer import enqueue
+from tally.instants import format_utc
 from tests.support.gateway_client import GatewayClient
 from tests.support.ledger import FATES, ledger_totals
 from tests.support.loop import Loop
@@ -112,7 +112,7 @@ class Odds:
         """Straight onto a topic, with whatever key and headers."""
         key = self._chance.choice((None, b"", b"\xff\x00", b"odd", b"k" * 900))
         headers = self._chance.choice(HEADERS)
-        hand_over(self._producer, topic, value, key, headers=headers)
+        enqueue(self._producer, topic, value, key, headers=headers)
         name = "raw" if topic in TOPICS.values() else "canonical"
         setattr(self.sent, name, getattr(self.sent, name) + 1)
 
@@ -122,7 +122,7 @@ class Odds:
         for number in range(self.sent.good, self.sent.good + count):
             line = {"item": "Milk 1l", "price": "0.99", "amount": 1}
             message = {
-                "happened_at": instant_text(self.now),
+                "happened_at": format_utc(self.now),
                 "operation_id": GOOD_STORE,
                 "vendor_fiscal_module": 1,
                 "transaction_id": number,

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from nicegui.testing.general import nicegui_reset_globals
 
 from serving.alerts.gauges import AlertFactSource
-from serving.alerts.simulation.desk import SimulationDesk
+from serving.alerts.simulation.desk import SimulationService
 from serving.api.app import create_app
 from serving.dashboard import admission, page
 from tally.settings import Settings
@@ -36,7 +36,7 @@ Element = tuple[str, dict[str, str], str]
 def mounted(
     views: MemoryViews,
     settings: Settings,
-    desk: SimulationDesk | None = None,
+    desk: SimulationService | None = None,
     letters: MemoryLetters | None = None,
     watch: AlertFactSource | None = None,
 ) -> Iterator[Get]:
@@ -45,7 +45,7 @@ def mounted(
     # than strangers may.
     with pages_anew(), mock.patch.object(admission, "PAGES_A_SECOND", 1e6):
         app = create_app(settings, views, desk=desk)
-        page.mount(app, settings, views, page.LiveSources(None, desk, letters, watch=watch))
+        page.mount(app, settings, views, page.LiveSources(None, desk, letters, fact_source=watch))
         with asyncio.Runner() as runner:
             yield from _asking(app, runner)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.support import meraki
 
 STORE = "privacy"
@@ -39,7 +39,7 @@ def heard_bodies(network: str, at: datetime) -> Iterator[bytes]:
     address = HEARD["hardware address"]
     client = {"ssid": HEARD["network's name"], "userId": HEARD["user"]}
     whole = meraki.body(network, {address: [(at, -60)]}, **client)
-    told = instant_text(at).encode()
+    told = format_utc(at).encode()
     yield whole
     yield whole.replace(address.encode(), HEARD["its digits alone"].encode())
     yield whole.replace(meraki.ACCESS_POINT.encode(), address.encode())
@@ -60,7 +60,7 @@ def sighting_with_more(store: str, at: datetime) -> bytes:
         "device_hash": "5" * 32,
         "mac_class": "fixed",
         "ap_id": "door",
-        "happened_at": instant_text(at),
+        "happened_at": format_utc(at),
         "rssi_dbm": -60,
         "client": SAID_BESIDE,
     }
@@ -99,7 +99,7 @@ def broken_messages(at: datetime) -> Iterator[bytes]:
     yield whole.replace(b"Milk", b"M\xff", 1)
     yield whole.removesuffix(b"}") + b', "note": "again"}'
     yield whole.removesuffix(b"}") + b', "deep": ' + b"[" * 100 + b"]" * 100 + b"}"
-    yield whole.replace(instant_text(at).encode(), b"2106-01-01T00:00:00Z", 1)
+    yield whole.replace(format_utc(at).encode(), b"2106-01-01T00:00:00Z", 1)
     yield whole.replace(b'"loyalty_id": "', b'"loyalty_id":\n\t\t"', 1).replace(
         b'"operation_id"', b'"shop"', 1
     )
@@ -125,7 +125,7 @@ def codes_message(at: datetime, number: int, codes: list[str]) -> bytes:
 def encoded(at: datetime, number: str, **fields: Any) -> bytes:
     """A receipt of the store, with the harmless mark."""
     base = {
-        "happened_at": instant_text(at),
+        "happened_at": format_utc(at),
         "operation_id": STORE,
         "vendor_fiscal_module": 1,
         "transaction_id": number,

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 CASES = yaml.safe_load(Path(__file__).with_name("pos_table.yaml").read_text("utf-8"))
 FORMS = ("json", "poslog")
@@ -36,7 +36,7 @@ def messages(case: dict[str, Any], store: str, anchor: datetime) -> Iterator[dic
             "operation_id": store,
             "vendor_fiscal_module": "1",
             "transaction_id": str(said["number"]),
-            "happened_at": instant_text(instant(said, anchor)),
+            "happened_at": format_utc(instant(said, anchor)),
             "transactions": [{"item": "Milk", **line} for line in said["lines"]],
             **{name: said[name] for name in named if name in said},
         }
@@ -47,7 +47,7 @@ def messages(case: dict[str, Any], store: str, anchor: datetime) -> Iterator[dic
                 "transaction_id": str(voided["number"]),
             }
             if "minute" in voided:
-                message["voids"]["happened_at"] = instant_text(instant(voided, anchor))
+                message["voids"]["happened_at"] = format_utc(instant(voided, anchor))
         yield message
 
 

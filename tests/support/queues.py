@@ -68,7 +68,7 @@ def know_queues(
 
 def queued(store: str, start: str, place: tuple[str, str], *brought: int, **more: Any) -> Stored:
     """A row of a queue and desk whose events brought these numbers to each part."""
-    parts = tuple(part.of([0] * len(brought), brought) for part in PARTS)
+    parts = tuple(part.fold([0] * len(brought), brought) for part in PARTS)
     generation = more.get("generation")
     excluded = () if generation is None else tuple(part.zero for part in PARTS)
     row = ViewRow(at(start), place, QUEUES.epoch, len(brought), parts, excluded)

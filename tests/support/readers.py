@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW
 
 METRICS = ("transactions", "revenue")
@@ -185,7 +185,7 @@ def _ask_once(
 ) -> None:
     store, metric, start, end = question
     readings, lock = shared
-    asked = {"store": store, "from": instant_text(start), "to": instant_text(end), "grain": "15m"}
+    asked = {"store": store, "from": format_utc(start), "to": format_utc(end), "grain": "15m"}
     try:
         answer = client.get(f"/v1/metrics/{metric}", params=asked)
     except httpx.TransportError:

@@ -28,10 +28,10 @@ from confluent_kafka import Message
 from deltalake import DeltaTable
 
 from ops.lag import read_lag
-from ops.local.demo.run import DISTURBED, wait_until_caught_up
-from ops.local.stack.addresses import apart
+from ops.local.demo.run import DISTURBANCES, wait_until_caught_up
+from ops.local.stack.addresses import separate_environment
 from runtime.connect import cassandra_session
-from runtime.output import note as say
+from runtime.output import print_note as say
 from runtime.reading import read_to_end
 from tally.settings import Settings
 from tests.support.facts import Fact, compare, fact, stable
@@ -40,7 +40,7 @@ from tests.support.questions import DOORS, METRICS, MONTH, odd_questions, questi
 
 ROOT = Path(__file__).parents[2]
 DISTURBED_MONTH = (
-    *DISTURBED,
+    *DISTURBANCES,
     *("--source", "complete-journey", "--seed", "1", "--from", MONTH[0], "--to", MONTH[1]),
 )
 # Written with a timestamp of their own, which is part of what they say.
@@ -87,7 +87,7 @@ class Stack:
 def running(checkout: Path) -> Iterator[Stack]:
     """All services but Airflow, in a home of its own."""
     with tempfile.TemporaryDirectory(prefix="recording-") as folder:
-        stack = Stack(checkout, Path(folder), apart(Path(folder), os.environ))
+        stack = Stack(checkout, Path(folder), separate_environment(Path(folder), os.environ))
         try:
             stack.tally("up", "gateway", "normaliser", "speed", "receipts", "master", "api")
             yield stack

@@ -120,7 +120,7 @@ def _batch_row(
     return family.batch_table, {
         **values,
         "generation": stored.generation,
-        **_named(family.excluded_parts, stored.row.excluded),
+        **_named(family.exclusion_columns, stored.row.excluded),
     }
 
 

@@ -13,15 +13,15 @@ from runtime.sources import FAMILIES, SALES, TRAFFIC
 from serving.merge.views import (
     Activity,
     AnsweredSpans,
-    Days,
-    Finding,
+    DayRange,
     Gap,
     GenerationSpan,
+    TillFinding,
     ViewRow,
 )
 from tally.errors import ViewsUnreachable
 from tally.families import Family
-from tally.generation import AnsweredSpan, Covering, Generation
+from tally.generation import AnsweredSpan, Generation, GenerationRange
 from tally.identity import digest_text, sensor_key
 from tests.support.alert_memory import MemoryAlerts
 from tests.support.memory_baselines import MemoryBaselines, Snapshots
@@ -56,7 +56,7 @@ class World:
     speed: list[tuple[Family, int, int]] = field(default_factory=list)
     late: list[tuple[Family, datetime, int]] = field(default_factory=list)
     activity: list[tuple[Family, Activity]] = field(default_factory=list)
-    findings: list[tuple[Family, str, Finding]] = field(default_factory=list)
+    findings: list[tuple[Family, str, TillFinding]] = field(default_factory=list)
     # By store, day and generation for which windows it answers, where not for the whole day.
     answered: dict[tuple[str, date, int], AnsweredSpan | None] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
@@ -76,7 +76,7 @@ class World:
                 found[one.day, one.generation] = span
         return found
 
-    def axis_values(self, family: Family) -> dict[AxisValue, Days]:
+    def axis_values(self, family: Family) -> dict[AxisValue, DayRange]:
         """What the layers note of the rows that they write: first and last day of each value."""
         days: dict[AxisValue, list[date]] = defaultdict(list)
         for one in self.rows:
@@ -139,7 +139,7 @@ def visits(
     }
     numbers = [brought.get(part.name, []) for part in WIFI.parts]
     parts = tuple(
-        part.of([0] * len(some), some) for part, some in zip(WIFI.parts, numbers, strict=True)
+        part.fold([0] * len(some), some) for part, some in zip(WIFI.parts, numbers, strict=True)
     )
     excluded = () if generation is None else tuple(part.zero for part in WIFI.parts)
     # Of a speed row the position that it has read up to.
@@ -174,7 +174,9 @@ class MemoryViews:
         self.alerts = MemoryAlerts(self.check)
         self.baselines = MemoryBaselines(world.snapshots, self.check)
 
-    async def published(self, family: Family, days: Sequence[date]) -> dict[date, Generation]:
+    async def current_generations(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[date, Generation]:
         return {day: found[-1] for day, found in (await self.history(family, days)).items()}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
@@ -188,7 +190,9 @@ class MemoryViews:
             default=0,
         )
 
-    async def coverings(self, family: Family, days: Sequence[date]) -> dict[date, list[Covering]]:
+    async def coverings(
+        self, family: Family, days: Sequence[date]
+    ) -> dict[date, list[GenerationRange]]:
         history = await self.history(family, days)
         return {day: [_covering(one) for one in found] for day, found in history.items()}
 
@@ -216,12 +220,16 @@ class MemoryViews:
         rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
         return [row for row in rows if span.start <= row.window_start < span.end]
 
-    async def answered(self, family: Family, store_id: str, days: Sequence[date]) -> AnsweredSpans:
+    async def read_answered_spans(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> AnsweredSpans:
         await self.check()
         answers = self.world.answers(family, store_id)
         return {key: span for key, span in answers.items() if key[0] in days}
 
-    async def findings(self, family: Family, store_id: str, days: Sequence[date]) -> list[Finding]:
+    async def findings(
+        self, family: Family, store_id: str, days: Sequence[date]
+    ) -> list[TillFinding]:
         await self.check()
         return [
             one
@@ -278,7 +286,7 @@ class MemoryViews:
         return any(one.store_id == store_id for of, one in self.world.activity if of in families)
 
     async def axis_values(
-        self, family: Family, axis: str, days: Mapping[str, Days], most: int
+        self, family: Family, axis: str, days: Mapping[str, DayRange], most: int
     ) -> dict[str, list[str]]:
         await self.check()
         found: dict[str, list[str]] = defaultdict(list)
@@ -296,5 +304,5 @@ class MemoryViews:
             )
 
 
-def _covering(one: Generation) -> Covering:
-    return Covering(one.day, one.generation, one.epoch, one.covered_from, one.covered_until)
+def _covering(one: Generation) -> GenerationRange:
+    return GenerationRange(one.day, one.generation, one.epoch, one.covered_from, one.covered_until)

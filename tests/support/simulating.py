@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
-from serving.alerts.evaluator.memory import recalled
-from serving.alerts.simulation.desk import KnownRules, SimulationDesk, SimulationWish
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
+from serving.alerts.evaluator.memory import restore_memories
+from serving.alerts.simulation.desk import RuleRepository, SimulationRequest, SimulationService
 from serving.alerts.simulation.simulator import SimulatedPage, Simulator
-from serving.alerts.simulation.state import EvaluatedBy
+from serving.alerts.simulation.state import EvaluatorState
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import RuleVersion
-from tally.alerts.versions import RuleChains, RuleRecord, StoredRule, versions_of
+from tally.alerts.versions import RuleHistory, RuleRecord, StoredRule, read_history
 from tally.errors import RuleConflict, StackError, ViewsUnreachable
 from tally.instants import from_millis
 from tally.settings import Settings
@@ -30,12 +30,14 @@ class MemoryState:
     def __init__(self, of: Watched | None = None) -> None:
         self._of, self.is_away = of, False
 
-    def read(self) -> Mapping[int, EvaluatedBy]:
+    def read(self) -> Mapping[int, EvaluatorState]:
         if self.is_away:
             raise ViewsUnreachable("planted")
-        memories = recalled(self._of.state if self._of else ())
+        memories = restore_memories(self._of.state if self._of else ())
         return {
-            number: EvaluatedBy(one.last, one.silent_from, one.judged, one.chains.all_forced_ends)
+            number: EvaluatorState(
+                one.last_tick, one.silent_from, one.evaluated_days, one.chains.all_forced_ends
+            )
             for number, one in memories.items()
         }
 
@@ -43,7 +45,7 @@ class MemoryState:
 class AwayRules(ListedRules):
     """Rules whose topic does not answer."""
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         raise StackError("planted")
 
 
@@ -52,13 +54,13 @@ class WrittenRules(ListedRules):
 
     def __init__(self, *versions: RuleVersion, now: str = NOW) -> None:
         self._records: list[RuleRecord] = []
-        self._now = millis_of(at(now))
+        self._now = to_millis(at(now))
         for one in versions:
             stored = StoredRule(rule=one.rule, version=one.version, retired=one.retired)
             self._append(stored, one.effective_from - WINDOW_MILLIS)
 
-    def read(self, until: int | None = None) -> RuleChains:
-        return versions_of(self._records)
+    def read(self, until: int | None = None) -> RuleHistory:
+        return read_history(self._records)
 
     def write(self, stored: Sequence[StoredRule]) -> list[RuleVersion]:
         """As runtime/rules/topic.py does it: a change that lost to another one is refused."""
@@ -66,9 +68,9 @@ class WrittenRules(ListedRules):
             self._append(one, self._now)
         chains = self.read()
         for one in stored:
-            if not chains.holds(one):
+            if not chains.is_effective(one):
                 raise RuleConflict("planted", (one.rule.rule_id,))
-        made = [chains.version(one.rule.rule_id, one.version) for one in stored]
+        made = [chains.find_version(one.rule.rule_id, one.version) for one in stored]
         return [version for version in made if version is not None]
 
     def _append(self, stored: StoredRule, arrived: int) -> None:
@@ -82,15 +84,15 @@ def desk_over(
     state: MemoryState | None = None,
     settings: Settings | None = None,
     now: str = NOW,
-) -> SimulationDesk:
+) -> SimulationService:
     """A desk whose clock stands, and whose rules are read anew each time."""
     of = settings or Settings()
     simulator = Simulator(views, StoreRegistry.load(of), of)
-    return SimulationDesk(
-        KnownRules(rules, getattr(rules, "write", None), count(0, 10).__next__),
+    return SimulationService(
+        RuleRepository(rules, getattr(rules, "write", None), count(0, 10).__next__),
         state or MemoryState(),
         simulator,
-        lambda: millis_of(at(now)),
+        lambda: to_millis(at(now)),
     )
 
 
@@ -99,8 +101,8 @@ async def page_of(store: Watched, rule_id: str, start: str, end: str, **more: An
     after = more.pop("after", "")
     store.views.alerts.told = [*store.alerts]
     desk = desk_over(store.views, store.rules, MemoryState(store), store.settings)
-    span = WindowSpan(millis_of(at(start)), millis_of(at(end)))
-    return await desk.page(SimulationWish(rule_id, span, **more), after)
+    span = WindowSpan(to_millis(at(start)), to_millis(at(end)))
+    return await desk.simulate_page(SimulationRequest(rule_id, span, **more), after)
 
 
 def simulated(

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 STORE, SEED, DAYS = "slide-page", 2017, 28
 OUTSIDE_DBM, INSIDE_DBM = -82, -60
@@ -77,7 +77,7 @@ def _sighting(begin: datetime, device: str, minute: int, dbm: int) -> SlideSight
         "device_hash": blake2b(named, digest_size=16).hexdigest(),
         "mac_class": "fixed",
         "ap_id": "door",
-        "happened_at": instant_text(at),
+        "happened_at": format_utc(at),
         "rssi_dbm": dbm,
     }
     return SlideSighting(at, json.dumps(told).encode())

@@ -86,7 +86,7 @@ def _row(day: str, quarter: int, mac_class: str, counts: Counts) -> Stored:
     }
     numbers = [brought.get(part.name, []) for part in WIFI.parts]
     parts = tuple(
-        part.of([0] * len(some), some) for part, some in zip(WIFI.parts, numbers, strict=True)
+        part.fold([0] * len(some), some) for part, some in zip(WIFI.parts, numbers, strict=True)
     )
     zeros = tuple(part.zero for part in WIFI.parts)
     row = ViewRow(start, (mac_class,), WIFI.epoch, counts.visits + counts.passes, parts, zeros)

@@ -28,12 +28,12 @@ MORNING = {"store": STORE, "from": f"{TUESDAY}T10:00:00Z", "to": f"{TUESDAY}T11:
 
 def counted(amount: float) -> int:
     """A count of so many units."""
-    return Level.count(round(1000 * amount))
+    return Level.encode_count(round(1000 * amount))
 
 
 def moved(amount: float) -> int:
     """So many units that came, or went."""
-    return Level.moved(round(1000 * amount))
+    return Level.encode_movement(round(1000 * amount))
 
 
 def shelf(
@@ -50,7 +50,7 @@ def shelf(
     """
     begin = at(start)
     instants = [round(1000 * begin.timestamp()) + 1000 * second for second, _ in events]
-    value = INVENTORY.parts[-1].of(instants, [number for _, number in events])
+    value = INVENTORY.parts[-1].fold(instants, [number for _, number in events])
     zeros = tuple(part.zero for part in INVENTORY.parts)
     excluded = () if generation is None else zeros
     parts = (*zeros[:-1], value)

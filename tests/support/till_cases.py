@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 CASES = yaml.safe_load(Path(__file__).with_name("till_cases.yaml").read_text("utf-8"))
 _NAMESPACES = (
@@ -70,7 +70,7 @@ def questions(number: int, anchor: datetime, layer: str) -> dict[Question, Any]:
 
 
 def _instant(said: int | str, anchor: datetime) -> str:
-    return said if isinstance(said, str) else instant_text(anchor + timedelta(minutes=said))
+    return said if isinstance(said, str) else format_utc(anchor + timedelta(minutes=said))
 
 
 def _filled(text: str, anchor: datetime) -> str:
@@ -78,7 +78,7 @@ def _filled(text: str, anchor: datetime) -> str:
 
     def fill(place: re.Match[str]) -> str:
         since = timedelta(minutes=int(place[2] or 0), seconds=int(place[3] or 0))
-        at = instant_text(anchor + since)
+        at = format_utc(anchor + since)
         parts = {"date": at[:10], "clock ": at[11:19]}
         return parts.get(place[1] or "", at)
 

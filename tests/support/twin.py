@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ingest.twin.people import Person, people_of
+from ingest.twin.people import Person, draw_people
 from ingest.twin.plan import Phones, TwinStore
-from ingest.twin.sensors import SensorMessage, messages_of
-from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_clock
+from ingest.twin.sensors import SensorMessage, make_messages
+from ingest.twin.transport import Delivery, Outage, Transport, arrivals, with_clock
 from schemas import loader
 from tally.settings import Settings
 from tests.support.plain_oracle import Cell, Event, Parts, counted_once, event_of
@@ -102,15 +102,15 @@ class TwinStory:
         return file
 
     @cached_property
-    def sent(self) -> list[OnItsWay]:
+    def sent(self) -> list[Delivery]:
         """Everything of all stores, by when it arrives."""
-        found: list[OnItsWay] = []
+        found: list[Delivery] = []
         for store in self.plans:
             made: list[SensorMessage] = []
             for day in self.dates:
-                people = people_of(store, day, self.seed)
+                people = draw_people(store, day, self.seed)
                 self.people[store.store_id, day] = people
-                made += messages_of(store, day, self.seed, people)
+                made += make_messages(store, day, self.seed, people)
             on_their_way = arrivals(
                 made, Transport(outages=self._outages(store)), self.seed, store.store_id
             )
@@ -130,7 +130,7 @@ class TwinStory:
         """
         topics = {
             source.path.rpartition("/")[2]: source.raw_topic
-            for source in loader.own_sources().values()
+            for source in loader.builtin_sources().values()
         }
         arrive_by_the_sender(settings, topics.values())
         produced(
@@ -147,7 +147,7 @@ class TwinStory:
             ),
         )
 
-    def _partition(self, one: OnItsWay, settings: Settings) -> int:
+    def _partition(self, one: Delivery, settings: Settings) -> int:
         return crc32(_store_of(one.message).encode()) % settings.partitions
 
     @cached_property
@@ -163,7 +163,7 @@ class TwinStory:
         )
         return Refused(future, destroyed)
 
-    def _accepted(self, source: str) -> Iterator[OnItsWay]:
+    def _accepted(self, source: str) -> Iterator[Delivery]:
         for one in self.sent:
             is_future = _told_at(one) - one.send_at > FUTURE_SECONDS
             if one.message.source == source and not is_future:
@@ -286,7 +286,7 @@ def _store_of(message: SensorMessage) -> str:
     return message.identity.split("/")[1]
 
 
-def _told_at(one: OnItsWay) -> float:
+def _told_at(one: Delivery) -> float:
     for prefix, clock in WRONG_CLOCKS.items():
         if one.message.identity.startswith(prefix):
             return one.message.at + clock.total_seconds()

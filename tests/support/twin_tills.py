@@ -14,11 +14,11 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ingest.twin.people import people_of
+from ingest.twin.people import draw_people
 from ingest.twin.plan import TillHabits, TwinStore
 from ingest.twin.sensors import SensorMessage
-from ingest.twin.tills import ReceiptLife, SoldGoods, receipt_lives, receipt_messages
-from ingest.twin.transport import OnItsWay, Transport, arrivals
+from ingest.twin.tills import ReceiptHistory, SoldGoods, draw_histories, receipt_messages
+from ingest.twin.transport import Delivery, Transport, arrivals
 from runtime.sources import SALES
 from schemas import loader
 from tally.settings import Settings
@@ -69,27 +69,27 @@ class TillStory:
         return file
 
     @cached_property
-    def lives(self) -> list[tuple[str, ReceiptLife]]:
+    def lives(self) -> list[tuple[str, ReceiptHistory]]:
         """By store what happened to each receipt, as the clock of its till showed it."""
         return [
             (store.store_id, _by_its_clock(life))
             for store in self.plans
             for number in range(self.days)
             for day in [self.first + timedelta(number)]
-            for life in receipt_lives(store, day, self.seed, people_of(store, day, self.seed))
+            for life in draw_histories(store, day, self.seed, draw_people(store, day, self.seed))
         ]
 
     @cached_property
-    def sent(self) -> list[OnItsWay]:
+    def sent(self) -> list[Delivery]:
         """What the tills send, by when it arrives: the network knows nothing of their clocks."""
-        found: list[OnItsWay] = []
+        found: list[Delivery] = []
         for store in self.plans:
             own = [life for store_id, life in self.lives if store_id == store.store_id]
             made = [message for life in own for message in _messages(store.store_id, life)]
             found += arrivals(made, TRANSPORT, self.seed, store.store_id)
         return sorted(found, key=lambda one: (one.send_at, one.message.identity))
 
-    def send(self, settings: Settings, some: Sequence[OnItsWay]) -> None:
+    def send(self, settings: Settings, some: Sequence[Delivery]) -> None:
         """Onto the raw topic, each store into the partition of its canonical records."""
         topic = loader.sources()[SALES.name].raw_topic
         arrive_by_the_sender(settings, [topic])
@@ -115,14 +115,14 @@ class TillStory:
         return {cell: tuple(sums[part] for part in PARTS) for cell, sums in found.items()}
 
 
-def _by_its_clock(life: ReceiptLife) -> ReceiptLife:
+def _by_its_clock(life: ReceiptHistory) -> ReceiptHistory:
     ahead = CLOCKS[life.till]
     versions = [(at + ahead, lines) for at, lines in life.versions]
     voided_at = None if life.voided_at is None else life.voided_at + ahead
     return replace(life, versions=versions, voided_at=voided_at)
 
 
-def _messages(store_id: str, life: ReceiptLife) -> Iterator[SensorMessage]:
+def _messages(store_id: str, life: ReceiptHistory) -> Iterator[SensorMessage]:
     for at, identity, fields in receipt_messages(store_id, life):
         real = at - CLOCKS[life.till]
         day = int(real // 86_400)
@@ -130,7 +130,7 @@ def _messages(store_id: str, life: ReceiptLife) -> Iterator[SensorMessage]:
         yield SensorMessage("pos", real, named, json.dumps(fields).encode(), real)
 
 
-def _partition(one: OnItsWay, settings: Settings) -> int:
+def _partition(one: Delivery, settings: Settings) -> int:
     store_id = one.message.identity.split("/")[1]
     return crc32(store_id.encode()) % settings.partitions
 

@@ -10,14 +10,14 @@ from typing import Literal, TypeAlias, get_args
 from ingest.contract import fields as read
 from ingest.contract import numbers
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.wire import JsonObject, parsed
+from ingest.contract.extras import clean_extra, unknown_fields
+from ingest.contract.wire import JsonObject, parse_object
 from tally.algebra.level import Level
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.identity import event_id, fingerprint
-from tally.instants import instant_text
-from tally.redact import redacted_value
+from tally.instants import format_utc
+from tally.redact import redact_value
 
 DocumentKind: TypeAlias = Literal["delivery", "count", "transfer_in", "transfer_out"]
 KINDS: tuple[DocumentKind, ...] = get_args(DocumentKind)
@@ -55,32 +55,32 @@ class CanonicalStockLine(CanonicalEvent, frozen=True, omit_defaults=True, kw_onl
     delivered_milli: int
     transferred_in_milli: int
     transferred_out_milli: int
-    # The value for the level: made by tally.algebra.level.Level.count or moved.
+    # The value for the level: made by tally.algebra.level.Level.encode_count or moved.
     stock_milli: int
 
 
-def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalStockLine:
+def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalStockLine:
     """Normalise a message as a line of a stock document.
 
     Raises RejectedEvent and nothing else, for any bytes.
     """
-    tree = parsed(message, rules.max_bytes)
+    tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    happened_at = read.happened(tree, arrival, rules)
-    store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
-    document_id = read.identifier(read.required(tree, "document_id"), "/document_id")
-    kind = read.one_of(read.required(tree, "kind"), "/kind", KINDS)
+    happened_at = read.event_instant(tree, arrival, rules)
+    store_id = read.identifier(read.require_field(tree, "store_id"), "/store_id")
+    document_id = read.identifier(read.require_field(tree, "document_id"), "/document_id")
+    kind = read.choice(read.require_field(tree, "kind"), "/kind", KINDS)
     item_id, item = _article(tree)
     line = read.identifier(tree["line"], "/line") if "line" in tree else item_id
     amount = _amount_milli(tree, kind)
-    instant = instant_text(happened_at)
+    instant = format_utc(happened_at)
     identity = event_id("inventory", store_id, document_id, line)
     return CanonicalStockLine(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
         store_id=store_id,
         happened_at=instant,
-        received_at=arrival.received_text,
+        received_at=arrival.timestamp_text,
         # Without the article's name, which may be spelled differently in the next copy.
         fingerprint=fingerprint([identity, instant, kind, item_id, amount]),
         raw_partition=arrival.partition,
@@ -95,8 +95,10 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         delivered_milli=amount if kind == "delivery" else 0,
         transferred_in_milli=amount if kind == "transfer_in" else 0,
         transferred_out_milli=amount if kind == "transfer_out" else 0,
-        stock_milli=Level.count(amount) if kind == COUNT else Level.moved(SIGNS[kind] * amount),
-        extra=kept_extra(unknown_fields(tree, _FIELDS)),
+        stock_milli=Level.encode_count(amount)
+        if kind == COUNT
+        else Level.encode_movement(SIGNS[kind] * amount),
+        extra=clean_extra(unknown_fields(tree, _FIELDS)),
     )
 
 
@@ -113,11 +115,11 @@ def _article(tree: JsonObject) -> tuple[str, str | None]:
 
 def _redact(name: str, text: str) -> str:
     # The same redaction as for receipts: sold articles are found by the redacted id.
-    return redacted_value(name, text)[: read.MAX_TEXT]
+    return redact_value(name, text)[: read.MAX_TEXT]
 
 
 def _amount_milli(tree: JsonObject, kind: DocumentKind) -> int:
-    amount = numbers.quantity_milli(read.required(tree, "amount"), "/amount")
+    amount = numbers.quantity_milli(read.require_field(tree, "amount"), "/amount")
     # A count may find an empty shelf, but a movement of nothing is a mistake.
     least = 0 if kind == COUNT else 1
     if not least <= amount <= MOST_MILLI:

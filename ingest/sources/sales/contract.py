@@ -7,32 +7,32 @@ from typing import Any, TypedDict
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.wire import JsonObject, parsed
-from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
+from ingest.contract.extras import clean_extra, unknown_fields
+from ingest.contract.wire import JsonObject, parse_object
 from ingest.sources.sales.lines import (
-    PLAIN,
-    Standing,
-    content_of,
-    counted_lines,
+    DEFAULT_FACTS,
+    ReceiptFacts,
+    build_lines,
+    line_content,
+    read_receipt_facts,
     source_lines,
-    standing_of,
 )
+from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.rounding import Money
-from ingest.sources.sales.rules import added, taken_back
+from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
 from ingest.sources.sales.versions import (
     read_version,
     receipt_id,
     version_event_id,
     void_id,
 )
-from ingest.sources.sales.voids import voided
+from ingest.sources.sales.voids import read_void_target
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
 from tally.identity import content_fingerprint
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.receipt_rules import KINDS, LineFacts, ReceiptKind
 
 _REQUIRED = (
@@ -78,36 +78,38 @@ class ReceiptParts(TypedDict):
 PARTS = tuple(ReceiptParts.__annotations__)
 
 
-def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
+def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalReceipt:
     """Normalise a message as a receipt, with the parts that it adds to its window.
 
     Raises RejectedEvent and nothing else, for any bytes.
     """
-    tree = parsed(message, rules.max_bytes)
+    tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    happened_at = read.happened(tree, arrival, rules)
-    store_id = read.identifier(read.required(tree, "operation_id"), "/operation_id")
-    till_id = read.identifier(read.required(tree, "vendor_fiscal_module"), "/vendor_fiscal_module")
-    transaction_id = read.label(read.required(tree, "transaction_id"), "/transaction_id")
-    epoch = _epoch(tree, rules.epoch_of(store_id, happened_at))
-    kind = read.one_of(tree.get("kind", "sale"), "/kind", KINDS)
+    happened_at = read.event_instant(tree, arrival, rules)
+    store_id = read.identifier(read.require_field(tree, "operation_id"), "/operation_id")
+    till_id = read.identifier(
+        read.require_field(tree, "vendor_fiscal_module"), "/vendor_fiscal_module"
+    )
+    transaction_id = read.label(read.require_field(tree, "transaction_id"), "/transaction_id")
+    epoch = _epoch(tree, rules.numbering_epoch(store_id, happened_at))
+    kind = read.choice(tree.get("kind", "sale"), "/kind", KINDS)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
-    voided_receipt = voided(tree, store_id, happened_at, rules)
+    voided_receipt = read_void_target(tree, store_id, happened_at, rules)
     voids = voided_receipt and voided_receipt.receipt
     taken = voids if kind == "void" else None
-    standing = standing_of(tree)
+    standing = read_receipt_facts(tree)
     version = read_version(tree, standing)
     # A void that names its receipt need not repeat the lines: the next rebuild supplies them.
     source = source_lines(tree, 0 if taken or version.is_ending else 1)
     closed_at = voided_receipt.counts_at if voided_receipt and taken else happened_at
     money = _money(rules, store_id, closed_at, own_currency)
-    lines = counted_lines(tree, source, money, standing, kind)
-    instant = instant_text(closed_at)
+    lines = build_lines(tree, source, money, standing, kind)
+    instant = format_utc(closed_at)
     # These are the fields before enrichment: neither arrival nor the store's currency nor the
     # rotating loyalty key may change the fingerprint.
     ids, kind_fields = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
-    sent_fields = [*ids, instant, *kind_fields, source, *_standing_fields(standing)]
-    content = [standing.status, instant, *kind_fields, *content_of(source, lines)]
+    sent_fields = [*ids, instant, *kind_fields, source, *_fact_fields(standing)]
+    content = [standing.status, instant, *kind_fields, *line_content(source, lines)]
     own_id = version_event_id(receipt_id(*ids), version, content)
     identity = void_id(store_id, taken) if taken and not version.rule else own_id
     return CanonicalReceipt(
@@ -115,7 +117,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         event_id=identity,
         store_id=store_id,
         happened_at=instant,
-        received_at=arrival.received_text,
+        received_at=arrival.timestamp_text,
         fingerprint=content_fingerprint([identity, *sent_fields], [identity, *content]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
@@ -145,9 +147,9 @@ def _epoch(tree: JsonObject, usual: str) -> str:
     return read.identifier(tree.get("numbering_epoch", usual), "/numbering_epoch")
 
 
-def _standing_fields(standing: Standing) -> list[Any]:
+def _fact_fields(standing: ReceiptFacts) -> list[Any]:
     # Only if they are set: the fingerprints from before these fields existed must not change.
-    if standing == PLAIN:
+    if standing == DEFAULT_FACTS:
         return []
     return [standing.status, standing.training, list(standing.lines.items())]
 
@@ -173,7 +175,7 @@ def _parts(kind: ReceiptKind, lines: Sequence[Line], takes_back: bool) -> Receip
         LineFacts(line.line_type, line.cancelled, line.amount_milli, line.total_minor)
         for line in lines
     ]
-    sums = taken_back(facts) if takes_back else added(kind, facts)
+    sums = sum_void_parts(facts) if takes_back else sum_receipt_parts(kind, facts)
     if max(map(abs, sums.values()), default=0) > MOST_PART:
         most = f"{MOST_PART:,} minor units or thousandths of a unit"
         raise RejectedEvent(
@@ -208,4 +210,4 @@ def _extra(tree: JsonObject) -> dict[str, Any] | None:
         extra["transactions"] = {
             position: unknown for position, unknown in by_line.items() if unknown
         }
-    return kept_extra(extra)
+    return clean_extra(extra)

@@ -12,13 +12,13 @@ from ingest.contract import fields as read
 from ingest.contract import numbers
 from ingest.contract.wire import JsonObject
 from ingest.sources.sales.record import Line
-from ingest.sources.sales.rounding import Money, SoldLines, rounding_line, rounding_of
+from ingest.sources.sales.rounding import Money, SoldLines, rounding_difference, rounding_line
 from ingest.sources.sales.rules import STATUSES, ReceiptStatus
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.money import minor_units
+from tally.money import to_minor_units
 from tally.receipt_rules import SENT_LINE_TYPES, TOTAL_ROUNDING, LineType, ReceiptKind
-from tally.redact import is_sensitive, redacted_value
+from tally.redact import is_sensitive, redact_value
 
 MAX_LINES = 1000
 FIELDS = frozenset(
@@ -41,7 +41,7 @@ class SourceLine(msgspec.Struct, frozen=True, array_like=True):
     total: Decimal
 
 
-class Standing(NamedTuple):
+class ReceiptFacts(NamedTuple):
     """The facts of a receipt that the rules need besides its kind and its lines' numbers.
 
     `lines` has by place the type of the lines that are not plain articles, and whether they were
@@ -55,7 +55,7 @@ class Standing(NamedTuple):
 
 _ARTICLE: tuple[LineType, bool] = ("item", False)
 # The standing of a receipt from a till that sends none of these fields.
-PLAIN = Standing("finished", False, {})
+DEFAULT_FACTS = ReceiptFacts("finished", False, {})
 
 
 def source_lines(tree: JsonObject, least: int) -> list[SourceLine]:
@@ -66,16 +66,16 @@ def source_lines(tree: JsonObject, least: int) -> list[SourceLine]:
     return [_source_line(line, f"/transactions/{position}") for position, line in enumerate(lines)]
 
 
-def standing_of(tree: JsonObject) -> Standing:
+def read_receipt_facts(tree: JsonObject) -> ReceiptFacts:
     """The standing of a message's receipt. Raises RejectedEvent."""
     lines = {
-        place: _standing_of_line(line, f"/transactions/{place}")
+        place: _read_line_type(line, f"/transactions/{place}")
         for place, line in enumerate(read_lines(tree))
         if type(line) is dict and ("line_type" in line or "cancelled" in line)
     }
     at = "/transaction_status"
-    return Standing(
-        read.one_of(tree.get("transaction_status", "finished"), at, STATUSES),
+    return ReceiptFacts(
+        read.choice(tree.get("transaction_status", "finished"), at, STATUSES),
         read.flag(tree.get("training", False), "/training"),
         {place: what for place, what in lines.items() if what != _ARTICLE},
     )
@@ -83,7 +83,7 @@ def standing_of(tree: JsonObject) -> Standing:
 
 def read_lines(tree: JsonObject) -> list[Any]:
     """The lines of a message as they were sent. Raises RejectedEvent, also for too many lines."""
-    lines = read.required(tree, "transactions")
+    lines = read.require_field(tree, "transactions")
     if type(lines) is not list:
         raise RejectedEvent(
             "wrong_type", "/transactions", "/transactions: a list of lines is wanted"
@@ -93,10 +93,10 @@ def read_lines(tree: JsonObject) -> list[Any]:
     return lines
 
 
-def kept_lines(
+def convert_lines(
     lines: Sequence[SourceLine],
     money: Money,
-    standing: Standing,
+    standing: ReceiptFacts,
 ) -> tuple[Line, ...]:
     """The lines for the record, without personal data. Raises RejectedEvent."""
     standings = standing.lines
@@ -115,18 +115,18 @@ def kept_lines(
     return record_lines
 
 
-def counted_lines(
+def build_lines(
     tree: JsonObject,
     source: Sequence[SourceLine],
     money: Money,
-    standing: Standing,
+    standing: ReceiptFacts,
     kind: ReceiptKind,
 ) -> tuple[Line, ...]:
     """The lines for the record, with a line for the rounding of the till's total if there is any.
 
     Raises RejectedEvent.
     """
-    lines = kept_lines(source, money, standing)
+    lines = convert_lines(source, money, standing)
     pairs = zip(source, lines, strict=True)
     sold = SoldLines(
         [sent.total for sent, line in pairs if is_sold(line)],
@@ -140,13 +140,13 @@ def counted_lines(
     net_total = (
         numbers.decimal_number(tree["net_total"], "/net_total") if "net_total" in tree else None
     )
-    rounded = rounding_of(sold, money, net_total, kind) if lines else 0
+    rounded = rounding_difference(sold, money, net_total, kind) if lines else 0
     if rounded:
         lines = (*lines, rounding_line(rounded, money.currency))
-    return with_signs_of_a_return(lines) if kind == "return" else lines
+    return with_return_signs(lines) if kind == "return" else lines
 
 
-def content_of(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]:
+def line_content(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]:
     """The facts of the lines that change a stored number: no texts and no payments."""
     sold = [
         (sent.item_id, sent.category, sent.amount_milli, sent.total, line.line_type)
@@ -157,7 +157,7 @@ def content_of(source: Sequence[SourceLine], lines: Sequence[Line]) -> list[Any]
     return [*sold, *rounded]
 
 
-def with_signs_of_a_return(lines: Sequence[Line]) -> tuple[Line, ...]:
+def with_return_signs(lines: Sequence[Line]) -> tuple[Line, ...]:
     """The lines of a return with the signs of goods that come back: negative amounts and totals.
 
     Some tills write them so, others like the lines of a sale. The sum of the receipt decides which,
@@ -189,11 +189,11 @@ def _wrong_count(lines: Sequence[Any], least: int) -> RejectedEvent:
 def _source_line(line: Any, at: str) -> SourceLine:
     if type(line) is not dict:
         raise RejectedEvent("wrong_type", at, f"{at}: an object is wanted")
-    item = read.text(read.required(line, "item", at), f"{at}/item", shortest=1)
-    price = numbers.decimal_number(read.required(line, "price", at), f"{at}/price")
+    item = read.text(read.require_field(line, "item", at), f"{at}/item", shortest=1)
+    price = numbers.decimal_number(read.require_field(line, "price", at), f"{at}/price")
     # If the till sends the line's total, further decimals of the amount do not change the money.
     amount_milli = numbers.quantity_milli(
-        read.required(line, "amount", at), f"{at}/amount", is_rounded="total" in line
+        read.require_field(line, "amount", at), f"{at}/amount", is_rounded="total" in line
     )
     at_total = f"{at}/total"
     total = (
@@ -206,9 +206,9 @@ def _source_line(line: Any, at: str) -> SourceLine:
     return SourceLine(item, item_id, category, price, amount_milli, total)
 
 
-def _standing_of_line(line: JsonObject, at: str) -> tuple[LineType, bool]:
+def _read_line_type(line: JsonObject, at: str) -> tuple[LineType, bool]:
     return (
-        read.one_of(line.get("line_type", "item"), f"{at}/line_type", SENT_LINE_TYPES),
+        read.choice(line.get("line_type", "item"), f"{at}/line_type", SENT_LINE_TYPES),
         read.flag(line.get("cancelled", False), f"{at}/cancelled"),
     )
 
@@ -231,7 +231,7 @@ def _line(line: SourceLine, money: Money, standing: tuple[LineType, bool]) -> Li
         item_id=item_id,
         price=format(line.price, "f"),
         amount_milli=line.amount_milli,
-        total_minor=minor_units(line.total, money.currency, money.rounding.mode),
+        total_minor=to_minor_units(line.total, money.currency, money.rounding.mode),
         category=category,
         line_type=standing[0],
         cancelled=standing[1],
@@ -241,4 +241,4 @@ def _line(line: SourceLine, money: Money, standing: tuple[LineType, bool]) -> Li
 @lru_cache(16_384)
 def _redact(name: str, text: str) -> str:
     # The same articles recur; without the cache this takes a fifth of the time of a receipt.
-    return redacted_value(name, text)[: read.MAX_TEXT]
+    return redact_value(name, text)[: read.MAX_TEXT]

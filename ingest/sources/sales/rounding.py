@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ingest.sources.sales.record import Line
 from tally.errors import RejectedEvent
-from tally.money import minor_digits, minor_units
+from tally.money import minor_digits, to_minor_units
 from tally.receipt_rules import TOTAL_ROUNDING, ReceiptKind
 from tally.rounding import TillRounding
 
@@ -22,16 +22,16 @@ class Money(NamedTuple):
 class SoldLines(NamedTuple):
     """The lines that are part of the receipt's total.
 
-    `totals` are exact; `minor` is the sum of the rounded totals, in minor units. `said_rounding` is
-    the sum of the till's own rounding lines, for example to five cents.
+    `totals` are exact; `minor` is the sum of the rounded totals, in minor units.
+    `reported_rounding` is the sum of the till's own rounding lines, for example to five cents.
     """
 
     totals: Sequence[Decimal]
     minor: int
-    said_rounding: int = 0
+    reported_rounding: int = 0
 
 
-def rounding_of(
+def rounding_difference(
     lines: SoldLines, money: Money, net_total: Decimal | None, kind: ReceiptKind
 ) -> int:
     """By how many minor units the till's total exceeds the sum of its rounded lines.
@@ -45,17 +45,17 @@ def rounding_of(
     """
     exact = sum(lines.totals, Decimal(0))
     if net_total is None:
-        if not money.rounding.is_of_receipt:
+        if not money.rounding.per_receipt:
             return 0
-        return minor_units(exact, money.currency, money.rounding.mode) - lines.minor
-    total_minor = minor_units(net_total, money.currency)
+        return to_minor_units(exact, money.currency, money.rounding.mode) - lines.minor
+    total_minor = to_minor_units(net_total, money.currency)
     totals = (total_minor,) if kind == "sale" else (total_minor, -total_minor)
     if lines.minor in totals:
         return 0
     exact_minor = exact.scaleb(minor_digits(money.currency))
     # If the total has the opposite sign, so has its rounding.
     signs = (1,) if kind == "sale" else (1, -1)
-    explained = (0, *(sign * lines.said_rounding for sign in signs))
+    explained = (0, *(sign * lines.reported_rounding for sign in signs))
     for total, rounded in product(totals, explained):
         if abs(total - rounded - exact_minor) * 2 <= len(lines.totals):
             return total - lines.minor

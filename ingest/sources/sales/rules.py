@@ -10,17 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from ingest.contract.tables import table_of, wrong_table
+from ingest.contract.tables import read_table, wrong_table
 from tally.receipt_rules import (
-    AddingRules,
     LineFacts,
     LineRule,
     LineWhen,
-    Read,
     ReceiptKind,
     ReceiptRule,
     ReceiptRuleId,
-    is_among,
+    ReceiptRuleSet,
+    StrictStruct,
+    matches_any,
 )
 
 FILE = Path(__file__).with_name("rules.yaml")
@@ -40,69 +40,69 @@ STATUSES = get_args(ReceiptStatus)
 ENDINGS: tuple[ReceiptStatus, ...] = ("cancelled", "voided")
 
 
-class LeftOutWhen(Read, frozen=True):
+class ExclusionWhen(StrictStruct, frozen=True):
     """The condition of a `left_out` rule: the receipts to which it applies."""
 
     training: bool | None = None
     status: tuple[ReceiptStatus, ...] | None = None
 
 
-class LeftOutRule(Read, frozen=True):
+class ExclusionRule(StrictStruct, frozen=True):
     """A rule by which receipts add nothing."""
 
     id: ReceiptRuleId
-    when: LeftOutWhen
+    when: ExclusionWhen
 
 
-class PostVoid(Read, frozen=True):
+class PostVoid(StrictStruct, frozen=True):
     """A void that names its receipt takes back what a receipt of this kind with its lines adds."""
 
     id: ReceiptRuleId
     takes_back_as: ReceiptKind
 
 
-class RuleTable(Read, frozen=True):
+class RuleTable(StrictStruct, frozen=True):
     """The file: three lists, in each of which the first matching rule decides, and a void rule."""
 
-    left_out: tuple[LeftOutRule, ...]
+    left_out: tuple[ExclusionRule, ...]
     lines: tuple[LineRule, ...]
     receipts: tuple[ReceiptRule, ...]
     post_void: PostVoid
 
 
 @cache
-def rules() -> RuleTable:
+def load_rules() -> RuleTable:
     """The rules. Raises BadSource that names the file and what is wrong."""
-    table = table_of(FILE, RuleTable)
+    table = read_table(FILE, RuleTable)
     if table.lines[-1].when != LineWhen():
         raise wrong_table(FILE, "lines: the last rule must match whatever no other does")
     return table
 
 
-def left_out_by(training: bool, status: ReceiptStatus) -> str | None:
+def exclusion_rule_id(training: bool, status: ReceiptStatus) -> str | None:
     """The id of the rule by which a receipt adds nothing; None for one that counts."""
-    for rule in rules().left_out:
+    for rule in load_rules().left_out:
         is_so = rule.when.training in (None, training)
-        if is_so and is_among(status, rule.when.status):
+        if is_so and matches_any(status, rule.when.status):
             return rule.id
     return None
 
 
-def added(kind: ReceiptKind, lines: Iterable[LineFacts]) -> Counter[str]:
-    """What a receipt of these lines adds, by part, as AddingRules.added has it."""
-    return _adding().added(kind, lines)
+def sum_receipt_parts(kind: ReceiptKind, lines: Iterable[LineFacts]) -> Counter[str]:
+    """What a receipt of these lines adds, by part, as ReceiptRuleSet.added has it."""
+    return _adding_rules().sum_parts(kind, lines)
 
 
-def taken_back(lines: Iterable[LineFacts]) -> Counter[str]:
-    """What a void of these lines that names its receipt adds, by part, as `added` does.
+def sum_void_parts(lines: Iterable[LineFacts]) -> Counter[str]:
+    """What a void of these lines that names its receipt adds, by part, as `sum_receipt_parts` does.
 
-    It is the negative of what the receipt adds. For the example of AddingRules.added: `gross_minor`
-    -500, `discounts_minor` -100, `units_milli` -1000, `receipts` -1.
+    It is the negative of what the receipt adds. For the example of ReceiptRuleSet.added:
+    `gross_minor` -500, `discounts_minor` -100, `units_milli` -1000, `receipts` -1.
     """
-    sums = added(rules().post_void.takes_back_as, lines)
+    sums = sum_receipt_parts(load_rules().post_void.takes_back_as, lines)
     return Counter({part: -value for part, value in sums.items()})
 
 
 @cache
-def _adding() -> AddingRules:
-    return AddingRules(rules().lines, rules().receipts)
+def _adding_rules() -> ReceiptRuleSet:
+    return ReceiptRuleSet(load_rules().lines, load_rules().receipts)

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from ingest.contract import fields as read
 from ingest.contract.wire import JsonObject
-from ingest.sources.sales.lines import Standing
+from ingest.sources.sales.lines import ReceiptFacts
 from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
-from ingest.sources.sales.rules import ENDINGS, left_out_by
+from ingest.sources.sales.rules import ENDINGS, exclusion_rule_id
 from tally.identity import (
     REFERENCE,
+    cancellation_id,
     correction_id,
-    ending_id,
     event_id,
     fingerprint,
     reversal_id,
@@ -34,7 +34,7 @@ class ReceiptVersion(NamedTuple):
     reference: str | None
 
 
-def read_version(tree: JsonObject, standing: Standing) -> ReceiptVersion:
+def read_version(tree: JsonObject, standing: ReceiptFacts) -> ReceiptVersion:
     """The version that a message has. Raises RejectedEvent."""
     is_ending = not standing.training and standing.status in ENDINGS
     return ReceiptVersion(
@@ -42,7 +42,7 @@ def read_version(tree: JsonObject, standing: Standing) -> ReceiptVersion:
         if "revision" in tree
         else None,
         read.flag(tree.get("replaces", False), "/replaces"),
-        left_out_by(standing.training, standing.status),
+        exclusion_rule_id(standing.training, standing.status),
         is_ending,
         read.label(tree["reference"], "/reference") if "reference" in tree else None,
     )
@@ -65,7 +65,7 @@ def version_event_id(receipt: str, version: ReceiptVersion, content: Sequence[ob
     if version.is_ending:
         ended = version.revision
         return (
-            ending_id(receipt, fingerprint(content))
+            cancellation_id(receipt, fingerprint(content))
             if ended is None
             else reversal_id(receipt, ended)
         )

@@ -8,13 +8,13 @@ from ingest.contract.arrival import Rules
 from ingest.contract.wire import JsonObject
 from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
 from tally.errors import RejectedEvent
-from tally.instants import instant_text
+from tally.instants import format_utc
 
 _AT = "/voids"
 _CLOSED_AT = f"{_AT}/happened_at"
 
 
-class Voided(NamedTuple):
+class VoidTarget(NamedTuple):
     """The voided receipt, and the instant (UTC) in whose window the void counts.
 
     `receipt` has no till if the receipt is named by its number or reference alone.
@@ -27,7 +27,9 @@ class Voided(NamedTuple):
     counts_at: datetime
 
 
-def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules) -> Voided | None:
+def read_void_target(
+    tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules
+) -> VoidTarget | None:
     """The receipt that the message's `voids` names; None without it. Raises RejectedEvent.
 
     A receipt of another kind may name one too, and takes nothing back. If the store's numbers begin
@@ -38,18 +40,18 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
     voids = tree["voids"]
     if type(voids) is not dict:
         raise RejectedEvent("wrong_type", "/voids", "/voids: an object is wanted")
-    closed_at = _closed_at(voids, happened_at)
-    number = read.label(read.required(voids, "transaction_id", _AT), f"{_AT}/transaction_id")
+    closed_at = _read_closing_time(voids, happened_at)
+    number = read.label(read.require_field(voids, "transaction_id", _AT), f"{_AT}/transaction_id")
     until = (
         read.whole_number(voids["revision"], f"{_AT}/revision", 0, MOST_REVISION)
         if "revision" in voids
         else None
     )
-    voided_at = None if closed_at is None else instant_text(happened_at)
+    voided_at = None if closed_at is None else format_utc(happened_at)
     counts_at = closed_at or happened_at
     if "vendor_fiscal_module" not in voids:
         by_number = VoidedReceipt(transaction_id=number, revision=until, voided_at=voided_at)
-        return Voided(by_number, counts_at)
+        return VoidTarget(by_number, counts_at)
     if store_id in rules.numberings and closed_at is None and "numbering_epoch" not in voids:
         # With the void's own day the number might name a receipt of another day.
         raise RejectedEvent(
@@ -58,7 +60,7 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
             f"{_CLOSED_AT}: is missing; the store's receipt numbers begin again, so a void says"
             " when its receipt was closed, or in which numbering_epoch",
         )
-    usual_epoch = rules.epoch_of(store_id, counts_at)
+    usual_epoch = rules.numbering_epoch(store_id, counts_at)
     receipt = VoidedReceipt(
         till_id=read.identifier(voids["vendor_fiscal_module"], f"{_AT}/vendor_fiscal_module"),
         transaction_id=number,
@@ -68,10 +70,10 @@ def voided(tree: JsonObject, store_id: str, happened_at: datetime, rules: Rules)
         revision=until,
         voided_at=voided_at,
     )
-    return Voided(receipt, counts_at)
+    return VoidTarget(receipt, counts_at)
 
 
-def _closed_at(voids: JsonObject, happened_at: datetime) -> datetime | None:
+def _read_closing_time(voids: JsonObject, happened_at: datetime) -> datetime | None:
     if "happened_at" not in voids:
         return None
     closed_at = read.instant(voids["happened_at"], _CLOSED_AT)

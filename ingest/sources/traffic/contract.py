@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.wire import JsonObject, parsed
-from ingest.sources.traffic.device import plain
+from ingest.contract.extras import clean_extra, unknown_fields
+from ingest.contract.wire import JsonObject, parse_object
+from ingest.sources.traffic.device import resolve_store
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION
 from tally.identity import digest_text, fingerprint, interval_id, sensor_key, version_id
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW_SECONDS
 
-__all__ = ["normalised", "shares"]
+__all__ = ["normalise", "shares"]
 
 MAX_PERSONS = 1_000_000
 MAX_SECONDS = 3600
@@ -69,20 +69,20 @@ class _Door(NamedTuple):
     seconds: int
 
 
-def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalInterval:
+def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalInterval:
     """Normalise a message as an interval.
 
     Raises RejectedEvent and nothing else, for any bytes.
     """
-    sent_tree = _without_nulls(parsed(message, rules.max_bytes))
-    tree = plain(sent_tree, rules)
+    sent_tree = _without_nulls(parse_object(message, rules.max_bytes))
+    tree = resolve_store(sent_tree, rules)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    happened_at = read.happened(tree, arrival, rules)
-    store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
-    device_id = read.identifier(read.required(tree, "device_id"), "/device_id")
+    happened_at = read.event_instant(tree, arrival, rules)
+    store_id = read.identifier(read.require_field(tree, "store_id"), "/store_id")
+    device_id = read.identifier(read.require_field(tree, "device_id"), "/device_id")
     # A device that sends its serial is identified by it; others by their name and the day.
     own = () if tree is sent_tree else (rules.sensor(sent_tree["sensor"]).entry,)
-    listed = own or rules.listed(store_id, device_id, happened_at)
+    listed = own or rules.device_entries(store_id, device_id, happened_at)
     happened_at -= timedelta(seconds=listed[-1].clock_ahead_seconds)
     seconds = _seconds(tree)
     _refuse_unfinished(happened_at + timedelta(seconds=seconds), arrival, rules)
@@ -91,7 +91,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
     else:
         _refuse_other_length(seconds, {entry.interval_seconds for entry in listed})
         persons = _persons(tree)
-    instant = instant_text(happened_at)
+    instant = format_utc(happened_at)
     door = _Door(store_id, listed[-1].role, happened_at, seconds)
     # A device may send a heartbeat and counts for the same minutes: these are two events.
     source = "traffic-heartbeat" if is_heartbeat else "traffic"
@@ -102,7 +102,7 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         event_id=event_id,
         store_id=store_id,
         happened_at=instant,
-        received_at=arrival.received_text,
+        received_at=arrival.timestamp_text,
         fingerprint=fingerprint([event_id, seconds, *persons]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
@@ -110,8 +110,8 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         interval_seconds=seconds,
         **_counts(persons, door, rules),
         # This holds for an interval within one window; shares() sets it for each share otherwise.
-        observed_seconds=KeyedSum.brings(key, min(seconds, WINDOW_SECONDS)),
-        extra=kept_extra(unknown_fields(tree, _FIELDS)),
+        observed_seconds=KeyedSum.encode(key, min(seconds, WINDOW_SECONDS)),
+        extra=clean_extra(unknown_fields(tree, _FIELDS)),
     )
 
 
@@ -146,7 +146,7 @@ def _revision(tree: JsonObject) -> int:
 
 def _persons(tree: JsonObject) -> _Persons:
     def count(name: str) -> int:
-        return read.whole_number(read.required(tree, name), f"/{name}", 0, MAX_PERSONS)
+        return read.whole_number(read.require_field(tree, name), f"/{name}", 0, MAX_PERSONS)
 
     more = [count(name) if name in tree else None for name in ("passers_by", "groups_in")]
     return _Persons(count("in"), count("out"), *more)
@@ -156,7 +156,7 @@ def _seconds(tree: JsonObject) -> int:
     # A message from a CSV file has no such field; the error names the file's columns instead.
     if isinstance(why := tree.get("why"), str) and "columns" in tree:
         raise RejectedEvent("out_of_range", "/columns", f"/columns: {why}")
-    value = read.required(tree, "interval_seconds")
+    value = read.require_field(tree, "interval_seconds")
     return read.whole_number(value, "/interval_seconds", 1, MAX_SECONDS)
 
 
@@ -167,8 +167,8 @@ def _refuse_unfinished(ends: datetime, arrival: Arrival, rules: Rules) -> None:
         raise RejectedEvent(
             "future_time",
             "/interval_seconds",
-            f"/interval_seconds: the interval ends at {instant_text(ends)}, after its arrival at"
-            f" {arrival.received_text}; send it when it is over",
+            f"/interval_seconds: the interval ends at {format_utc(ends)}, after its arrival at"
+            f" {arrival.timestamp_text}; send it when it is over",
         )
 
 

@@ -11,11 +11,11 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from ingest.contract.arrival import Rules, Sensor
-from ingest.contract.vendor import MOST_NAME, DeviceSpan, NamedCounts, message
+from ingest.contract.vendor import MOST_NAME, DeviceSpan, NamedCounts, encode_message
 from ingest.contract.wire import JsonObject
 from tally.errors import BadInstant, RejectedEvent
-from tally.identity import bare_serial
-from tally.instants import instant_text, parse_instant
+from tally.identity import normalise_serial
+from tally.instants import format_utc, parse_instant
 
 UNFINISHED = "intervals that were not over when they were sent"
 _FIELDS = ("sensor", "happened_at", "until", "sent", "counts")
@@ -36,14 +36,14 @@ class PushHead(NamedTuple):
     sent: Any
 
 
-def bounded_time(fields: JsonObject, name: str) -> Any:
+def read_time(fields: JsonObject, name: str) -> Any:
     """The unchanged value of a field that should be an instant; None if it cannot be one."""
     value = fields.get(name)
     is_large = isinstance(value, dict | list | str) and len(value) > MOST_NAME
     return None if is_large or isinstance(value, dict | list) else value
 
 
-def told(
+def encode_interval(
     sensor: Any, span: DeviceSpan, counts: NamedCounts, clock: str = "rfc3339", **beside: Any
 ) -> bytes:
     """The message of one interval: serial, begin and end, counts by name, as the device sent them.
@@ -51,30 +51,30 @@ def told(
     Instants of another known clock become texts, because the normaliser orders waiting messages by
     them. `beside` has other fields worth keeping, and `sent`, when it was sent.
     """
-    begins, ends = (to_second(instant, clock) for instant in span)
-    sensor = bare_serial(sensor) if isinstance(sensor, str) else sensor
-    return message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
+    begins, ends = (round_to_second(instant, clock) for instant in span)
+    sensor = normalise_serial(sensor) if isinstance(sensor, str) else sensor
+    return encode_message(sensor=sensor, happened_at=begins, until=ends, counts=counts, **beside)
 
 
-def heartbeat(serial: str, said: Any, clock: str, every_seconds: int) -> bytes:
+def encode_heartbeat(serial: str, said: Any, clock: str, every_seconds: int) -> bytes:
     """The message of a device that was there up to an instant, in its own clock's format.
 
     It covers the last `every_seconds` seconds.
     """
-    ends = instant_of(said, clock)
+    ends = read_instant(said, clock)
     if ends is None:
-        return message(sensor=serial, happened_at=said, until=said, heartbeat=True)
+        return encode_message(sensor=serial, happened_at=said, until=said, heartbeat=True)
     # Records have whole seconds.
     ends = ends.replace(microsecond=0)
     try:
-        begins = instant_text(ends - timedelta(seconds=every_seconds))
+        begins = format_utc(ends - timedelta(seconds=every_seconds))
     except OverflowError:
         # The clock shows the beginning of the calendar, so the contract refuses the instant.
-        begins = instant_text(ends)
-    return message(sensor=serial, happened_at=begins, until=instant_text(ends), heartbeat=True)
+        begins = format_utc(ends)
+    return encode_message(sensor=serial, happened_at=begins, until=format_utc(ends), heartbeat=True)
 
 
-def plain(tree: JsonObject, rules: Rules) -> JsonObject:
+def resolve_store(tree: JsonObject, rules: Rules) -> JsonObject:
     """Turn a device's message into one with a store, by the device's entry in the stores file.
 
     Any other message is returned unchanged. A value that cannot be read stays unchanged, so that
@@ -96,19 +96,19 @@ def plain(tree: JsonObject, rules: Rules) -> JsonObject:
     times = tree.get("happened_at"), tree.get("until")
     begins, ends = (_nearest_second(time, entry.clock) for time in times)
     if begins is not None:
-        _refuse_not_there(sensor, rules.clocks.day(sensor.store_id, begins))
+        _refuse_absent_device(sensor, rules.clocks.day(sensor.store_id, begins))
     return {
         **{name: value for name, value in tree.items() if name not in _FIELDS},
         "store_id": sensor.store_id,
         "device_id": sensor.device_id,
-        "happened_at": instant_text(begins) if begins else times[0],
+        "happened_at": format_utc(begins) if begins else times[0],
         "interval_seconds": _seconds(ends - begins) if begins and ends else times[1],
         **_persons("in", entry.entries, tree),
         **_persons("out", entry.exits, tree),
     }
 
 
-def _refuse_not_there(sensor: Sensor, day: date) -> None:
+def _refuse_absent_device(sensor: Sensor, day: date) -> None:
     """Raise RejectedEvent for a device that is not in the store on the day.
 
     Its name belongs to another device then, whose intervals would be taken for copies of these.
@@ -130,32 +130,32 @@ def is_unfinished(ends: Any, sent: Any, clock: str) -> bool:
 
     If it were sent again later it would have another count: a conflict, in which the first wins.
     """
-    over, sent_at = instant_of(ends, clock), instant_of(sent, clock)
+    over, sent_at = read_instant(ends, clock), read_instant(sent, clock)
     return over is not None and sent_at is not None and over > sent_at
 
 
-def instant_of(value: Any, clock: str) -> datetime | None:
+def read_instant(value: Any, clock: str) -> datetime | None:
     """The instant (UTC) that a device wrote, in RFC 3339 or by this clock; None if it is none."""
     try:
         if clock == "rfc3339" or (isinstance(value, str) and "T" in value):
             return parse_instant(value, "") if isinstance(value, str) else None
-        return _EPOCH + _to_whole(value) * _UNITS[clock]
+        return _EPOCH + _to_integer(value) * _UNITS[clock]
     except (BadInstant, ValueError, ArithmeticError):
         return None
 
 
-def to_second(said: Any, clock: str) -> Any:
+def round_to_second(said: Any, clock: str) -> Any:
     """The nearest whole second of a device's instant, as text; any other value unchanged.
 
     Intervals have whole seconds, and a device's timer is some milliseconds late: 10:00:00.013 to
     10:01:00.010 is a minute.
     """
     instant = _nearest_second(said, clock)
-    return said if instant is None else instant_text(instant)
+    return said if instant is None else format_utc(instant)
 
 
 def _nearest_second(said: Any, clock: str) -> datetime | None:
-    instant = instant_of(said, clock)
+    instant = read_instant(said, clock)
     if instant is None or not instant.microsecond:
         return instant
     try:
@@ -182,7 +182,7 @@ def _pairs(counts: Any) -> list[list[Any]]:
     return [pair for pair in lists if len(pair) == 2]
 
 
-def _to_whole(value: Any) -> int:
+def _to_integer(value: Any) -> int:
     """The value as an int. Raises ValueError for anything but a whole number of a few digits."""
     # Checked before the conversion: 1e999999999 would be a number of a billion digits.
     if type(value) is Decimal and value.adjusted() < _MOST_DIGITS and value == int(value):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ingest.sources.traffic.record import CanonicalInterval
 from tally.algebra.keyed_sum import KeyedSum
 from tally.identity import VERSION, share_id
-from tally.instants import instant_text, parse_instant
+from tally.instants import format_utc, parse_instant
 from tally.windows import WINDOW, window_start
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -38,7 +38,7 @@ def shares(whole: CanonicalInterval) -> Sequence[CanonicalInterval]:
     start = parse_instant(whole.happened_at, "/happened_at")
     found = _cut(whole, start)
     if whole.event_id.startswith(VERSION):
-        found = [*found, *_nothing_beyond(whole, start, len(found))]
+        found = [*found, *_empty_shares(whole, start, len(found))]
     return found
 
 
@@ -62,9 +62,9 @@ def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterva
             # The first share has the interval's own id: another record with it is a copy, or a
             # conflict.
             event_id=share_id(whole.event_id, number),
-            happened_at=instant_text(start + first * _MILLISECOND),
+            happened_at=format_utc(start + first * _MILLISECOND),
             interval_seconds=seconds,
-            observed_seconds=KeyedSum.brings(key, seconds),
+            observed_seconds=KeyedSum.encode(key, seconds),
             continued=int(has_persons and first > 0),
             continues=int(has_persons and end < length),
             **persons,
@@ -73,7 +73,7 @@ def _cut(whole: CanonicalInterval, start: datetime) -> Sequence[CanonicalInterva
     return cut_shares
 
 
-def _nothing_beyond(
+def _empty_shares(
     whole: CanonicalInterval, start: datetime, first: int
 ) -> Iterator[CanonicalInterval]:
     """The empty shares after the end of a version: the version before may have been longer."""
@@ -82,9 +82,9 @@ def _nothing_beyond(
         yield replace(
             whole,
             event_id=share_id(whole.event_id, number),
-            happened_at=instant_text(window_start(start) + number * WINDOW),
+            happened_at=format_utc(window_start(start) + number * WINDOW),
             interval_seconds=0,
-            observed_seconds=KeyedSum.brings(key, 0),
+            observed_seconds=KeyedSum.encode(key, 0),
             **dict.fromkeys(_COUNTS, 0),
         )
 

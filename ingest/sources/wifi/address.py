@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _GROUP, _LOCAL = 0x01, 0x02
 
 
-def address_of(value: Any, at: str) -> bytes:
+def parse_address(value: Any, at: str) -> bytes:
     """The 6 bytes of an address in any of its spellings.
 
     Raises RejectedEvent: wrong_type, out_of_range. Its message does not show the address.
@@ -30,7 +30,7 @@ def address_of(value: Any, at: str) -> bytes:
     return address
 
 
-def mac_class_of(address: bytes, is_associated: bool) -> MacClass:
+def classify_address(address: bytes, is_associated: bool) -> MacClass:
     """The class of a device by its address.
 
     >>> mac_class_of(bytes.fromhex("3c0000000001"), False)

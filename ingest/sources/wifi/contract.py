@@ -9,26 +9,26 @@ from datetime import datetime, timedelta
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.wire import JsonObject, parsed
+from ingest.contract.wire import JsonObject, parse_object
 from tally.errors import RejectedEvent
 from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.heard import CARRIED
-from tally.identity import digest_text, event_id, fingerprint, one_spelling
-from tally.instants import instant_text
+from tally.heard import PERSONAL_CLASSES
+from tally.identity import digest_text, event_id, fingerprint, normalise_address
+from tally.instants import format_utc
 from tally.key_periods import MOST_DAYS, DatedPeriod
-from tally.opening import opening_text
+from tally.opening import format_opening
 from tally.visits import MINUTE_SECONDS
 
 LEAST_DBM = -120
 # How long after its end a key period's late sightings are still taken; then its key is destroyed.
-KEPT = timedelta(hours=6)
+KEY_GRACE = timedelta(hours=6)
 # Replaces what was heard by a network or access point that belongs to no known store.
-MESSAGE_OF_NOBODY = "kept nowhere: without a store there is no key to hash addresses with"
-_LISTED_UNDER = {"network": "networks", "access_point": "access_points"}
-_OF_A_DEVICE = ("device_hash", "mac_class", "rssi_dbm")
+NO_STORE_TEXT = "kept nowhere: without a store there is no key to hash addresses with"
+_STORES_FILE_KEYS = {"network": "networks", "access_point": "access_points"}
+_DEVICE_FIELDS = ("device_hash", "mac_class", "rssi_dbm")
 _DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # No key lives longer than this, even with the longest periods.
-_LONGEST = timedelta(days=MOST_DAYS + 2) + KEPT
+_LONGEST = timedelta(days=MOST_DAYS + 2) + KEY_GRACE
 
 
 class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
@@ -49,20 +49,20 @@ class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only
     open_at: str
 
 
-def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalSighting:
+def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> CanonicalSighting:
     """Normalise a message as a sighting.
 
     Fields that the contract does not know are left out, so that nothing else that a sender knows
     about a device is kept. Raises RejectedEvent and nothing else, for any bytes.
     """
-    tree = parsed(message, rules.max_bytes)
+    tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     _refuse_unlisted(tree)
-    happened_at = read.happened(tree, arrival, rules).replace(microsecond=0)
-    store_id = read.identifier(read.required(tree, "store_id"), "/store_id")
+    happened_at = read.event_instant(tree, arrival, rules).replace(microsecond=0)
+    store_id = read.identifier(read.require_field(tree, "store_id"), "/store_id")
     # Spelled as in the stores file: otherwise the listed access point would seem silent for ever.
-    ap_id = one_spelling(read.identifier(read.required(tree, "ap_id"), "/ap_id"))
-    period = living_period(rules, store_id, happened_at, arrival.received_at)
+    ap_id = normalise_address(read.identifier(read.require_field(tree, "ap_id"), "/ap_id"))
+    period = usable_key_period(rules, store_id, happened_at, arrival.received_at)
     if period is None:
         raise RejectedEvent(
             "key_destroyed",
@@ -70,14 +70,14 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
             "/happened_at: the key of its period is destroyed; nothing can be told of the device",
         )
     device, mac_class, dbm = _read_device(tree, ap_id)
-    instant = instant_text(happened_at)
+    instant = format_utc(happened_at)
     identity = f"{event_id('wifi', store_id, ap_id, device)}:{instant}"
     return CanonicalSighting(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
         store_id=store_id,
         happened_at=instant,
-        received_at=arrival.received_text,
+        received_at=arrival.timestamp_text,
         fingerprint=fingerprint([identity, mac_class, dbm]),
         raw_partition=arrival.partition,
         raw_offset=arrival.offset,
@@ -88,19 +88,19 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonic
         key_period=period.first_day.isoformat(),
         period_start=_minutes(period.start),
         period_end=_minutes(period.end),
-        open_at=opening_text(rules.open_minutes(store_id, period), _minutes(period.start)),
+        open_at=format_opening(rules.open_minutes(store_id, period), _minutes(period.start)),
     )
 
 
 def _refuse_unlisted(tree: JsonObject) -> None:
     """Raise RejectedEvent unknown_sensor for a message that replaces sightings without a store."""
-    for name, listed_under in _LISTED_UNDER.items():
+    for name, listed_under in _STORES_FILE_KEYS.items():
         if name in tree and "store_id" not in tree:
             raise RejectedEvent(
                 "unknown_sensor",
                 f"/{name}",
                 f"/{name}: no store of the stores file has the {name.replace('_', ' ')}"
-                f" {read.shown(tree[name])}; list it under `{listed_under}` of its store."
+                f" {read.describe_value(tree[name])}; list it under `{listed_under}` of its store."
                 " What was heard meanwhile was not kept",
             )
 
@@ -111,16 +111,16 @@ def _read_device(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
     The hash of an access point has no key: it belongs to no person, and is the same in every key
     period.
     """
-    if read.is_heartbeat(tree, _OF_A_DEVICE):
+    if read.is_heartbeat(tree, _DEVICE_FIELDS):
         return digest_text(ap_id), "access_point", 0
     return (
-        read.matching(read.required(tree, "device_hash"), "/device_hash", _DEVICE),
-        read.one_of(read.required(tree, "mac_class"), "/mac_class", CARRIED),
-        read.whole_number(read.required(tree, "rssi_dbm"), "/rssi_dbm", LEAST_DBM, 0),
+        read.matching(read.require_field(tree, "device_hash"), "/device_hash", _DEVICE),
+        read.choice(read.require_field(tree, "mac_class"), "/mac_class", PERSONAL_CLASSES),
+        read.whole_number(read.require_field(tree, "rssi_dbm"), "/rssi_dbm", LEAST_DBM, 0),
     )
 
 
-def living_period(
+def usable_key_period(
     rules: Rules, store_id: str, instant: datetime, arrived_at: datetime
 ) -> DatedPeriod | None:
     """The key period of the instant in a store; None if its key was destroyed before the arrival.
@@ -131,7 +131,7 @@ def living_period(
     if arrived_at - instant > _LONGEST:
         return None
     period = rules.key_period(store_id, instant)
-    return period if arrived_at < period.end + KEPT else None
+    return period if arrived_at < period.end + KEY_GRACE else None
 
 
 def _minutes(instant: datetime) -> int:

@@ -10,9 +10,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
-from ingest.contract.vendor import Skipped
+from ingest.contract.vendor import SkippedPart
 from ingest.contract.wire import JsonObject
-from ingest.sources.wifi.address import address_of
+from ingest.sources.wifi.address import parse_address
 from ingest.sources.wifi.contract import LEAST_DBM
 from tally.errors import BadInstant, RejectedEvent
 from tally.instants import parse_instant
@@ -25,13 +25,13 @@ _POWER = re.compile(r"-?[0-9]{1,3}", re.ASCII)
 _MOST_POWER = 999
 _NO_POWER = "no power"
 # Device, access point and second.
-_HeardSecond: TypeAlias = tuple[bytes, str | None, datetime | None]
+_ReadingKey: TypeAlias = tuple[bytes, str | None, datetime | None]
 
 
 class ClientReading(NamedTuple):
     """A device heard by one access point at one instant; None for a value that is wrong.
 
-    `told_dbm` is the power for the message: an impossible power as it was sent.
+    `message_dbm` is the power for the message: an impossible power as it was sent.
     """
 
     address: bytes
@@ -39,7 +39,7 @@ class ClientReading(NamedTuple):
     access_point: str | None
     at: datetime | None
     dbm: int | None
-    told_dbm: int | str
+    message_dbm: int | str
 
 
 class _RawReading(NamedTuple):
@@ -51,27 +51,27 @@ class _RawReading(NamedTuple):
     zero_dbm: int = 0
 
 
-def readings(data: JsonObject, is_v2: bool) -> tuple[list[ClientReading], list[Skipped]]:
+def readings(data: JsonObject, is_v2: bool) -> tuple[list[ClientReading], list[SkippedPart]]:
     """The strongest reading for each device, access point and second; and the skipped parts."""
-    skipped: list[Skipped] = []
-    strongest: dict[_HeardSecond, ClientReading] = {}
+    skipped: list[SkippedPart] = []
+    strongest: dict[_ReadingKey, ClientReading] = {}
     for reading in _readings(data, is_v2, skipped):
         # A body may have the same second twice.
         key = reading.address, reading.access_point, reading.at
         known = strongest.get(key)
         if known is not None and None in (known.dbm, reading.dbm):
-            skipped.append(Skipped("readings of an impossible power"))
+            skipped.append(SkippedPart("readings of an impossible power"))
         strongest[key] = _stronger(known, reading)
     return list(strongest.values()), skipped
 
 
-def access_point_of(said: Any) -> str | None:
+def parse_access_point(said: Any) -> str | None:
     """An access point's name in records: its address in lower case, without separators."""
     bare = re.sub("[:.-]", "", said).casefold() if isinstance(said, str) else ""
     return bare if _ACCESS_POINT.fullmatch(bare) else None
 
 
-def instant_of(said: Any) -> datetime | None:
+def read_second(said: Any) -> datetime | None:
     """The instant to the second, UTC; None for a value that is none."""
     try:
         instant = parse_instant(said, "") if isinstance(said, str) else None
@@ -80,20 +80,20 @@ def instant_of(said: Any) -> datetime | None:
     return instant and instant.replace(microsecond=0)
 
 
-def _readings(data: JsonObject, is_v2: bool, skipped: list[Skipped]) -> Iterator[ClientReading]:
+def _readings(data: JsonObject, is_v2: bool, skipped: list[SkippedPart]) -> Iterator[ClientReading]:
     for client in _objects(data.get("observations"), "clients", skipped):
         before = len(skipped)
         try:
-            address = address_of(client.get("clientMac"), "/data/observations/clientMac")
+            address = parse_address(client.get("clientMac"), "/data/observations/clientMac")
         except RejectedEvent as error:
             skipped.append(_unreadable("clients", error.reason))
             continue
         raw_readings = [_read_v2(client, data)] if is_v2 else _read_v3(client, skipped)
         if not raw_readings and len(skipped) == before:
-            skipped.append(Skipped("clients that no access point has heard"))
+            skipped.append(SkippedPart("clients that no access point has heard"))
         for raw in raw_readings:
             if missing := _missing_field(raw):
-                skipped.append(Skipped(f"readings without {missing}"))
+                skipped.append(SkippedPart(f"readings without {missing}"))
             else:
                 # The network's name may reveal where else the owner goes, so only the fact that
                 # the device is on a network is kept.
@@ -105,7 +105,7 @@ def _read_v2(client: JsonObject, data: JsonObject) -> _RawReading:
     return _RawReading(data.get("apMac"), at, power, _V2_ZERO_DBM)
 
 
-def _read_v3(client: JsonObject, skipped: list[Skipped]) -> list[_RawReading]:
+def _read_v3(client: JsonObject, skipped: list[SkippedPart]) -> list[_RawReading]:
     raw_readings: list[_RawReading] = []
     for place in _objects(client.get("locations") or [], "locations", skipped):
         at = place.get("time")
@@ -118,7 +118,7 @@ def _read_v3(client: JsonObject, skipped: list[Skipped]) -> list[_RawReading]:
     return raw_readings
 
 
-def _objects(value: Any, what: str, skipped: list[Skipped]) -> Iterator[JsonObject]:
+def _objects(value: Any, what: str, skipped: list[SkippedPart]) -> Iterator[JsonObject]:
     """The objects of a list; anything else in it, or in its place, is skipped."""
     for item in value if isinstance(value, list) else [None]:
         if isinstance(item, dict):
@@ -127,8 +127,8 @@ def _objects(value: Any, what: str, skipped: list[Skipped]) -> Iterator[JsonObje
             skipped.append(_unreadable(what, "wrong_type"))
 
 
-def _unreadable(what: str, reason: str) -> Skipped:
-    return Skipped(f"{what} that cannot be read ({reason})")
+def _unreadable(what: str, reason: str) -> SkippedPart:
+    return SkippedPart(f"{what} that cannot be read ({reason})")
 
 
 def _missing_field(raw: _RawReading) -> str | None:
@@ -142,18 +142,18 @@ def _missing_field(raw: _RawReading) -> str | None:
 
 
 def _reading(address: bytes, is_associated: bool, raw: _RawReading) -> ClientReading:
-    name = access_point_of(raw.access_point)
+    name = parse_access_point(raw.access_point)
     # A device cannot hear itself: this is the device's address in the wrong place.
     access_point = None if name == address.hex() else name
     power = _power(raw.power)
     dbm = None if power is None else raw.zero_dbm + power
     if dbm is not None and LEAST_DBM <= dbm <= 0:
-        return ClientReading(address, is_associated, access_point, instant_of(raw.time), dbm, dbm)
+        return ClientReading(address, is_associated, access_point, read_second(raw.time), dbm, dbm)
     sent: int | str = _NO_POWER if power is None else power
     if power is not None and raw.zero_dbm:
         # A plain number would be read as dBm, and taken.
         sent = f"{power} above {raw.zero_dbm} dBm"
-    return ClientReading(address, is_associated, access_point, instant_of(raw.time), None, sent)
+    return ClientReading(address, is_associated, access_point, read_second(raw.time), None, sent)
 
 
 def _stronger(first: ClientReading | None, second: ClientReading) -> ClientReading:

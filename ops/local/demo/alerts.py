@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from ops.local.demo.live import live_receipt, send_receipt, served_receipts, wait_until
+from ops.local.demo.live import count_receipts, live_receipt, send_receipt, wait_until
 from runtime.rules.topic import RuleReader
 from tally.errors import StackError
-from tally.instants import from_millis, instant_text
+from tally.instants import format_utc, from_millis
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
 
@@ -28,14 +28,14 @@ SHUT, CUT_OFF = "corner-1", "corner-2"
 STORES = (SHUT, CUT_OFF)
 SETTLED = {SHUT: "confirmed", CUT_OFF: "retracted"}
 # Time for a tick, the evaluator and the projector, with a reserve for a busy machine.
-TELLING_SECONDS = 180.0
+PUBLISH_SECONDS = 180.0
 _POLL_SECONDS = 2.0
-_SAID_SECONDS = 300.0
+_MESSAGE_SECONDS = 300.0
 # The time of the sale within the quarter hour, at the till that was cut off.
 _SOLD_AFTER = timedelta(minutes=7)
 
 
-class ToldRaise(NamedTuple):
+class RaisedAlert(NamedTuple):
     """An alert's id and its state in the API."""
 
     alert_id: str
@@ -55,7 +55,7 @@ class DemoAlerts:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     sleep: Callable[[float], None] = time.sleep
 
-    def run(self, in_force_from: datetime) -> dict[str, ToldRaise]:
+    def run(self, in_force_from: datetime) -> dict[str, RaisedAlert]:
         """Run the steps; returns the alert of each store as it is after the rebuild.
 
         Raises StackError when an alert does not appear in time, or does not end as expected.
@@ -89,7 +89,7 @@ class DemoAlerts:
     def _wait_until_over(self, window: datetime) -> None:
         said_at = self.now()
         while (left := window + WINDOW - self.now()) > timedelta(0):
-            if (self.now() - said_at).total_seconds() >= _SAID_SECONDS:
+            if (self.now() - said_at).total_seconds() >= _MESSAGE_SECONDS:
                 said_at = self.now()
                 self.say(f"alerts: {left.total_seconds() / 60:.0f} minutes to go")
             self.sleep(min(_POLL_SECONDS, left.total_seconds()))
@@ -99,7 +99,7 @@ class DemoAlerts:
         send_receipt(client, self.settings, live_receipt(sold_at, CUT_OFF))
 
         def is_served() -> bool:
-            return bool(served_receipts(client, self.settings, sold_at, CUT_OFF))
+            return bool(count_receipts(client, self.settings, sold_at, CUT_OFF))
 
         wait_until(is_served, lambda: f"the late receipt of {CUT_OFF} is not served")
         self.say(
@@ -109,9 +109,9 @@ class DemoAlerts:
 
     def _wait_for_alerts(
         self, client: httpx.Client, window: datetime, wanted: dict[str, Any]
-    ) -> dict[str, ToldRaise]:
+    ) -> dict[str, RaisedAlert]:
         """The alerts of the quarter hour by store, once in the wanted states; None is any state."""
-        deadline = self.now() + timedelta(seconds=TELLING_SECONDS)
+        deadline = self.now() + timedelta(seconds=PUBLISH_SECONDS)
         while True:
             found = self._read_alerts(client, window)
             states = {store: alert.state for store, alert in found.items()}
@@ -121,18 +121,18 @@ class DemoAlerts:
             if self.now() >= deadline:
                 raise StackError(
                     f"demo: the alerts of {RULE} stand as {states or 'nothing'} after"
-                    f" {TELLING_SECONDS:.0f} s; `tally status` and the evaluator's log say why"
+                    f" {PUBLISH_SECONDS:.0f} s; `tally status` and the evaluator's log say why"
                 )
             self.sleep(_POLL_SECONDS)
 
-    def _read_alerts(self, client: httpx.Client, window: datetime) -> dict[str, ToldRaise]:
+    def _read_alerts(self, client: httpx.Client, window: datetime) -> dict[str, RaisedAlert]:
         """The alerts of the quarter hour that the API has, by store."""
         question = {
             "store": ",".join(STORES),
             "rule": RULE,
             "edge": "raise",
-            "from": instant_text(window),
-            "to": instant_text(window + timedelta(days=1)),
+            "from": format_utc(window),
+            "to": format_utc(window + timedelta(days=1)),
         }
         try:
             answer = client.get(f"http://{self.settings.api}/v1/alerts", params=question)
@@ -141,7 +141,7 @@ class DemoAlerts:
             # The API may be starting, or may not know the stores yet: the caller has the deadline.
             return {}
         return {
-            alert["store_id"]: ToldRaise(alert["alert_id"], alert["state"])
+            alert["store_id"]: RaisedAlert(alert["alert_id"], alert["state"])
             for alert in answer.json()["alerts"]
             if datetime.fromisoformat(alert["window"]["start"]) == window
         }
@@ -149,14 +149,14 @@ class DemoAlerts:
 
 def in_force_from(settings: Settings) -> datetime:
     """The instant (UTC) from which the demo's rule applies. Raises StackError without it."""
-    newest = RuleReader(settings).read().newest(RULE)
+    newest = RuleReader(settings).read().newest_version(RULE)
     if newest is None:
         raise StackError(f"demo: the rule {RULE} is not there; `tally rules apply {RULE_FILE}`")
     return from_millis(newest.effective_from)
 
 
 def show_alerts(
-    settings: Settings, found: dict[str, ToldRaise], say: Callable[[str], None]
+    settings: Settings, found: dict[str, RaisedAlert], say: Callable[[str], None]
 ) -> None:
     """Print the outcome of each alert, and where it can be viewed."""
     words = {

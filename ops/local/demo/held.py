@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from ops.lag import Waiting
+from ops.lag import WaitingSeconds
 from tally.errors import StackError
 
 # Enough for several triggers of the master's ingest.
 DEADLINE_SECONDS = 180
 
 
-def wait_until_held(
-    waiting: Callable[[], Waiting], deadline_seconds: float = DEADLINE_SECONDS
+def wait_for_master(
+    waiting: Callable[[], WaitingSeconds], deadline_seconds: float = DEADLINE_SECONDS
 ) -> None:
     """Return when the master holds all records that were served at the time of the call.
 
@@ -28,13 +28,13 @@ def wait_until_held(
         wait=wait_fixed(1),
         reraise=True,
     )
-    def held() -> None:
+    def check_stored() -> None:
         """Raises LookupError while the oldest unread record may be from before the call."""
         if waiting().master >= time.monotonic() - since:
             raise LookupError
 
     try:
-        held()
+        check_stored()
     except LookupError as error:
         raise StackError(
             f"the master dataset is still behind after {deadline_seconds:.0f} s;"

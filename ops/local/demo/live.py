@@ -9,7 +9,7 @@ import httpx
 from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 
 from tally.errors import StackError
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 from tally.windows import WINDOW, window_start
 
@@ -23,7 +23,7 @@ DEADLINE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
-def serve_one(
+def time_receipt(
     settings: Settings,
     say: Callable[[str], None],
     now: datetime | None = None,
@@ -37,11 +37,11 @@ def serve_one(
     started = time.monotonic()
     with httpx.Client(timeout=DEADLINE_SECONDS) as client:
         # The store may have receipts of an earlier run in this quarter hour: one more is awaited.
-        before = served_receipts(client, settings, now) or 0
+        before = count_receipts(client, settings, now) or 0
         send_receipt(client, settings, receipt)
         taken = time.monotonic() - started
         wait_until(
-            lambda: (served_receipts(client, settings, now) or 0) > before,
+            lambda: (count_receipts(client, settings, now) or 0) > before,
             lambda: "the receipt was taken and is not served",
         )
     seconds = time.monotonic() - started
@@ -69,7 +69,7 @@ def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
     """
     number = int(now.timestamp() * 1000)
     return {
-        "happened_at": instant_text(now),
+        "happened_at": format_utc(now),
         "operation_id": store,
         "vendor_fiscal_module": "demo",
         "transaction_id": number,
@@ -77,7 +77,7 @@ def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
     }
 
 
-def served_receipts(
+def count_receipts(
     client: httpx.Client, settings: Settings, now: datetime, store: str = STORE
 ) -> int | None:
     """The number of transactions in the store's window at the instant, as the API answers.
@@ -85,7 +85,7 @@ def served_receipts(
     None while the API does not know the store or the window.
     """
     start = window_start(now)
-    question = {"store": store, "from": instant_text(start), "to": instant_text(start + WINDOW)}
+    question = {"store": store, "from": format_utc(start), "to": format_utc(start + WINDOW)}
     answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=question)
     if answer.status_code != httpx.codes.OK:
         return None

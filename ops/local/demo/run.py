@@ -18,15 +18,15 @@ from ops.local.demo.airflow import run_rebuild
 from ops.local.demo.alerts import (
     RULE_FILE,
     DemoAlerts,
-    ToldRaise,
+    RaisedAlert,
     in_force_from,
     show_alerts,
 )
-from ops.local.demo.held import wait_until_held
-from ops.local.demo.live import serve_one
+from ops.local.demo.held import wait_for_master
+from ops.local.demo.live import time_receipt
 from ops.local.demo.progress import SpeedSummary, speed_summary
 from ops.local.demo.twin import TwinChild
-from ops.local.stack.catalogue import services_of
+from ops.local.stack.catalogue import list_services
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session
 from tally.errors import StackError
@@ -46,7 +46,7 @@ SAMPLE = (
     "2017-09-19T22:45:00Z",
 )
 # The disturbances of the real receipts, in the demo and in tests that need the same.
-DISTURBED = (
+DISTURBANCES = (
     "--duplicates",
     "0.02",
     "--disorder",
@@ -70,7 +70,7 @@ class DemoPlan:
 
     speed: float
     seed: int = 1
-    replay: tuple[str, ...] = DISTURBED
+    replay: tuple[str, ...] = DISTURBANCES
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Demo:
         # first: a receipt of now in its partition would close the days that it has yet to send.
         page = self._step("a twin store catches up with now, and goes on", self._start_twin)
         live = self._step(
-            "a receipt of this very second", lambda: serve_one(self._settings, self._say)
+            "a receipt of this very second", lambda: time_receipt(self._settings, self._say)
         )
         return DemoResult(code, live, page, speed, self._seconds)
 
@@ -153,11 +153,11 @@ class Demo:
 
         def rebuild() -> None:
             with cassandra_session(self._settings) as session:
-                wait_until_held(lambda: read_waiting(self._settings, session))
+                wait_for_master(lambda: read_waiting(self._settings, session))
             run_rebuild(self._settings.airflow, {"mode": "dirty"}, self._say)
 
         alerts = DemoAlerts(self._settings, self._say, rebuild)
-        found: dict[str, ToldRaise] = self._step(
+        found: dict[str, RaisedAlert] = self._step(
             "two alerts: one that a rebuild confirms, one that it takes back",
             lambda: alerts.run(in_force_from(self._settings)),
         )
@@ -183,7 +183,7 @@ class Demo:
             "up",
             *(
                 name
-                for name in services_of(Site.of(self._settings, self._environment))
+                for name in list_services(Site.from_settings(self._settings, self._environment))
                 if name != LAST
             ),
         )
@@ -256,7 +256,7 @@ def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: flo
         wait=wait_fixed(1),
         reraise=True,
     )
-    def caught_up() -> None:
+    def check_lag() -> None:
         """Raises LookupError while some records have not arrived."""
         now = lag()
         if now.total:
@@ -267,7 +267,7 @@ def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: flo
             raise LookupError(now)
 
     try:
-        caught_up()
+        check_lag()
     except LookupError as error:
         raise StackError(
             f"still behind after {deadline_seconds:.0f} s: {error}; see `tally status` and the logs"

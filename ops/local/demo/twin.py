@@ -11,8 +11,8 @@ import httpx
 
 from ops.local.demo.live import wait_until
 from ops.local.stack.private import owner_only
-from runtime.store_fields import zone_of_midday
-from runtime.stores import StoreEntry, store_entries
+from runtime.store_fields import midday_zone
+from runtime.stores import StoreEntry, load_stores
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -46,7 +46,7 @@ def write_stores(file: Path) -> None:
         return
     with owner_only():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(_STORES_FILE.format(zone=zone_of_midday()), "utf-8")
+        file.write_text(_STORES_FILE.format(zone=midday_zone()), "utf-8")
 
 
 class TwinChild:
@@ -62,7 +62,7 @@ class TwinChild:
         self._environment = environment
         self._say = say
         self._process: subprocess.Popen[str] | None = None
-        entry = store_entries(settings.stores_file).get(STORE, StoreEntry())
+        entry = load_stores(settings.stores_file).get(STORE, StoreEntry())
         self._zone = entry.clock(settings.default_timezone).zone
 
     @property
@@ -104,7 +104,7 @@ class TwinChild:
         Raises StackError when the API does not have them within a minute.
         """
         local = (now or datetime.now(UTC)).astimezone(self._zone)
-        if line := closed_line(local):
+        if line := opening_notice(local):
             self._say(line)
         if local.hour < FIRST_VISITS:
             return
@@ -139,7 +139,7 @@ class TwinChild:
         return self._settings.home / "logs" / "twin.log"
 
 
-def closed_line(local: datetime) -> str | None:
+def opening_notice(local: datetime) -> str | None:
     """The line about a closed twin store at this local time; None if it is open."""
     if OPENS <= local.hour < CLOSES:
         return None

@@ -38,7 +38,7 @@ def main() -> int:
             _make_environment()
             _install_uv()
             _install_packages()
-            STAMP.write_text(_wanted_state())
+            STAMP.write_text(_stamp_text())
     except TallyError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
@@ -48,10 +48,10 @@ def main() -> int:
 
 
 def _environment_is_current() -> bool:
-    return PYTHON.exists() and STAMP.is_file() and STAMP.read_text() == _wanted_state()
+    return PYTHON.exists() and STAMP.is_file() and STAMP.read_text() == _stamp_text()
 
 
-def _wanted_state() -> str:
+def _stamp_text() -> str:
     content = b"".join((REPOSITORY / name).read_bytes() for name in INPUTS)
     # The folder is included: the scripts of an environment contain its path, and work only there.
     return hashlib.sha256(content + str(REPOSITORY).encode()).hexdigest()
@@ -78,7 +78,7 @@ def _make_environment() -> None:
 
 def _install_uv() -> None:
     """Install the uv of uv.lock; pip checks its hash."""
-    version, requirement = _locked_uv()
+    version, requirement = _read_uv_lock()
     if _runs([str(ENVIRONMENT / "bin" / "uv"), "--version"], expect=f"uv {version} "):
         return
     _say(f"uv {version} into .venv")
@@ -113,7 +113,7 @@ def _install_packages() -> None:
     _run(uv, "packages", {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)})
 
 
-def _locked_uv() -> tuple[str, str]:
+def _read_uv_lock() -> tuple[str, str]:
     """The version of uv, and its requirement line for pip with a hash for each file."""
     lock: dict[str, Any] = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
     package = next(package for package in lock["package"] if package["name"] == "uv")

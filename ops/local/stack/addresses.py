@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ops.local.stack.machine import port_is_free
 from ops.local.stack.private import make_private
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 from tally.errors import StackError
-from tally.home import ADDRESSES_FILE, home_of, kept_addresses
+from tally.home import ADDRESSES_FILE, home_folder, load_addresses
 from tally.settings import Settings
 
 NAMES = ("kafka", "kafka_controller", "cassandra", "cassandra_storage", "gateway", "api", "airflow")
@@ -30,14 +30,14 @@ def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
 
     A free port is stored for later starts.
     """
-    home = home_of(environment)
+    home = home_folder(environment)
     if any(
-        kept_addresses(home).get(name) != address
-        for name, address in _configured_addresses(environment, home).items()
+        load_addresses(home).get(name) != address
+        for name, address in _current_addresses(environment, home).items()
     ):
         make_private(home)
         with _lock_other_homes(Settings.load(environment).cache, home) as others:
-            chosen = _configured_addresses(environment, home)
+            chosen = _current_addresses(environment, home)
             taken = {address for address in (*chosen.values(), *others) if address}
             for name in chosen:
                 chosen[name] = chosen[name] or _free_address(taken)
@@ -46,7 +46,7 @@ def settings_with_addresses(environment: Mapping[str, str]) -> Settings:
     return Settings.load(environment)
 
 
-def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+def separate_environment(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment for a separate home: of Tally's variables only the cache is inherited."""
     others = {
         name: value
@@ -57,9 +57,9 @@ def apart(home: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     return {**others, "TALLY_HOME": str(home)}
 
 
-def _configured_addresses(environment: Mapping[str, str], home: Path) -> dict[str, str]:
+def _current_addresses(environment: Mapping[str, str], home: Path) -> dict[str, str]:
     """The address by variable, "" where none is chosen yet."""
-    stored = kept_addresses(home)
+    stored = load_addresses(home)
     variables = [variable(name) for name in NAMES]
     return {name: environment.get(name) or stored.get(name) or "" for name in variables}
 
@@ -82,7 +82,7 @@ def _free_address(taken: set[str]) -> str:
 def _write_addresses(home: Path, addresses: Mapping[str, str]) -> None:
     lines = "".join(f"{name}={address}\n" for name, address in addresses.items())
     try:
-        keep_whole(
+        write_atomically(
             home / ADDRESSES_FILE,
             "# Written by `tally up`; an environment variable of the same name wins.\n" + lines,
         )
@@ -107,7 +107,7 @@ def _lock_other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
             file.seek(0)
             # A deleted home has no addresses, so its ports are free for others.
             homes = {
-                line: kept_addresses(Path(line))
+                line: load_addresses(Path(line))
                 for line in file.read().splitlines()
                 if line != str(home.resolve())
             }

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
-from ops.local.stack.tree_guard import leave_watcher
+from ops.local.stack.tree_guard import reap_process_tree
 
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
@@ -31,7 +31,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
     # A SIGKILL of this process does not reach its components; the watcher ends them.
-    leave_watcher()
+    reap_process_tree()
     for name in OWN_FILES:
         os.environ.pop(name, None)
     _migrate(Path(os.environ["AIRFLOW_HOME"]))

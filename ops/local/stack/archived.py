@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from runtime.class_archive import archive_file
-from runtime.output import note
+from runtime.output import print_note
 
 # The longest one first, because two are made in parallel on two cores.
 SAMPLES: dict[str, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ def make_archives(cache: Path) -> None:
         part: file for part, file in files.items() if file is not None and not file.is_file()
     }
     if missing:
-        note(
+        print_note(
             f"JVM parts: an archive of the classes of {', '.join(missing)},"
             " so that each starts sooner; half a minute, once"
         )
@@ -50,7 +50,7 @@ def _make(part: str, final: Path) -> None:
         )
         if answer.returncode or not made.is_file():
             said = (answer.stderr or answer.stdout).strip()[-500:]
-            note(
+            print_note(
                 f"JVM parts: no archive of the classes of {part} was made,"
                 f" it starts seconds later for it ({said})"
             )

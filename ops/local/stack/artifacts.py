@@ -23,7 +23,7 @@ from pathlib import Path
 from ops.local.stack.archived import make_archives
 from ops.local.stack.compiled import compile_classes
 from ops.local.stack.machine import check_folder, check_java, java_command
-from runtime.output import Advance, note, progress
+from runtime.output import Advance, print_note, show_progress
 from runtime.repository import REPOSITORY
 from tally.errors import StackError, TallyError
 from tally.settings import Settings
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         compile_classes(java_command(os.environ), _spark_jars(), cache)
         make_archives(cache)
     except TallyError as error:
-        note(f"setup: {error}")
+        print_note(f"setup: {error}")
         return 1
     return 0
 
@@ -69,7 +69,7 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
             "ivy.xml is not the one of ops/local/stack/artifacts.lock;"
             " run `python -m ops.local.stack.artifacts --record`"
         )
-    locked = locked_jars()
+    locked = read_lock_file()
     missing = [part for part in PARTS if record or not part_is_complete(cache, part)]
     if not missing:
         return
@@ -77,7 +77,7 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
     # Java is checked only if something is missing: a second run needs no Java at all.
     java = check_java(os.environ)
     total = sum(len(locked.get(part, {})) for part in missing)
-    with _lock_cache(cache) as lock, progress("JVM parts", total) as advance:
+    with _lock_cache(cache) as lock, show_progress("JVM parts", total) as advance:
         # Fetched in parallel, because one Ivy downloads one jar after the other. A lock file is
         # recorded in the order of the parts.
         with ThreadPoolExecutor(1 if record else len(missing)) as pool:
@@ -90,22 +90,22 @@ def fetch_parts(cache: Path, record: bool = False) -> None:
         for future in fetched:
             future.result()
         for part in missing:
-            (cache / "jars" / part / ".verified").write_text(_wanted_state(part))
-    note(f"JVM parts: complete in {cache / 'jars'}")
+            (cache / "jars" / part / ".verified").write_text(_stamp_text(part))
+    print_note(f"JVM parts: complete in {cache / 'jars'}")
 
 
 def part_is_complete(cache: Path, part: str) -> bool:
     """Whether the jars of a part were verified against the current lock, and all still exist."""
     stamp = cache / "jars" / part / ".verified"
-    names = locked_jars().get(part, {})
+    names = read_lock_file().get(part, {})
     return (
         stamp.is_file()
-        and stamp.read_text() == _wanted_state(part)
+        and stamp.read_text() == _stamp_text(part)
         and all((stamp.parent / name).is_file() for name in names)
     )
 
 
-def locked_jars() -> dict[str, dict[str, str]]:
+def read_lock_file() -> dict[str, dict[str, str]]:
     """The SHA-256 by jar name of each part, from artifacts.lock."""
     jars: dict[str, dict[str, str]] = {}
     for line in LOCK_FILE.read_text().splitlines():
@@ -142,7 +142,7 @@ class _Fetch:
     advance: Advance
 
     @property
-    def arriving(self) -> Path:
+    def download_folder(self) -> Path:
         return self.cache / "jars" / f".{self.part}.arriving"
 
     @property
@@ -153,15 +153,15 @@ class _Fetch:
 
 def _fetch_part(fetch: _Fetch, locked: dict[str, str]) -> None:
     final = fetch.cache / "jars" / fetch.part
-    shutil.rmtree(fetch.arriving, ignore_errors=True)
+    shutil.rmtree(fetch.download_folder, ignore_errors=True)
     advanced = _retrieve(fetch)
     if locked:
-        _verify(fetch.arriving, locked, fetch.cache)
+        _verify(fetch.download_folder, locked, fetch.cache)
     else:
-        _record(fetch.arriving, fetch.part)
+        _record(fetch.download_folder, fetch.part)
     # Renamed when complete: an interrupted run leaves only `.arriving`, which is never read.
     shutil.rmtree(final, ignore_errors=True)
-    fetch.arriving.rename(final)
+    fetch.download_folder.rename(final)
     if found := len(locked) - advanced:
         fetch.advance(found)
 
@@ -180,7 +180,7 @@ def _retrieve(fetch: _Fetch) -> int:
         if not complaint:
             return downloaded
         if attempt < ATTEMPTS:
-            note(f"JVM parts of {fetch.part}: {complaint}; trying again")
+            print_note(f"JVM parts of {fetch.part}: {complaint}; trying again")
     raise StackError(
         f"JVM parts of {fetch.part}: {complaint};"
         " check the network, run `make setup` again: what is done is kept"
@@ -198,7 +198,7 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
         "-cache",
         str(fetch.ivy / "cache"),
     ]
-    command += ["-retrieve", str(fetch.arriving / JAR_NAME), "-types", "jar", "bundle"]
+    command += ["-retrieve", str(fetch.download_folder / JAR_NAME), "-types", "jar", "bundle"]
     # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has
     # written its files.
     output = subprocess.PIPE
@@ -250,9 +250,9 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _wanted_state(part: str) -> str:
+def _stamp_text(part: str) -> str:
     return "".join(
-        f"{digest}  {name}\n" for name, digest in sorted(locked_jars().get(part, {}).items())
+        f"{digest}  {name}\n" for name, digest in sorted(read_lock_file().get(part, {}).items())
     )
 
 
@@ -267,7 +267,7 @@ def _lock_cache(cache: Path) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            note(f"JVM parts: another set-up fills {cache}; waiting for it")
+            print_note(f"JVM parts: another set-up fills {cache}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock.fileno()
 

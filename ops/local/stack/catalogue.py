@@ -98,7 +98,7 @@ STOCK_ADAPTER = _job("stock-adapter", "serving.stock.adapter", ("kafka",))
 OPTIONAL = {service.name: service for service in (STOCK, STOCK_ADAPTER)}
 
 
-def services_of(site: Site) -> dict[str, Service]:
+def list_services(site: Site) -> dict[str, Service]:
     """All services of this site.
 
     There is a normaliser for each slot that the settings want, or that was started and not stopped.
@@ -134,7 +134,7 @@ def _stock_services(site: Site) -> list[Service]:
     ]
 
 
-def named(
+def select_services(
     names: Iterable[str],
     services: dict[str, Service] = SERVICES,
 ) -> list[Service]:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from runtime.forkless import SOURCE, classes_jar
-from runtime.output import note
+from runtime.output import print_note
 from tally.errors import StackError
 
 COMPILER = "scala.tools.nsc.Main"
@@ -23,7 +23,7 @@ def compile_classes(java: str, spark_jars: Path, cache: Path) -> None:
     final = classes_jar(cache)
     if final.is_file():
         return
-    note(f"JVM parts: compiling {SOURCE.name}")
+    print_note(f"JVM parts: compiling {SOURCE.name}")
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=".forkless.") as arriving:
         classes = Path(arriving) / final.name

@@ -21,12 +21,12 @@ Tell = Callable[[str], None]
 class _StartProgress:
     """The progress of `up`: services by state, start times, and reasons of failures.
 
-    `kept` are services that ran before, `restarted` those that had to be restarted.
+    `already_running` are services that ran before, `restarted` those that had to be restarted.
     """
 
     waiting: list[Service]
     started: dict[str, tuple[Service, float]] = field(default_factory=dict)
-    kept: set[str] = field(default_factory=set)
+    already_running: set[str] = field(default_factory=set)
     restarted: set[str] = field(default_factory=set)
     ready: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
@@ -77,12 +77,12 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
 def watch(site: Site) -> None:
     """Start the watcher, which restarts services that end by themselves."""
     with _lock_stack(site):
-        watching.ensure(site)
+        watching.ensure_watcher(site)
 
 
 def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
     """The state of each service by name, in start order."""
-    return {service.name: states.status_of(site, service) for service in services}
+    return {service.name: states.service_status(site, service) for service in services}
 
 
 def _start_what_can_start(site: Site, progress: _StartProgress, tell: Tell) -> None:
@@ -99,7 +99,7 @@ def _start_what_can_start(site: Site, progress: _StartProgress, tell: Tell) -> N
 def _start(site: Site, service: Service, progress: _StartProgress, tell: Tell) -> None:
     try:
         if supervisor.is_alive(site, service):
-            progress.kept.add(service.name)
+            progress.already_running.add(service.name)
         else:
             tell(f"{service.name}: starting")
             # A start by hand resets the count: earlier tries do not matter.
@@ -119,7 +119,11 @@ def _check_started(site: Site, progress: _StartProgress, tell: Tell) -> None:
                 # topics.
                 service.once_ready(site)
                 progress.ready.add(name)
-                how = "runs already" if name in progress.kept else f"ready after {seconds:.1f} s"
+                how = (
+                    "runs already"
+                    if name in progress.already_running
+                    else f"ready after {seconds:.1f} s"
+                )
                 tell(f"{name}: {how}{_address_text(site, service)}")
             else:
                 continue
@@ -141,7 +145,7 @@ def _restart(
         return
     tell(f"{service.name}: restarting ({why})")
     progress.restarted.add(service.name)
-    progress.kept.discard(service.name)
+    progress.already_running.discard(service.name)
     supervisor.finish_stop(site, service, supervisor.ask_to_stop(site, service))
     _start(site, service, progress, tell)
 
@@ -151,7 +155,7 @@ def _is_ready(site: Site, service: Service, seconds: float) -> bool:
     # Checked first: a ready file outlives the process that has touched it.
     if not supervisor.is_alive(site, service):
         raise StackError(
-            f"ended while it started ({supervisor.why_ended(site, service)[1]});"
+            f"ended while it started ({supervisor.exit_reason(site, service)[1]});"
             f" see {site.log(service.name)}"
         )
     if supervisor.is_ready(site, service):
@@ -186,7 +190,7 @@ def _lock_stack(site: Site) -> Iterator[None]:
 
 
 @contextmanager
-def alone_or_not(site: Site) -> Iterator[bool]:
+def try_lock_stack(site: Site) -> Iterator[bool]:
     """Yield whether the stack's lock was free; if so, it is held in the block.
 
     Raises FileNotFoundError when the home was deleted.

@@ -49,7 +49,7 @@ def checks(site: Site) -> Iterator[tuple[str, Check]]:
     yield "versions", Check(True, _versions())
     yield "jvm parts", _outcome(lambda: _parts(site))
     yield "disk and folder", _outcome(lambda: _folder(site))
-    for service in catalogue.services_of(site).values():
+    for service in catalogue.list_services(site).values():
         yield service.name, _service(site, service)
     yield "watcher", _watcher(site)
     # Only for running services: a refused connection would repeat the finding above.
@@ -94,7 +94,7 @@ def _parts(site: Site) -> str:
         missing.append("forkless")
     if missing:
         raise StackError(f"{', '.join(missing)} not complete in {cache / 'jars'}; run `make setup`")
-    jars = sum(map(len, artifacts.locked_jars().values()))
+    jars = sum(map(len, artifacts.read_lock_file().values()))
     return f"{jars} jars in {cache / 'jars'}, as artifacts.lock has them"
 
 
@@ -104,7 +104,7 @@ def _folder(site: Site) -> str:
 
 
 def _service(site: Site, service: Service) -> Check:
-    status = states.status_of(site, service)
+    status = states.service_status(site, service)
     if status.state == "stopped":
         return _outcome(lambda: _free_ports(site, service))
     if status.state in ("failed", "failing", "stalled"):
@@ -138,10 +138,10 @@ def _cure(service: Service, status: ServiceStatus) -> str:
 
 
 def _watcher(site: Site) -> Check:
-    if watching.anything_wanted(site) and not watching.runs(site):
+    if watching.has_started_services(site) and not watching.is_running(site):
         return Check(False, "none runs: what ends by itself stays down", "tally up")
     return Check(
-        True, "starts again what ends by itself" if watching.runs(site) else "none is needed"
+        True, "starts again what ends by itself" if watching.is_running(site) else "none is needed"
     )
 
 

@@ -6,13 +6,13 @@ import msgspec
 
 from ops.local.stack import supervisor
 from ops.local.stack.service import Service, Site
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 
 _WAITS = "; waits for "
 
 
 @dataclass(frozen=True)
-class Patience:
+class RestartPolicy:
     """When to retry, and when to give up.
 
     It has the seconds to the first try, the most seconds between tries, the number of tries in a
@@ -25,7 +25,7 @@ class Patience:
     steady_seconds: float = 60.0
 
 
-class Failing(msgspec.Struct, frozen=True):
+class RestartState(msgspec.Struct, frozen=True):
     """The failure of a service: since when, why, the number of tries, and the next try.
 
     Times are seconds since 1970. `next_try` is None during a try, and permanently once the service
@@ -39,11 +39,13 @@ class Failing(msgspec.Struct, frozen=True):
     given_up: bool = False
 
     @property
-    def under_way(self) -> bool:
+    def is_trying(self) -> bool:
         """Whether a try is in progress: a service that is found ended has then failed again."""
         return self.next_try is None and not self.given_up
 
-    def ended(self, reason: str, refused: bool, patience: Patience, now: float) -> "Failing":
+    def record_end(
+        self, reason: str, refused: bool, patience: RestartPolicy, now: float
+    ) -> "RestartState":
         """With its next try, later after each one; or given up.
 
         It is given up after too many tries, or after a refusal, which a new start would repeat.
@@ -54,7 +56,7 @@ class Failing(msgspec.Struct, frozen=True):
         wait = min(patience.first_seconds * 2**self.tries, patience.most_seconds)
         return msgspec.structs.replace(self, reason=reason, next_try=now + wait)
 
-    def is_due(self, patience: Patience, now: float) -> bool:
+    def is_due(self, patience: RestartPolicy, now: float) -> bool:
         """Whether the next try is due.
 
         A wall clock that was set back must not delay the try for hours.
@@ -63,13 +65,15 @@ class Failing(msgspec.Struct, frozen=True):
             now >= self.next_try or self.next_try - now > patience.most_seconds
         )
 
-    def waiting_for(self, needs: list[str], patience: Patience, now: float) -> "Failing":
+    def wait_for_needs(
+        self, needs: list[str], patience: RestartPolicy, now: float
+    ) -> "RestartState":
         """The state while a needed service does not work; waiting does not count as a try."""
         # The needs of the previous check are removed from the reason.
         reason = self.reason.partition(_WAITS)[0] + _WAITS + ", ".join(needs)
         return msgspec.structs.replace(self, reason=reason, next_try=now + patience.first_seconds)
 
-    def tried(self) -> "Failing":
+    def record_try(self) -> "RestartState":
         """The state during a new try, with one more start counted."""
         return msgspec.structs.replace(
             self,
@@ -79,16 +83,16 @@ class Failing(msgspec.Struct, frozen=True):
         )
 
 
-def read_failing(site: Site, service: Service) -> Failing | None:
+def read_restart_state(site: Site, service: Service) -> RestartState | None:
     """The stored failure of a service that ended by itself.
 
     None if it did not end by itself, or was started or stopped by hand since.
     """
     file = site.trace(service.name, supervisor.FAILING)
-    return msgspec.json.decode(file.read_bytes(), type=Failing) if file.exists() else None
+    return msgspec.json.decode(file.read_bytes(), type=RestartState) if file.exists() else None
 
 
-def write_failing(site: Site, service: Service, failing: Failing) -> None:
+def write_restart_state(site: Site, service: Service, failing: RestartState) -> None:
     """Write the failure to its file atomically."""
     file = site.trace(service.name, supervisor.FAILING)
-    keep_whole(file, msgspec.json.encode(failing))
+    write_atomically(file, msgspec.json.encode(failing))

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 MOST_BYTES = 20_000_000
-KEPT = 5  # about 120 MB per service, the log itself included
+OLD_FILES = 5  # about 120 MB per service, the log itself included
 _PATTERNS = ("*.log", "*.jsonl")
 
 
@@ -21,7 +21,7 @@ def rotate(folder: Path, most_bytes: int = MOST_BYTES) -> None:
 
 
 def _rotate(file: Path) -> None:
-    past = [file.with_name(f"{file.name}.{number}") for number in range(1, KEPT + 1)]
+    past = [file.with_name(f"{file.name}.{number}") for number in range(1, OLD_FILES + 1)]
     for older, newer in reversed(
         list(zip(past[1:], past, strict=False)),
     ):

@@ -14,7 +14,7 @@ from cassandra.protocol import ErrorMessage
 from confluent_kafka import KafkaException
 
 from ops.conflicts import till_conflicts
-from ops.lag import Waiting, read_waiting
+from ops.lag import WaitingSeconds, read_waiting
 from runtime.connect import cassandra_session
 from tally.errors import StackError
 from tally.settings import Settings
@@ -39,7 +39,7 @@ def lag(settings: Settings) -> str:
         raise StackError(
             f"cannot be read: {error}; look into the logs of kafka and cassandra"
         ) from error
-    if late := list(too_late(settings, waiting)):
+    if late := list(late_readers(settings, waiting)):
         raise StackError(
             f"{', '.join(late)};"
             " `tally status` and the logs of these services say why they do not read"
@@ -48,7 +48,7 @@ def lag(settings: Settings) -> str:
     return f"no unread record has waited longer than {longest:.0f} s"
 
 
-def too_late(settings: Settings, waiting: Waiting) -> Iterator[str]:
+def late_readers(settings: Settings, waiting: WaitingSeconds) -> Iterator[str]:
     """Yield each reader whose oldest unread record has waited for more than half of the limit.
 
     The text names the consequence at the limit.

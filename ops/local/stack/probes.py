@@ -6,7 +6,7 @@ import socket
 
 from confluent_kafka import KafkaException
 
-from runtime.connect import CASSANDRA_AWAY, cassandra_session, kafka_admin
+from runtime.connect import CASSANDRA_ERRORS, cassandra_session, kafka_admin
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -55,7 +55,7 @@ def cassandra_answers(settings: Settings) -> bool:
     try:
         with cassandra_session(settings, "") as session:
             return session.execute("SELECT release_version FROM system.local").one() is not None
-    except (StackError, *CASSANDRA_AWAY):
+    except (StackError, *CASSANDRA_ERRORS):
         return False
 
 

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from ops.local.stack.private import owner_only
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 
 MARK = "TALLY_SERVICE"
 SAME_START_SECONDS = 2.0
@@ -42,7 +42,7 @@ def read_record(file: Path) -> Record | None:
 
 def write_record(file: Path, record: Record) -> None:
     """Write the record to the file atomically."""
-    keep_whole(file, msgspec.json.encode(record))
+    write_atomically(file, msgspec.json.encode(record))
 
 
 def start_detached(
@@ -83,7 +83,7 @@ def start_detached(
         return Record(pid, time.time(), argv)
 
 
-def process_of(record: Record | None) -> psutil.Process | None:
+def find_recorded_process(record: Record | None) -> psutil.Process | None:
     """The running process of a record.
 
     None if it has ended, even if its pid belongs to another process by now.
@@ -98,7 +98,7 @@ def process_of(record: Record | None) -> psutil.Process | None:
     return process if same and not has_ended(process) else None
 
 
-def marked_processes(mark: str) -> list[psutil.Process]:
+def find_marked_processes(mark: str) -> list[psutil.Process]:
     """All live processes that were started for a service, children and orphans included."""
     found = []
     for process in psutil.process_iter():
@@ -117,7 +117,7 @@ def marked_processes(mark: str) -> list[psutil.Process]:
 def end_leftovers(mark: str) -> None:
     """Block until no process with the mark lives: SIGTERM, then SIGKILL to the remaining ones."""
     for end in (signal.SIGTERM, signal.SIGKILL):
-        left = marked_processes(mark)
+        left = find_marked_processes(mark)
         for process in left:
             send(process, end)
         wait_until_ended(left, LEFTOVER_SECONDS)

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ops.local.stack import control
-from ops.local.stack.addresses import apart, settings_with_addresses
+from ops.local.stack.addresses import separate_environment, settings_with_addresses
 from ops.local.stack.catalogue import SERVICES
 from ops.local.stack.service import Launch, Service, Site
-from runtime.class_archive import making
-from runtime.output import note
+from runtime.class_archive import creation_option
+from runtime.output import print_note
 
 # An archive is written while the JVM ends.
 STOP_SECONDS = 120.0
@@ -23,11 +23,13 @@ STOP_SECONDS = 120.0
 def main(name: str, file: Path) -> None:
     """Start the service in a temporary home with Tally's topics or tables, and stop it."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = apart(Path(folder), os.environ)
-        site = Site.of(settings_with_addresses(environment), environment)
-        sampled = replace(_with_option(SERVICES[name], making(file)), stop_seconds=STOP_SECONDS)
-        control.up(site, [sampled], note)
-        control.down(site, [sampled], note)
+        environment = separate_environment(Path(folder), os.environ)
+        site = Site.from_settings(settings_with_addresses(environment), environment)
+        sampled = replace(
+            _with_option(SERVICES[name], creation_option(file)), stop_seconds=STOP_SECONDS
+        )
+        control.up(site, [sampled], print_note)
+        control.down(site, [sampled], print_note)
 
 
 def _with_option(service: Service, option: str) -> Service:

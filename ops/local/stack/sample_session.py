@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from runtime.class_archive import making
+from runtime.class_archive import creation_option
 from runtime.spark import build_session
 from runtime.sparkconf import FIRST_COMPILER
 from tally.settings import Settings
@@ -19,7 +19,7 @@ from tally.settings import Settings
 def main(file: Path) -> None:
     """Run one session; the JVM writes the archive as it ends."""
     with tempfile.TemporaryDirectory() as folder:
-        options = f'{FIRST_COMPILER} "{making(file)}"'
+        options = f'{FIRST_COMPILER} "{creation_option(file)}"'
         update = {
             "home": Path(folder),
             "spark_master": "local[2]",

@@ -22,7 +22,7 @@ class Site:
     environment: Mapping[str, str]
 
     @classmethod
-    def of(cls, settings: Settings, environment: Mapping[str, str]) -> "Site":
+    def from_settings(cls, settings: Settings, environment: Mapping[str, str]) -> "Site":
         """The site of these settings, with absolute folders.
 
         Absolute folders let a service start from any working directory.
@@ -62,7 +62,7 @@ class Launch:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def nothing(site: Site) -> None:
+def do_nothing(site: Site) -> None:
     """The hook of a service that has nothing to do once it is ready."""
 
 
@@ -86,7 +86,7 @@ class Service:
     spark_driver: bool = False
     answers: Callable[[Site], bool] | None = None
     secrets: tuple[str, ...] = ()
-    once_ready: Callable[[Site], None] = nothing
+    once_ready: Callable[[Site], None] = do_nothing
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 20.0

@@ -11,7 +11,7 @@ from typing import Literal
 import psutil
 
 from ops.local.stack import supervisor, watching
-from ops.local.stack.failing import read_failing
+from ops.local.stack.failing import read_restart_state
 from ops.local.stack.service import Service, Site
 from runtime import heartbeat
 from runtime.job import REFUSED
@@ -37,19 +37,19 @@ class ServiceStatus:
     next_try: str | None = None
 
 
-def status_of(site: Site, service: Service) -> ServiceStatus:
+def service_status(site: Site, service: Service) -> ServiceStatus:
     """The current state of the service.
 
     `failing`: it ended by itself and the watcher handles it; `failed`: no watcher runs.
     """
-    record = supervisor.record_of(site, service)
+    record = supervisor.read_service_record(site, service)
     if record is None:
         return _status(site, service, "stopped")
-    process = supervisor.at_work(site, service)
+    process = supervisor.working_process(site, service)
     if process is None:
-        return _ended_status(site, service)
+        return _status_after_end(site, service)
     if not (record.ready or service.is_ready(site)):
-        failing = read_failing(site, service)
+        failing = read_restart_state(site, service)
         return _status(
             site,
             service,
@@ -64,13 +64,13 @@ def status_of(site: Site, service: Service) -> ServiceStatus:
     return _status(site, service, "running", process, _text(record.create_time))
 
 
-def _ended_status(site: Site, service: Service) -> ServiceStatus:
-    code, reason = supervisor.why_ended(site, service)
-    known = read_failing(site, service)
+def _status_after_end(site: Site, service: Service) -> ServiceStatus:
+    code, reason = supervisor.exit_reason(site, service)
+    known = read_restart_state(site, service)
     since = _text(known.since) if known else None
     if code == REFUSED or (known and known.given_up):
         return _status(site, service, "failing", None, since, known.reason if known else reason)
-    if not watching.runs(site):
+    if not watching.is_running(site):
         return _status(site, service, "failed", None, since, reason)
     # Without an instant the watcher has not checked yet: it will within a second.
     next_try = known.next_try if known and known.next_try else time.time()
@@ -86,7 +86,7 @@ def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
     None while it works or is idle.
     """
     after = site.settings.stalled_after_seconds
-    if found := heartbeat.stall(site.trace(service.name, supervisor.HEARTBEAT), after):
+    if found := heartbeat.find_stall(site.trace(service.name, supervisor.HEARTBEAT), after):
         return found
     # A service with a heartbeat is judged by it; for others the watcher notes since when they are
     # silent.

@@ -37,31 +37,31 @@ def start(site: Site, service: Service) -> None:
     _spawn(site, service, service.launch(site))
 
 
-def start_again(site: Site, service: Service, environment: Mapping[str, str]) -> None:
+def restart(site: Site, service: Service, environment: Mapping[str, str]) -> None:
     """Restart the service with the command of its record.
 
     `environment` is that of its earlier process. Raises StackError when it was never started, or
     cannot start.
     """
-    record = record_of(site, service)
+    record = read_service_record(site, service)
     if record is None:
         raise StackError(f"{service.name}: was never started; run `tally up {service.name}`")
     _prepare_start(site, service)
     _spawn(replace(site, environment={}), service, Launch(record.argv, environment))
 
 
-def record_of(site: Site, service: Service) -> Record | None:
+def read_service_record(site: Site, service: Service) -> Record | None:
     """The record of the last start; None if the service was stopped or never started."""
     return processes.read_record(_record_file(site, service))
 
 
-def at_work(site: Site, service: Service) -> psutil.Process | None:
+def working_process(site: Site, service: Service) -> psutil.Process | None:
     """The recorded process; None once it, or its JVM, has ended.
 
     A driver may end some time after its JVM.
     """
-    record = record_of(site, service)
-    process = processes.process_of(record)
+    record = read_service_record(site, service)
+    process = processes.find_recorded_process(record)
     if process is None or record is None or not (service.spark_driver and record.ready):
         return process
     return process if processes.has_jvm(process) else None
@@ -69,7 +69,7 @@ def at_work(site: Site, service: Service) -> psutil.Process | None:
 
 def is_alive(site: Site, service: Service) -> bool:
     """Whether the recorded process runs, and for a Spark driver also its JVM."""
-    return at_work(site, service) is not None
+    return working_process(site, service) is not None
 
 
 def is_ready(site: Site, service: Service) -> bool:
@@ -77,7 +77,7 @@ def is_ready(site: Site, service: Service) -> bool:
 
     The result is stored in its record, so the caller must hold the stack's lock.
     """
-    record = record_of(site, service)
+    record = read_service_record(site, service)
     # Stored below: a service that was ready and is slow to answer now is not starting.
     if record is None or not service.is_ready(site):
         return False
@@ -89,7 +89,7 @@ def is_ready(site: Site, service: Service) -> bool:
 
 def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
     """Send the stop signal to the recorded process; None if it has ended already."""
-    process = processes.process_of(record_of(site, service))
+    process = processes.find_recorded_process(read_service_record(site, service))
     if process is not None:
         processes.send(process, service.stop_signal)
     return process
@@ -109,16 +109,16 @@ def finish_stop(site: Site, service: Service, process: psutil.Process | None) ->
     _record_file(site, service).unlink(missing_ok=True)
 
 
-def why_ended(site: Site, service: Service) -> tuple[int | None, str]:
+def exit_reason(site: Site, service: Service) -> tuple[int | None, str]:
     """The exit code and reason that the service left, else None and the end of its log."""
     file = site.trace(service.name, EXIT)
     if file.exists():
         left = json.loads(file.read_text("utf-8"))
         return int(left["code"]), str(left["reason"])
-    return None, last_words(site, service)
+    return None, log_tail(site, service)
 
 
-def last_words(site: Site, service: Service) -> str:
+def log_tail(site: Site, service: Service) -> str:
     """The end of the service's log, on one line."""
     log = site.log(service.name)
     if not log.exists():

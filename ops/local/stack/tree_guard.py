@@ -12,7 +12,7 @@ from ops.local.stack import processes
 LOOK_EVERY_SECONDS = 0.3
 
 
-def leave_watcher() -> None:
+def reap_process_tree() -> None:
     """Fork a child that outlives this process and then ends all processes with its mark."""
     guarded, mark = os.getpid(), os.environ[processes.MARK]
     if os.fork() == 0:

@@ -24,18 +24,18 @@ from ops.local.stack import (
     supervisor,
     watching,
 )
-from ops.local.stack.failing import Failing, Patience
+from ops.local.stack.failing import RestartPolicy, RestartState
 from ops.local.stack.processes import Record
 from ops.local.stack.service import Service, Site
-from runtime.connect import CASSANDRA_AWAY
+from runtime.connect import CASSANDRA_ERRORS
 from runtime.job import REFUSED, run_job
 from tally.errors import TallyError
 from tally.settings import Settings
 
-LOOK_EVERY_SECONDS = 1.0
+CHECK_EVERY_SECONDS = 1.0
 # A probe of a service that does not answer takes a second, so probes are rarer than checks.
-ASK_EVERY_LOOKS = 5
-ROTATE_EVERY_LOOKS = 10
+PROBE_EVERY_CHECKS = 5
+ROTATE_EVERY_CHECKS = 10
 # If Cassandra starts on a full disk, it leaves a commit log without a header, which it refuses to
 # read on all later starts; with the size of two of its logs free it starts.
 NEEDED_GIGABYTES = 0.25
@@ -49,7 +49,7 @@ def main() -> int:
     return run_job(
         "watcher",
         lambda: watch(
-            Site.of(Settings.load(), dict(os.environ)),
+            Site.from_settings(Settings.load(), dict(os.environ)),
         ),
     )
 
@@ -61,24 +61,24 @@ def watch(site: Site) -> None:
     """
     watcher = Watcher(site)
     looks = 0
-    while not looks or _is_recorded(site):
+    while not looks or _is_current(site):
         try:
-            watcher.know(catalogue.services_of(site).values())
-            watcher.look()
-            if looks % ASK_EVERY_LOOKS == 0:
-                watcher.ask()
-            if looks % ROTATE_EVERY_LOOKS == 0:
+            watcher.add_services(catalogue.list_services(site).values())
+            watcher.check_services()
+            if looks % PROBE_EVERY_CHECKS == 0:
+                watcher.probe_services()
+            if looks % ROTATE_EVERY_CHECKS == 0:
                 logs.rotate(site.home / "logs")
         # An error must not end the watcher: without it no service would be restarted.
-        except (OSError, TallyError, psutil.Error, KafkaException, *CASSANDRA_AWAY) as error:
+        except (OSError, TallyError, psutil.Error, KafkaException, *CASSANDRA_ERRORS) as error:
             log.error("%s; looking again", error)
         # Services that it started are its children, even when another process stops them.
         processes.reap_children()
         looks += 1
-        time.sleep(LOOK_EVERY_SECONDS)
+        time.sleep(CHECK_EVERY_SECONDS)
 
 
-def _is_recorded(site: Site) -> bool:
+def _is_current(site: Site) -> bool:
     record = processes.read_record(watching.record_file(site))
     return record is not None and record.pid == os.getpid()
 
@@ -90,32 +90,32 @@ class Watcher:
     """
 
     def __init__(
-        self, site: Site, services: Iterable[Service] = (), patience: Patience | None = None
+        self, site: Site, services: Iterable[Service] = (), patience: RestartPolicy | None = None
     ) -> None:
         self._site = site
         self._services: dict[str, Service] = {}
-        self.know(services)
-        self._patience = patience or Patience()
+        self.add_services(services)
+        self._policy = patience or RestartPolicy()
         # Only in memory, never on disk: an environment may hold secrets.
         self._environments: dict[str, tuple[Record, Mapping[str, str]]] = {}
         self._steady_since: dict[str, float] = {}
 
-    def know(self, services: Iterable[Service]) -> None:
+    def add_services(self, services: Iterable[Service]) -> None:
         """Add these services: changed settings may want more than at the watcher's start."""
         self._services.update({service.name: service for service in services})
 
-    def look(self) -> None:
+    def check_services(self) -> None:
         """Check every service that was started and not stopped.
 
         Nothing is started while another process holds the stack's lock.
         """
         for service in self._services.values():
             self._remember(service)
-        with control.alone_or_not(self._site) as alone:
+        with control.try_lock_stack(self._site) as alone:
             for service in self._services.values() if alone else ():
                 self._check(service)
 
-    def ask(self) -> None:
+    def probe_services(self) -> None:
         """Record since when a service without heartbeat has been silent.
 
         A live process may be frozen, or hang.
@@ -133,15 +133,15 @@ class Watcher:
 
         It can be read only while the process lives.
         """
-        record = supervisor.record_of(self._site, service)
-        process = processes.process_of(record)
+        record = supervisor.read_service_record(self._site, service)
+        process = processes.find_recorded_process(record)
         # Compared by record: a service that was restarted by hand may have another environment.
         remembered, _ = self._environments.get(service.name, (None, {}))
         if record and process and remembered != record:
             self._environments[service.name] = record, process.environ()
 
     def _check(self, service: Service) -> None:
-        record = supervisor.record_of(self._site, service)
+        record = supervisor.read_service_record(self._site, service)
         alive = supervisor.is_alive(self._site, service)
         if alive and ((record and record.ready) or supervisor.is_ready(self._site, service)):
             self._note_working(service)
@@ -154,51 +154,53 @@ class Watcher:
 
     def _note_working(self, service: Service) -> None:
         since = self._steady_since.setdefault(service.name, time.monotonic())
-        if time.monotonic() - since >= self._patience.steady_seconds:
+        if time.monotonic() - since >= self._policy.steady_seconds:
             self._site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
 
     def _handle_end(self, service: Service) -> None:
-        known, now = failing.read_failing(self._site, service), time.time()
-        if known is None or known.under_way:
-            code, words = supervisor.why_ended(self._site, service)
+        known, now = failing.read_restart_state(self._site, service), time.time()
+        if known is None or known.is_trying:
+            code, words = supervisor.exit_reason(self._site, service)
             # Tally's jobs leave a reason; for other services there is only the end of the log.
             reason = words if code is not None else f"ended by itself; the end of its log: {words}"
-            failed = known or Failing(now, reason)
-            self._write_state(service, failed.ended(reason, code == REFUSED, self._patience, now))
-        elif known.is_due(self._patience, now):
+            failed = known or RestartState(now, reason)
+            self._write_state(
+                service, failed.record_end(reason, code == REFUSED, self._policy, now)
+            )
+        elif known.is_due(self._policy, now):
             self._try(service, known, now)
 
-    def _try(self, service: Service, known: Failing, now: float) -> None:
+    def _try(self, service: Service, known: RestartState, now: float) -> None:
         # Without its needs the service would end at once, and use up its tries.
         needs = (self._services[name] for name in service.needs)
         missing = [need.name for need in needs if not need.is_ready(self._site)]
         if missing := [*missing, *scarce_disks(self._site)]:
-            failing.write_failing(
-                self._site, service, known.waiting_for(missing, self._patience, now)
+            failing.write_restart_state(
+                self._site, service, known.wait_for_needs(missing, self._policy, now)
             )
             return
         # Stored before the start, so that a try during which this watcher ends is counted too.
-        tried = known.tried()
+        tried = known.record_try()
         self._write_state(service, tried)
         try:
             self._start(service)
         except (OSError, TallyError) as error:
-            self._write_state(service, tried.ended(str(error), False, self._patience, now))
+            self._write_state(service, tried.record_end(str(error), False, self._policy, now))
 
     def _start(self, service: Service) -> None:
         remembered = self._environments.get(service.name)
         if remembered is None:
             supervisor.start(self._site, service)
         else:
-            supervisor.start_again(self._site, service, remembered[1])
+            supervisor.restart(self._site, service, remembered[1])
 
-    def _write_state(self, service: Service, known: Failing) -> None:
-        failing.write_failing(self._site, service, known)
+    def _write_state(self, service: Service, known: RestartState) -> None:
+        failing.write_restart_state(self._site, service, known)
         what = (
             "given up"
             if known.given_up
             else f"try {known.tries} now"
-            if known.under_way
+            if known.is_trying
             else f"try {known.tries + 1} to come"
         )
         log.info("%s: %s; %s", service.name, known.reason, what)

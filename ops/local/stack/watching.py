@@ -20,18 +20,18 @@ def record_file(site: Site) -> Path:
     return site.trace(NAME, "json")
 
 
-def runs(site: Site) -> bool:
+def is_running(site: Site) -> bool:
     """Whether a watcher runs."""
-    return processes.process_of(processes.read_record(record_file(site))) is not None
+    return processes.find_recorded_process(processes.read_record(record_file(site))) is not None
 
 
-def ensure(site: Site) -> None:
+def ensure_watcher(site: Site) -> None:
     """Start a watcher if a service was started and not stopped, and none runs.
 
     The caller must hold the stack's lock.
     """
     # Under the lock, else two callers of `up` would leave two watchers.
-    if anything_wanted(site) and not runs(site):
+    if has_started_services(site) and not is_running(site):
         own = {
             "PYTHONPATH": python_path(site.environment),
             processes.MARK: f"{site.home}:{NAME}",
@@ -47,16 +47,16 @@ def end_if_idle(site: Site) -> None:
 
     The caller must hold the stack's lock, under which the watcher starts nothing.
     """
-    if anything_wanted(site):
+    if has_started_services(site):
         return
     # Under the lock all services that the watcher started are in the records.
-    process = processes.process_of(processes.read_record(record_file(site)))
+    process = processes.find_recorded_process(processes.read_record(record_file(site)))
     if process is not None:
         processes.send(process, signal.SIGTERM)
         processes.wait_until_ended([process], STOP_SECONDS)
     record_file(site).unlink(missing_ok=True)
 
 
-def anything_wanted(site: Site) -> bool:
+def has_started_services(site: Site) -> bool:
     """Whether a service was started and not stopped."""
     return any(file.stem != NAME for file in site.run("").glob("*.json"))

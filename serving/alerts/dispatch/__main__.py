@@ -8,34 +8,34 @@ from threading import Event
 from typing import NamedTuple
 
 from runtime.job import run_until_stopped
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from runtime.outbound.secrets import FILE, SigningKeys
 from runtime.processor.build import ProcessorJob
-from runtime.processor.intake import input_of
-from runtime.processor.moments import Moments
+from runtime.processor.intake import to_input
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Input
-from runtime.processor.service import serve
+from runtime.processor.service import run_processor
 from runtime.reading import read_newest, read_to_end
 from runtime.rules.topic import TOPIC as RULES
 from runtime.rules.topic import RuleReader
-from runtime.stores import store_entries
+from runtime.stores import load_stores
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.digest_files import DigestFiles
-from serving.alerts.dispatch.judged import JudgedTicks
-from serving.alerts.dispatch.peers import StoresOfFamilies
-from serving.alerts.dispatch.rule_facts import LearnedRules
+from serving.alerts.dispatch.judged import EvaluationProgress
+from serving.alerts.dispatch.peers import FamilyStoreCache
+from serving.alerts.dispatch.rule_facts import CachedRules
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import CONTROLS, TICKS, Dispatcher
 from serving.alerts.dispatch.surroundings import (
-    JudgedLookup,
+    ProgressLookup,
     RegisteredStores,
     StoreLookup,
-    never_judged,
+    never_evaluated,
 )
 from serving.merge.cassandra_views import CassandraViews
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.groups import DeskMemories
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.groups import PartitionMemories
 from tally.settings import Settings
 
 GROUP = "dispatcher"
@@ -49,12 +49,12 @@ class DispatcherParts(NamedTuple):
 
     step: Callable[..., Dispatcher] = Dispatcher
     sender: Callable[..., WebhookSender] = WebhookSender
-    desk: Callable[..., Desk] = Desk
+    engine: Callable[..., DeliveryEngine] = DeliveryEngine
     rules: DeliveryRules = DeliveryRules()
-    judged: JudgedLookup = never_judged
+    evaluation_progress: ProgressLookup = never_evaluated
 
 
-def main(moments: Moments = Moments()) -> int:
+def main(moments: Failpoints = Failpoints()) -> int:
     """Run the dispatcher and return its exit code.
 
     0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
@@ -63,16 +63,20 @@ def main(moments: Moments = Moments()) -> int:
     def work(stopped: Event) -> None:
         settings = Settings.load()
         views = CassandraViews(settings)
-        stores = StoresOfFamilies(views, settings.partitions)
-        judged = JudgedTicks(settings, TICKS)
-        step = dispatcher(settings, stores.of, parts=DispatcherParts(judged=judged))
+        stores = FamilyStoreCache(views, settings.partitions)
+        judged = EvaluationProgress(settings, TICKS)
+        step = build_dispatcher(
+            settings, stores.find_stores, parts=DispatcherParts(evaluation_progress=judged)
+        )
         with closing(views), closing(stores), closing(judged), closing(step):
-            serve(settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped)
+            run_processor(
+                settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped
+            )
 
     return run_until_stopped(GROUP, work)
 
 
-def dispatcher(
+def build_dispatcher(
     settings: Settings,
     stores: StoreLookup,
     prefix: str = "",
@@ -83,22 +87,28 @@ def dispatcher(
 
     Raises BadSettings for invalid networks or an invalid stores file.
     """
-    sender = parts.sender(allowed_networks(settings.webhook_networks))
+    sender = parts.sender(parse_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
     files = DigestFiles(settings.digests or settings.home / "digests")
-    known = LearnedRules(RuleReader(settings, rules))
-    entries = store_entries(settings.stores_file)
+    known = CachedRules(RuleReader(settings, rules))
+    entries = load_stores(settings.stores_file)
     surroundings = RegisteredStores(entries, settings.default_timezone, known, stores)
-    surroundings.judged = parts.judged
+    surroundings.evaluation_progress = parts.evaluation_progress
 
-    def desk(partition: int, desks: Callable[[], DeskMemories]) -> Desk:
-        return parts.desk(parts.rules, surroundings, partition, desks)
+    def build_engine(partition: int, desks: Callable[[], PartitionMemories]) -> DeliveryEngine:
+        return parts.engine(parts.rules, surroundings, partition, desks)
 
-    def foreseen() -> Iterator[Input]:
+    def read_early_records() -> Iterator[Input]:
         ticks = read_newest(settings, prefix + TICKS, _NEWEST_TICKS)
-        return map(input_of, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
+        return map(to_input, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
-    return parts.step(WebhookCalls(sender, keys, files), desk, prefix, foreseen, known.learn)
+    return parts.step(
+        WebhookCalls(sender, keys, files),
+        build_engine,
+        prefix,
+        read_early_records,
+        known.require_until,
+    )
 
 
 def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> ProcessorJob:
@@ -108,7 +118,9 @@ def dispatch_job(step: Dispatcher, group: str = GROUP, slot: int = 0) -> Process
     # that was read last. An alert that arrives again was decided already; the loss of a topic is no
     # reason to stop sending alerts.
     hints, again = (controls, ticks), (alerts,)
-    return ProcessorJob(group, step.topics, step, slot, anchor=RULES, hints=hints, again=again)
+    return ProcessorJob(
+        group, step.topics, step, slot, anchor=RULES, hint_topics=hints, reread_topics=again
+    )
 
 
 if __name__ == "__main__":

@@ -4,16 +4,16 @@ import asyncio
 from typing import NamedTuple
 
 from runtime.outbound.caller import SECONDS
-from runtime.outbound.calls import CallsUnderWay
+from runtime.outbound.calls import PendingCalls
 from runtime.outbound.secrets import KeyLookup
 from serving.alerts.dispatch.digest_files import DigestFiles
 from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.records import FILE, WebhookMessage
+from tally.alerts.delivery.records import FILE_PREFIX, WebhookMessage
 from tally.errors import BadSettings
 
 
-class PlacedMessage(NamedTuple):
+class OutboundMessage(NamedTuple):
     """A message, the partition of its delivery, and the settings of its channel.
 
     `secrets`: names of the keys that sign it; `digest_as`: how the channel receives its digests.
@@ -26,7 +26,7 @@ class PlacedMessage(NamedTuple):
     digest_as: str = "webhook"
 
 
-class Answered(NamedTuple):
+class CallResult(NamedTuple):
     """A call that has ended, and its answer."""
 
     partition: int
@@ -46,38 +46,40 @@ class WebhookCalls:
         self._sender = sender
         self._keys = keys
         self._files = files
-        self._calls = CallsUnderWay(self._call, _message_place, _failure_answer)
+        self._calls = PendingCalls(self._call, _call_key, _failure_answer)
 
-    def begin(self, placed: PlacedMessage) -> None:
+    def begin(self, placed: OutboundMessage) -> None:
         """Start the call of a message whose attempt is stored already."""
         self._calls.begin(placed)
 
-    def under_way(self, partition: int) -> list[WebhookMessage]:
+    def in_flight(self, partition: int) -> list[WebhookMessage]:
         """The partition's messages whose calls were started and whose answers are not taken yet."""
         return [
-            placed.message for placed in self._calls.under_way() if placed.partition == partition
+            placed.message
+            for placed in self._calls.pending_requests()
+            if placed.partition == partition
         ]
 
     def urls(self) -> list[str]:
         """The addresses of all calls in flight, one entry per call."""
-        return [placed.message.url for placed in self._calls.under_way()]
+        return [placed.message.url for placed in self._calls.pending_requests()]
 
-    def take_answers(self) -> list[Answered]:
+    def take_answers(self) -> list[CallResult]:
         """The answers of the calls that have ended; each is returned once."""
         ended = self._calls.take_answers()
-        return [Answered(placed.partition, placed.message, answer) for placed, answer in ended]
+        return [CallResult(placed.partition, placed.message, answer) for placed, answer in ended]
 
     def close(self) -> None:
         """End the thread; calls in flight are abandoned and count as unanswered."""
         self._calls.close()
 
-    async def _call(self, placed: PlacedMessage) -> WebhookAnswer:
+    async def _call(self, placed: OutboundMessage) -> WebhookAnswer:
         message = placed.message
         if not placed.secrets:
             cause = f"no channel {message.channel!a} is set; `tally channels` lists those that are"
             return WebhookAnswer(error=cause, is_refused=True)
         try:
-            if message.url.startswith(FILE) and self._files is not None:
+            if message.url.startswith(FILE_PREFIX) and self._files is not None:
                 return await self._write_file(placed, self._files)
             keys = self._keys(placed.secrets)
             return await self._sender.call(
@@ -86,9 +88,9 @@ class WebhookCalls:
         except BadSettings as error:
             return WebhookAnswer(error=str(error), is_refused=True)
 
-    async def _write_file(self, placed: PlacedMessage, files: DigestFiles) -> WebhookAnswer:
+    async def _write_file(self, placed: OutboundMessage, files: DigestFiles) -> WebhookAnswer:
         message = placed.message
-        name, content = message.url.removeprefix(FILE), message.body.encode()
+        name, content = message.url.removeprefix(FILE_PREFIX), message.body.encode()
         is_own = message.kind == "digest" and name.startswith(f"{message.channel}/")
         if placed.digest_as != "file" or not is_own:
             cause = f"channel {message.channel!a} is not set to write this file"
@@ -101,7 +103,7 @@ class WebhookCalls:
             return WebhookAnswer(error=f"not written in {SECONDS:.0f} s")
 
 
-def _message_place(placed: PlacedMessage) -> tuple[int, str]:
+def _call_key(placed: OutboundMessage) -> tuple[int, str]:
     return placed.partition, placed.message.key
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from tally.alerts.delivery.attempts import WebhookAnswer
 
 # Each is reported once its step is done and before the next step begins.
-WRITTEN, SYNCED, RENAMED, KEPT = "written", "synced", "renamed", "kept"
-FILE_MOMENTS = (WRITTEN, SYNCED, RENAMED, KEPT)
+WRITTEN, SYNCED, RENAMED, DURABLE = "written", "synced", "renamed", "kept"
+FILE_STEPS = (WRITTEN, SYNCED, RENAMED, DURABLE)
 _DONE = WebhookAnswer(status=201)
 # As tally/alerts/delivery/digest.py builds it: a channel, a date, and a store encoded by quote().
 _NAME = re.compile(
@@ -74,7 +74,7 @@ class DigestFiles:
         os.replace(arriving, file, src_dir_fd=folder, dst_dir_fd=folder)
         self._reach(RENAMED)
         os.fsync(folder)
-        self._reach(KEPT)
+        self._reach(DURABLE)
         # Partial files stay behind when an attempt is killed.
         for left in os.listdir(folder):
             if left.startswith(f".{file}."):

@@ -10,17 +10,17 @@ import structlog
 from runtime.sources import FAMILIES
 from serving.merge.views import ViewReader
 from tally.errors import ViewsUnreachable
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 
 # A store that opens or closes within this time hardly changes the share of silent stores.
-KNOWN_SECONDS = 600.0
+CACHE_SECONDS = 600.0
 # The pause before Cassandra is asked again while it does not answer: each attempt takes a while.
-_AGAIN_SECONDS = 30.0
+_RETRY_SECONDS = 30.0
 
 log = structlog.get_logger()
 
 
-class _Known(NamedTuple):
+class _CachedStores(NamedTuple):
     """The stores of a family, each with its partition, and how long they remain valid.
 
     `until`: seconds of the clock.
@@ -30,7 +30,7 @@ class _Known(NamedTuple):
     until: float
 
 
-class StoresOfFamilies:
+class FamilyStoreCache:
     """The stores of each family in Cassandra, read on demand.
 
     `now`: seconds of a monotonic clock.
@@ -41,33 +41,33 @@ class StoresOfFamilies:
     ) -> None:
         self._views, self._partitions, self._now = views, partitions, now
         self._runner = asyncio.Runner()
-        self._known: dict[str, _Known] = {}
+        self._cache: dict[str, _CachedStores] = {}
 
-    def of(self, family: str, partitions: Collection[int]) -> list[str]:
+    def find_stores(self, family: str, partitions: Collection[int]) -> list[str]:
         """The stores of the family in these partitions.
 
         Empty for an unknown family, or while Cassandra has never answered.
         """
         if family not in FAMILIES:
             return []
-        if family not in self._known or self._known[family].until <= self._now():
-            self._known[family] = self._read(family)
-        stores = self._known[family].stores
+        if family not in self._cache or self._cache[family].until <= self._now():
+            self._cache[family] = self._read(family)
+        stores = self._cache[family].stores
         return [store_id for store_id, number in stores if number in partitions]
 
     def close(self) -> None:
         """Close the event loop."""
         self._runner.close()
 
-    def _read(self, family: str) -> _Known:
+    def _read(self, family: str) -> _CachedStores:
         try:
             found = self._runner.run(self._views.active_stores(FAMILIES[family]))
         except ViewsUnreachable as error:
             # Alerts are sent all the same: the stores of the last read are near enough.
             log.warning("stores not known", family=family, reason=str(error.__cause__ or error))
-            before = self._known.get(family, _Known(frozenset(), 0))
-            return before._replace(until=self._now() + _AGAIN_SECONDS)
+            before = self._cache.get(family, _CachedStores(frozenset(), 0))
+            return before._replace(until=self._now() + _RETRY_SECONDS)
         numbered = (
-            (store.store_id, partition_of(store.store_id, self._partitions)) for store in found
+            (store.store_id, partition_number(store.store_id, self._partitions)) for store in found
         )
-        return _Known(frozenset(numbered), self._now() + KNOWN_SECONDS)
+        return _CachedStores(frozenset(numbered), self._now() + CACHE_SECONDS)

@@ -9,11 +9,11 @@ from confluent_kafka import KafkaException
 
 from tally.alerts.delivery.deciding import RuleFacts
 from tally.alerts.rule import RuleVersion
-from tally.alerts.versions import RuleChains
-from tally.errors import Aborted, StackError
+from tally.alerts.versions import RuleHistory
+from tally.errors import StackError, TransactionAborted
 
 # The pause after a failed read, before the whole batch is processed again.
-_AGAIN_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 _NO_RULE = RuleFacts("", ())
 
 log = structlog.get_logger()
@@ -25,11 +25,11 @@ class RuleTopic(Protocol):
     def end(self) -> int:
         """The end offset: the first one that is not written yet."""
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         """The rule versions below the offset."""
 
 
-class LearnedRules:
+class CachedRules:
     """The rules up to the offset that ticks name, and further where an alert needs it.
 
     An alert uses the channels of its rule version, in the newest revision of that version.
@@ -38,13 +38,14 @@ class LearnedRules:
     def __init__(self, topic: RuleTopic) -> None:
         self._topic = topic
         self._chains: Mapping[str, Sequence[RuleVersion]] = {}
-        self._read = self._announced = 0
-        # Versions that are missing up to `_read`: each is looked up once, not for every alert.
+        self._read_until = self._required_until = 0
+        # Versions that are missing up to `_read_until`: each is looked up once, not for every
+        # alert.
         self._missing: set[tuple[str, int]] = set()
 
-    def learn(self, until: int) -> None:
+    def require_until(self, until: int) -> None:
         """Use the rules below an offset from the next look-up on."""
-        self._announced = max(self._announced, until)
+        self._required_until = max(self._required_until, until)
 
     def __call__(self, rule_id: str, version: int) -> RuleFacts:
         """The facts of a rule version; a version missing from the topic has no channels.
@@ -53,7 +54,7 @@ class LearnedRules:
         """
         found = self._version(rule_id, version)
         is_new = found is None and (rule_id, version) not in self._missing
-        if is_new or self._read < self._announced:
+        if is_new or self._read_until < self._required_until:
             found = self._look_up(rule_id, version) or found
         if found is None:
             return _NO_RULE
@@ -63,16 +64,16 @@ class LearnedRules:
         try:
             # Up to the end of the topic: the evaluator may be a tick ahead.
             until = self._topic.end()
-            self._chains = self._topic.read(until).chains
+            self._chains = self._topic.read(until).versions
         except (StackError, KafkaException) as error:
             log.warning("rules not read", reason=str(error))
             # For a known version only its newest revision is missing.
             if found := self._version(rule_id, version):
                 return found
-            time.sleep(_AGAIN_SECONDS)
-            raise Aborted("rules cannot be read; nobody is told meanwhile") from error
+            time.sleep(_RETRY_SECONDS)
+            raise TransactionAborted("rules cannot be read; nobody is told meanwhile") from error
         # A re-created topic ends before the offset that ticks name: it is not read again for that.
-        self._read = self._announced = max(until, self._announced)
+        self._read_until = self._required_until = max(until, self._required_until)
         self._missing.clear()
         found = self._version(rule_id, version)
         if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from runtime.outbound.addresses import AllowedNetwork, HostLookups
-from runtime.outbound.caller import SECONDS, CheckedCaller, OutboundRequest
+from runtime.outbound.caller import SECONDS, OutboundCaller, OutboundRequest
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.signing import webhook_headers
 
@@ -28,7 +28,7 @@ class WebhookSender:
 
         It takes at most `seconds`, however the receiver behaves.
         """
-        caller = CheckedCaller(self.allowed, self.now, self.seconds, self.tls, self.lookups)
+        caller = OutboundCaller(self.allowed, self.now, self.seconds, self.tls, self.lookups)
         headers = webhook_headers(keys, message_id, int(self.now()), body)
         answer = await caller.call(OutboundRequest("POST", url, headers, body))
         return WebhookAnswer(

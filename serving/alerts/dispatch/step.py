@@ -14,36 +14,36 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import structlog
 
-from runtime.processor.record import Input, Output, parsed_state
+from runtime.processor.record import Input, Output, parse_state
 from runtime.processor.step import Step
-from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
+from serving.alerts.dispatch.calls import OutboundMessage, WebhookCalls
 from tally.alerts.delivery import retention
-from tally.alerts.delivery.controls import AlertChannel, AlertControl, Redelivery, parsed_control
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.groups import DeskMemories
+from tally.alerts.delivery.controls import AlertChannel, AlertControl, Redelivery, decode_control
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.groups import PartitionMemories
 from tally.alerts.delivery.records import (
-    CONTROL,
+    CONTROL_PREFIX,
     DeliveryChange,
     DroppedRecord,
-    KeptDelivery,
+    StoredDelivery,
     TickTime,
     WebhookMessage,
-    kept_key,
-    kept_value,
-    parsed_kept,
+    decode_record,
+    encode_record,
+    record_key,
 )
-from tally.alerts.delivery.room import Breakers, CallRoom
-from tally.alerts.message import alert_of
+from tally.alerts.delivery.room import CallCapacity, CircuitBreakers
+from tally.alerts.message import decode_alert
 from tally.errors import BadInstant
 
 ALERTS, CONTROLS, TICKS, DELIVERIES = "alerts", "alert-controls", "ticks", "alert-deliveries"
 # Makes the desk of a partition; the callable returns the memories of all assigned partitions.
-DeskMaker = Callable[[int, Callable[[], DeskMemories]], Desk]
+EngineFactory = Callable[[int, Callable[[], PartitionMemories]], DeliveryEngine]
 
 log = structlog.get_logger()
 
 
-class ReadTick(msgspec.Struct, frozen=True):
+class TickFields(msgspec.Struct, frozen=True):
     """The read fields of a tick: its number, its instant (ms since 1970, UTC), the rules' end."""
 
     n: int
@@ -51,7 +51,7 @@ class ReadTick(msgspec.Struct, frozen=True):
     rules_until: int = 0
 
 
-_TICKS = msgspec.json.Decoder(ReadTick)
+_TICKS = msgspec.json.Decoder(TickFields)
 
 
 class Dispatcher(Step):
@@ -67,7 +67,7 @@ class Dispatcher(Step):
     def __init__(
         self,
         calls: WebhookCalls,
-        make_desk: DeskMaker,
+        make_desk: EngineFactory,
         prefix: str = "",
         foreseen: Callable[[], Iterable[Input]] = tuple,
         learn: Callable[[int], None] = lambda _until: None,
@@ -77,23 +77,23 @@ class Dispatcher(Step):
         # Within one poll, controls are processed first, and alerts only after the ticks that give
         # the current time.
         self.topics = tuple(prefix + name for name in (CONTROLS, TICKS, ALERTS))
-        self._foreseen, self._learn = foreseen, learn
+        self._read_early_records, self._learn = foreseen, learn
         self._calls = calls
-        self._make_desk = make_desk
-        self._desks: dict[int, Desk] = {}
-        self._to_call: list[PlacedMessage] = []
-        self._breakers = Breakers()
+        self._build_engine = make_desk
+        self._engines: dict[int, DeliveryEngine] = {}
+        self._to_call: list[OutboundMessage] = []
+        self._breakers = CircuitBreakers()
         # By partition what was foreseen and not processed yet: the newest tick and ended controls.
-        self._newest: dict[int, ReadTick] = {}
-        self._ended: dict[int, list[bytes]] = {}
+        self._early_ticks: dict[int, TickFields] = {}
+        self._ended_controls: dict[int, list[bytes]] = {}
 
     def process(self, record: Input) -> Sequence[Output]:
         """The outputs of an alert, a control or a tick: decisions, messages and tombstones."""
-        caught_up = self._catch_up(record.partition)
+        caught_up = self._apply_early_tick(record.partition)
         if record.value is None:
             return caught_up
         try:
-            return [*caught_up, *self._take(record, record.value)]
+            return [*caught_up, *self._process_value(record, record.value)]
         except (msgspec.DecodeError, BadInstant) as error:
             # Another program wrote this record. Stopping here would block all other deliveries.
             log.error(
@@ -105,33 +105,33 @@ class Dispatcher(Step):
             )
             return caught_up
 
-    def _take(self, record: Input, value: bytes) -> list[Output]:
-        desk, number = self._desk(record.partition), record.partition
+    def _process_value(self, record: Input, value: bytes) -> list[Output]:
+        desk, number = self._engine(record.partition), record.partition
         controls, ticks, _alerts = self.topics
         if record.topic == ticks:
-            return self._pass_time(number, _TICKS.decode(value))
+            return self._advance_time(number, _TICKS.decode(value))
         if record.topic != controls:
-            return self._outputs(number, desk.take(alert_of(value)))
-        control = parsed_control(value)
-        outputs = self._outputs(number, desk.settle(control))
+            return self._outputs(number, desk.process_alert(decode_alert(value)))
+        control = decode_control(value)
+        outputs = self._outputs(number, desk.apply_control(control))
         # An order to redeliver is complete with this transaction, so its record is deleted.
         if isinstance(control, Redelivery):
             outputs.append(self._tombstone(number, record.key))
         return outputs
 
-    def _pass_time(self, partition: int, tick: ReadTick) -> list[Output]:
+    def _advance_time(self, partition: int, tick: TickFields) -> list[Output]:
         self._learn(tick.rules_until)
         time = TickTime(n=tick.n, at=tick.at)
-        changed = self._desk(partition).pass_time(time)
+        changed = self._engine(partition).advance_time(time)
         return self._outputs(partition, changed)
 
-    def _catch_up(self, partition: int) -> list[Output]:
+    def _apply_early_tick(self, partition: int) -> list[Output]:
         """The outputs of the foreseen tick, before other records of the partition are processed."""
-        ended = self._ended.pop(partition, ())
-        tick = self._newest.pop(partition, None)
+        ended = self._ended_controls.pop(partition, ())
+        tick = self._early_ticks.pop(partition, None)
         outputs = [self._tombstone(partition, key) for key in ended]
         if tick is not None:
-            outputs += self._pass_time(partition, tick)
+            outputs += self._advance_time(partition, tick)
         return outputs
 
     def _tombstone(self, partition: int, key: bytes | None) -> Output:
@@ -141,22 +141,22 @@ class Dispatcher(Step):
         """The outputs of the calls that have ended, and of the attempts that are due now."""
         outputs: list[Output] = []
         for partition, message, answer in self._calls.take_answers():
-            self._breakers.note(message.url, answer)
+            self._breakers.record_answer(message.url, answer)
             # If the partition was revoked, its next owner makes the call again.
-            if partition in self._desks:
-                changes = self._desks[partition].answered(message, answer)
+            if partition in self._engines:
+                changes = self._engines[partition].record_answer(message, answer)
                 outputs += self._outputs(partition, changes)
-        room = CallRoom(self._calls.urls(), self._breakers)
-        for partition, desk in self._desks.items():
-            begun = desk.begin(self._calls.under_way(partition), room)
-            outputs += self._outputs(partition, begun.kept)
+        room = CallCapacity(self._calls.urls(), self._breakers)
+        for partition, desk in self._engines.items():
+            begun = desk.begin_attempts(self._calls.in_flight(partition), room)
+            outputs += self._outputs(partition, begun.records)
             self._to_call += [
-                _place_message(partition, call, desk.memory.channels.get(call.channel))
+                _outbound_message(partition, call, desk.memory.channels.get(call.channel))
                 for call in begun.calls
             ]
         return outputs
 
-    def stored(self) -> None:
+    def on_commit(self) -> None:
         """Start the calls whose attempts are stored now."""
         to_begin, self._to_call = self._to_call, []
         for placed in to_begin:
@@ -173,27 +173,29 @@ class Dispatcher(Step):
         """
         # Their transaction may have been aborted; if it was committed, they are due again.
         self._to_call = []
-        newest: dict[int, dict[bytes, KeptDelivery | None]] = {}
+        newest: dict[int, dict[bytes, StoredDelivery | None]] = {}
         for record in state:
-            delivery = parsed_state(record, parsed_kept) if record.value is not None else None
+            delivery = parse_state(record, decode_record) if record.value is not None else None
             # The key moves to the end, so that the last written record is also restored last.
             lane = newest.setdefault(record.partition, {})
             lane.pop(record.key or b"", None)
             lane[record.key or b""] = delivery
-        self._desks = {}
+        self._engines = {}
         for partition, records in newest.items():
-            self._desk(partition).restore(entry for entry in records.values() if entry is not None)
-        self._newest, self._ended = {}, {}
+            self._engine(partition).restore(
+                entry for entry in records.values() if entry is not None
+            )
+        self._early_ticks, self._ended_controls = {}, {}
         last: dict[tuple[str, int, bytes | None], Input] = {}
-        for record in self._foreseen():
+        for record in self._read_early_records():
             # Only the last record of a key: earlier ones were processed long ago and are over.
             last[record.topic, record.partition, record.key] = record
         controls = self.topics[0]
         # Ticks come first, because they decide which controls are over.
         for record in sorted(last.values(), key=lambda record: record.topic == controls):
-            self._foresee(record)
+            self._apply_early(record)
 
-    def _foresee(self, record: Input) -> None:
+    def _apply_early(self, record: Input) -> None:
         """Apply a tick or a control ahead of its turn; the state gets it when its turn comes.
 
         A control that is over is not remembered, and its record is deleted.
@@ -202,48 +204,50 @@ class Dispatcher(Step):
         try:
             if record.topic == self.topics[1]:
                 tick = _TICKS.decode(value)
-                newest = self._newest.get(number, tick)
+                newest = self._early_ticks.get(number, tick)
                 at, rules = max(tick.at, newest.at), max(tick.rules_until, newest.rules_until)
-                self._newest[number] = ReadTick(max(tick.n, newest.n), at, rules)
+                self._early_ticks[number] = TickFields(max(tick.n, newest.n), at, rules)
                 return
-            control = parsed_control(value)
+            control = decode_control(value)
         # The record is logged when its turn comes.
         except msgspec.DecodeError:
             return
         if self._is_over(number, control):
-            self._ended.setdefault(number, []).append(record.key or b"")
+            self._ended_controls.setdefault(number, []).append(record.key or b"")
         else:
-            self._desk(number).foresee(control)
+            self._engine(number).apply_control_early(control)
 
     def _is_over(self, partition: int, control: AlertControl) -> bool:
-        now = self._desk(partition).memory.time.at
-        if partition in self._newest:
-            now = max(now, self._newest[partition].at)
+        now = self._engine(partition).memory.time.at
+        if partition in self._early_ticks:
+            now = max(now, self._early_ticks[partition].at)
         return retention.is_over(control, now)
 
-    def _desk(self, partition: int) -> Desk:
-        if partition not in self._desks:
-            self._desks[partition] = self._make_desk(partition, self._memories)
-        return self._desks[partition]
+    def _engine(self, partition: int) -> DeliveryEngine:
+        if partition not in self._engines:
+            self._engines[partition] = self._build_engine(partition, self._memories)
+        return self._engines[partition]
 
-    def _memories(self) -> DeskMemories:
-        return {number: desk.memory for number, desk in self._desks.items()}
+    def _memories(self) -> PartitionMemories:
+        return {number: desk.memory for number, desk in self._engines.items()}
 
     def _outputs(self, partition: int, changes: Iterable[DeliveryChange]) -> list[Output]:
         outputs = []
         for change in changes:
-            key = kept_key(change)
-            outputs.append(Output(self.state_topic, key, kept_value(change), partition))
+            key = record_key(change)
+            outputs.append(Output(self.state_topic, key, encode_record(change), partition))
             # A control that is over is also deleted from the topic of controls.
-            if isinstance(change, DroppedRecord) and key.startswith(CONTROL.encode()):
-                outputs.append(self._tombstone(partition, key.removeprefix(CONTROL.encode())))
+            if isinstance(change, DroppedRecord) and key.startswith(CONTROL_PREFIX.encode()):
+                outputs.append(
+                    self._tombstone(partition, key.removeprefix(CONTROL_PREFIX.encode()))
+                )
         return outputs
 
 
-def _place_message(
+def _outbound_message(
     partition: int, message: WebhookMessage, channel: AlertChannel | None
-) -> PlacedMessage:
+) -> OutboundMessage:
     # An unknown channel has no secrets, and the call is refused without them.
     if channel is None:
-        return PlacedMessage(partition, message, ())
-    return PlacedMessage(partition, message, channel.secrets, channel.digest_as)
+        return OutboundMessage(partition, message, ())
+    return OutboundMessage(partition, message, channel.secrets, channel.digest_as)

@@ -13,7 +13,7 @@ RuleLookup = Callable[[str, int], RuleFacts]
 # Takes a family and partitions.
 StoreLookup = Callable[[str, Collection[int]], Collection[str]]
 # Takes partitions; returns the instant up to which all their ticks are judged, ms since 1970 (UTC).
-JudgedLookup = Callable[[Collection[int]], int]
+ProgressLookup = Callable[[Collection[int]], int]
 
 
 def unknown_rule(_rule_id: str, _version: int) -> RuleFacts:
@@ -26,7 +26,7 @@ def unknown_stores(_family: str, _partitions: Collection[int]) -> Collection[str
     return ()
 
 
-def never_judged(_partitions: Collection[int]) -> int:
+def never_evaluated(_partitions: Collection[int]) -> int:
     """Always 0: without knowledge of judged ticks, silences wait up to their limit."""
     return 0
 
@@ -45,7 +45,7 @@ class RegisteredStores:
         stores: StoreLookup = unknown_stores,
     ) -> None:
         self._entries, self._rules, self._stores = entries, rules, stores
-        self.judged: JudgedLookup = never_judged
+        self.evaluation_progress: ProgressLookup = never_evaluated
         self._default = default_zone
         self._facts = lru_cache(100_000)(self._facts_on)
 
@@ -58,7 +58,7 @@ class RegisteredStores:
         # The facts of today decide: quiet hours apply to the present, not to the past.
         return self._facts(store_id, datetime.now(UTC).date())
 
-    def peers(self, family: str, region: str, partitions: Collection[int]) -> int:
+    def count_peers(self, family: str, region: str, partitions: Collection[int]) -> int:
         """How many stores of the family lie in these partitions and in the region."""
         found = self._stores(family, partitions)
         if region == EVERYWHERE:
@@ -67,4 +67,4 @@ class RegisteredStores:
 
     def _facts_on(self, store_id: str, day: date) -> StoreFacts:
         entry = self._entries.get(store_id, StoreEntry())
-        return StoreFacts(entry.clock(self._default).zone, entry.on(day).groups)
+        return StoreFacts(entry.clock(self._default).zone, entry.valid_on(day).groups)

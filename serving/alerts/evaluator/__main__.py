@@ -10,11 +10,11 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from runtime.heartbeat import Heartbeat
-from runtime.job import Announced, run_until_stopped, say_ready
+from runtime.job import NotifyingEvent, run_until_stopped, signal_ready
 from runtime.processor.build import ProcessorJob, build_processor
 from runtime.processor.loop import Processor
-from runtime.processor.moments import Moments
-from runtime.processor.rivals import fenced_or_late
+from runtime.processor.moments import Failpoints
+from runtime.processor.rivals import classify_fencing
 from runtime.rules.topic import TOPIC as RULES
 from runtime.rules.topic import RuleReader
 from runtime.watchdog import Watchdog
@@ -22,7 +22,7 @@ from serving.alerts.evaluator.step import INPUTS, Evaluator
 from serving.alerts.ticks.ticker import Ticker
 from serving.merge.cassandra_views import CassandraViews
 from serving.query import catalogue
-from tally.errors import Fenced
+from tally.errors import ProducerFenced
 from tally.settings import Settings
 
 GROUP = "evaluator"
@@ -32,10 +32,10 @@ class EvaluatorParts(NamedTuple):
     """Factories for the parts of the process; tests replace them."""
 
     step: Callable[[Settings, CassandraViews, RuleReader], Evaluator] = Evaluator
-    build: Callable[[Settings, ProcessorJob, Moments], Processor] = build_processor
+    build: Callable[[Settings, ProcessorJob, Failpoints], Processor] = build_processor
 
 
-def main(moments: Moments = Moments(), parts: EvaluatorParts = EvaluatorParts()) -> int:
+def main(moments: Failpoints = Failpoints(), parts: EvaluatorParts = EvaluatorParts()) -> int:
     """Run the evaluator and return its exit code.
 
     The code is 0 after a stop request, 1 on an error that a restart may fix, and 78 when the
@@ -44,14 +44,14 @@ def main(moments: Moments = Moments(), parts: EvaluatorParts = EvaluatorParts())
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        run(settings, moments, stopped, Announced(lambda: say_ready(settings)), parts)
+        run(settings, moments, stopped, NotifyingEvent(lambda: signal_ready(settings)), parts)
 
     return run_until_stopped("evaluator", work)
 
 
 def run(
     settings: Settings,
-    moments: Moments,
+    moments: Failpoints,
     stopped: Event,
     ready: Event,
     parts: EvaluatorParts = EvaluatorParts(),
@@ -66,21 +66,21 @@ def run(
     step = parts.step(settings, views, RuleReader(settings))
     # Records that these topics have lost do no harm: the views and later ticks say the same.
     job = ProcessorJob(
-        GROUP, INPUTS, step, slot=settings.evaluator_slot, anchor=RULES, hints=INPUTS
+        GROUP, INPUTS, step, slot=settings.evaluator_slot, anchor=RULES, hint_topics=INPUTS
     )
     processor = parts.build(settings, job, moments)
     # A daemon thread: the ticker may wait for the brokers, and the process must not wait for it.
     tick = Ticker(settings).run
     Thread(target=tick, args=(stopped,), name="ticker", daemon=True).start()
     heartbeat = Heartbeat(settings.heartbeat_file)
-    Watchdog("evaluator", heartbeat).begin(stopped)
+    Watchdog("evaluator", heartbeat).start(stopped)
     try:
         with closing(views), closing(step), closing(processor):
             processor.run(stopped, ready, moments, heartbeat)
     # Brokers end a transaction that took too long with the same error. That alone is no reason
     # to stay down.
-    except Fenced as error:
-        raise fenced_or_late(settings, job, error) from error
+    except ProducerFenced as error:
+        raise classify_fencing(settings, job, error) from error
 
 
 if __name__ == "__main__":

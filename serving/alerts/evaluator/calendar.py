@@ -7,9 +7,9 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from serving.query.resets import Resets
-from serving.query.store_calendar import holidays_of
+from serving.query.store_calendar import holiday_lookup
 from serving.query.stores import Store
-from tally.alerts.clock_hours import span_of, weekdays_of
+from tally.alerts.clock_hours import parse_span, parse_weekdays
 from tally.alerts.rule import Rule
 from tally.calendar.days import OpenSpan, open_spans
 from tally.calendar.opening_hours import MINUTES_A_DAY, ClockSpan
@@ -18,9 +18,9 @@ from tally.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
 # Cache entries: clocks times judged days. Stores of one clock share their days.
-_MOST_KNOWN = 20_000
+_CACHE_SIZE = 20_000
 # Cache entries: clocks times requested spans of days, each of a year or more.
-_MOST_SPANS = 500
+_SPAN_CACHE_SIZE = 500
 _ALL_DAY = (ClockSpan(0, MINUTES_A_DAY),)
 
 
@@ -35,17 +35,17 @@ class WindowSpan(NamedTuple):
         """The starts of the windows, ascending."""
         return range(self.start, self.end, WINDOW_MILLIS)
 
-    def cut(self, end: int) -> "WindowSpan":
+    def cut_at(self, end: int) -> "WindowSpan":
         """The part of the span that lies before `end`."""
         return WindowSpan(self.start, min(self.end, end))
 
-    def within(self, other: "WindowSpan") -> "WindowSpan":
+    def intersect(self, other: "WindowSpan") -> "WindowSpan":
         """The intersection of both spans; an empty span where they do not overlap."""
         start = max(self.start, other.start)
         return WindowSpan(start, max(start, min(self.end, other.end)))
 
 
-def millis_of(instant: datetime) -> int:
+def to_millis(instant: datetime) -> int:
     """The instant in milliseconds since 1970 (UTC)."""
     return round(instant.timestamp() * 1000)
 
@@ -55,18 +55,18 @@ def start_of_window(millis: int) -> int:
     return millis - millis % WINDOW_MILLIS
 
 
-@lru_cache(maxsize=_MOST_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _day(resets: Resets, start: int) -> WindowSpan:
-    return WindowSpan(*map(millis_of, resets.day(from_millis(start))))
+    return WindowSpan(*map(to_millis, resets.day(from_millis(start))))
 
 
-@lru_cache(maxsize=_MOST_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _next_day_start(resets: Resets, start: int) -> int:
     """The start of the day after the day that begins at `start`."""
     return _day(resets, start).end
 
 
-@lru_cache(maxsize=_MOST_SPANS)
+@lru_cache(maxsize=_SPAN_CACHE_SIZE)
 def _day_starts(resets: Resets, first: int, until: int) -> tuple[int, ...]:
     """The starts of the days in [first, until), ascending; `first` is the start of a day."""
     found = []
@@ -94,7 +94,7 @@ class StoreCalendarDays:
         """The starts of the days that hold windows of [since, until), ascending."""
         return [*_day_starts(self.resets, self.day(since).start, until)]
 
-    def days_of(self, span: WindowSpan) -> list[int]:
+    def day_starts(self, span: WindowSpan) -> list[int]:
         """The starts of the days that the span touches, ascending; none for an empty span."""
         return self.starts(*span) if span.start < span.end else []
 
@@ -113,11 +113,11 @@ def days_in_utc(span: WindowSpan) -> list[date]:
 def utc_span(day: date) -> WindowSpan:
     """The windows of a UTC day."""
     start = datetime.combine(day, time(), UTC)
-    return WindowSpan(millis_of(start), millis_of(start + _ONE_DAY))
+    return WindowSpan(to_millis(start), to_millis(start + _ONE_DAY))
 
 
-def watched_windows(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
-    """The starts of the windows that the rule looks at: those that start inside its `within`."""
+def windows_in_schedule(rule: Rule, days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
+    """The starts of the windows that the rule looks at: those that start inside its `intersect`."""
     if rule.within == "always":
         return frozenset(among.windows)
     dates = _dates(days, among)
@@ -131,15 +131,15 @@ def open_windows(days: StoreCalendarDays, among: WindowSpan) -> frozenset[int]:
     """The starts of the windows in which the store is open according to the stores file."""
     if not among.windows:
         return frozenset()
-    dates = [day for day in _dates(days, among) if tells_hours(days, day)]
+    dates = [day for day in _dates(days, among) if has_opening_hours(days, day)]
     return frozenset(
         _windows_inside([span for day in dates for span in _opening_spans(days, day)], among)
     )
 
 
-def tells_hours(days: StoreCalendarDays, day: date) -> bool:
+def has_opening_hours(days: StoreCalendarDays, day: date) -> bool:
     """Whether the stores file has opening hours for a local day, or says that it is closed."""
-    return days.store.entry.on(day).opening_hours is not None
+    return days.store.entry.valid_on(day).opening_hours is not None
 
 
 def _dates(days: StoreCalendarDays, among: WindowSpan) -> list[date]:
@@ -154,29 +154,29 @@ def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
     A store without opening hours in the stores file opens with the day's first window.
     """
     date = days.store.clock.day(from_millis(day.start))
-    opens = [millis_of(span.opens) for span in _opening_spans(days, date)]
-    if not tells_hours(days, date):
+    opens = [to_millis(span.opens) for span in _opening_spans(days, date)]
+    if not has_opening_hours(days, date):
         return day.start
     return max(day.start, start_of_window(min(opens))) if opens else None
 
 
 def _opening_spans(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
-    hours = days.store.entry.on(day).opening_hours
+    hours = days.store.entry.valid_on(day).opening_hours
     # A store without opening hours counts as open, as it does in the coverage of its sensors.
     if hours is None:
         return open_spans(day, _ALL_DAY, days.zone)
-    is_holiday = bool(tuple(holidays_of(days.store)(day)))
+    is_holiday = bool(tuple(holiday_lookup(days.store)(day)))
     return open_spans(day, hours.spans(day, is_holiday=is_holiday), days.zone)
 
 
 def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
     assert isinstance(rule.within, tuple)
-    hours = (span for span in rule.within if day.weekday() in weekdays_of(span))
-    return open_spans(day, tuple(map(span_of, hours)), days.zone)
+    hours = (span for span in rule.within if day.weekday() in parse_weekdays(span))
+    return open_spans(day, tuple(map(parse_span, hours)), days.zone)
 
 
 def _windows_inside(spans: Sequence[OpenSpan], among: WindowSpan) -> Iterator[int]:
-    ordered = sorted((millis_of(span.opens), millis_of(span.closes)) for span in spans)
+    ordered = sorted((to_millis(span.opens), to_millis(span.closes)) for span in spans)
     opens = [start for start, _ in ordered]
     for window in among.windows:
         # Clock spans of a rule may be nested: the span that began last need not be open.

@@ -10,18 +10,18 @@ import msgspec
 from msgspec import Struct
 
 from tally.alerts.fold import FoldState
-from tally.alerts.fold_line import DayStates, FoldLine
+from tally.alerts.fold_line import DayStates, FoldTimeline
 from tally.alerts.ids import Chain
 from tally.alerts.message import Reason
 from tally.alerts.settled import (
     MOST_ALERTS,
     SettledPack,
-    decoded,
-    encoded,
-    last_of,
-    settled_groups,
+    decode_alerts,
+    decode_last_window,
+    encode_alerts,
+    group_settled,
 )
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 
 SEPARATOR = "|"
 
@@ -39,45 +39,45 @@ class ForcedEnd(Struct, frozen=True):
 
 # Rule and store.
 _RuleStore = tuple[str, str]
-_NO_LINE = FoldLine()
+_NO_LINE = FoldTimeline()
 _NOTHING: Set[str] = frozenset()
 
 
 class ChainMemory:
     """Alerts, folds and forced ends by chain.
 
-    `changed`: the records to write, by key; the value None deletes a record.
+    `changes`: the records to write, by key; the value None deletes a record.
     """
 
     def __init__(self) -> None:
-        self.changed: dict[str, bytes | None] = {}
+        self.changes: dict[str, bytes | None] = {}
         # Alerts that may still change, by id. A record that deletes an alert has only its id, so
         # `_chains` finds the chain.
-        self._alerts: dict[Chain, dict[str, ToldAlert]] = {}
+        self._alerts: dict[Chain, dict[str, PublishedAlert]] = {}
         self._chains: dict[str, Chain] = {}
         self._packs: dict[_RuleStore, list[SettledPack]] = {}
-        self._lines: dict[Chain, FoldLine] = {}
+        self._lines: dict[Chain, FoldTimeline] = {}
         self._forced_ends: dict[Chain, dict[int, ForcedEnd]] = {}
         # Subjects with an alert that may still change, a fold that is not at rest, or a forced end.
         self._live: dict[_RuleStore, set[str]] = {}
 
-    def alerts_since(self, chain: Chain, instant: int) -> dict[str, ToldAlert]:
+    def alerts_since(self, chain: Chain, instant: int) -> dict[str, PublishedAlert]:
         """The alerts by id that reach the instant (milliseconds since 1970, UTC).
 
         These are the alerts of later windows with their raises and ends; earlier alerts may be
         among them.
         """
-        found: dict[str, ToldAlert] = {}
+        found: dict[str, PublishedAlert] = {}
         for pack in self._packs.get(_place(chain), ()):
             if pack.subject == chain.subject and pack.last >= instant:
-                found |= {alert.alert_id: alert for alert in decoded(chain, pack.value)}
+                found |= {alert.alert_id: alert for alert in decode_alerts(chain, pack.value)}
         return found | self._alerts.get(chain, {})
 
-    def line(self, chain: Chain) -> FoldLine:
+    def fold_line(self, chain: Chain) -> FoldTimeline:
         """The states of the chain's fold at the starts of days."""
         return self._lines.get(chain, _NO_LINE)
 
-    def forced_ends(self, chain: Chain) -> Mapping[int, ForcedEnd]:
+    def find_forced_ends(self, chain: Chain) -> Mapping[int, ForcedEnd]:
         """The forced ends of the chain by the window's start (milliseconds since 1970, UTC)."""
         return self._forced_ends.get(chain, {})
 
@@ -93,23 +93,23 @@ class ChainMemory:
         packs = self._packs.get(place)
         return live | {pack.subject for pack in packs if pack.last >= since} if packs else live
 
-    def open_raises(self) -> list[ToldAlert]:
+    def open_raises(self) -> list[PublishedAlert]:
         """Every raise that stands and has no standing end."""
         found = []
         for alerts in self._alerts.values():
-            ended = {alert.of for alert in alerts.values() if alert.is_standing}
+            ended = {alert.of for alert in alerts.values() if alert.is_unretracted}
             raises = (
-                alert for alert in alerts.values() if alert.is_standing and alert.edge == "raise"
+                alert for alert in alerts.values() if alert.is_unretracted and alert.edge == "raise"
             )
             found += [alert for alert in raises if alert.alert_id not in ended]
         return found
 
-    def find(self, alert_id: str) -> ToldAlert | None:
+    def find(self, alert_id: str) -> PublishedAlert | None:
         """The alert with this id if it may still change, else None."""
         chain = self._chains.get(alert_id)
         return None if chain is None else self._alerts[chain][alert_id]
 
-    def tell(self, alert: ToldAlert) -> None:
+    def store_alert(self, alert: PublishedAlert) -> None:
         """Store the alert's new state."""
         self._write_alert(alert)
         if alert.of is not None and alert.of not in self._chains:
@@ -124,18 +124,18 @@ class ChainMemory:
         `until`: start of the day after them, None if there is none. All instants are milliseconds
         since 1970 (UTC).
         """
-        line = self._lines.get(chain) or FoldLine()
+        line = self._lines.get(chain) or FoldTimeline()
         for start, state in line.set_days(states, until).items():
             value = None if state is None else msgspec.json.encode(state)
-            self.changed[_key("f", chain, start)] = value
-        self._keep_line(chain, line)
+            self.changes[_key("f", chain, start)] = value
+        self._set_line(chain, line)
 
     def force_end(self, chain: Chain, window: int, end: ForcedEnd) -> None:
         """End an episode with the window (its start, milliseconds since 1970, UTC)."""
-        self.recall_forced(chain, window, end)
-        self.changed[_key("r", chain, window)] = msgspec.json.encode(end)
+        self.load_forced_end(chain, window, end)
+        self.changes[_key("r", chain, window)] = msgspec.json.encode(end)
 
-    def settle(self, horizon: int) -> None:
+    def compact(self, horizon: int) -> None:
         """Pack settled alerts, and drop what concerns only windows before the horizon.
 
         `horizon`: milliseconds since 1970 (UTC). An open alert stays, however old it is.
@@ -145,18 +145,18 @@ class ChainMemory:
         for place, packs in [*self._packs.items()]:
             for pack in packs:
                 if pack.last < horizon:
-                    self.changed[pack_key(Chain(*place, pack.subject), pack.number)] = None
-            self._keep_packs(place, [recent for recent in packs if recent.last >= horizon])
+                    self.changes[pack_key(Chain(*place, pack.subject), pack.number)] = None
+            self._set_packs(place, [recent for recent in packs if recent.last >= horizon])
         for chain, line in [*self._lines.items()]:
             for start in line.forget_before(horizon):
-                self.changed[_key("f", chain, start)] = None
-            self._keep_line(chain, line)
+                self.changes[_key("f", chain, start)] = None
+            self._set_line(chain, line)
         for chain, ends in [*self._forced_ends.items()]:
             for window in [old for old in ends if old < horizon]:
-                self.recall_forced(chain, window, None)
-                self.changed[_key("r", chain, window)] = None
+                self.load_forced_end(chain, window, None)
+                self.changes[_key("r", chain, window)] = None
 
-    def recall_alert(self, alert: ToldAlert) -> None:
+    def load_alert(self, alert: PublishedAlert) -> None:
         """Load an alert from its record."""
         self._alerts.setdefault(alert.chain, {})[alert.alert_id] = alert
         self._chains[alert.alert_id] = alert.chain
@@ -170,13 +170,13 @@ class ChainMemory:
                 del self._alerts[chain]
             self._update_live(chain)
 
-    def recall_state(self, chain: Chain, start: int, state: FoldState | None) -> None:
+    def load_state(self, chain: Chain, start: int, state: FoldState | None) -> None:
         """Load one entry of the chain's fold line; None deletes it."""
-        line = self._lines.get(chain) or FoldLine()
+        line = self._lines.get(chain) or FoldTimeline()
         line.set_entry(start, state)
-        self._keep_line(chain, line)
+        self._set_line(chain, line)
 
-    def recall_forced(self, chain: Chain, window: int, end: ForcedEnd | None) -> None:
+    def load_forced_end(self, chain: Chain, window: int, end: ForcedEnd | None) -> None:
         """Load one forced end; None deletes it."""
         ends = self._forced_ends.setdefault(chain, {})
         if end is None:
@@ -187,27 +187,27 @@ class ChainMemory:
             del self._forced_ends[chain]
         self._update_live(chain)
 
-    def recall_all_forced(self, forced: Mapping[Chain, Mapping[int, ForcedEnd]]) -> None:
+    def load_forced_ends(self, forced: Mapping[Chain, Mapping[int, ForcedEnd]]) -> None:
         """Load all forced ends of another memory."""
         for chain, ends in forced.items():
             for window, end in ends.items():
-                self.recall_forced(chain, window, end)
+                self.load_forced_end(chain, window, end)
 
-    def recall_pack(self, chain: Chain, number: int, value: bytes | None) -> None:
+    def load_pack(self, chain: Chain, number: int, value: bytes | None) -> None:
         """Load one pack, which stays encoded; None deletes it."""
         packs = self._packs.get(_place(chain), [])
         name = chain.subject, number
         remaining = [pack for pack in packs if (pack.subject, pack.number) != name]
         if value is not None:
-            remaining.append(SettledPack(*name, last_of(value), value))
-        self._keep_packs(_place(chain), remaining)
+            remaining.append(SettledPack(*name, decode_last_window(value), value))
+        self._set_packs(_place(chain), remaining)
 
-    def _write_alert(self, alert: ToldAlert) -> None:
-        self.recall_alert(alert)
-        self.changed[f"e|{alert.alert_id}"] = msgspec.json.encode(alert)
+    def _write_alert(self, alert: PublishedAlert) -> None:
+        self.load_alert(alert)
+        self.changes[f"e|{alert.alert_id}"] = msgspec.json.encode(alert)
 
     def _pack(self, chain: Chain) -> None:
-        groups = settled_groups(self._alerts[chain].values())
+        groups = group_settled(self._alerts[chain].values())
         if not groups:
             return
         numbers = dict(self._read_packs(chain))
@@ -216,19 +216,22 @@ class ChainMemory:
             numbers.setdefault(number, {}).update((member.alert_id, member) for member in group)
             for alert in group:
                 self.drop_alert(alert.alert_id)
-                self.changed[f"e|{alert.alert_id}"] = None
+                self.changes[f"e|{alert.alert_id}"] = None
         for number, alerts in numbers.items():
-            value = encoded([*alerts.values()])
-            self.recall_pack(chain, number, value)
-            self.changed[pack_key(chain, number)] = value
+            value = encode_alerts([*alerts.values()])
+            self.load_pack(chain, number, value)
+            self.changes[pack_key(chain, number)] = value
 
-    def _read_packs(self, chain: Chain) -> Iterator[tuple[int, dict[str, ToldAlert]]]:
+    def _read_packs(self, chain: Chain) -> Iterator[tuple[int, dict[str, PublishedAlert]]]:
         for pack in self._packs.get(_place(chain), ()):
             if pack.subject == chain.subject:
-                yield pack.number, {alert.alert_id: alert for alert in decoded(chain, pack.value)}
+                yield (
+                    pack.number,
+                    {alert.alert_id: alert for alert in decode_alerts(chain, pack.value)},
+                )
 
     def _number_for(
-        self, group: Collection[ToldAlert], numbers: Mapping[int, Mapping[str, ToldAlert]]
+        self, group: Collection[PublishedAlert], numbers: Mapping[int, Mapping[str, PublishedAlert]]
     ) -> int:
         """The number of the pack that has the group already, else of the last pack with room."""
         ids = {alert.alert_id for alert in group}
@@ -239,13 +242,13 @@ class ChainMemory:
         count = len(numbers.get(last, ()))
         return last if count + len(group) <= MOST_ALERTS else last + 1
 
-    def _keep_packs(self, place: _RuleStore, packs: list[SettledPack]) -> None:
+    def _set_packs(self, place: _RuleStore, packs: list[SettledPack]) -> None:
         if packs:
             self._packs[place] = packs
         else:
             self._packs.pop(place, None)
 
-    def _keep_line(self, chain: Chain, line: FoldLine) -> None:
+    def _set_line(self, chain: Chain, line: FoldTimeline) -> None:
         if line.entries:
             self._lines[chain] = line
         else:
@@ -255,7 +258,7 @@ class ChainMemory:
     def _update_live(self, chain: Chain) -> None:
         """Note whether the chain is live, for subjects()."""
         place = _place(chain)
-        is_moving = not self.line(chain).is_at_rest
+        is_moving = not self.fold_line(chain).is_idle
         if is_moving or chain in self._alerts or chain in self._forced_ends:
             self._live.setdefault(place, set()).add(chain.subject)
         elif place in self._live:

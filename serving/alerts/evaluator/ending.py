@@ -12,16 +12,16 @@ from msgspec import structs
 
 from serving.alerts.evaluator.calendar import start_of_window
 from serving.alerts.evaluator.chain_memory import ForcedEnd
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.messages import alert_message
-from serving.alerts.evaluator.scope import DaysOf, NamedDays
+from serving.alerts.evaluator.scope import CalendarLookup, RuleDays
 from tally.alerts.days import FoldedDays
-from tally.alerts.fold import AT_REST, Episode, FoldState
-from tally.alerts.judge import Basis, transitions
+from tally.alerts.fold import IDLE_STATE, Episode, FoldState
+from tally.alerts.judge import EvaluationContext, diff_alerts
 from tally.alerts.message import Alert
 from tally.alerts.resolution import AlertResolution
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.windows import WINDOW_MILLIS
 
 log = structlog.get_logger()
@@ -30,14 +30,14 @@ log = structlog.get_logger()
 class ForcedWindow(NamedTuple):
     """A window with which the episode of a raise ends; its start in ms since 1970 (UTC)."""
 
-    raised: ToldAlert
+    alert: PublishedAlert
     window: int
 
 
 ForcedWindows = Iterable[ForcedWindow]
 
 
-def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow]:
+def force_ends(memory: PartitionMemory, rules: RuleSet) -> list[ForcedWindow]:
     """Find the episodes that have to end now, and store their last windows as forced ends.
 
     Rules are checked once a quarter hour, resolutions as soon as they have arrived.
@@ -46,31 +46,31 @@ def force_ends(memory: PartitionMemory, rules: JudgedRules) -> list[ForcedWindow
         end for resolution in memory.resolutions if (end := _force_resolved_end(memory, resolution))
     ]
     now = start_of_window(memory.tick.at)
-    if start_of_window(memory.last.at) < now:
+    if start_of_window(memory.last_tick.at) < now:
         raises = memory.chains.open_raises()
         for raised in raises:
             rule = rules.all.get(raised.chain.rule_id)
-            if rule is not None and _is_unjudgeable(rule, now):
+            if rule is not None and _is_unevaluable(rule, now):
                 found.append(ForcedWindow(raised, max(now, raised.window + WINDOW_MILLIS)))
                 memory.chains.force_end(raised.chain, found[-1].window, ForcedEnd("rule"))
     return found
 
 
-def with_forced(
-    named: Iterable[tuple[str, NamedDays]], forced: ForcedWindows, days_of: DaysOf
-) -> Iterator[tuple[str, NamedDays]]:
+def add_forced_days(
+    named: Iterable[tuple[str, RuleDays]], forced: ForcedWindows, days_of: CalendarLookup
+) -> Iterator[tuple[str, RuleDays]]:
     """The named days of each store, with the days of the forced ends added."""
     of_stores: dict[str, list[ForcedWindow]] = defaultdict(list)
     for end in forced:
-        of_stores[end.raised.chain.store_id].append(end)
+        of_stores[end.alert.chain.store_id].append(end)
     for store_id, days in named:
-        yield store_id, _with_days(days, of_stores.pop(store_id, ()), days_of)
+        yield store_id, _add_days(days, of_stores.pop(store_id, ()), days_of)
     for store_id, ends in of_stores.items():
-        yield store_id, _with_days({}, ends, days_of)
+        yield store_id, _add_days({}, ends, days_of)
 
 
-def unjudged_ends(
-    memory: PartitionMemory, rules: JudgedRules, forced: ForcedWindows
+def end_unevaluable_rules(
+    memory: PartitionMemory, rules: RuleSet, forced: ForcedWindows
 ) -> Iterator[list[Alert]]:
     """The end messages of rules without a version that can be judged; no fold makes them."""
     judged = {rule.rule_id for rule in rules.rules}
@@ -80,7 +80,7 @@ def unjudged_ends(
             yield [*_end_alerts(memory, rule, raised, window)]
 
 
-def _with_days(named: NamedDays, forced: ForcedWindows, days_of: DaysOf) -> NamedDays:
+def _add_days(named: RuleDays, forced: ForcedWindows, days_of: CalendarLookup) -> RuleDays:
     found = {**named}
     for raised, window in forced:
         rule_id, days = raised.chain.rule_id, days_of(raised.chain.store_id)
@@ -96,10 +96,10 @@ def _force_resolved_end(
     if raised is None or raised not in memory.chains.open_raises():
         log.info("nothing to resolve", alert_id=resolution.alert_id, store=resolution.store_id)
         return None
-    ends = memory.chains.forced_ends(raised.chain).items()
+    ends = memory.chains.find_forced_ends(raised.chain).items()
     known = [window for window, end in ends if window > raised.window and end.reason == "resolved"]
     # A resolution that is delivered again changes nothing.
-    window = known[0] if known else _resolved_window(memory, raised)
+    window = known[0] if known else _resolution_window(memory, raised)
     if not known:
         memory.chains.force_end(
             raised.chain, window, ForcedEnd("resolved", resolution.by, resolution.because)
@@ -107,7 +107,7 @@ def _force_resolved_end(
     return ForcedWindow(raised, window)
 
 
-def _resolved_window(memory: PartitionMemory, raised: ToldAlert) -> int:
+def _resolution_window(memory: PartitionMemory, raised: PublishedAlert) -> int:
     """The start of the current window, or of the one after the raise if that is later.
 
     In milliseconds since 1970 (UTC).
@@ -115,13 +115,13 @@ def _resolved_window(memory: PartitionMemory, raised: ToldAlert) -> int:
     return max(start_of_window(memory.tick.at), raised.window + WINDOW_MILLIS)
 
 
-def _is_unjudgeable(rule: JudgedRule, window: int) -> bool:
+def _is_unevaluable(rule: VersionedRule, window: int) -> bool:
     """Whether the version in force is not retired and still cannot be judged."""
-    return not rule.is_judged(window) and not rule.is_retired(window)
+    return not rule.can_evaluate(window) and not rule.is_retired(window)
 
 
 def _end_alerts(
-    memory: PartitionMemory, rule: JudgedRule, raised: ToldAlert, window: int
+    memory: PartitionMemory, rule: VersionedRule, raised: PublishedAlert, window: int
 ) -> Iterator[Alert]:
     chain = raised.chain
     episode = Episode(raised.start, raised.window, raised.version)
@@ -134,8 +134,8 @@ def _end_alerts(
     )
     known = memory.chains.alerts_since(chain, days.since).values()
     late_after = rule.versions[-1].rule.late_after
-    basis = Basis(at=memory.tick.at, late_after=late_after)
-    for transition in transitions(chain, days, known, basis):
-        memory.chains.tell(transition.alert)
+    basis = EvaluationContext(at=memory.tick.at, late_after=late_after)
+    for transition in diff_alerts(chain, days, known, basis):
+        memory.chains.store_alert(transition.alert)
         yield alert_message(rule, structs.replace(transition, reason="rule"), None, memory.tick)
-    memory.chains.set_days(chain, {window: AT_REST}, None)
+    memory.chains.set_days(chain, {window: IDLE_STATE}, None)

@@ -6,40 +6,40 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.moment import JudgedCell
+from serving.alerts.evaluator.calendar import to_millis
+from serving.alerts.evaluator.moment import MetricCell
 from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.query.catalogue import Metric
-from serving.query.cells import Cell, source_of
+from serving.query.cells import Cell, common_source
 from serving.query.formulas import Formula, StockAt, WeightedSum
-from tally.alerts.comparison import ExactValue, Usual
+from tally.alerts.comparison import ExactValue, WindowBaseline
 from tally.alerts.message import ReadRows
 from tally.alerts.rule import Rule
-from tally.alerts.tick import Tick, closed_until, is_known
+from tally.alerts.tick import Tick, is_known, last_closed_end
 from tally.alerts.verdict import FurtherFacts, WindowFacts
-from tally.algebra.shelf import Reached
+from tally.algebra.shelf import WindowStock
 
 
 class WindowCells(NamedTuple):
     """The cells of one window that a version reads: its metric, and those of `minimum` and `and`.
 
-    `usual`: the usual value of the window for a baseline rule, if known. `parts`: the windows that
-    a total is made of.
+    `baseline`: the usual value of the window for a baseline rule, if known. `parts`: the windows
+    that a total is made of.
     """
 
-    metric: JudgedCell
-    minimum: tuple[JudgedCell, ...] = ()
-    usual: Usual | None = None
-    further: tuple[JudgedCell, ...] = ()
+    metric: MetricCell
+    minimum: tuple[MetricCell, ...] = ()
+    baseline: WindowBaseline | None = None
+    further: tuple[MetricCell, ...] = ()
     parts: "tuple[WindowCells, ...]" = ()
 
     @property
-    def own(self) -> tuple[JudgedCell, ...]:
+    def own(self) -> tuple[MetricCell, ...]:
         """The cells of the metric and of `minimum`."""
         return (self.metric, *self.minimum)
 
     @property
-    def all(self) -> tuple[JudgedCell, ...]:
+    def all(self) -> tuple[MetricCell, ...]:
         """All cells, that of the metric first."""
         return (*self.own, *self.further)
 
@@ -51,10 +51,10 @@ class WindowCells(NamedTuple):
     @property
     def start(self) -> int:
         """The start of the window, milliseconds since 1970 (UTC)."""
-        return millis_of(self.metric.cell.slot.start)
+        return to_millis(self.metric.cell.slot.start)
 
 
-class KnownBy(NamedTuple):
+class EvaluationTick(NamedTuple):
     """The tick by which a version judges, and the end of the windows that the tick closes for it.
 
     `closed`: milliseconds since 1970 (UTC).
@@ -64,35 +64,35 @@ class KnownBy(NamedTuple):
     closed: int
 
     @classmethod
-    def of(cls, tick: Tick, rule: Rule, metrics: VersionMetrics) -> "KnownBy":
+    def from_tick(cls, tick: Tick, rule: Rule, metrics: VersionMetrics) -> "EvaluationTick":
         """The tick and its end for all windows of the version."""
-        return cls(tick, closed_until(tick, metrics.families, rule.delay * 1000))
+        return cls(tick, last_closed_end(tick, metrics.families, rule.delay * 1000))
 
 
-def facts_of(
-    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: KnownBy, is_exempt: bool
+def build_facts(
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick, is_exempt: bool
 ) -> WindowFacts:
     """The facts of the window at that tick; for a stock all but the level of the article."""
     is_complete, start = cells.is_complete, cells.start
     is_closed = start < by.closed
-    value = value_of(rule, metrics.metric, cells.metric.cell)
+    value = cell_value(rule, metrics.metric, cells.metric.cell)
     if rule.kind == "silence" and value:
         # The number of events makes no difference to a silence rule.
         value = 1
     return WindowFacts(
         phase="covered" if is_complete else "closed" if is_closed else "open",
         value=value,
-        is_known=_is_reportable(rule, cells) and _is_whole(cells.own, by.tick, start),
+        is_known=_is_publishable(rule, cells) and _has_all_rows(cells.own, by.tick, start),
         meets_minimum=meets_minimum(metrics, cells),
         is_exempt=is_exempt,
-        usual=cells.usual,
+        baseline=cells.baseline,
         further=tuple(_further(metrics, cells, by.tick)),
     )
 
 
-def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
+def cell_value(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
     """The value in the metric's unit, or the events for a silence rule; None if nothing arrived."""
-    if metric.stock is not None or not has_come(cell):
+    if metric.stock is not None or not has_data(cell):
         return None
     if rule.kind == "silence":
         # The speed layer does not count the events of derived families.
@@ -100,7 +100,7 @@ def value_of(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
     return exact_value(metric, cell)
 
 
-def with_shelf(facts: WindowFacts, stock: StockAt, reached: Reached | None) -> WindowFacts:
+def with_shelf(facts: WindowFacts, stock: StockAt, reached: WindowStock | None) -> WindowFacts:
     """The facts with the stock of one article: its lowest level, and its level at the end."""
     if reached is None or reached.level is None or reached.lowest is None:
         # The article was never counted, or its moves since the count are unknown.
@@ -111,13 +111,13 @@ def with_shelf(facts: WindowFacts, stock: StockAt, reached: Reached | None) -> W
 
 def exact_value(metric: Metric, cell: Cell) -> ExactValue | None:
     """The value without any rounding; None where there is none, as for a mean of nothing."""
-    above, below = sides_of(metric, cell)
+    above, below = ratio_parts(metric, cell)
     if metric.denominator is None or above is None:
         return above
     return Fraction(above) / below if below else None
 
 
-def sides_of(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactValue | None]:
+def ratio_parts(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactValue | None]:
     """The numerator and denominator of a metric, without any rounding; a sum is divided by 1."""
     above = _total(metric.numerator, cell)
     if metric.denominator is None or above is None:
@@ -125,12 +125,12 @@ def sides_of(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactValue 
     return above, _total(metric.denominator, cell)
 
 
-def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
+def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
     """The rows by which the window was judged, one entry for each family."""
     found: dict[str, ReadRows] = {}
     for judged in cells.all:
-        day, source = judged.cell.slot.start.date(), source_of(judged.cell.sources)
-        for family, serving in judged.served:
+        day, source = judged.cell.slot.start.date(), common_source(judged.cell.sources)
+        for family, serving in judged.generations:
             speaking = tick.epoch.get(family)
             epochs = (serving.epoch if serving else 0, speaking.epoch if speaking else 0)
             found[family] = ReadRows(
@@ -148,27 +148,27 @@ def read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
 def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterator[FurtherFacts]:
     """The facts of the metric of each condition in `and`."""
     for metric, judged in zip(metrics.further, cells.further, strict=True):
-        is_reportable = not judged.is_hidden and _is_seen(judged.cell)
-        value = exact_value(metric, judged.cell) if has_come(judged.cell) else None
-        yield FurtherFacts(value, is_reportable and _is_whole((judged,), tick, cells.start))
+        is_reportable = not judged.is_hidden and _has_coverage(judged.cell)
+        value = exact_value(metric, judged.cell) if has_data(judged.cell) else None
+        yield FurtherFacts(value, is_reportable and _has_all_rows((judged,), tick, cells.start))
 
 
-def has_come(cell: Cell) -> bool:
+def has_data(cell: Cell) -> bool:
     """Whether any data of the cell has arrived."""
     return not cell.is_missing and bool(cell.known)
 
 
-def _is_seen(cell: Cell) -> bool:
+def _has_coverage(cell: Cell) -> bool:
     # Where nothing has arrived it is unknown whether sensors were there: `on_silence` decides.
-    return cell.is_missing or cell.watch.is_enough
+    return cell.is_missing or cell.sensor_coverage.is_enough
 
 
-def _is_whole(cells: Sequence[JudgedCell], tick: Tick, start: int) -> bool:
+def _has_all_rows(cells: Sequence[MetricCell], tick: Tick, start: int) -> bool:
     """Whether generations cover the window, or speed layer rows that are whole and in force."""
     if all(cell.is_complete for cell in cells):
         return True
-    served = (pair for cell in cells for pair in cell.served)
-    reached = (reach for cell in cells for reach in cell.reach)
+    served = (pair for cell in cells for pair in cell.generations)
+    reached = (reach for cell in cells for reach in cell.speed_rows)
     return all(
         is_known(tick, family, start, serving.epoch if serving else 0) for family, serving in served
     ) and all(
@@ -179,13 +179,13 @@ def _is_whole(cells: Sequence[JudgedCell], tick: Tick, start: int) -> bool:
     )
 
 
-def _is_reportable(rule: Rule, cells: WindowCells) -> bool:
+def _is_publishable(rule: Rule, cells: WindowCells) -> bool:
     """Whether the window's number may be published, and the sensors that count it were there."""
     cell = cells.metric.cell
     if rule.kind == "silence":
         # Missing sensors are what a silence rule looks for.
         return not cells.metric.is_hidden
-    return _is_seen(cell) and not any(judged.is_hidden for judged in cells.own)
+    return _has_coverage(cell) and not any(judged.is_hidden for judged in cells.own)
 
 
 def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
@@ -207,8 +207,8 @@ def _total(formula: Formula, cell: Cell) -> ExactValue | None:
     rows = cell.parts.get(formula.family.name, {})
     if isinstance(formula, WeightedSum):
         # A weighted sum has only sums and counts, so the order of joining rows makes no difference.
-        whole = sum(formula.undivided(parts) for parts in rows.values())
+        whole = sum(formula.raw_total(parts) for parts in rows.values())
         # total() is not used here because it divides and rounds.
         return whole if formula.divide_by == 1 else Fraction(whole, formula.divide_by)
-    found = formula.total(formula.family.across([*rows.values()]))
+    found = formula.total(formula.family.join_across_axes([*rows.values()]))
     return found if found is None or isinstance(found, int) else Fraction(found)

@@ -15,24 +15,24 @@ from msgspec import structs
 from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, opening_window
 from serving.alerts.evaluator.facts import (
     WindowCells,
+    cell_value,
     exact_value,
-    has_come,
+    has_data,
     meets_minimum,
-    value_of,
 )
-from serving.alerts.evaluator.moment import JudgedCell
+from serving.alerts.evaluator.moment import MetricCell
 from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.query.catalogue import Metric
-from serving.query.cells import joined
+from serving.query.cells import join_cells
 from tally.alerts.comparison import ExactValue
 from tally.alerts.rule import Rule, RuleGrain
 from tally.alerts.verdict import FurtherFacts, WindowFacts
 from tally.instants import from_millis
 
 # Quarter hours of the longest hour and the longest day that clock changes can make.
-_MOST_WINDOWS = {"quarter_hour": 1, "hour": 8, "day": 192, "since_opening": 1}
+_MAX_WINDOWS = {"quarter_hour": 1, "hour": 8, "day": 192, "since_opening": 1}
 # Cache entries: zones times judged days.
-_MOST_KNOWN = 20_000
+_CACHE_SIZE = 20_000
 
 
 class GrainWindow(NamedTuple):
@@ -68,12 +68,12 @@ def ending_windows(
     return frozenset(span.windows[-1] for span in grain_spans(grain, days, day))
 
 
-def most_windows(rule: Rule) -> int:
+def max_run_windows(rule: Rule) -> int:
     """The greatest number of windows that a run of the rule may take."""
-    return rule.for_ * _MOST_WINDOWS[rule.grain]
+    return rule.for_ * _MAX_WINDOWS[rule.grain]
 
 
-def watched_ends(
+def eligible_ends(
     grain: RuleGrain,
     spans: Sequence[WindowSpan],
     watched: Collection[int],
@@ -129,7 +129,7 @@ class _RunningTotal:
         self._rule, self._metrics = rule, metrics
         self._each: list[WindowFacts] = []
         self._parts: list[WindowCells] = []
-        self._cells: tuple[JudgedCell, ...] = ()
+        self._cells: tuple[MetricCell, ...] = ()
         # For each metric, whether it lacks a window for which data may still arrive.
         self._gaps = [False] * len(metrics.all)
 
@@ -139,7 +139,7 @@ class _RunningTotal:
         self._parts.append(cells)
         pairs = zip(self._gaps, cells.all, strict=True)
         is_covered = facts.phase == "covered"
-        self._gaps = [gap or not (is_covered or has_come(cell.cell)) for gap, cell in pairs]
+        self._gaps = [gap or not (is_covered or has_data(cell.cell)) for gap, cell in pairs]
         if not self._cells:
             self._cells = cells.all
             return
@@ -158,7 +158,7 @@ class _RunningTotal:
         """The facts of the total; one unknown window makes the total unknown."""
         phases = {window.phase for window in self._each}
         cells, own = self.cells, 1 + len(self._metrics.minimum)
-        value = value_of(self._rule, self._metrics.metric, cells.metric.cell)
+        value = cell_value(self._rule, self._metrics.metric, cells.metric.cell)
         last = self._each[-1]
         return structs.replace(
             last,
@@ -173,7 +173,7 @@ class _RunningTotal:
     def _further(self, place: int) -> FurtherFacts:
         metric, cell = self._metrics.further[place], self.cells.further[place]
         gap = self._gaps[1 + len(self._metrics.minimum) + place]
-        value = None if self._is_unknown([gap]) else _known_value(metric, cell)
+        value = None if self._is_unknown([gap]) else _optional_value(metric, cell)
         return FurtherFacts(value, all(window.further[place].is_known for window in self._each))
 
     def _is_unknown(self, gaps: Sequence[bool]) -> bool:
@@ -181,24 +181,24 @@ class _RunningTotal:
         return self._rule.on_silence == "hold" and any(gaps)
 
 
-def _merge_cells(metric: Metric, before: JudgedCell, added: JudgedCell) -> JudgedCell:
-    return JudgedCell(
-        joined(metric.families, [before.cell, added.cell]),
+def _merge_cells(metric: Metric, before: MetricCell, added: MetricCell) -> MetricCell:
+    return MetricCell(
+        join_cells(metric.families, [before.cell, added.cell]),
         before.is_complete and added.is_complete,
         before.is_hidden or added.is_hidden,
-        added.served,
+        added.generations,
     )
 
 
-def _known_value(metric: Metric, judged: JudgedCell) -> ExactValue | None:
-    return exact_value(metric, judged.cell) if has_come(judged.cell) else None
+def _optional_value(metric: Metric, judged: MetricCell) -> ExactValue | None:
+    return exact_value(metric, judged.cell) if has_data(judged.cell) else None
 
 
 def _exempt_facts(facts: WindowFacts) -> WindowFacts:
     return WindowFacts(phase=facts.phase, value=None, is_exempt=True, further=facts.further)
 
 
-@lru_cache(maxsize=_MOST_KNOWN)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _hours(zone: ZoneInfo, day: WindowSpan) -> list[WindowSpan]:
     borders = [start for start in (*day.windows, day.end) if _is_full_hour(start, zone)]
     return [WindowSpan(*pair) for pair in pairwise(borders)]

@@ -11,25 +11,25 @@ from serving.alerts.evaluator.calendar import (
 )
 from serving.alerts.evaluator.facts import WindowCells
 from serving.alerts.evaluator.grains import ending_windows
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.known import KnownDays, KnownWindows
-from serving.alerts.evaluator.lapsing import why_over, with_forced_ends
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
+from serving.alerts.evaluator.known import DayFacts, FactsCache
+from serving.alerts.evaluator.lapsing import apply_forced_ends, lapse_reason
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader, metric_requests
 from serving.alerts.evaluator.settling import SettledDays
-from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.usual import baseline_request
 from serving.alerts.evaluator.version_metrics import VersionMetrics
-from serving.alerts.evaluator.watched import WatchedWindows, only
-from tally.alerts.fold import AT_REST, Episode, JudgedStretch, Judgement, fold
-from tally.alerts.grain_runs import counted_stretches
+from serving.alerts.evaluator.watched import EligibleWindows, mask_verdicts
+from tally.alerts.fold import IDLE_STATE, Episode, VerdictRange, WindowVerdict, fold
+from tally.alerts.grain_runs import reduce_to_grain
 from tally.alerts.ids import Chain, subject_text
 from tally.alerts.message import Reason
 from tally.alerts.rule import RuleVersion
-from tally.alerts.verdict import ENDS, LEAVES, ruling_of
+from tally.alerts.verdict import ENDS, LEAVES, decode_verdict
 from tally.windows import WINDOW_MILLIS
 
 # Reads all of these, and returns when they are in memory.
-ReadNow = Callable[[Sequence[ReadingWanted]], None]
+ReadNow = Callable[[Sequence[ReadRequest]], None]
 _NEVER = 1 << 62
 # The store as a whole.
 WHOLE_STORE = subject_text("none")
@@ -41,48 +41,48 @@ class DayWindow(NamedTuple):
     `counts`: False inside an hour or a day that is judged by its total.
     """
 
-    judgement: Judgement
+    verdict: WindowVerdict
     version: RuleVersion | None = None
     cells: WindowCells | None = None
     counts: bool = True
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the window is judged, and generations cover everything that is judged in it."""
         cells = self.cells
-        return self.counts and self.judgement.is_complete and (cells is None or cells.is_complete)
+        return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
 
 
-class _JudgedPiece(NamedTuple):
+class _DayPiece(NamedTuple):
     """Windows of a day that one version judges, or that no version judges.
 
     `ends`: the starts of the windows that end an hour or a day which is judged by its total.
     """
 
-    stretch: JudgedStretch
+    verdict_range: VerdictRange
     version: RuleVersion | None = None
-    known: KnownWindows | None = None
+    facts: DayFacts | None = None
     ends: frozenset[int] | None = None
 
 
-def chain_of(rule: JudgedRule, store_id: str, subject: str = WHOLE_STORE) -> Chain:
+def build_chain(rule: VersionedRule, store_id: str, subject: str = WHOLE_STORE) -> Chain:
     """The chain of the rule for the store as a whole, or for one subject in it."""
     return Chain(rule.rule_id, store_id, subject)
 
 
-class Judgements:
+class Verdicts:
     """The verdicts of one partition by its current tick; each window is judged once."""
 
     def __init__(
-        self, rules: JudgedRules, memory: PartitionMemory, moment: ViewsMoment, read_now: ReadNow
+        self, rules: RuleSet, memory: PartitionMemory, moment: SnapshotReader, read_now: ReadNow
     ) -> None:
         self._rules, self._memory = rules, memory
-        self._moment, self._read_now = moment, read_now
-        self._known = KnownDays(memory, moment)
+        self._snapshot, self._read_now = moment, read_now
+        self._facts = FactsCache(memory, moment)
         self.settled_days = SettledDays(memory)
-        self._days: dict[tuple[Chain, int], list[_JudgedPiece]] = {}
+        self._days: dict[tuple[Chain, int], list[_DayPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
-        self._watched = WatchedWindows(rules, moment)
+        self._eligible = EligibleWindows(rules, moment)
         # The last window that may be judged is the one that holds the tick's instant.
         self.end = start_of_window(memory.tick.at) + WINDOW_MILLIS
 
@@ -90,22 +90,24 @@ class Judgements:
         """The windows that have begun of the local day that begins at `start`."""
         key = store_id, start
         if key not in self._spans:
-            day = self._moment.days(store_id).day(start)
-            self._spans[key] = day.cut(self.end)
+            day = self._snapshot.days(store_id).day(start)
+            self._spans[key] = day.cut_at(self.end)
         return self._spans[key]
 
-    def wanted(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[ReadingWanted]:
+    def list_requests(
+        self, rule: VersionedRule, store_id: str, start: int
+    ) -> Iterable[ReadRequest]:
         """What has to be read to judge the day, also for the rules that the rule waits for."""
         span = self.span(store_id, start)
         for version, metrics in self._rules.readings(rule, span).values():
             for metric in metrics.all:
-                yield from wanted_of(metric, store_id, span)
-            if usual := usual_of(version.rule, store_id, start):
+                yield from metric_requests(metric, store_id, span)
+            if usual := baseline_request(version.rule, store_id, start):
                 yield usual
 
-    def chains(
+    def list_chains(
         self,
-        rule: JudgedRule,
+        rule: VersionedRule,
         store_id: str,
         days: Sequence[int],
     ) -> list[Chain]:
@@ -116,136 +118,141 @@ class Judgements:
         """
         place = rule.rule_id, store_id, min(days, default=_NEVER)
         live = self._memory.chains.subjects(*place)
-        if rule.judges_stores and not rule.carries_over and not live:
-            return [chain_of(rule, store_id)]
+        if rule.evaluates_stores and not rule.is_cumulative and not live:
+            return [build_chain(rule, store_id)]
         subjects = {*live}
-        if rule.judges_stores:
+        if rule.evaluates_stores:
             subjects.add(WHOLE_STORE)
         # Only a few of hundreds of articles: those that are far from running out have nothing to
         # fold.
-        for start in days if rule.carries_over else ():
-            subjects.update(self._calling_subjects(rule, store_id, start))
-        return [chain_of(rule, store_id, subject) for subject in sorted(subjects)]
+        for start in days if rule.is_cumulative else ():
+            subjects.update(self._matching_subjects(rule, store_id, start))
+        return [build_chain(rule, store_id, subject) for subject in sorted(subjects)]
 
-    def stretches(self, rule: JudgedRule, chain: Chain, start: int) -> list[JudgedStretch]:
+    def stretches(self, rule: VersionedRule, chain: Chain, start: int) -> list[VerdictRange]:
         """The windows of the day that have begun and count, in order, ready to be folded."""
-        pieces = self._judge_day(rule, chain, start)
+        pieces = self._evaluate_day(rule, chain, start)
         if len(pieces) == 1 and pieces[0].ends is None:
-            return [pieces[0].stretch]
-        return counted_stretches((piece.stretch, piece.ends) for piece in pieces)
+            return [pieces[0].verdict_range]
+        return reduce_to_grain((piece.verdict_range, piece.ends) for piece in pieces)
 
-    def may_raise(self, rule: JudgedRule, chain: Chain, start: int) -> bool:
+    def may_raise(self, rule: VersionedRule, chain: Chain, start: int) -> bool:
         """Whether the rule may raise in a window of the day; False means that no stretch does.
 
         For most rules and days no other check is needed.
         """
-        for version, _ in rule.judging(self.span(chain.store_id, start)):
+        for version, _ in rule.split_by_version(self.span(chain.store_id, start)):
             metrics = rule.metrics(version.version) if version else None
             if version is None or metrics is None:
                 continue
             # The stock of single articles is not checked here.
             if metrics.metric.stock is not None:
                 return True
-            known = self._known_windows(rule, (version, metrics), chain.store_id, start)
+            known = self._load_facts(rule, (version, metrics), chain.store_id, start)
             if known.raises(version.rule):
                 return True
         return False
 
-    def of_day(
-        self, rule: JudgedRule, store_id: str, start: int, subject: str = WHOLE_STORE
+    def day_windows(
+        self, rule: VersionedRule, store_id: str, start: int, subject: str = WHOLE_STORE
     ) -> list[DayWindow]:
         """The verdicts on the day window by window, including windows that do not count."""
-        pieces = self._judge_day(rule, chain_of(rule, store_id, subject), start)
+        pieces = self._evaluate_day(rule, build_chain(rule, store_id, subject), start)
         return [
             _day_window(piece, place)
             for piece in pieces
-            for place in range(len(piece.stretch.verdicts))
+            for place in range(len(piece.verdict_range.verdicts))
         ]
 
-    def window(
-        self, rule: JudgedRule, store_id: str, window: int, subject: str = WHOLE_STORE
+    def find_window(
+        self, rule: VersionedRule, store_id: str, window: int, subject: str = WHOLE_STORE
     ) -> DayWindow | None:
-        """The verdict on the window that begins at `window`; None if it has not begun."""
-        day = self._moment.days(store_id).day(window)
-        for piece in self._judge_day(rule, chain_of(rule, store_id, subject), day.start):
-            place = (window - piece.stretch.start) // WINDOW_MILLIS
-            if 0 <= place < len(piece.stretch.verdicts):
+        """The verdict on the window that begins at `find_window`; None if it has not begun."""
+        day = self._snapshot.days(store_id).day(window)
+        for piece in self._evaluate_day(rule, build_chain(rule, store_id, subject), day.start):
+            place = (window - piece.verdict_range.start) // WINDOW_MILLIS
+            if 0 <= place < len(piece.verdict_range.verdicts):
                 return _day_window(piece, place)
         return None
 
-    def episodes(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[Episode]:
+    def episodes(self, rule: VersionedRule, store_id: str, start: int) -> Iterable[Episode]:
         """The episodes that overlap the day, folded from the stored state at its start."""
-        for chain in self.chains(rule, store_id, [start]):
-            state = self._memory.chains.line(chain).at(start)
+        for chain in self.list_chains(rule, store_id, [start]):
+            state = self._memory.chains.fold_line(chain).state_at(start)
             # A fold at rest stays at rest until a window raises.
-            if state != AT_REST or self.may_raise(rule, chain, start):
+            if state != IDLE_STATE or self.may_raise(rule, chain, start):
                 yield from fold(self.stretches(rule, chain, start), state).episodes
 
-    def judge_anew(self) -> None:
+    def drop_dependent(self) -> None:
         """Drop the verdicts that depend on episodes of other rules.
 
         Called after the states at the starts of those rules' days have changed.
         """
-        self._watched.forget_held()
-        waiting = [key for key in self._days if key[0].rule_id in self._rules.waiting]
+        self._eligible.drop_inhibited()
+        waiting = [key for key in self._days if key[0].rule_id in self._rules.dependent_ids]
         for day_key in waiting:
             del self._days[day_key]
 
-    def _judge_day(self, rule: JudgedRule, chain: Chain, start: int) -> list[_JudgedPiece]:
+    def _evaluate_day(self, rule: VersionedRule, chain: Chain, start: int) -> list[_DayPiece]:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            judging, forced = rule.judging(span), self._memory.chains.forced_ends(chain)
-            found = [self._piece(rule, chain, version, piece) for version, piece in judging]
+            judging, forced = (
+                rule.split_by_version(span),
+                self._memory.chains.find_forced_ends(chain),
+            )
+            found = [
+                self._evaluate_piece(rule, chain, version, piece) for version, piece in judging
+            ]
             for number, piece in enumerate(found if forced else ()):
-                verdicts = with_forced_ends(piece.stretch, forced)
-                stretch = structs.replace(piece.stretch, verdicts=verdicts)
-                found[number] = piece._replace(stretch=stretch)
+                verdicts = apply_forced_ends(piece.verdict_range, forced)
+                stretch = structs.replace(piece.verdict_range, verdicts=verdicts)
+                found[number] = piece._replace(verdict_range=stretch)
             self._days[key] = found
         return self._days[key]
 
-    def why_ended(self, rule: JudgedRule, chain: Chain, window: int) -> Reason | None:
+    def end_reason(self, rule: VersionedRule, chain: Chain, window: int) -> Reason | None:
         """Why an episode ends with the window regardless of its numbers; None if they end it."""
-        if forced := self._memory.chains.forced_ends(chain).get(window):
+        if forced := self._memory.chains.find_forced_ends(chain).get(window):
             return forced.reason
-        day = self._moment.days(chain.store_id).day(window)
-        judging = rule.judging(day)
+        day = self._snapshot.days(chain.store_id).day(window)
+        judging = rule.split_by_version(day)
         [(version, begin)] = [
             (version, span.start) for version, span in judging if window in span.windows
         ]
-        days = self._moment.days(chain.store_id)
+        days = self._snapshot.days(chain.store_id)
         # Checked at the start of the span, as the verdicts are: a store's day may end after
         # midnight.
-        return why_over(rule, version, days, (chain.subject, begin))
+        return lapse_reason(rule, version, days, (chain.subject, begin))
 
-    def _piece(
-        self, rule: JudgedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
-    ) -> _JudgedPiece:
+    def _evaluate_piece(
+        self, rule: VersionedRule, chain: Chain, version: RuleVersion | None, span: WindowSpan
+    ) -> _DayPiece:
         metrics = rule.metrics(version.version) if version else None
         count = len(span.windows)
-        days = self._moment.days(chain.store_id)
-        is_over = why_over(rule, version, days, (chain.subject, span.start)) is not None
+        days = self._snapshot.days(chain.store_id)
+        is_over = lapse_reason(rule, version, days, (chain.subject, span.start)) is not None
         if version is None or metrics is None or is_over:
             # No served row calls for an alert here, so the windows count as complete and delay no
             # confirmation.
             verdicts = (ENDS if is_over else LEAVES) * count
             number = version.version if version else 0
-            return _JudgedPiece(
-                JudgedStretch(span.start, verdicts, number, complete=count), version
-            )
+            return _DayPiece(VerdictRange(span.start, verdicts, number, complete=count), version)
         whole = self.span(chain.store_id, span.start)
-        known = self._known_windows(rule, (version, metrics), chain.store_id, whole.start)
+        known = self._load_facts(rule, (version, metrics), chain.store_id, whole.start)
         # Everything but the stock is the same for the hundreds of articles of a store.
         if (stock := metrics.metric.stock) is not None:
             article = version, chain.store_id, chain.subject
-            known = self._known.of_article(known, stock, article)
-        first = known.place(span.start)
+            known = self._facts.article_facts(known, stock, article)
+        first = known.window_number(span.start)
         verdicts = known.verdicts(version.rule)[first : first + count]
-        looked_at = self._watched.looked_at(rule, version, (chain.store_id, whole), self.episodes)
+        looked_at = self._eligible.eligible_bits(
+            rule, version, (chain.store_id, whole), self.episodes
+        )
         if looked_at is not None:
-            verdicts = only(verdicts, first, looked_at)
-        hole = self.settled_days.settled(known).find(0, first, first + count)
-        stretch = JudgedStretch(
+            verdicts = mask_verdicts(verdicts, first, looked_at)
+        hole = self.settled_days.window_flags(known).find(0, first, first + count)
+        stretch = VerdictRange(
             span.start,
             verdicts,
             version.version,
@@ -255,40 +262,40 @@ class Judgements:
         )
         if version.rule.grain == "quarter_hour":
             # The usual case: each window counts.
-            return _JudgedPiece(stretch, version, known)
+            return _DayPiece(stretch, version, known)
         ends = ending_windows(version.rule.grain, days, days.day(span.start))
-        return _JudgedPiece(stretch, version, known, ends)
+        return _DayPiece(stretch, version, known, ends)
 
-    def _known_windows(
-        self, rule: JudgedRule, by: tuple[RuleVersion, VersionMetrics], store_id: str, start: int
-    ) -> KnownWindows:
+    def _load_facts(
+        self, rule: VersionedRule, by: tuple[RuleVersion, VersionMetrics], store_id: str, start: int
+    ) -> DayFacts:
         """The day's windows as a version of the rule knows them; reads them where necessary."""
         version, metrics = by
-        known = self._known.find(rule.reading(version.version), store_id, start)
+        known = self._facts.find(rule.reading_key(version.version), store_id, start)
         if known is None:
-            self._read_now([*self.wanted(rule, store_id, start)])
-            known = self._known.of(version, metrics, store_id, self.span(store_id, start))
+            self._read_now([*self.list_requests(rule, store_id, start)])
+            known = self._facts.compute(version, metrics, store_id, self.span(store_id, start))
         return known
 
-    def _calling_subjects(self, rule: JudgedRule, store_id: str, start: int) -> Iterable[str]:
+    def _matching_subjects(self, rule: VersionedRule, store_id: str, start: int) -> Iterable[str]:
         """The subjects whose stock in a window of the day fulfils the condition."""
         span = self.span(store_id, start)
-        self._read_now([*self.wanted(rule, store_id, start)])
-        for version, _ in rule.judging(span):
+        self._read_now([*self.list_requests(rule, store_id, start)])
+        for version, _ in rule.split_by_version(span):
             metrics = rule.metrics(version.version) if version else None
             condition = version.rule.condition if version else None
             if metrics is not None and metrics.metric.stock is not None and condition is not None:
-                yield from self._known.calling(condition, metrics, store_id, span)
+                yield from self._facts.matching_subjects(condition, metrics, store_id, span)
 
 
-def _day_window(piece: _JudgedPiece, place: int) -> DayWindow:
+def _day_window(piece: _DayPiece, place: int) -> DayWindow:
     stretch, version, known, ends = piece
-    window = stretch.window(place)
-    number = 0 if known is None else known.place(window)
-    cells = None if known is None else known.judged_cells(number)
-    judgement = Judgement(
+    window = stretch.window_start(place)
+    number = 0 if known is None else known.window_number(window)
+    cells = None if known is None else known.cells_at(number)
+    judgement = WindowVerdict(
         window,
-        ruling_of(stretch.verdicts[place]),
+        decode_verdict(stretch.verdicts[place]),
         stretch.version,
         stretch.for_,
         stretch.clear_for,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from serving.alerts.evaluator.calendar import StoreCalendarDays
 from serving.alerts.evaluator.chain_memory import ForcedEnd
-from serving.alerts.evaluator.judged_rules import JudgedRule
-from serving.alerts.evaluator.rule_stores import is_of
-from tally.alerts.fold import JudgedStretch
+from serving.alerts.evaluator.judged_rules import VersionedRule
+from serving.alerts.evaluator.rule_stores import applies_to
+from tally.alerts.fold import VerdictRange
 from tally.alerts.ids import subject_text
 from tally.alerts.message import Reason
 from tally.alerts.rule import RuleVersion
@@ -16,8 +16,8 @@ from tally.windows import WINDOW_MILLIS
 _WHOLE_STORE = subject_text("none")
 
 
-def why_over(
-    rule: JudgedRule,
+def lapse_reason(
+    rule: VersionedRule,
     version: RuleVersion | None,
     days: StoreCalendarDays,
     place: tuple[str, int],
@@ -29,19 +29,19 @@ def why_over(
     """
     subject, window = place
     if version is None:
-        return "rule" if rule.is_retired(window) else _why_gone(days, subject, window)
+        return "rule" if rule.is_retired(window) else _removal_reason(days, subject, window)
     is_of_articles = version.rule.subject != "none"
     if is_of_articles == (subject == _WHOLE_STORE):
         return "rule"
     # The local date is computed only for the few rules that need it.
     if version.rule.stores != "all":
         day = days.date(window)
-        if not is_of(version.rule, days.store, day):
+        if not applies_to(version.rule, days.store, day):
             return "rule"
-    return _why_gone(days, subject, window)
+    return _removal_reason(days, subject, window)
 
 
-def with_forced_ends(stretch: JudgedStretch, forced: Mapping[int, ForcedEnd]) -> bytes:
+def apply_forced_ends(stretch: VerdictRange, forced: Mapping[int, ForcedEnd]) -> bytes:
     """The verdicts of the stretch with the forced ends put in.
 
     `forced`: forced ends by the window's start, milliseconds since 1970 (UTC).
@@ -54,7 +54,7 @@ def with_forced_ends(stretch: JudgedStretch, forced: Mapping[int, ForcedEnd]) ->
     return bytes(verdicts)
 
 
-def _why_gone(days: StoreCalendarDays, subject: str, window: int) -> Reason | None:
+def _removal_reason(days: StoreCalendarDays, subject: str, window: int) -> Reason | None:
     """The reason if the stores file says that the store is closed or the article delisted."""
     entry = days.store.entry
     if entry.closed is not None and days.date(window) >= entry.closed:

@@ -25,15 +25,15 @@ from serving.alerts.evaluator.chain_memory import SEPARATOR, ChainMemory, Forced
 from tally.alerts.fold import FoldState
 from tally.alerts.ids import Chain
 from tally.alerts.resolution import AlertResolution
-from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merged
-from tally.alerts.told import ToldAlert
-from tally.errors import Refused
+from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
+from tally.alerts.told import PublishedAlert
+from tally.errors import UnrecoverableError
 
 STATE_TOPIC = "alert-episodes"
 _TICK = "c"
 
 
-class JudgedDay(Struct, frozen=True):
+class EvaluatedDay(Struct, frozen=True):
     """The generation, and its epoch, by which all stores were judged on a UTC day; 0 means none.
 
     `speed`: the speed layer's definition on a day whose generation leaves windows to it; None
@@ -67,38 +67,38 @@ class Hint(Struct, frozen=True):
 
 FamilyDay = tuple[str, date]
 FamilyStore = tuple[str, str]
-_Said = TypeVar("_Said")
+_FamilyValue = TypeVar("_FamilyValue")
 
 
 class PartitionMemory:
     """The whole state of one partition.
 
-    `tick`: all ticks received so far, merged; `last`: the tick of the last judgement. `hints`:
-    windows to judge; `resolutions`: alerts to end. `chains`: alerts and folds. `judged` and
+    `tick`: all ticks received so far, merged; `last_tick`: the tick of the last judgement. `hints`:
+    windows to judge; `resolutions`: alerts to end. `chains`: alerts and folds. `evaluated_days` and
     `silent_from`: the records `g` and `s` above, by their keys.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         # Both are kept: the difference between them is what has to be judged.
-        self.tick, self.last = NO_TICK, NO_TICK
+        self.tick, self.last_tick = NO_TICK, NO_TICK
         self.hints: set[Hint] = set()
         self.resolutions: list[AlertResolution] = []
         # Whether days with another generation were left for the next pass.
         self.is_unfinished = False
-        self.judged: dict[FamilyDay, JudgedDay] = {}
+        self.evaluated_days: dict[FamilyDay, EvaluatedDay] = {}
         self.silent_from: dict[FamilyStore, int] = {}
         self.chains = ChainMemory()
-        self._changed = self.chains.changed
+        self._changed = self.chains.changes
 
-    def learn(self, tick: Tick) -> None:
+    def merge_tick(self, tick: Tick) -> None:
         """Merge a tick; the largest value of each field holds."""
-        self.tick = merged(self.tick, tick)
+        self.tick = merge_ticks(self.tick, tick)
 
-    def mark_judged(self, family_day: FamilyDay, judged: JudgedDay) -> None:
+    def mark_evaluated(self, family_day: FamilyDay, judged: EvaluatedDay) -> None:
         """Note that all stores were judged by that generation of the day."""
         family, day = family_day
-        self.judged[family_day] = judged
+        self.evaluated_days[family_day] = judged
         self._changed[f"g|{family}|{day}"] = msgspec.json.encode(judged)
 
     def begin_store(self, family_store: FamilyStore, start: int) -> None:
@@ -113,29 +113,29 @@ class PartitionMemory:
     @property
     def has_news(self) -> bool:
         """Whether anything has arrived since the last judgement."""
-        return bool(self.hints or self.resolutions) or self.tick != self.last
+        return bool(self.hints or self.resolutions) or self.tick != self.last_tick
 
     def close(self, unfinished: Collection[str] = ()) -> None:
         """Mark what the ticks report as judged, except some generations of these families."""
         self.is_unfinished = bool(unfinished)
         # Unfinished families keep their old values, so the next pass checks all their days again.
-        flips = _merge_families(self.last.flips, unfinished, self.tick.flips)
-        epoch = _merge_families(self.last.epoch, unfinished, self.tick.epoch)
+        flips = _merge_families(self.last_tick.flips, unfinished, self.tick.flips)
+        epoch = _merge_families(self.last_tick.epoch, unfinished, self.tick.epoch)
         judged = structs.replace(self.tick, flips=flips, epoch=epoch)
         # Storing a tick without news would write one more record every five seconds, for ever.
-        if self.last != judged:
+        if self.last_tick != judged:
             self._changed[_TICK] = judged.value
-        self.last = judged
+        self.last_tick = judged
 
     def forget_before(self, horizon: int) -> None:
         """Drop what concerns only windows before the instant `horizon` (ms since 1970, UTC)."""
-        self.chains.settle(horizon)
-        for family, day in [*self.judged]:
+        self.chains.compact(horizon)
+        for family, day in [*self.evaluated_days]:
             if _millis(day) < horizon:
-                del self.judged[family, day]
+                del self.evaluated_days[family, day]
                 self._changed[f"g|{family}|{day}"] = None
 
-    def drained(self) -> list[Output]:
+    def drain(self) -> list[Output]:
         """The records changed since the last call; a record without a value deletes its key."""
         found = [
             Output(STATE_TOPIC, key.encode(), value, self.number)
@@ -144,67 +144,67 @@ class PartitionMemory:
         self._changed.clear()
         return found
 
-    def recall(self, record: Input) -> None:
+    def load(self, record: Input) -> None:
         """Load one record of the topic, in order of offset: the last record of a key counts.
 
         Raises Refused when a record cannot be read: without it, alerts would be published twice.
         """
         try:
             kind, *parts = (record.key or b"").decode().split(SEPARATOR)
-            self._recall(kind, parts, record.value)
+            self._load(kind, parts, record.value)
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
-            raise Refused(
+            raise UnrecoverableError(
                 f"topic {record.topic} partition {record.partition} offset {record.offset}:"
                 f" {error}; only an evaluator of this version may write there"
             ) from error
 
-    def _recall(self, kind: str, parts: list[str], value: bytes | None) -> None:
+    def _load(self, kind: str, parts: list[str], value: bytes | None) -> None:
         match kind, parts:
             case "e", [alert_id]:
-                self._recall_alert(alert_id, value)
+                self._load_alert(alert_id, value)
             case "h", [*names, number]:
-                self.chains.recall_pack(Chain(*names), int(number), value)
+                self.chains.load_pack(Chain(*names), int(number), value)
             case "f", [*names, start]:
-                self.chains.recall_state(Chain(*names), int(start), _read(value, FoldState))
+                self.chains.load_state(Chain(*names), int(start), _decode(value, FoldState))
             case "r", [*names, window]:
-                self.chains.recall_forced(Chain(*names), int(window), _read(value, ForcedEnd))
+                self.chains.load_forced_end(Chain(*names), int(window), _decode(value, ForcedEnd))
             case "g", [family, day]:
-                self._recall_day((family, date.fromisoformat(day)), value)
+                self._load_day((family, date.fromisoformat(day)), value)
             case "s", [family, store_id] if value is not None:
                 begun = msgspec.json.decode(value, type=SilentFrom)
                 self.silent_from[family, store_id] = begun.start
             case "c", [] if value is not None:
-                self.last = Tick.read(value)
-                self.learn(self.last)
+                self.last_tick = Tick.decode(value)
+                self.merge_tick(self.last_tick)
             case _:
                 raise ValueError("no such kind")
 
-    def _recall_alert(self, alert_id: str, value: bytes | None) -> None:
+    def _load_alert(self, alert_id: str, value: bytes | None) -> None:
         if value is not None:
-            self.chains.recall_alert(msgspec.json.decode(value, type=ToldAlert))
+            self.chains.load_alert(msgspec.json.decode(value, type=PublishedAlert))
         else:
             self.chains.drop_alert(alert_id)
 
-    def _recall_day(self, family_day: FamilyDay, value: bytes | None) -> None:
+    def _load_day(self, family_day: FamilyDay, value: bytes | None) -> None:
         if value is None:
-            self.judged.pop(family_day, None)
+            self.evaluated_days.pop(family_day, None)
         else:
-            self.judged[family_day] = msgspec.json.decode(value, type=JudgedDay)
+            self.evaluated_days[family_day] = msgspec.json.decode(value, type=EvaluatedDay)
 
 
-def recalled(state: Iterable[Input]) -> dict[int, PartitionMemory]:
+def restore_memories(state: Iterable[Input]) -> dict[int, PartitionMemory]:
     """The memories restored from the records of the topic, by partition; these count from 0."""
     found: dict[int, PartitionMemory] = {}
     for record in state:
         if record.partition not in found:
             found[record.partition] = PartitionMemory(record.partition)
-        found[record.partition].recall(record)
+        found[record.partition].load(record)
     return found
 
 
 def _merge_families(
-    before: Mapping[str, _Said], names: Collection[str], now: Mapping[str, _Said]
-) -> dict[str, _Said]:
+    before: Mapping[str, _FamilyValue], names: Collection[str], now: Mapping[str, _FamilyValue]
+) -> dict[str, _FamilyValue]:
     unchanged = {name: value for name, value in before.items() if name in names}
     others = {name: value for name, value in now.items() if name not in names}
     return {**others, **unchanged}
@@ -213,7 +213,7 @@ def _merge_families(
 _Value = TypeVar("_Value")
 
 
-def _read(value: bytes | None, kind: type[_Value]) -> _Value | None:
+def _decode(value: bytes | None, kind: type[_Value]) -> _Value | None:
     return None if value is None else msgspec.json.decode(value, type=kind)
 
 

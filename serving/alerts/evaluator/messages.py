@@ -4,13 +4,13 @@ from fractions import Fraction
 
 from msgspec import structs
 
-from serving.alerts.evaluator.facts import read_rows, value_of
-from serving.alerts.evaluator.judged_rules import JudgedRule
+from serving.alerts.evaluator.facts import cell_value, list_read_rows
+from serving.alerts.evaluator.judged_rules import VersionedRule
 from serving.alerts.evaluator.judgements import WHOLE_STORE, DayWindow
-from serving.alerts.evaluator.moment import JudgedCell
-from serving.query.cells import source_of
+from serving.alerts.evaluator.moment import MetricCell
+from serving.query.cells import common_source
 from serving.query.formulas import StockAt
-from tally.alerts.comparison import ExactValue, Usual, border
+from tally.alerts.comparison import ExactValue, WindowBaseline, threshold_value
 from tally.alerts.ids import window_text
 from tally.alerts.judge import Transition
 from tally.alerts.message import (
@@ -24,12 +24,12 @@ from tally.alerts.message import (
 )
 from tally.alerts.rule import Condition, Rule
 from tally.alerts.tick import Tick
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.windows import WINDOW_MILLIS
 
 
 def alert_message(
-    rule: JudgedRule, transition: Transition, window: DayWindow | None, tick: Tick
+    rule: VersionedRule, transition: Transition, window: DayWindow | None, tick: Tick
 ) -> Alert:
     """The message of one transition; `window`: the window that calls for it, as served now."""
     alert = transition.alert
@@ -38,7 +38,7 @@ def alert_message(
     judging = window.version.rule if window and window.version else version
     # A retraction because of an erasure must not publish the erased number again.
     seen = None if transition.reason == "erasure" else window
-    value = told_value(rule, seen, *_subject_and_edge(alert))
+    value = alert_value(rule, seen, *_subject_and_edge(alert))
     return Alert(
         alert_id=alert.alert_id,
         rule_id=rule.rule_id,
@@ -49,8 +49,8 @@ def alert_message(
         window=AlertWindow(window_text(alert.window), window_text(alert.window + WINDOW_MILLIS)),
         state=alert.state,
         value=value,
-        threshold=told_threshold(judging, alert.edge, usual_in(seen), value),
-        baseline=_alert_baseline(usual_in(seen)),
+        threshold=alert_threshold(judging, alert.edge, find_baseline(seen), value),
+        baseline=_alert_baseline(find_baseline(seen)),
         severity=version.severity,
         raised_at=window_text(alert.raised_at),
         reason=transition.reason,
@@ -63,13 +63,13 @@ def alert_message(
         episode=EpisodeSpan(
             window_text(alert.start),
             None if alert.ended is None else window_text(alert.ended),
-            window_text(transition.judged),
+            window_text(transition.evaluated_window),
         ),
         evidence=Evidence(tick.n, _evidence_rows(window, tick)),
     )
 
 
-def number_of(value: ExactValue) -> int | float:
+def json_number(value: ExactValue) -> int | float:
     """The value as a JSON number: an integer if it is whole, else a float with 6 decimals.
 
     >>> number_of(Fraction(6, 2)), number_of(Fraction(1, 3))
@@ -79,8 +79,8 @@ def number_of(value: ExactValue) -> int | float:
     return found.numerator if found.denominator == 1 else round(float(found), 6)
 
 
-def told_value(
-    rule: JudgedRule, window: DayWindow | None, subject: str = WHOLE_STORE, edge: Edge = "raise"
+def alert_value(
+    rule: VersionedRule, window: DayWindow | None, subject: str = WHOLE_STORE, edge: Edge = "raise"
 ) -> int | float | None:
     """The window's value in the metric's unit; None for silence, or if it may not be published."""
     if window is None or window.cells is None or window.version is None:
@@ -91,42 +91,45 @@ def told_value(
     if metrics.metric.stock is not None:
         value = _shelf_value(metrics.metric.stock, (subject, edge), window.cells.metric)
     else:
-        value = value_of(window.version.rule, metrics.metric, window.cells.metric.cell)
-    return None if value is None else number_of(value)
+        value = cell_value(window.version.rule, metrics.metric, window.cells.metric.cell)
+    return None if value is None else json_number(value)
 
 
-def told_threshold(
-    rule: Rule, edge: Edge = "raise", usual: Usual | None = None, value: float | None = None
+def alert_threshold(
+    rule: Rule,
+    edge: Edge = "raise",
+    usual: WindowBaseline | None = None,
+    value: float | None = None,
 ) -> float | None:
     """The number that the value was compared with, in its unit; None if it was no number."""
     # A rule without `clear` ends where its condition does not hold.
     ends = edge == "clear" and rule.clear is not None
     condition: Condition | None = rule.clear if ends else rule.condition
-    return None if condition is None else border(condition, value, usual)
+    return None if condition is None else threshold_value(condition, value, usual)
 
 
-def usual_in(window: DayWindow | None) -> Usual | None:
+def find_baseline(window: DayWindow | None) -> WindowBaseline | None:
     """The usual value of the window for a baseline rule, or None."""
-    return window.cells.usual if window and window.cells else None
+    return window.cells.baseline if window and window.cells else None
 
 
-def _alert_baseline(usual: Usual | None) -> AlertBaseline | None:
+def _alert_baseline(usual: WindowBaseline | None) -> AlertBaseline | None:
     if usual is None:
         return None
-    return AlertBaseline(usual.snapshot, number_of(usual.mean), usual.days)
+    return AlertBaseline(usual.snapshot, json_number(usual.mean), usual.days)
 
 
-def _subject_and_edge(alert: ToldAlert) -> tuple[str, Edge]:
+def _subject_and_edge(alert: PublishedAlert) -> tuple[str, Edge]:
     return alert.chain.subject, alert.edge
 
 
-def _shelf_value(stock: StockAt, alert: tuple[str, Edge], cell: JudgedCell) -> ExactValue | None:
+def _shelf_value(stock: StockAt, alert: tuple[str, Edge], cell: MetricCell) -> ExactValue | None:
     """The stock that was judged: the lowest of the window, or the last for the end of an episode.
 
     `alert`: subject and edge.
     """
     subject, edge = alert
-    reached = cell.shelves.get(subject) if cell.shelves else None
+    reached = cell.shelves.levels(subject) if cell.shelves else None
     found = reached and (reached.lowest if edge == "raise" else reached.level)
     return None if found is None else stock.exactly(found)
 
@@ -135,10 +138,10 @@ def _evidence_rows(window: DayWindow | None, tick: Tick) -> tuple[ReadRows, ...]
     if window is None or window.cells is None:
         return ()
     if not window.cells.parts:
-        return read_rows(window.cells, tick)
+        return list_read_rows(window.cells, tick)
     found: dict[tuple[str, str], ReadRows] = {}
     for part in window.cells.parts:
-        for rows in read_rows(part, tick):
+        for rows in list_read_rows(part, tick):
             place = rows.family, rows.day
             found[place] = _add_rows(found[place], rows) if place in found else rows
     return tuple(found.values())
@@ -150,5 +153,5 @@ def _add_rows(rows: ReadRows, other: ReadRows) -> ReadRows:
         rows,
         epoch=max(rows.epoch, other.epoch),
         events=rows.events + other.events,
-        source=source_of((rows.source, other.source)),
+        source=common_source((rows.source, other.source)),
     )

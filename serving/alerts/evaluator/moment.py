@@ -14,34 +14,34 @@ from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan
 from serving.alerts.evaluator.shelves import DayShelves, WindowShelves
 from serving.alerts.evaluator.stock import (
-    ShelfReach,
     StockDay,
-    StockViews,
-    StockWindowsOf,
+    StockDayReader,
+    StockDayRequest,
+    StockSpeedRows,
 )
-from serving.alerts.evaluator.usual import UsualOf, UsualSource, UsualWindows
+from serving.alerts.evaluator.usual import BaselineRequest, BaselineSource, BaselineWindows
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading
 from serving.merge.views import ViewReader
 from serving.query import catalogue, grains
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell
-from serving.query.coverage import CoverageRule, Roster
-from serving.query.question import StoreSlots, days_of
+from serving.query.coverage import CoverageRule, SensorRoster
+from serving.query.question import StoreSlots, slot_days
 from serving.query.small_cells import SmallCells
 from serving.query.stores import StoreRegistry
-from serving.query.told import ToldFamilies, why_not
-from serving.query.watching import Watching
+from serving.query.told import DisclosurePolicies, suppression_reason
+from serving.query.watching import CellBuilder
 from tally.epochs import Epochs
 from tally.families import Family
 from tally.generation import Generation
 from tally.instants import from_millis
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import window_starts
 
 
-class FamilyWindowsOf(NamedTuple):
+class FamilyDayRequest(NamedTuple):
     """Windows of one local day of a store, in one family."""
 
     family: str
@@ -50,26 +50,27 @@ class FamilyWindowsOf(NamedTuple):
 
 
 # The generation that serves a UTC day, for each family.
-ServedBy: TypeAlias = tuple[tuple[str, Generation | None], ...]
+FamilyGenerations: TypeAlias = tuple[tuple[str, Generation | None], ...]
 
 
-class JudgedCell(NamedTuple):
+class MetricCell(NamedTuple):
     """One window of a metric.
 
     `cell`: the sums. `is_complete`: a generation covers the window. `is_hidden`: privacy rules
-    withhold the value. `served`: the generation that serves its UTC day, for each family. A stock
-    has `shelves` in place of sums, and `reach`: the speed layer's rows that it depends on.
+    withhold the value. `generations`: the generation that serves its UTC day, for each family. A
+    stock has `shelves` in place of sums, and `speed_rows`: the speed layer's rows that it depends
+    on.
     """
 
     cell: Cell
     is_complete: bool
     is_hidden: bool
-    served: ServedBy
+    generations: FamilyGenerations
     shelves: WindowShelves | None = None
-    reach: tuple[ShelfReach, ...] = ()
+    speed_rows: tuple[StockSpeedRows, ...] = ()
 
 
-class _SumsOf(NamedTuple):
+class _SumsKey(NamedTuple):
     """The key of sums that several metrics share; a level is summed since the store's day began."""
 
     families: tuple[Family, ...]
@@ -81,24 +82,24 @@ class _SumsOf(NamedTuple):
 class _FamilySums(NamedTuple):
     """The sums of each window, and what may be published of families of people's devices."""
 
-    cells: list[JudgedCell]
-    publishable: ToldFamilies
+    cells: list[MetricCell]
+    publishable: DisclosurePolicies
 
 
-_Of = TypeVar("_Of", FamilyWindowsOf, StockWindowsOf, UsualOf, _SumsOf)
+_Key = TypeVar("_Key", FamilyDayRequest, StockDayRequest, BaselineRequest, _SumsKey)
 _Read = TypeVar("_Read")
 # One thing to read for a store's day.
-ReadingWanted: TypeAlias = FamilyWindowsOf | StockWindowsOf | UsualOf
+ReadRequest: TypeAlias = FamilyDayRequest | StockDayRequest | BaselineRequest
 
 
-def wanted_of(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadingWanted]:
+def metric_requests(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadRequest]:
     """What has to be read for windows of the metric on one local day of a store."""
     if metric.stock is not None:
-        return [StockWindowsOf(metric.entry.id, store_id, span)]
-    return [FamilyWindowsOf(family.name, store_id, span) for family in metric.families]
+        return [StockDayRequest(metric.entry.id, store_id, span)]
+    return [FamilyDayRequest(family.name, store_id, span) for family in metric.families]
 
 
-class ViewsMoment:
+class SnapshotReader:
     """The reader for the judgements of one transaction; it reads each thing once.
 
     Raises ViewsUnreachable when a read fails.
@@ -109,17 +110,17 @@ class ViewsMoment:
         views: ViewReader,
         registry: StoreRegistry,
         settings: Settings,
-        usual: UsualSource | None = None,
+        usual: BaselineSource | None = None,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._usual_source, self._usual = usual, dict[UsualOf, UsualWindows]()
+        self._baseline_source, self._baselines = usual, dict[BaselineRequest, BaselineWindows]()
         self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
-        self._rule = CoverageRule.of(settings)
-        self._published: dict[str, dict[date, Generation | None]] = defaultdict(dict)
-        self._readings: dict[FamilyWindowsOf, FamilyReading] = {}
-        self._sums: dict[_SumsOf, _FamilySums] = {}
-        self._stock = StockViews(views, settings, self.published)
-        self._stocks: dict[StockWindowsOf, StockDay | None] = {}
+        self._rule = CoverageRule.from_settings(settings)
+        self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
+        self._readings: dict[FamilyDayRequest, FamilyReading] = {}
+        self._sums: dict[_SumsKey, _FamilySums] = {}
+        self._stock = StockDayReader(views, settings, self.generations)
+        self._stocks: dict[StockDayRequest, StockDay | None] = {}
         self._days: dict[str, StoreCalendarDays] = {}
 
     def days(self, store_id: str) -> StoreCalendarDays:
@@ -132,14 +133,15 @@ class ViewsMoment:
         """The family's epochs by its definition and the stores' rules, without any raised day."""
         source = FAMILIES[family]
         return Epochs(
-            source.epoch, revised=self._registry.visit_rules.revised if source.reading else ()
+            source.epoch,
+            increases=self._registry.visit_rules.epoch_increases if source.reading else (),
         )
 
-    async def published(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
+    async def generations(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
         """The generation by UTC day that served it when it was first queried."""
-        known = self._published[family]
+        known = self._generations[family]
         if unknown := [day for day in days if day not in known]:
-            found = await self._views.published(FAMILIES[family], unknown)
+            found = await self._views.current_generations(FAMILIES[family], unknown)
             for day in unknown:
                 # A concurrent query may have stored its answer first; that one counts.
                 known.setdefault(day, found.get(day))
@@ -149,23 +151,23 @@ class ViewsMoment:
     async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
         """The pointers by which the rows of the days are read."""
         # What shows how final a number is stays out: here, confirmed is what a generation covers.
-        return Pointers(family, await self.published(family.name, days), {}, {})
+        return Pointers(family, await self.generations(family.name, days), {}, {})
 
-    def missing(self, wanted: Iterable[ReadingWanted]) -> list[ReadingWanted]:
+    def missing(self, wanted: Iterable[ReadRequest]) -> list[ReadRequest]:
         """The wanted readings that were not read yet, each once."""
-        known = (self._readings, self._stocks, self._usual)
+        known = (self._readings, self._stocks, self._baselines)
         return [day for day in dict.fromkeys(wanted) if not any(day in read for read in known)]
 
-    async def read(self, wanted: Iterable[ReadingWanted]) -> None:
+    async def read(self, wanted: Iterable[ReadRequest]) -> None:
         """Read the rows of all these windows concurrently."""
         all_missing = self.missing(wanted)
-        stocks = [reading for reading in all_missing if isinstance(reading, StockWindowsOf)]
-        missing = [reading for reading in all_missing if isinstance(reading, FamilyWindowsOf)]
+        stocks = [reading for reading in all_missing if isinstance(reading, StockDayRequest)]
+        missing = [reading for reading in all_missing if isinstance(reading, FamilyDayRequest)]
         # One query of the generations for each family, before the rows are read.
         days: dict[str, set[date]] = defaultdict(set)
         for family_windows in missing:
             days[family_windows.family].update(self._utc_days(family_windows))
-        queries = (self.published(name, sorted(dates)) for name, dates in days.items())
+        queries = (self.generations(name, sorted(dates)) for name, dates in days.items())
         await asyncio.gather(*queries)
         readings = await asyncio.gather(*map(self._read, missing))
         self._readings |= zip(missing, readings, strict=True)
@@ -174,23 +176,25 @@ class ViewsMoment:
             slots = self._slots(stock.store_id, stock.span)
             self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
 
-        if usual := [reading for reading in all_missing if isinstance(reading, UsualOf)]:
+        if usual := [reading for reading in all_missing if isinstance(reading, BaselineRequest)]:
             # Without a source of usual values there are none.
-            self._usual |= await self._usual_source.read(usual) if self._usual_source else {}
+            self._baselines |= (
+                await self._baseline_source.read(usual) if self._baseline_source else {}
+            )
 
-    def usual(self, of: UsualOf | None) -> UsualWindows:
+    def baselines(self, of: BaselineRequest | None) -> BaselineWindows:
         """The usual values by window of a local day that was read; empty where none is known."""
-        return {} if of is None else self._usual.get(of, {})
+        return {} if of is None else self._baselines.get(of, {})
 
-    def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[JudgedCell]:
+    def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[MetricCell]:
         """The windows of a local day that were read, in order of time."""
         if metric.stock is not None:
-            return self._stock_cells(StockWindowsOf(metric.entry.id, store_id, span))
+            return self._stock_cells(StockDayRequest(metric.entry.id, store_id, span))
         families = metric.families
         readings = [
-            self._readings[FamilyWindowsOf(family.name, store_id, span)] for family in families
+            self._readings[FamilyDayRequest(family.name, store_id, span)] for family in families
         ]
-        key = _SumsOf(families, metric.is_level, store_id, span)
+        key = _SumsKey(families, metric.is_level, store_id, span)
         if key not in self._sums:
             self._sums[key] = self._sum_windows(key, readings)
         cells, publishable = self._sums[key]
@@ -198,31 +202,33 @@ class ViewsMoment:
             # Most families are not about people, so nothing has to be withheld.
             return cells
         return [
-            cell._replace(is_hidden=why_not(publishable, metric, cell.cell.slot) is not None)
+            cell._replace(
+                is_hidden=suppression_reason(publishable, metric, cell.cell.slot) is not None
+            )
             for cell in cells
         ]
 
     def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
         """The articles of a local day that was read; None where it was too much to read."""
-        read = self._stocks[StockWindowsOf(metric.entry.id, store_id, span)]
+        read = self._stocks[StockDayRequest(metric.entry.id, store_id, span)]
         return None if read is None else read.shelves
 
-    def forget(self, store_ids: Iterable[str]) -> None:
+    def drop_stores(self, store_ids: Iterable[str]) -> None:
         """Drop the rows of these stores; the answers about serving generations stay."""
         gone = {*store_ids}
         _drop(self._readings, gone)
         _drop(self._stocks, gone)
         _drop(self._sums, gone)
-        _drop(self._usual, gone)
+        _drop(self._baselines, gone)
 
-    def _sum_windows(self, key: _SumsOf, readings: Sequence[FamilyReading]) -> _FamilySums:
+    def _sum_windows(self, key: _SumsKey, readings: Sequence[FamilyReading]) -> _FamilySums:
         store = self._registry.store(key.store_id)
         slots = self._slots(key.store_id, key.span)
         summed = replace(slots, resets=self.days(key.store_id).resets) if key.is_level else slots
-        watching = Watching(store, self._roster(key.store_id, key.families), self._rule)
-        served = _served_by_day(readings, slots)
+        watching = CellBuilder(store, self._roster(key.store_id, key.families), self._rule)
+        served = _generations_by_day(readings, slots)
         cells = [
-            JudgedCell(
+            MetricCell(
                 cell,
                 _is_complete(cell, readings),
                 False,
@@ -230,62 +236,64 @@ class ViewsMoment:
             )
             for cell in watching.cells(summed, readings, window_starts(*summed.span))
         ]
-        read_for = self._small_cells.read_for(key.families, slots)
-        return _FamilySums(cells, self._small_cells.told(read_for, readings))
+        read_for = self._small_cells.slots_to_read(key.families, slots)
+        return _FamilySums(cells, self._small_cells.disclosure_policies(read_for, readings))
 
-    def _stock_cells(self, wanted: StockWindowsOf) -> list[JudgedCell]:
+    def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
         read = self._stocks[wanted]
         if read is None:
             # The cells are not complete either; otherwise published alerts would be retracted.
             unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
-            return [JudgedCell(cell, False, False, ()) for cell in unknown]
-        served = _served_by_day(read.readings, self._slots(wanted.store_id, wanted.span))
+            return [MetricCell(cell, False, False, ()) for cell in unknown]
+        served = _generations_by_day(read.readings, self._slots(wanted.store_id, wanted.span))
         return [
-            JudgedCell(
+            MetricCell(
                 moves.cell,
                 moves.agrees and _is_complete(moves.cell, read.readings),
                 False,
                 served[moves.cell.slot.start.date()],
                 WindowShelves(read.shelves, window),
-                read.reach,
+                read.speed_rows,
             )
-            for window, moves in enumerate(read.stretches)
+            for window, moves in enumerate(read.windows)
         ]
 
-    async def _read(self, wanted: FamilyWindowsOf) -> FamilyReading:
+    async def _read(self, wanted: FamilyDayRequest) -> FamilyReading:
         days = self._utc_days(wanted)
         pointers = await self.pointers(FAMILIES[wanted.family], days)
         store = self._registry.store(wanted.store_id)
-        partition = partition_of(wanted.store_id, self._settings.partitions)
-        behind = store.days_behind(self._settings.key_days)
+        partition = partition_number(wanted.store_id, self._settings.partitions)
+        behind = store.input_days(self._settings.key_days)
         of_store = StoreDays(wanted.store_id, partition, days, behind)
         return await read_store(self._views, pointers, of_store)
 
-    def _utc_days(self, wanted: FamilyWindowsOf) -> list[date]:
+    def _utc_days(self, wanted: FamilyDayRequest) -> list[date]:
         """The UTC days that are read for the windows."""
         slots = self._slots(wanted.store_id, wanted.span)
-        return days_of(self._small_cells.read_for([FAMILIES[wanted.family]], slots))
+        return slot_days(self._small_cells.slots_to_read([FAMILIES[wanted.family]], slots))
 
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         clock = self.days(store_id).store.clock
         return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
 
-    def _roster(self, store_id: str, families: Sequence[Family]) -> Roster:
+    def _roster(self, store_id: str, families: Sequence[Family]) -> SensorRoster:
         # Families of people's devices are left out: what their sensors hear may reveal a person.
         unrestricted = [family for family in families if not self._small_cells.covers(family)]
-        return Roster.of(self._registry.store(store_id), unrestricted)
+        return SensorRoster.from_store(self._registry.store(store_id), unrestricted)
 
 
-def _drop(cache: dict[_Of, _Read], store_ids: Collection[str]) -> None:
+def _drop(cache: dict[_Key, _Read], store_ids: Collection[str]) -> None:
     for stale in [key for key in cache if key.store_id in store_ids]:
         del cache[stale]
 
 
-def _served_by_day(readings: Sequence[FamilyReading], slots: StoreSlots) -> dict[date, ServedBy]:
+def _generations_by_day(
+    readings: Sequence[FamilyReading], slots: StoreSlots
+) -> dict[date, FamilyGenerations]:
     """The serving generation of each family, by UTC day of the windows."""
     return {
         day: tuple((reading.family.name, reading.published.get(day)) for reading in readings)
-        for day in days_of(slots)
+        for day in slot_days(slots)
     }
 
 

@@ -8,98 +8,98 @@ from functools import partial
 from msgspec import structs
 
 from serving.alerts.evaluator.calendar import StoreCalendarDays, start_of_window
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.judgements import Judgements, ReadNow
-from serving.alerts.evaluator.memory import FamilyDay, JudgedDay, PartitionMemory
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
+from serving.alerts.evaluator.judgements import ReadNow, Verdicts
+from serving.alerts.evaluator.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from serving.alerts.evaluator.messages import alert_message
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
-from serving.alerts.evaluator.scope import NamedDays
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
+from serving.alerts.evaluator.scope import RuleDays
 from serving.alerts.evaluator.settling import SettledDays
-from tally.alerts.days import DayLine, FoldedDays, refold
+from tally.alerts.days import ChainDays, FoldedDays, refold
 from tally.alerts.ids import Chain
-from tally.alerts.judge import Basis, Transition, transitions
+from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
 from tally.alerts.message import Alert, Reason
 from tally.alerts.rule import version_at
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.alerts.verdict import RAISES
 from tally.instants import from_millis
 
 DAY_MILLIS = timedelta(days=1) // timedelta(milliseconds=1)
 _NEVER = 1 << 62
 # Windows are frozen before they are forgotten: all that may still be judged has all its state.
-JUDGED_BACK, REMEMBERED = 400 * DAY_MILLIS, 430 * DAY_MILLIS
+EVALUATION_MILLIS, RETENTION_MILLIS = 400 * DAY_MILLIS, 430 * DAY_MILLIS
 
 # The reason by family and UTC day why numbers may have changed, if it is not late data.
 Causes = Mapping[str, Mapping[date, Reason]]
 # The messages of chain after chain, each list in the order of publishing.
-ToldChains = Iterator[list[Alert]]
+AlertBatches = Iterator[list[Alert]]
 
 
-class PartitionJudge:
+class PartitionEvaluator:
     """Judges the stores of a partition one after the other, each by one rule after the other."""
 
     def __init__(
-        self, rules: JudgedRules, memory: PartitionMemory, moment: ViewsMoment, read_now: ReadNow
+        self, rules: RuleSet, memory: PartitionMemory, moment: SnapshotReader, read_now: ReadNow
     ) -> None:
         self._rules, self._memory = rules, memory
-        self._moment, self._read_now = moment, read_now
+        self._snapshot, self._read_now = moment, read_now
         # The generations by which this pass judges days.
-        self.judged_now: Mapping[FamilyDay, JudgedDay] = {}
+        self.current_days: Mapping[FamilyDay, EvaluatedDay] = {}
 
-    def wanted(self, store_id: str, named: NamedDays) -> Iterator[ReadingWanted]:
+    def list_requests(self, store_id: str, named: RuleDays) -> Iterator[ReadRequest]:
         """What has to be read to judge the days."""
-        judgements = self._judgements()
+        judgements = self._build_verdicts()
         seen: set[Hashable] = set()
         for rule in self._rules.rules:
             for start in named.get(rule.rule_id, ()):
                 # Checked once for each key: most rules read the same of a day.
-                key = rule.readings(judgements.span(store_id, start)), start
+                key = rule.readings_key(judgements.span(store_id, start)), start
                 if key not in seen:
                     seen.add(key)
-                    yield from judgements.wanted(rule, store_id, start)
+                    yield from judgements.list_requests(rule, store_id, start)
 
-    def judge(self, store_id: str, named: NamedDays, causes: Causes) -> ToldChains:
+    def evaluate(self, store_id: str, named: RuleDays, causes: Causes) -> AlertBatches:
         """The messages of the store, chain by chain, in the order of publishing.
 
         The memory has the messages of a chain as published when they are returned. `named`: days by
         rule. What the rules of the store share is dropped after the store.
         """
-        store = _StoreJudge(self._judgements(), self._memory, self._moment.days(store_id))
+        store = _StoreEvaluator(self._build_verdicts(), self._memory, self._snapshot.days(store_id))
         for rule in self._rules.rules:
             days = {*named.get(rule.rule_id, ())}
             # Also the days on which a rule that this rule waits for was folded again.
-            for other in self._rules.waits_for(rule, rule.unless) if rule.unless else ():
-                days |= store.folded.get(other.rule_id, set())
+            for other in self._rules.find_dependencies(rule, rule.unless) if rule.unless else ():
+                days |= store.folded_days.get(other.rule_id, set())
             if days or rule.rule_id in named:
-                yield from store.judge(rule, days, causes)
+                yield from store.evaluate(rule, days, causes)
 
-    def _judgements(self) -> Judgements:
-        found = Judgements(self._rules, self._memory, self._moment, self._read_now)
-        found.settled_days = SettledDays(self._memory, self.judged_now)
+    def _build_verdicts(self) -> Verdicts:
+        found = Verdicts(self._rules, self._memory, self._snapshot, self._read_now)
+        found.settled_days = SettledDays(self._memory, self.current_days)
         return found
 
 
-class _StoreJudge:
-    """Judges one store; `folded`: the starts of the days that were folded, by rule id."""
+class _StoreEvaluator:
+    """Judges one store; `folded_days`: the starts of the days that were folded, by rule id."""
 
     def __init__(
-        self, judgements: Judgements, memory: PartitionMemory, days: StoreCalendarDays
+        self, judgements: Verdicts, memory: PartitionMemory, days: StoreCalendarDays
     ) -> None:
-        self._judgements, self._memory, self._days = judgements, memory, days
-        self._starts = days.starts(first_judged(memory), judgements.end)
-        before = memory.last.at
+        self._verdicts, self._memory, self._days = judgements, memory, days
+        self._starts = days.starts(evaluation_start(memory), judgements.end)
+        before = memory.last_tick.at
         self._new_from = days.day(before).end if before else 0
         new = bisect_left(self._starts, self._new_from)
         # The day before the first new day had not ended at the last judgement.
         self._first_new = max(0, new - 1) if new < len(self._starts) else new
-        self.folded: dict[str, set[int]] = {}
+        self.folded_days: dict[str, set[int]] = {}
 
-    def judge(
+    def evaluate(
         self,
-        rule: JudgedRule,
+        rule: VersionedRule,
         days: set[int],
         causes: Causes,
-    ) -> ToldChains:
+    ) -> AlertBatches:
         """The messages of each of the rule's chains in this store."""
         store_id = self._days.store.store_id
         new = self._starts[max(self._first_new, self._first_day(rule)) :]
@@ -107,24 +107,24 @@ class _StoreJudge:
         named = sorted(days)
         place = rule.rule_id, store_id, min(named, default=_NEVER)
         live = self._memory.chains.subjects(*place)
-        for chain in self._judgements.chains(rule, store_id, named):
+        for chain in self._verdicts.list_chains(rule, store_id, named):
             # Most chains have no published alert, and no alert is called for.
-            if chain.subject in live or not self._stays_at_rest(rule, chain, looked_at):
-                yield self._judge_chain(rule, chain, days, causes)
+            if chain.subject in live or not self._stays_idle(rule, chain, looked_at):
+                yield self._evaluate_chain(rule, chain, days, causes)
 
-    def _stays_at_rest(self, rule: JudgedRule, chain: Chain, days: Iterable[int]) -> bool:
+    def _stays_idle(self, rule: VersionedRule, chain: Chain, days: Iterable[int]) -> bool:
         """Whether a chain at rest is still at rest after the days are folded."""
         # A fold at rest stays at rest until a window raises.
         for day in days:
-            if self._judgements.may_raise(rule, chain, day):
-                for stretch in self._judgements.stretches(rule, chain, day):
+            if self._verdicts.may_raise(rule, chain, day):
+                for stretch in self._verdicts.stretches(rule, chain, day):
                     if RAISES in stretch.verdicts:
                         return False
         return True
 
-    def _judge_chain(
+    def _evaluate_chain(
         self,
-        rule: JudgedRule,
+        rule: VersionedRule,
         chain: Chain,
         days: set[int],
         causes: Causes,
@@ -134,27 +134,27 @@ class _StoreJudge:
             return []
         chains = self._memory.chains
 
-        def alerts_since(instant: int) -> Iterable[ToldAlert]:
+        def alerts_since(instant: int) -> Iterable[PublishedAlert]:
             return chains.alerts_since(chain, instant).values()
 
-        judge_day = partial(self._judgements.stretches, rule, chain)
+        judge_day = partial(self._verdicts.stretches, rule, chain)
         refolding = refold(line, alerts_since, judge_day)
         # The memory is updated only at the end, because a read for a message may fail before.
-        changed: dict[str, ToldAlert] = {}
+        changed: dict[str, PublishedAlert] = {}
         found: list[Alert] = []
         for stretch in refolding.stretches:
             before = chains.alerts_since(chain, stretch.since) | changed
             for transition in self._transitions(rule, chain, (stretch, before), causes):
                 changed[transition.alert.alert_id] = transition.alert
-                place = chain.store_id, transition.judged, chain.subject
-                window = self._judgements.window(rule, *place)
+                place = chain.store_id, transition.evaluated_window, chain.subject
+                window = self._verdicts.find_window(rule, *place)
                 found.append(alert_message(rule, transition, window, self._memory.tick))
         for alert in changed.values():
-            chains.tell(alert)
+            chains.store_alert(alert)
         for stretch, states in zip(refolding.stretches, refolding.states, strict=True):
-            until = stretch.until if stretch.until < line.borders[-1] else None
+            until = stretch.until if stretch.until < line.boundaries[-1] else None
             chains.set_days(chain, states, until)
-        folded = self.folded.setdefault(rule.rule_id, set())
+        folded = self.folded_days.setdefault(rule.rule_id, set())
         folded.update(
             start for stretch_days in refolding.stretches for start in _starts(line, stretch_days)
         )
@@ -162,56 +162,62 @@ class _StoreJudge:
 
     def _transitions(
         self,
-        rule: JudgedRule,
+        rule: VersionedRule,
         chain: Chain,
-        folded: tuple[FoldedDays, Mapping[str, ToldAlert]],
+        folded: tuple[FoldedDays, Mapping[str, PublishedAlert]],
         causes: Causes,
     ) -> list[Transition]:
         stretch, alerts = folded
         if not alerts and not stretch.episodes:
             return []
         basis = self._basis(rule, alerts.values(), causes)
-        found = transitions(chain, stretch, alerts.values(), basis)
+        found = diff_alerts(chain, stretch, alerts.values(), basis)
         return [self._with_reason(rule, transition) for transition in found]
 
-    def _with_reason(self, rule: JudgedRule, transition: Transition) -> Transition:
+    def _with_reason(self, rule: VersionedRule, transition: Transition) -> Transition:
         if transition.reason is not None or transition.alert.edge == "raise":
             return transition
-        reason = self._judgements.why_ended(rule, transition.alert.chain, transition.judged)
+        reason = self._verdicts.end_reason(
+            rule, transition.alert.chain, transition.evaluated_window
+        )
         return structs.replace(transition, reason=reason)
 
-    def _day_line(self, rule: JudgedRule, chain: Chain, named: set[int]) -> DayLine:
-        end = self._judgements.end
+    def _day_line(self, rule: VersionedRule, chain: Chain, named: set[int]) -> ChainDays:
+        end = self._verdicts.end
         starts = self._starts[self._first_day(rule) :] if rule.since < end else []
-        return DayLine(
-            borders=[*starts, end] if starts else [],
-            states=self._memory.chains.line(chain),
-            named=named,
+        return ChainDays(
+            boundaries=[*starts, end] if starts else [],
+            states=self._memory.chains.fold_line(chain),
+            changed_days=named,
             new_from=self._new_from,
         )
 
-    def _first_day(self, rule: JudgedRule) -> int:
+    def _first_day(self, rule: VersionedRule) -> int:
         """The number of the day that holds the rule's first window, at least 0."""
         return max(0, bisect_right(self._starts, rule.since) - 1)
 
-    def _basis(self, rule: JudgedRule, alerts: Iterable[ToldAlert], causes: Causes) -> Basis:
+    def _basis(
+        self, rule: VersionedRule, alerts: Iterable[PublishedAlert], causes: Causes
+    ) -> EvaluationContext:
         at = self._memory.tick.at
         newest = version_at(rule.versions, at) or rule.versions[0]
         days: dict[date, Reason] = {}
         for family in rule.families:
             days |= causes.get(family, {})
         windows = {alert.window: from_millis(alert.window).date() for alert in alerts}
-        return Basis(
+        return EvaluationContext(
             at=at,
             late_after=newest.rule.delay + newest.rule.late_after,
-            causes={window: days[day] for window, day in windows.items() if day in days},
+            retraction_reasons={
+                window: days[day] for window, day in windows.items() if day in days
+            },
         )
 
 
-def first_judged(memory: PartitionMemory) -> int:
+def evaluation_start(memory: PartitionMemory) -> int:
     """The start of the first window that is judged at all, ms since 1970 (UTC)."""
-    return max(0, start_of_window(memory.tick.at - JUDGED_BACK))
+    return max(0, start_of_window(memory.tick.at - EVALUATION_MILLIS))
 
 
-def _starts(line: DayLine, stretch: FoldedDays) -> list[int]:
-    return [start for start in line.borders[:-1] if stretch.start <= start < stretch.until]
+def _starts(line: ChainDays, stretch: FoldedDays) -> list[int]:
+    return [start for start in line.boundaries[:-1] if stretch.start <= start < stretch.until]

@@ -7,25 +7,25 @@ from serving.query.stores import Store
 from tally.alerts.rule import InGroup, Rule, RuleVersion
 
 
-def is_of(rule: Rule, store: Store, day: date) -> bool:
+def applies_to(rule: Rule, store: Store, day: date) -> bool:
     """Whether the rule is about the store, by the store's groups on a local day."""
     if rule.stores == "all":
         return True
     if isinstance(rule.stores, InGroup):
-        return rule.stores.region in store.entry.on(day).groups
+        return rule.stores.region in store.entry.valid_on(day).groups
     return store.store_id in rule.stores
 
 
-def names_stores(rule: Rule) -> bool:
+def has_store_list(rule: Rule) -> bool:
     """Whether the rule is a silence rule that names its stores one by one."""
     return rule.kind == "silence" and isinstance(rule.stores, tuple)
 
 
-def expected_stores(versions: Iterable[RuleVersion]) -> dict[str, frozenset[str]]:
+def find_mandatory_stores(versions: Iterable[RuleVersion]) -> dict[str, frozenset[str]]:
     """The stores by family that should send data, because a silence rule names them."""
     found: dict[str, frozenset[str]] = {}
     for version in versions:
         family, stores = version.rule.family, version.rule.stores
-        if family and isinstance(stores, tuple) and names_stores(version.rule):
+        if family and isinstance(stores, tuple) and has_store_list(version.rule):
             found[family] = found.get(family, frozenset()).union(stores)
     return found

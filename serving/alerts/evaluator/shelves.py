@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tally.alerts.ids import subject_text
-from tally.algebra.shelf import Reached
+from tally.algebra.shelf import WindowStock
 
 
 class ShelfStep(NamedTuple):
@@ -17,11 +17,11 @@ class ShelfStep(NamedTuple):
     """
 
     window: int
-    reached: Reached
+    levels: WindowStock
 
 
 # The levels by article, in thousandths.
-WindowMoves = Mapping[str, Reached]
+WindowMoves = Mapping[str, WindowStock]
 # The steps of one article, by window ascending; the first step is of window 0.
 ShelfSteps = tuple[ShelfStep, ...]
 
@@ -50,27 +50,27 @@ class DayShelves:
         """All articles, whether they were ever counted or not."""
         return self._steps.keys()
 
-    def unknown(self) -> Iterator[str]:
+    def unknown_subjects(self) -> Iterator[str]:
         """The articles whose stock at the end of the day is unknown."""
         for subject, steps in self._steps.items():
-            if steps[-1].reached.level is None:
+            if steps[-1].levels.level is None:
                 yield subject
 
-    def steps(self, subject: str) -> ShelfSteps:
+    def steps_for(self, subject: str) -> ShelfSteps:
         """The article's steps; articles with equal steps are judged alike."""
         return self._steps.get(subject, ())
 
-    def reached(self, subject: str, window: int) -> Reached | None:
+    def levels_at(self, subject: str, window: int) -> WindowStock | None:
         """The levels in the window with that number; None for an article that is not there."""
-        steps = self.steps(subject)
+        steps = self.steps_for(subject)
         place = bisect_right(steps, window, key=_step_window) - 1
         if place < 0:
             return None
         step = steps[place]
-        level = step.reached.level
-        return step.reached if step.window == window else Reached(level, level)
+        level = step.levels.level
+        return step.levels if step.window == window else WindowStock(level, level)
 
-    def calling(self, holds: Callable[[int], bool]) -> Iterator[str]:
+    def matching_subjects(self, holds: Callable[[int], bool]) -> Iterator[str]:
         """The articles whose lowest stock in a window, in thousandths, fulfils the condition.
 
         An article may come several times. `holds` is called once for each distinct number.
@@ -90,14 +90,14 @@ class WindowShelves:
     def __bool__(self) -> bool:
         return bool(self.day.subjects)
 
-    def get(self, subject: str) -> Reached | None:
+    def levels(self, subject: str) -> WindowStock | None:
         """The levels of the article; None if it is not there."""
-        return self.day.reached(subject, self.window)
+        return self.day.levels_at(subject, self.window)
 
     @property
     def is_counted(self) -> bool:
         """Whether the stock of any article is known."""
-        levels = map(self.get, self.day.subjects)
+        levels = map(self.levels, self.day.subjects)
         return any(reached is not None and reached.level is not None for reached in levels)
 
 

@@ -12,20 +12,20 @@ from msgspec import Struct
 
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.judged_rules import JudgedRules
-from serving.alerts.evaluator.judging import PartitionPass, PassReading
-from serving.alerts.evaluator.memory import STATE_TOPIC, Hint, PartitionMemory, recalled
-from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.calendar import to_millis
+from serving.alerts.evaluator.judged_rules import RuleSet
+from serving.alerts.evaluator.judging import EvaluationPass, PassSources
+from serving.alerts.evaluator.memory import STATE_TOPIC, Hint, PartitionMemory, restore_memories
+from serving.alerts.evaluator.moment import SnapshotReader
 from serving.alerts.evaluator.stores import ActiveStores
-from serving.alerts.evaluator.usual_days import UsualDays
+from serving.alerts.evaluator.usual_days import BaselineCache
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
-from tally.alerts.message import Alert, message_of
+from tally.alerts.message import Alert, encode_alert
 from tally.alerts.resolution import AlertResolution
 from tally.alerts.tick import Tick
-from tally.alerts.versions import RuleChains
-from tally.errors import BadInstant, NotYet, StackError, ViewsUnreachable
+from tally.alerts.versions import RuleHistory
+from tally.errors import BadInstant, RetryLater, StackError, ViewsUnreachable
 from tally.instants import parse_instant
 from tally.settings import Settings
 
@@ -33,7 +33,7 @@ UPDATES, RESTATEMENTS, TICKS, ALERTS = "view-updates", "restatements", "ticks", 
 RESOLUTIONS = "alert-resolutions"
 INPUTS = (UPDATES, RESTATEMENTS, TICKS, RESOLUTIONS)
 # The wait after a failed read, before the records are delivered again.
-_AGAIN_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 
 log = structlog.get_logger()
 
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 class RuleSource(Protocol):
     """The source from which rules are read."""
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         """The rule versions below the offset `until`.
 
         Raises KafkaException or StackError when they cannot be read.
@@ -71,21 +71,21 @@ class Evaluator(Step):
         self._settings, self._views, self._source = settings, views, rules
         self._registry = StoreRegistry.load(settings)
         self._stores = ActiveStores(views, settings.partitions)
-        self._usual = UsualDays(views, self._registry, settings)
+        self._baselines = BaselineCache(views, self._registry, settings)
         self._runner = asyncio.Runner()
-        self._rules = JudgedRules({})
+        self._rules = RuleSet({})
         self._memories: dict[int, PartitionMemory] = {}
         # Partitions with something to judge, and the remaining pass of each that was begun.
-        self._unjudged: set[int] = set()
+        self._pending_partitions: set[int] = set()
         self._passes: dict[int, Iterator[list[Alert]]] = {}
 
     @property
-    def held_partitions(self) -> Collection[int]:
+    def busy_partitions(self) -> Collection[int]:
         """The partitions whose pass has not ended.
 
         All stores of a pass are judged by one tick, and nothing counts as judged before it ends.
         """
-        return self._unjudged
+        return self._pending_partitions
 
     def process(self, record: Input) -> Sequence[Output]:
         """Note what the record says, and return no output: the next tick() judges it."""
@@ -94,11 +94,11 @@ class Evaluator(Step):
             memory = self._memories[record.partition] = PartitionMemory(record.partition)
         try:
             if record.topic == TICKS:
-                memory.learn(Tick.read(record.value or b""))
+                memory.merge_tick(Tick.decode(record.value or b""))
             elif record.topic == RESOLUTIONS:
-                memory.resolutions.append(AlertResolution.read(record.value or b""))
+                memory.resolutions.append(AlertResolution.decode(record.value or b""))
             else:
-                memory.hints.add(_hint(record.value or b""))
+                memory.hints.add(_decode_hint(record.value or b""))
         except (msgspec.MsgspecError, BadInstant) as error:
             # No record may stop a consumer, and a lost hint only delays an alert.
             place = f"{record.topic} {record.partition} {record.offset}"
@@ -109,29 +109,29 @@ class Evaluator(Step):
         """Restart from the state that the brokers keep."""
         # Ticks and hints that were not judged are delivered again: their offsets were not
         # committed.
-        self._memories = recalled(state)
-        self._unjudged, self._passes = set(), {}
+        self._memories = restore_memories(state)
+        self._pending_partitions, self._passes = set(), {}
         self._stores = ActiveStores(self._views, self._settings.partitions)
 
     def tick(self) -> Sequence[Output]:
         """Judge the news; the alerts to publish and the changed records of the state.
 
-        Raises NotYet when rules or views cannot be read; no alert is raised or cleared then.
+        Raises RetryLater when rules or views cannot be read; no alert is raised or cleared then.
         """
         memories = self._memories.items()
-        self._unjudged |= {number for number, memory in memories if memory.has_news}
+        self._pending_partitions |= {number for number, memory in memories if memory.has_news}
         found: list[Output] = []
         try:
             self._begin_passes()
-            for number, alert in self._judge_partitions(time.monotonic() + self.most_seconds):
-                found.append(Output(ALERTS, alert.store_id.encode(), message_of(alert), number))
+            for number, alert in self._evaluate_partitions(time.monotonic() + self.most_seconds):
+                found.append(Output(ALERTS, alert.store_id.encode(), encode_alert(alert), number))
         except (ViewsUnreachable, StackError, KafkaException) as error:
             log.warning("blind", reason=str(error.__cause__ or error))
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
             if not found:
                 what = "rules or views cannot be read"
-                raise NotYet(f"{what}; nothing is judged meanwhile") from error
-        return [*found, *(output for _, memory in memories for output in memory.drained())]
+                raise RetryLater(f"{what}; nothing is judged meanwhile") from error
+        return [*found, *(output for _, memory in memories for output in memory.drain())]
 
     def close(self) -> None:
         """Close the event loop."""
@@ -139,25 +139,25 @@ class Evaluator(Step):
 
     def _begin_passes(self) -> None:
         # One moment for all partitions, so that they are judged by the same pointers.
-        moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
-        for number in sorted(self._unjudged - self._passes.keys()):
+        moment = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
+        for number in sorted(self._pending_partitions - self._passes.keys()):
             memory = self._memories[number]
             if memory.tick.rules_until != self._rules.offset:
                 until = memory.tick.rules_until
-                self._rules = JudgedRules(self._source.read(until).chains, until)
-            reading = PassReading(moment, self._stores, self._runner.run)
-            self._passes[number] = PartitionPass(self._rules, memory, reading).alerts()
+                self._rules = RuleSet(self._source.read(until).versions, until)
+            reading = PassSources(moment, self._stores, self._runner.run)
+            self._passes[number] = EvaluationPass(self._rules, memory, reading).alerts()
 
-    def _judge_partitions(self, until: float) -> Iterator[tuple[int, Alert]]:
+    def _evaluate_partitions(self, until: float) -> Iterator[tuple[int, Alert]]:
         """Alerts with their partitions, until the time is up; at least one step of each pass."""
         # One partition after the other, so that only one partition's rows are in memory.
         numbers = [*self._passes]
         for place, number in enumerate(numbers):
             now = time.monotonic()
             share = (until - now) / (len(numbers) - place)
-            yield from self._judge_partition(number, now + share)
+            yield from self._evaluate_partition(number, now + share)
 
-    def _judge_partition(self, number: int, until: float) -> Iterator[tuple[int, Alert]]:
+    def _evaluate_partition(self, number: int, until: float) -> Iterator[tuple[int, Alert]]:
         """Alerts of one partition, until its share of the time is up; at least one step."""
         while True:
             # Removed before the step: a pass that has raised cannot continue and is begun again.
@@ -165,7 +165,7 @@ class Evaluator(Step):
             alerts = next(judging, None)
             if alerts is None:
                 if not self._memories[number].is_unfinished:
-                    self._unjudged.discard(number)
+                    self._pending_partitions.discard(number)
                 return
             self._passes[number] = judging
             yield from ((number, alert) for alert in alerts)
@@ -173,10 +173,10 @@ class Evaluator(Step):
                 return
 
 
-def _hint(value: bytes) -> Hint:
+def _decode_hint(value: bytes) -> Hint:
     changed = _CHANGED.decode(value)
     return Hint(
         changed.family,
         changed.store_id,
-        millis_of(parse_instant(changed.window_start, "window_start")),
+        to_millis(parse_instant(changed.window_start, "window_start")),
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import structlog
 
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.alerts.evaluator.shelves import DayShelves
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading, ServedWindow, serve_windows
@@ -17,26 +17,26 @@ from serving.merge.views import ViewReader
 from serving.query import items
 from serving.query.catalogue import Metric
 from serving.query.items import ItemReader
-from serving.query.question import StoreSlots, days_of
-from serving.query.stock import ShelfMoves, SoldMoves, shelf_moves
+from serving.query.question import StoreSlots, slot_days
+from serving.query.stock import SalesMoves, ShelfMoves, shelf_moves
 from serving.query.stock_reading import StockReader
 from tally.algebra.merge import MergedWindow
 from tally.errors import BadQuery
 from tally.families import Family
 from tally.generation import Generation
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import window_starts
 
 _NEVER = 1 << 62
-PublishedOf = Callable[[str, Sequence[date]], Awaitable[dict[date, Generation]]]
+GenerationLookup = Callable[[str, Sequence[date]], Awaitable[dict[date, Generation]]]
 
 log = structlog.get_logger()
 
 
 # Not a tuple: the key of a metric would equal that of a family with the same name.
 @dataclass(frozen=True)
-class StockWindowsOf:
+class StockDayRequest:
     """Windows of one local day of a store, in all families that a stock is made of."""
 
     metric: str
@@ -44,7 +44,7 @@ class StockWindowsOf:
     span: WindowSpan
 
 
-class ShelfReach(NamedTuple):
+class StockSpeedRows(NamedTuple):
     """The rows of the speed layer that a level depends on.
 
     `start`: their first window (ms since 1970, UTC). `epoch`: the highest epoch of the generations
@@ -59,27 +59,27 @@ class ShelfReach(NamedTuple):
 class StockDay(NamedTuple):
     """The windows of a day; `shelves`: the stock in them."""
 
-    stretches: Sequence[ShelfMoves]
+    windows: Sequence[ShelfMoves]
     shelves: DayShelves
     readings: Sequence[FamilyReading]
-    reach: tuple[ShelfReach, ...]
+    speed_rows: tuple[StockSpeedRows, ...]
 
 
-class _SoldSince(NamedTuple):
+class _SalesSince(NamedTuple):
     """The slots that are read, from the last counts on or later, and the sales since then."""
 
-    asked: StoreSlots
-    moves: SoldMoves
+    slots: StoreSlots
+    moves: SalesMoves
 
 
-class StockViews:
+class StockDayReader:
     """Reads stocks by the generations of one moment.
 
     Raises ViewsUnreachable when a read fails.
     """
 
-    def __init__(self, views: ViewReader, settings: Settings, published: PublishedOf) -> None:
-        self._views, self._settings, self._published = views, settings, published
+    def __init__(self, views: ViewReader, settings: Settings, published: GenerationLookup) -> None:
+        self._views, self._settings, self._find_generations = views, settings, published
         self._reader = StockReader(views, settings, ItemReader(views), self._pointers)
 
     async def read(self, metric: Metric, slots: StoreSlots) -> StockDay | None:
@@ -89,43 +89,45 @@ class StockViews:
         that were counted before are then unknown until they are counted again.
         """
         assert metric.stock is not None
-        [counted] = await self._reader.with_counts(metric.stock, [slots], None)
-        readings = await asyncio.gather(*(self._rows(part, counted) for part in metric.families))
+        [counted] = await self._reader.with_baselines(metric.stock, [slots], None)
+        readings = await asyncio.gather(
+            *(self._read_family(part, counted) for part in metric.families)
+        )
         # From the last counts on, and not from the start of the day.
         starts = window_starts(*counted.span)
         served = [serve_windows(reading, starts) for reading in readings]
         receipts = dict(zip(starts, served[-1], strict=True))
-        sold = await self._sold_since(counted, readings, receipts)
+        sold = await self._sales_since(counted, readings, receipts)
         if sold is None:
             return None
-        left_out = len(starts) - len(window_starts(*sold.asked.span))
+        left_out = len(starts) - len(window_starts(*sold.slots.span))
         starts, served = starts[left_out:], [part[left_out:] for part in served]
         windows = zip(*(map(_empty_if_missing, part) for part in served), strict=True)
-        stretches = [*shelf_moves(sold.asked, windows, sold.moves)]
+        stretches = [*shelf_moves(sold.slots, windows, sold.moves)]
         shelves = DayShelves([moves.moved for moves in stretches], is_partial=left_out > 0)
         _warn_partial(shelves, slots)
         return StockDay(
             stretches,
             shelves,
             readings,
-            tuple(_reach(*pair, starts) for pair in zip(readings, served, strict=True)),
+            tuple(_speed_rows(*pair, starts) for pair in zip(readings, served, strict=True)),
         )
 
-    async def _sold_since(
+    async def _sales_since(
         self,
         slots: StoreSlots,
         readings: Sequence[FamilyReading],
         receipts: Mapping[datetime, ServedWindow],
-    ) -> _SoldSince | None:
+    ) -> _SalesSince | None:
         """The sales since the last counts, or a later start if those are too many to read.
 
         None where a single day is too much.
         """
         most = items.MOST_RECEIPTS
         while True:
-            part = _since_affordable(slots, receipts, most)
+            part = _cut_to_limit(slots, receipts, most)
             try:
-                moves = await self._reader.sold(part, readings)
+                moves = await self._reader.read_sales(part, readings)
             except BadQuery as error:
                 if part.span.start == slots.slots[0].start or not most:
                     log.warning("stock is not judged", store=slots.store_id, reason=str(error))
@@ -134,32 +136,32 @@ class StockViews:
                 most //= 2
             else:
                 assert moves is not None
-                return _SoldSince(part, moves)
+                return _SalesSince(part, moves)
 
-    async def _rows(self, family: Family, slots: StoreSlots) -> FamilyReading:
-        days = days_of(slots)
-        partition = partition_of(slots.store_id, self._settings.partitions)
+    async def _read_family(self, family: Family, slots: StoreSlots) -> FamilyReading:
+        days = slot_days(slots)
+        partition = partition_number(slots.store_id, self._settings.partitions)
         pointers = await self._pointers(family, days)
         return await read_store(self._views, pointers, StoreDays(slots.store_id, partition, days))
 
     async def _pointers(self, family: Family, days: Sequence[date]) -> Pointers:
-        return Pointers(family, await self._published(family.name, days), {}, {})
+        return Pointers(family, await self._find_generations(family.name, days), {}, {})
 
 
-def _since_affordable(
+def _cut_to_limit(
     slots: StoreSlots, receipts: Mapping[datetime, ServedWindow], most: int
 ) -> StoreSlots:
     """The slots from the earliest window since which a view has counted at most `most` receipts.
 
     The day itself always stays whole. `receipts`: each window that is read, by its start.
     """
-    assert slots.counted is not None
+    assert slots.stock_baseline is not None
     since = first = slots.slots[0].start
     left = most
     for start in sorted(receipts, reverse=True):
         left -= receipts[start].merged.events or 0
         if left < 0 and start < first:
-            return replace(slots, counted=replace(slots.counted, since=since))
+            return replace(slots, stock_baseline=replace(slots.stock_baseline, since=since))
         since = min(since, start)
     return slots
 
@@ -174,20 +176,20 @@ def _empty_if_missing(window: ServedWindow) -> ServedWindow:
     return ServedWindow(MergedWindow("speed", 0, {}), "provisional", complete=False)
 
 
-def _reach(
+def _speed_rows(
     reading: FamilyReading, served: Sequence[ServedWindow], starts: Sequence[datetime]
-) -> ShelfReach:
+) -> StockSpeedRows:
     pairs = zip(starts, served, strict=True)
-    by_speed = (millis_of(start) for start, window in pairs if window.merged.source != "batch")
+    by_speed = (to_millis(start) for start, window in pairs if window.merged.source != "batch")
     epochs = (generation.epoch for generation in reading.published.values())
     start, epoch = min(by_speed, default=_NEVER), max(epochs, default=0)
-    return ShelfReach(reading.family.name, start, epoch)
+    return StockSpeedRows(reading.family.name, start, epoch)
 
 
 def _warn_partial(shelves: DayShelves, slots: StoreSlots) -> None:
     if shelves.is_partial:
         day = slots.slots[0].start.date()
-        _warn_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown()))
+        _warn_unknown(slots.store_id, day, sum(1 for _ in shelves.unknown_subjects()))
 
 
 # Cached to log once for each day and number: a day is judged hundreds of times.

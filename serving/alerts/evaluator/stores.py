@@ -5,18 +5,18 @@ from datetime import date, timedelta
 
 from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import start_of_window, utc_span
-from serving.alerts.evaluator.judged_rules import JudgedRules
+from serving.alerts.evaluator.judged_rules import RuleSet
 from serving.alerts.evaluator.memory import FamilyStore, PartitionMemory
 from serving.merge.views import ViewReader
 from tally.alerts.tick import NO_TICK
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 
 # The UTC day of the first event, by family and store.
 FirstDays = dict[str, dict[str, date]]
 # Store ids by family.
-FamilyNames = dict[str, set[str]]
+FamilyStoreIds = dict[str, set[str]]
 # Whether the stores file says when the store is open.
-Opens = Callable[[str], bool]
+HoursLookup = Callable[[str], bool]
 _ONE_DAY = timedelta(days=1)
 
 
@@ -35,7 +35,7 @@ class ActiveStores:
         found: dict[int, FirstDays] = {}
         for family in families:
             for store in await self._views.active_stores(FAMILIES[family]):
-                number = partition_of(store.store_id, self._partitions)
+                number = partition_number(store.store_id, self._partitions)
                 of_family = found.setdefault(number, {}).setdefault(family, {})
                 of_family[store.store_id] = store.first_day
         self._first, self._families = found, frozenset(families)
@@ -44,30 +44,30 @@ class ActiveStores:
         """Whether the stores of one of these families were not read yet."""
         return not self._families.issuperset(families)
 
-    def of(self, number: int) -> Mapping[str, Mapping[str, date]]:
+    def partition_stores(self, number: int) -> Mapping[str, Mapping[str, date]]:
         """The stores of a partition by family, each with the UTC day of its first event."""
         return self._first.get(number, {})
 
-    def expected(self, number: int, rules: JudgedRules, opens: Opens) -> FamilyNames:
+    def missing_stores(self, number: int, rules: RuleSet, opens: HoursLookup) -> FamilyStoreIds:
         """The stores of a partition, by family, that should send data and never have.
 
         A silence rule names them, and the stores file has their opening hours.
         """
-        found: FamilyNames = {}
-        for family, named in rules.expected.items():
-            unknown = named - self.of(number).get(family, {}).keys()
-            own = (name for name in unknown if partition_of(name, self._partitions) == number)
+        found: FamilyStoreIds = {}
+        for family, named in rules.mandatory_stores.items():
+            unknown = named - self.partition_stores(number).get(family, {}).keys()
+            own = (name for name in unknown if partition_number(name, self._partitions) == number)
             if silent := {store_id for store_id in own if opens(store_id)}:
                 found[family] = silent
         return found
 
 
-def expected_key(family: str, store_id: str) -> FamilyStore:
+def missing_store_key(family: str, store_id: str) -> FamilyStore:
     """The key under which a memory keeps from when on a store should send data of a family."""
     return f"{family}?", store_id
 
 
-def begin_expected(
+def begin_missing_stores(
     memory: PartitionMemory, expected: Mapping[str, Iterable[str]], since: int | None = None
 ) -> None:
     """Note from when on stores that should send, and never have, are silent in their open hours.
@@ -78,14 +78,14 @@ def begin_expected(
     start = start_of_window(memory.tick.at) if since is None else since
     for family, store_ids in expected.items():
         for store_id in store_ids:
-            key = expected_key(family, store_id)
+            key = missing_store_key(family, store_id)
             if key not in memory.silent_from and (family, store_id) not in memory.silent_from:
                 memory.begin_store(key, start)
 
 
 def all_stores(
     active: Mapping[str, Iterable[str]], expected: Mapping[str, Iterable[str]]
-) -> FamilyNames:
+) -> FamilyStoreIds:
     """The stores by family that send data or should send it."""
     found = {family: {*store_ids} for family, store_ids in active.items()}
     for family, store_ids in expected.items():
@@ -101,7 +101,7 @@ def begin_stores(memory: PartitionMemory, stores: Mapping[str, Mapping[str, date
     was first seen; stores known at the evaluator's first pass begin with the day after their first
     event.
     """
-    is_first = memory.last == NO_TICK
+    is_first = memory.last_tick == NO_TICK
     for family, first_days in stores.items():
         for store_id, first_day in first_days.items():
             if (family, store_id) not in memory.silent_from:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import structlog
 
-from serving.alerts.evaluator.rule_stores import names_stores
+from serving.alerts.evaluator.rule_stores import has_store_list
 from serving.query import catalogue
 from serving.query.catalogue import Metric
-from tally.alerts.rule import JUDGED, AgainstBaseline, Rule, RuleVersion
+from tally.alerts.rule import EVALUATED_KINDS, AgainstBaseline, Rule, RuleVersion
 from tally.errors import UnknownName
 
 log = structlog.get_logger()
@@ -48,18 +48,18 @@ class VersionReading(NamedTuple):
 Readings = Mapping[Hashable, VersionReading]
 
 
-def metrics_of(rule: Rule) -> VersionMetrics | None:
+def resolve_metrics(rule: Rule) -> VersionMetrics | None:
     """The metrics that the rule reads; None for a rule that is not judged.
 
     Not judged are rules of other kinds, rules on single subjects that are no stock rules, and rules
     whose metric no longer exists.
     """
     # So far, articles are the only subjects that are judged one by one.
-    if rule.kind not in JUDGED or (rule.subject == "none") == (rule.kind == "stock"):
+    if rule.kind not in EVALUATED_KINDS or (rule.subject == "none") == (rule.kind == "stock"):
         return None
     try:
         if rule.kind == "silence":
-            metric = catalogue.of_one_family()[rule.family or ""]
+            metric = catalogue.single_family_metrics()[rule.family or ""]
         else:
             metric = catalogue.metric(rule.metric or "")
         least = rule.minimum.items()
@@ -75,7 +75,7 @@ def metrics_of(rule: Rule) -> VersionMetrics | None:
     return VersionMetrics(metric, minimum, further)
 
 
-def reading_of(rule: Rule) -> Hashable:
+def build_reading_key(rule: Rule) -> Hashable:
     """The key of what the facts of a window depend on; rules with equal keys have equal facts."""
     condition = rule.condition
     usual = condition.baseline if isinstance(condition, AgainstBaseline) else None
@@ -84,5 +84,5 @@ def reading_of(rule: Rule) -> Hashable:
     # Missing data counts as nothing in a total, or makes it unknown, depending on `on_silence`.
     total = (rule.grain, rule.on_silence) if rule.grain != "quarter_hour" else ()
     # A store that has never sent data counts as silent only for rules that name it.
-    named = ("named",) if names_stores(rule) else ()
+    named = ("named",) if has_store_list(rule) else ()
     return (*own, *rule.minimum.items(), *further, *total, *named)

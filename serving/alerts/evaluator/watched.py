@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 
-from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, watched_windows
-from serving.alerts.evaluator.grains import grain_spans, watched_ends
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, windows_in_schedule
+from serving.alerts.evaluator.grains import eligible_ends, grain_spans
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
+from serving.alerts.evaluator.moment import SnapshotReader
 from tally.alerts.fold import Episode
 from tally.alerts.rule import Rule, RuleVersion
 from tally.windows import WINDOW_MILLIS
@@ -15,22 +15,26 @@ from tally.windows import WINDOW_MILLIS
 DayBits = int
 _EACH_WINDOW = 0xFF
 # A store, and the windows of one of its days that have begun.
-DayOfStore = tuple[str, WindowSpan]
+StoreDaySpan = tuple[str, WindowSpan]
 # The episodes of a rule that overlap a store's day, given by its start in ms since 1970 (UTC).
-EpisodesOf = Callable[[JudgedRule, str, int], Iterable[Episode]]
+EpisodeLookup = Callable[[VersionedRule, str, int], Iterable[Episode]]
 
 
-class WatchedWindows:
+class EligibleWindows:
     """The windows that rules look at, computed once for each store and day."""
 
-    def __init__(self, rules: JudgedRules, moment: ViewsMoment) -> None:
-        self._rules, self._moment = rules, moment
-        self._watched: dict[Hashable, frozenset[int]] = {}
+    def __init__(self, rules: RuleSet, moment: SnapshotReader) -> None:
+        self._rules, self._snapshot = rules, moment
+        self._scheduled: dict[Hashable, frozenset[int]] = {}
         # The windows inside episodes, by store and start of a day, and by rule.
-        self._held: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)
+        self._inhibited: dict[tuple[str, int], dict[str, DayBits]] = defaultdict(dict)
 
-    def looked_at(
-        self, rule: JudgedRule, version: RuleVersion, store_day: DayOfStore, episodes: EpisodesOf
+    def eligible_bits(
+        self,
+        rule: VersionedRule,
+        version: RuleVersion,
+        store_day: StoreDaySpan,
+        episodes: EpisodeLookup,
     ) -> DayBits | None:
         """The windows of the day that the rule looks at; None means all windows.
 
@@ -41,40 +45,44 @@ class WatchedWindows:
         if wanted.within == "always" and not wanted.unless:
             # The usual case.
             return None
-        days = self._moment.days(store_id)
-        held = self._held_bits(rule, wanted.unless, store_day, episodes)
+        days = self._snapshot.days(store_id)
+        held = self._inhibition_bits(rule, wanted.unless, store_day, episodes)
         if wanted.within == "always" and not held:
             return None
         key = wanted.within, store_id, day
-        if key not in self._watched:
-            self._watched[key] = watched_windows(wanted, days, day)
-        watched = self._watched[key]
+        if key not in self._scheduled:
+            self._scheduled[key] = windows_in_schedule(wanted, days, day)
+        watched = self._scheduled[key]
         if wanted.grain in ("hour", "day"):
-            return _day_bits(_watched_ends(wanted, days, day, (watched, held)), day)
+            return _day_bits(_eligible_ends(wanted, days, day, (watched, held)), day)
         return _day_bits(watched, day) & ~held
 
-    def forget_held(self) -> None:
+    def drop_inhibited(self) -> None:
         """Drop the cached windows in episodes of other rules, whose folds have new states now."""
-        self._held.clear()
+        self._inhibited.clear()
 
-    def _held_bits(
-        self, rule: JudgedRule, names: tuple[str, ...], store_day: DayOfStore, episodes: EpisodesOf
+    def _inhibition_bits(
+        self,
+        rule: VersionedRule,
+        names: tuple[str, ...],
+        store_day: StoreDaySpan,
+        episodes: EpisodeLookup,
     ) -> DayBits:
         """The windows of the day that lie in an episode of these rules, of any subject."""
         store_id, day = store_day
-        known, held = self._held[store_id, day.start], 0
-        for other in self._rules.waits_for(rule, names):
+        known, held = self._inhibited[store_id, day.start], 0
+        for other in self._rules.find_dependencies(rule, names):
             # Each rule is folded once, however many rules wait for it.
             if other.rule_id not in known:
-                for waited in self._rules.waited_for(other, day, known):
-                    known[waited.rule_id] = _contained_bits(
+                for waited in self._rules.iter_dependencies(other, day, known):
+                    known[waited.rule_id] = _episode_bits(
                         episodes(waited, store_id, day.start), day
                     )
             held |= known[other.rule_id]
         return held
 
 
-def only(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
+def mask_verdicts(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
     """The verdicts on these windows only; other windows get 0.
 
     `first`: the number in the day of the window of the first verdict.
@@ -83,7 +91,7 @@ def only(verdicts: bytes, first: int, looked_at: DayBits) -> bytes:
     return found.to_bytes(len(verdicts), "little")
 
 
-def _watched_ends(
+def _eligible_ends(
     rule: Rule, days: StoreCalendarDays, day: WindowSpan, windows: tuple[frozenset[int], DayBits]
 ) -> Iterable[int]:
     watched, held = windows
@@ -91,12 +99,12 @@ def _watched_ends(
         window for window in day.windows if held >> 8 * _place(window, day) & _EACH_WINDOW
     }
     spans = grain_spans(rule.grain, days, days.day(day.start))
-    found = watched_ends(rule.grain, spans, watched, held_starts)
+    found = eligible_ends(rule.grain, spans, watched, held_starts)
     # An hour or a day that has not ended yet has no last window.
     return [end for end in found if end < day.end]
 
 
-def _contained_bits(episodes: Iterable[Episode], day: WindowSpan) -> DayBits:
+def _episode_bits(episodes: Iterable[Episode], day: WindowSpan) -> DayBits:
     found = 0
     for episode in episodes:
         found |= _day_bits(filter(episode.contains, day.windows), day)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from serving.alerts.gauges import AlertGauge, AlertSample
-from serving.alerts.health.desk import RuleHealthDesk
+from serving.alerts.health.desk import RuleHealthService
 from serving.query.known_stores import KnownStores
 from tally.errors import ViewsUnreachable
 
@@ -20,34 +20,34 @@ log = structlog.get_logger()
 
 
 @dataclass
-class UnjudgedCounter:
+class UnevaluatedCounter:
     """The last count of stores in which each rule cannot be judged, by reason."""
 
-    desk: RuleHealthDesk
+    health: RuleHealthService
     stores: KnownStores
     _samples: Sequence[AlertSample] = ()
     _counting: asyncio.Task[None] | None = field(default=None, init=False)
-    _begun_at: float = field(default=float("-inf"), init=False)
+    _started_at: float = field(default=float("-inf"), init=False)
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Prometheus exposition text of the last count; starts the next count when it is due.
 
         The text is empty until the first count ends. No scrape waits for a count.
         """
         is_running = self._counting is not None and not self._counting.done()
-        if not is_running and time.monotonic() - self._begun_at >= COUNT_SECONDS:
-            self._begun_at = time.monotonic()
+        if not is_running and time.monotonic() - self._started_at >= COUNT_SECONDS:
+            self._started_at = time.monotonic()
             self._counting = asyncio.get_running_loop().create_task(self._count())
         return AlertGauge(NAME, self._samples).text
 
-    async def counted(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until no count is running."""
         if self._counting is not None:
             await self._counting
 
     async def _count(self) -> None:
         try:
-            found = await self.desk.counts(await self.stores.all_ids())
+            found = await self.health.count_unevaluated(await self.stores.all_ids())
         except ViewsUnreachable as error:
             # An old number would look like a current one.
             self._samples = ()

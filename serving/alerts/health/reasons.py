@@ -2,12 +2,12 @@
 
 from typing import Literal, TypeAlias
 
-from serving.alerts.evaluator.facts import KnownBy, WindowCells, facts_of
+from serving.alerts.evaluator.facts import EvaluationTick, WindowCells, build_facts
 from serving.alerts.evaluator.version_metrics import VersionMetrics
 from tally.alerts.rule import AgainstBaseline, Rule
 
 # Reasons of a rule, a partition, a store and a window, in this order; the first that applies wins.
-UnjudgedReason: TypeAlias = Literal[
+UnevaluatedReason: TypeAlias = Literal[
     "catalogue",
     "not_evaluated",
     "behind",
@@ -20,7 +20,7 @@ UnjudgedReason: TypeAlias = Literal[
     "no_baseline",
 ]
 # The texts for people; docs/alerts.md says what to do about each reason.
-REASON_WORDS: dict[UnjudgedReason, str] = {
+REASON_TEXTS: dict[UnevaluatedReason, str] = {
     "catalogue": "its metric or family does not exist, or its kind is not judged",
     "not_evaluated": "the evaluator of the store's partition judges nothing",
     "behind": "the pipeline is behind: no tick says that everything has been read",
@@ -34,15 +34,15 @@ REASON_WORDS: dict[UnjudgedReason, str] = {
 }
 
 
-def unjudged_reason(
-    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: KnownBy
-) -> UnjudgedReason | None:
+def find_reason(
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick
+) -> UnevaluatedReason | None:
     """Why the rule cannot judge the closed window; None if it is judged.
 
     A window below the rule's `minimum` counts as judged: the rule itself excludes it, and every
     night would be such a window. The exclusions by `within` and `unless` are not considered.
     """
-    facts = facts_of(rule, metrics, cells, by, is_exempt=False)
+    facts = build_facts(rule, metrics, cells, by, is_exempt=False)
     if not facts.is_known:
         return _unknown_reason(rule, cells)
     if metrics.metric.stock is not None:
@@ -52,16 +52,16 @@ def unjudged_reason(
         return None
     if facts.value is None and facts.phase != "covered" and rule.on_silence == "hold":
         return "no_data"
-    if isinstance(rule.condition, AgainstBaseline) and cells.usual is None:
+    if isinstance(rule.condition, AgainstBaseline) and cells.baseline is None:
         return "no_baseline"
     return None
 
 
-def _unknown_reason(rule: Rule, cells: WindowCells) -> UnjudgedReason:
+def _unknown_reason(rule: Rule, cells: WindowCells) -> UnevaluatedReason:
     # As in the evaluator: a silence rule considers only the events of its family.
     read = (cells.metric,) if rule.kind == "silence" else (cells.metric, *cells.minimum)
     if any(cell.is_hidden for cell in read):
         return "withheld"
     cell = cells.metric.cell
-    is_seen = rule.kind == "silence" or cell.is_missing or cell.watch.is_enough
+    is_seen = rule.kind == "silence" or cell.is_missing or cell.sensor_coverage.is_enough
     return "definition" if is_seen else "coverage"

@@ -8,20 +8,20 @@ from serving.alerts.evaluator.calendar import (
     WindowSpan,
     start_of_window,
     utc_span,
-    watched_windows,
+    windows_in_schedule,
 )
-from serving.alerts.evaluator.facts import KnownBy, WindowCells
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment, wanted_of
-from serving.alerts.evaluator.usual import usual_of
+from serving.alerts.evaluator.facts import EvaluationTick, WindowCells
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader, metric_requests
+from serving.alerts.evaluator.usual import baseline_request
 from serving.alerts.evaluator.version_metrics import VersionMetrics
-from serving.alerts.health.reasons import UnjudgedReason, unjudged_reason
+from serving.alerts.health.reasons import UnevaluatedReason, find_reason
 from tally.alerts.rule import RuleVersion
 from tally.alerts.tick import Tick
 from tally.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
 # A rule that the evaluator has not processed for this long counts as not judged at all.
-_PATIENCE = WINDOW_MILLIS
+_MAX_EVALUATION_LAG = WINDOW_MILLIS
 
 
 class StoreHealth(NamedTuple):
@@ -32,22 +32,22 @@ class StoreHealth(NamedTuple):
     """
 
     store_id: str
-    reason: UnjudgedReason | None = None
+    reason: UnevaluatedReason | None = None
     since: int | None = None
     is_earlier: bool = False
 
 
-class JudgedPartition(NamedTuple):
+class EvaluatedPartition(NamedTuple):
     """The merged ticks of a partition, and the time of the tick that was judged last.
 
-    `judged_at`: milliseconds since 1970 (UTC).
+    `evaluated_at`: milliseconds since 1970 (UTC).
     """
 
     tick: Tick
-    judged_at: int
+    evaluated_at: int
 
 
-class SenderRead(NamedTuple):
+class HealthTarget(NamedTuple):
     """A store that has sent data of all families of the rule, and what is used to read it.
 
     `first_day`: the UTC day of its first event; the latest one if there are several families.
@@ -55,36 +55,36 @@ class SenderRead(NamedTuple):
 
     store_id: str
     first_day: date
-    moment: ViewsMoment
-    state: JudgedPartition
+    snapshot: SnapshotReader
+    partition: EvaluatedPartition
 
 
-class CheckedRule(NamedTuple):
+class RuleInForce(NamedTuple):
     """The version in force, with the metrics that it reads."""
 
     version: RuleVersion
     metrics: VersionMetrics
 
-    def closed(self, tick: Tick) -> KnownBy:
+    def evaluation_tick(self, tick: Tick) -> EvaluationTick:
         """What is known of windows in a partition, and up to where they are closed."""
-        return KnownBy.of(tick, self.version.rule, self.metrics)
+        return EvaluationTick.from_tick(tick, self.version.rule, self.metrics)
 
-    def wanted(self, store_id: str, span: WindowSpan) -> Iterator[ReadingWanted]:
+    def list_requests(self, store_id: str, span: WindowSpan) -> Iterator[ReadRequest]:
         """The readings needed for windows of one local day."""
         for metric in self.metrics.all:
-            yield from wanted_of(metric, store_id, span)
-        if usual := usual_of(self.version.rule, store_id, span.start):
+            yield from metric_requests(metric, store_id, span)
+        if usual := baseline_request(self.version.rule, store_id, span.start):
             yield usual
 
 
-def of_partition(
-    checked: CheckedRule, store_id: str, state: JudgedPartition, now: int
+def partition_health(
+    checked: RuleInForce, store_id: str, state: EvaluatedPartition, now: int
 ) -> StoreHealth | None:
     """Why nothing of the store's partition is judged at `now`; None: its windows decide."""
-    # This also covers missing ticks: `judged_at` is the time of the last judged tick.
-    if now - state.judged_at > _PATIENCE:
-        return StoreHealth(store_id, "not_evaluated", state.judged_at)
-    closed = checked.closed(state.tick).closed
+    # This also covers missing ticks: `evaluated_at` is the time of the last judged tick.
+    if now - state.evaluated_at > _MAX_EVALUATION_LAG:
+        return StoreHealth(store_id, "not_evaluated", state.evaluated_at)
+    closed = checked.evaluation_tick(state.tick).closed
     # If the pipeline keeps up, the last window that is over is closed, or is just about to close.
     delay = checked.version.rule.delay * 1000
     if closed < start_of_window(state.tick.at - delay) - WINDOW_MILLIS:
@@ -92,25 +92,25 @@ def of_partition(
     return None
 
 
-def reasons_of_day(
-    checked: CheckedRule, read: SenderRead, span: WindowSpan
-) -> list[tuple[int, UnjudgedReason | None]]:
+def find_day_reasons(
+    checked: RuleInForce, read: HealthTarget, span: WindowSpan
+) -> list[tuple[int, UnevaluatedReason | None]]:
     """The start and the reason of each window of a day that was read, newest first.
 
     Windows that the rule does not look at are absent, and so are silent windows before the day
     after the store's first event.
     """
-    (version, metrics), moment, store_id = checked, read.moment, read.store_id
-    looked_at = watched_windows(version.rule, moment.days(store_id), span)
+    (version, metrics), moment, store_id = checked, read.snapshot, read.store_id
+    looked_at = windows_in_schedule(version.rule, moment.days(store_id), span)
     begun = utc_span(read.first_day + _ONE_DAY).start
     cells = [moment.cells(metric, store_id, span) for metric in metrics.all]
-    usual = moment.usual(usual_of(version.rule, store_id, span.start))
-    known_by = checked.closed(read.state.tick)
-    reasons: list[tuple[int, UnjudgedReason | None]] = []
+    usual = moment.baselines(baseline_request(version.rule, store_id, span.start))
+    known_by = checked.evaluation_tick(read.partition.tick)
+    reasons: list[tuple[int, UnevaluatedReason | None]] = []
     for first, *rest in reversed([*zip(*cells, strict=True)]):
         window = WindowCells(first, (*rest,))
-        window = window._replace(usual=usual.get(window.start))
-        reason = unjudged_reason(version.rule, metrics, window, known_by)
+        window = window._replace(baseline=usual.get(window.start))
+        reason = find_reason(version.rule, metrics, window, known_by)
         # The first record says nothing about the hours before it arrived.
         is_before = reason == "no_data" and window.start < begun
         if window.start in looked_at and not is_before:

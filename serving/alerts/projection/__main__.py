@@ -5,7 +5,7 @@ from threading import Event
 
 from runtime.connect import cassandra_session
 from runtime.heartbeat import Heartbeat
-from runtime.job import Announced, run_until_stopped, say_ready
+from runtime.job import NotifyingEvent, run_until_stopped, signal_ready
 from serving.alerts.projection.projector import Projector
 from serving.alerts.projection.tables import AlertTables
 from serving.alerts.stream.feed import TOPIC
@@ -24,7 +24,7 @@ def run(stopped: Event) -> None:
     heartbeat = Heartbeat(settings.heartbeat_file)
     with cassandra_session(settings) as session:
         projector = Projector(settings, TOPIC, AlertTables(session), heartbeat)
-        projector.run(stopped, Announced(lambda: say_ready(settings)))
+        projector.run(stopped, NotifyingEvent(lambda: signal_ready(settings)))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from runtime.reads import read_many
-from runtime.writes import Group, prepared, write_groups
-from tally.alerts.message import Alert, alert_of
-from tally.alerts.standing import RANKS, life_ids, open_alert, rank_of
+from runtime.writes import Group, prepare_idempotent, write_groups
+from tally.alerts.message import Alert, decode_alert
+from tally.alerts.standing import STATE_RANKS, episode_ids, open_alert, state_rank
 from tally.instants import parse_instant
 
 _BY_DAY = (
@@ -36,8 +36,10 @@ _EMPTY = (
 _LIFE_OF = "SELECT message FROM alert_life WHERE alert_id = ?"
 _OPEN = "INSERT INTO alerts_open (store_id, alert_id, message) VALUES (?, ?, ?) USING TIMESTAMP ?"
 _CLOSE = "DELETE FROM alerts_open USING TIMESTAMP ? WHERE store_id = ? AND alert_id = ?"
-_KEEP = "INSERT INTO alert_position (topic_id, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
-_KEPT = "SELECT partition, until FROM alert_position WHERE topic_id = ?"
+_STORE_POSITION = (
+    "INSERT INTO alert_position (topic_id, partition, until) VALUES (?, ?, ?) USING TIMESTAMP ?"
+)
+_LOAD_POSITION = "SELECT partition, until FROM alert_position WHERE topic_id = ?"
 # Below the timeout of the watcher of the heartbeat.
 _SECONDS = 30.0
 
@@ -50,18 +52,18 @@ class FiledAlert(NamedTuple):
 
 
 class AlertTables:
-    """Writes to the alert tables with prepared statements. Each method raises Unanswered."""
+    """Writes to the alert tables with prepared statements. Each method raises CassandraTimeout."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        texts = (_BY_DAY, _LIFE, _EMPTY, _LIFE_OF, _OPEN, _CLOSE, _KEEP, _KEPT)
-        self._prepared = {text: prepared(session, text) for text in texts}
+        texts = (_BY_DAY, _LIFE, _EMPTY, _LIFE_OF, _OPEN, _CLOSE, _STORE_POSITION, _LOAD_POSITION)
+        self._prepared = {text: prepare_idempotent(session, text) for text in texts}
 
-    def file(self, filed: Sequence[FiledAlert]) -> None:
+    def write_alerts(self, filed: Sequence[FiledAlert]) -> None:
         """Write the messages to all tables and wait for them."""
         groups = (group for entry in filed for group in self._alert_groups(entry))
         write_groups(self._session, groups, _SECONDS)
-        stores = {life_ids(entry.alert)[-1]: entry.alert.store_id for entry in filed}
+        stores = {episode_ids(entry.alert)[-1]: entry.alert.store_id for entry in filed}
         # Read after all writes: otherwise two messages of one raise might each miss the other.
         lives = read_many(
             self._session, self._prepared[_LIFE_OF], [(alert_id,) for alert_id in stores], _SECONDS
@@ -70,40 +72,40 @@ class AlertTables:
         open_or_not = ([self._open_statement(*raised, rows)] for raised, rows in lives_read)
         write_groups(self._session, open_or_not, _SECONDS)
 
-    def keep(self, topic_id: str, until: Mapping[int, int]) -> None:
+    def store_position(self, topic_id: str, until: Mapping[int, int]) -> None:
         """Store how far the topic is filed, and wait for the write."""
         rows = ((topic_id, partition, offset, offset) for partition, offset in until.items())
         # The position is written last: after a kill, records are filed again without effect.
-        groups = ([self._bind(_KEEP, *row)] for row in rows)
+        groups = ([self._bind(_STORE_POSITION, *row)] for row in rows)
         write_groups(self._session, groups, _SECONDS)
 
-    def kept(self, topic_id: str) -> dict[int, int]:
+    def load_position(self, topic_id: str) -> dict[int, int]:
         """The first offset not yet filed, by partition; partitions never filed are absent."""
         keys = [(topic_id,)]
-        (rows,) = read_many(self._session, self._prepared[_KEPT], keys, _SECONDS)
+        (rows,) = read_many(self._session, self._prepared[_LOAD_POSITION], keys, _SECONDS)
         return {row.partition: row.until for row in rows}
 
     def _alert_groups(self, filed: FiledAlert) -> Iterator[Group]:
-        alert, rank = filed.alert, rank_of(filed.alert)
+        alert, rank = filed.alert, state_rank(filed.alert)
         raised_at = parse_instant(alert.raised_at, "raised_at")
         place = (alert.store_id, raised_at.date(), raised_at, alert.alert_id)
         fields = (alert.rule_id, alert.severity, alert.state, alert.edge, alert.late)
         yield [self._bind(_BY_DAY, *place, *fields, filed.message, rank)]
-        for alert_id in life_ids(alert):
+        for alert_id in episode_ids(alert):
             row = (alert_id, alert.alert_id, alert.state, filed.message, rank)
             yield [self._bind(_LIFE, *row), *self._empty_statements(alert_id, alert)]
 
     def _empty_statements(self, alert_id: str, alert: Alert) -> Iterable[Any]:
         if alert.reason != "erasure":
             return []
-        before = (state for state in RANKS if state != alert.state)
-        rank = rank_of(alert)
+        before = (state for state in STATE_RANKS if state != alert.state)
+        rank = state_rank(alert)
         return [self._bind(_EMPTY, rank, alert_id, alert.alert_id, earlier) for earlier in before]
 
     def _open_statement(self, alert_id: str, store_id: str, rows: Sequence[Any]) -> Any:
         messages = [row.message for row in rows if row.message is not None]
         # The original text is stored, because it may have fields that this version does not know.
-        texts = {alert_of(message): message for message in messages}
+        texts = {decode_alert(message): message for message in messages}
         raised = open_alert(alert_id, texts)
         # The rows are counted, not the messages: an erasure empties rows and removes none.
         if raised is None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from serving.alerts.evaluator.calendar import WindowSpan
-from serving.alerts.evaluator.judged_rules import JudgedRule
+from serving.alerts.evaluator.judged_rules import VersionedRule
 from serving.alerts.evaluator.judgements import DayWindow
-from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.moment import SnapshotReader
 from serving.alerts.evaluator.shelves import DayShelves
 from serving.query.catalogue import Metric
 from tally.alerts.ids import subject_text
@@ -15,7 +15,7 @@ NO_ARTICLE = subject_text("item")
 
 
 def day_shelves(
-    rule: JudgedRule, moment: ViewsMoment, store_id: str, day: WindowSpan
+    rule: VersionedRule, moment: SnapshotReader, store_id: str, day: WindowSpan
 ) -> Iterator[DayShelves]:
     """The articles that a stock rule looks at on a local day that was read."""
     for metric in _stock_metrics(rule, day):
@@ -23,18 +23,18 @@ def day_shelves(
             yield shelves
 
 
-def is_uncounted(window: DayWindow, subject: str) -> bool:
+def is_never_counted(window: DayWindow, subject: str) -> bool:
     """Whether the article was certainly never counted so far, so that no alert of it is open."""
     if window.cells is None or window.cells.metric.shelves is None:
         return False
-    reached = window.cells.metric.shelves.get(subject)
+    reached = window.cells.metric.shelves.levels(subject)
     # In a window that is not served complete, the receipts may be missing instead.
-    return window.judgement.is_complete and (reached is None or reached.level is None)
+    return window.verdict.is_complete and (reached is None or reached.level is None)
 
 
-def _stock_metrics(rule: JudgedRule, span: WindowSpan) -> Iterator[Metric]:
+def _stock_metrics(rule: VersionedRule, span: WindowSpan) -> Iterator[Metric]:
     """The stock metrics of the rule's versions on the span, once each."""
-    judging = {version.version for version, _ in rule.judging(span) if version is not None}
+    judging = {version.version for version, _ in rule.split_by_version(span) if version is not None}
     read = (rule.metrics(number) for number in sorted(judging))
     metrics = [version_metrics.metric for version_metrics in read if version_metrics is not None]
     found = {metric.entry.id: metric for metric in metrics if metric.stock is not None}

@@ -12,67 +12,74 @@ from typing import NamedTuple
 from msgspec import structs
 
 from serving.alerts.evaluator.calendar import start_of_window
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules, RuleVersions
+from serving.alerts.evaluator.judged_rules import RuleSet, RuleVersions, VersionedRule
 from serving.alerts.evaluator.memory import PartitionMemory
 from serving.alerts.evaluator.stores import begin_stores
-from serving.alerts.simulation.state import EvaluatedBy
+from serving.alerts.simulation.state import EvaluatorState
 from tally.alerts.rule import Rule, RuleVersion
 from tally.alerts.tick import NO_TICK, Tick
 from tally.windows import WINDOW_MILLIS
 
 _ALWAYS = 0
 # The UTC day of the first event, by family and store.
-FirstDaysOf = Mapping[str, Mapping[str, date]]
+StoreFirstDays = Mapping[str, Mapping[str, date]]
 
 
 class SimulationBasis(NamedTuple):
     """The rule, the rules that it waits for, and by partition the state of the evaluators.
 
-    `evaluated`: None if the simulation is back-dated. `now`: milliseconds since 1970 (UTC).
+    `evaluator_states`: None if the simulation is back-dated. `now`: milliseconds since 1970 (UTC).
     """
 
     rule_id: str
-    rules: JudgedRules
+    rules: RuleSet
     now: int
-    evaluated: Mapping[int, EvaluatedBy] | None = None
+    evaluator_states: Mapping[int, EvaluatorState] | None = None
 
     @property
-    def rule(self) -> JudgedRule | None:
+    def rule(self) -> VersionedRule | None:
         """The rule; None where no version of it can be judged."""
         return next((rule for rule in self.rules.rules if rule.rule_id == self.rule_id), None)
 
     @property
-    def is_of_articles(self) -> bool:
+    def is_per_article(self) -> bool:
         """Whether the rule, or one that it waits for, judges articles one by one."""
-        return any(rule.carries_over for rule in self.rules.rules)
+        return any(rule.is_cumulative for rule in self.rules.rules)
 
-    def memory(self, number: int, stores: FirstDaysOf) -> PartitionMemory:
+    def build_memory(self, number: int, stores: StoreFirstDays) -> PartitionMemory:
         """The memory that an evaluator of the partition would have.
 
         `stores`: the first days of its stores, by family.
         """
         memory = PartitionMemory(number)
-        if self.evaluated is None:
+        if self.evaluator_states is None:
             # The tick says that no family was read: windows without a generation are not known.
             memory.tick = Tick(at=self.now)
-        elif number in self.evaluated:
+        elif number in self.evaluator_states:
             # The evaluator's tick counts, not now: it has not sent alerts for later windows.
-            evaluated = self.evaluated[number]
-            memory.tick = evaluated.tick
-            memory.silent_from, memory.judged = {**evaluated.silent_from}, {**evaluated.judged}
-            memory.chains.recall_all_forced(evaluated.forced)
+            evaluated = self.evaluator_states[number]
+            memory.tick = evaluated.last_tick
+            memory.silent_from, memory.evaluated_days = (
+                {**evaluated.silent_from},
+                {**evaluated.evaluated_days},
+            )
+            memory.chains.load_forced_ends(evaluated.forced_ends)
         begin_stores(memory, stores)
         return memory
 
-    def until(self, number: int) -> int:
+    def last_window_end(self, number: int) -> int:
         """The end of the last window that may be judged in the partition, ms since 1970 (UTC)."""
-        if self.evaluated is None:
+        if self.evaluator_states is None:
             return start_of_window(self.now) + WINDOW_MILLIS
-        at = self.evaluated[number].tick.at if number in self.evaluated else NO_TICK.at
+        at = (
+            self.evaluator_states[number].last_tick.at
+            if number in self.evaluator_states
+            else NO_TICK.at
+        )
         return start_of_window(at) + WINDOW_MILLIS if at else 0
 
 
-def backdated(chains: RuleVersions) -> dict[str, Sequence[RuleVersion]]:
+def backdate_rules(chains: RuleVersions) -> dict[str, Sequence[RuleVersion]]:
     """Each rule as if its first version had always been in force."""
     return {
         rule_id: (structs.replace(chain[0], effective_from=_ALWAYS), *chain[1:])
@@ -80,7 +87,7 @@ def backdated(chains: RuleVersions) -> dict[str, Sequence[RuleVersion]]:
     }
 
 
-def in_place_of(chains: RuleVersions, rule: Rule) -> dict[str, Sequence[RuleVersion]]:
+def replace_rule(chains: RuleVersions, rule: Rule) -> dict[str, Sequence[RuleVersion]]:
     """The rules with this one replacing all its versions from the begin of the first of them."""
     own = chains.get(rule.rule_id, ())
     # It gets a number of its own, because no alert was sent under this version.
@@ -90,7 +97,7 @@ def in_place_of(chains: RuleVersions, rule: Rule) -> dict[str, Sequence[RuleVers
     return {**chains, rule.rule_id: (replacement,)}
 
 
-def needed_rules(chains: RuleVersions, rule_id: str) -> JudgedRules:
+def select_rules(chains: RuleVersions, rule_id: str) -> RuleSet:
     """The rule and all rules that it waits for, directly or indirectly."""
     # All versions are searched: an old one may wait for a rule that the newest does not name.
     found: dict[str, Sequence[RuleVersion]] = {}
@@ -99,9 +106,9 @@ def needed_rules(chains: RuleVersions, rule_id: str) -> JudgedRules:
         name = waiting.pop()
         if name in chains and name not in found:
             found[name] = chains[name]
-            waiting += _awaited_rules(chains[name])
-    return JudgedRules(found)
+            waiting += _dependency_ids(chains[name])
+    return RuleSet(found)
 
 
-def _awaited_rules(chain: Iterable[RuleVersion]) -> Iterable[str]:
+def _dependency_ids(chain: Iterable[RuleVersion]) -> Iterable[str]:
     return (name for version in chain for name in version.rule.unless)

@@ -5,7 +5,7 @@ from datetime import date
 from typing import NamedTuple
 
 from tally.alerts.fold import Episode
-from tally.alerts.simulated import FoldedSpan
+from tally.alerts.simulated import ComparisonSpan
 
 
 class SimulatedEpisode(NamedTuple):
@@ -27,19 +27,19 @@ class SimulatedEpisode(NamedTuple):
 class IncompleteDay(NamedTuple):
     """A local day with windows that are not served complete.
 
-    `windows`: their number, among the `of` requested windows of the day; these lie in [start, end),
-    in milliseconds since 1970 (UTC).
+    `incomplete_windows`: their number, among the `requested_windows` requested windows of the day;
+    these lie in [start, end), in milliseconds since 1970 (UTC).
     """
 
     store_id: str
     day: date
     start: int
     end: int
-    windows: int
-    of: int
+    incomplete_windows: int
+    requested_windows: int
 
 
-class JudgedValue(NamedTuple):
+class WindowValue(NamedTuple):
     """The number by which the rule judged a window, in the metric's unit.
 
     `window`: its start, ms since 1970 (UTC). `value`: None if the window is not served complete,
@@ -54,21 +54,21 @@ class SimulatedStore(NamedTuple):
     """A store's episodes in the requested span, and the parts of it that are uncertain.
 
     `spans`: by subject the folded windows, for each subject that the rule calls for. `since`: the
-    first folded window, ms since 1970 (UTC). `unsure`: subjects whose result may depend on earlier
-    windows. `articles`: how many articles a stock rule has looked at. `values`: by subject the
-    values of the windows of the span, if they were requested.
+    first folded window, ms since 1970 (UTC). `uncertain_subjects`: subjects whose result may depend
+    on earlier windows. `articles`: how many articles a stock rule has looked at. `values`: by
+    subject the values of the windows of the span, if they were requested.
     """
 
     store_id: str
-    spans: Mapping[str, FoldedSpan]
+    spans: Mapping[str, ComparisonSpan]
     episodes: tuple[SimulatedEpisode, ...]
-    incomplete: tuple[IncompleteDay, ...]
+    incomplete_days: tuple[IncompleteDay, ...]
     since: int
-    unsure: frozenset[str]
+    uncertain_subjects: frozenset[str]
     articles: int = 0
-    values: Mapping[str, tuple[JudgedValue, ...]] = {}
+    values: Mapping[str, tuple[WindowValue, ...]] = {}
 
     @property
-    def is_sure(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether no window before the folded days could change the result."""
-        return not self.unsure
+        return not self.uncertain_subjects

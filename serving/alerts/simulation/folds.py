@@ -6,31 +6,31 @@ from functools import partial
 from typing import NamedTuple
 
 from serving.alerts.evaluator.calendar import WindowSpan, utc_span
-from serving.alerts.evaluator.grains import most_windows
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
+from serving.alerts.evaluator.grains import max_run_windows
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
 from serving.alerts.evaluator.judgements import (
     WHOLE_STORE,
     DayWindow,
-    Judgements,
     ReadNow,
-    chain_of,
+    Verdicts,
+    build_chain,
 )
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import ViewsMoment
+from serving.alerts.evaluator.moment import SnapshotReader
 from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.evaluator.shelves import DayShelves
-from serving.alerts.evaluator.stores import expected_key
-from serving.alerts.simulation.articles import NO_ARTICLE, day_shelves, is_uncounted
-from tally.alerts.days import DayLine, FoldedDays, refold
-from tally.alerts.fold import AT_REST, JudgedStretch
-from tally.alerts.fold_line import FoldLine
+from serving.alerts.evaluator.stores import missing_store_key
+from serving.alerts.simulation.articles import NO_ARTICLE, day_shelves, is_never_counted
+from tally.alerts.days import ChainDays, FoldedDays, refold
+from tally.alerts.fold import IDLE_STATE, VerdictRange
+from tally.alerts.fold_line import FoldTimeline
 from tally.alerts.ids import Chain
-from tally.alerts.simulated import rests_behind
-from tally.alerts.told import ToldAlert
+from tally.alerts.simulated import find_idle_window
+from tally.alerts.told import PublishedAlert
 from tally.windows import WINDOW_MILLIS
 
 # How many days before the span are searched for a point of rest; each step doubles the number.
-LEADS = tuple(1 << power for power in range(9))
+LEAD_DAYS = tuple(1 << power for power in range(9))
 
 
 class StoreReading(NamedTuple):
@@ -39,7 +39,7 @@ class StoreReading(NamedTuple):
     `first_days`: the UTC day of the store's first event, by family.
     """
 
-    moment: ViewsMoment
+    snapshot: SnapshotReader
     read_now: ReadNow
     first_days: Mapping[str, date]
 
@@ -48,48 +48,48 @@ class StoreFolds:
     """Folds a store with the memory of its partition, which it changes; no alert is sent."""
 
     def __init__(
-        self, store_id: str, rules: JudgedRules, memory: PartitionMemory, reading: StoreReading
+        self, store_id: str, rules: RuleSet, memory: PartitionMemory, reading: StoreReading
     ) -> None:
         self._store_id, self._rules, self._memory = store_id, rules, memory
-        self.days, self._reading = reading.moment.days(store_id), reading
-        self.judgements = Judgements(rules, memory, reading.moment, reading.read_now)
+        self.days, self._reading = reading.snapshot.days(store_id), reading
+        self.verdicts = Verdicts(rules, memory, reading.snapshot, reading.read_now)
 
-    def end(self, rule: JudgedRule, span: WindowSpan) -> int:
+    def decisive_end(self, rule: VersionedRule, span: WindowSpan) -> int:
         """The end of the days that decide about the span: a run begun in it may continue."""
-        longest = max(most_windows(version.rule) for version in rule.versions)
+        longest = max(max_run_windows(version.rule) for version in rule.versions)
         last = self.days.day(span.end + (longest - 2) * WINDOW_MILLIS)
-        return min(last.end, self.judgements.end)
+        return min(last.end, self.verdicts.end)
 
-    def begin(
-        self, rule: JudgedRule, span: WindowSpan, most_lead: int
+    def find_start(
+        self, rule: VersionedRule, span: WindowSpan, most_lead: int
     ) -> tuple[int, frozenset[str]]:
         """The start of the day to fold from, and the subjects that earlier days may still affect.
 
         The rules that the rule waits for are folded over the same days, to the end of the span.
         """
-        others = self._rules.behind(rule)
-        search = _RestSearch((*others, rule), {}, {})
-        at_rest = {known.rule_id: self._rest_limit(known) for known in search.rules}
+        others = self._rules.all_dependencies(rule)
+        search = _IdleSearch((*others, rule), {}, {})
+        at_rest = {known.rule_id: self._idle_until(known) for known in search.rules}
         # A rule is at rest before its first version, when nothing was judged, and before the first
         # event of the store, when the store cannot be silent.
         first = min((*at_rest.values(), span.start))
         since = self.days.day(span.start).start
-        for lead in (days for days in LEADS if days <= most_lead):
+        for lead in (days for days in LEAD_DAYS if days <= most_lead):
             since = self.days.day(max(0, span.start - lead * DAY_MILLIS, first)).start
             is_last = since <= first or 2 * lead > most_lead
             before = WindowSpan(since, self.days.day(span.start).start)
             self._read(rule, before)
-            self._search_rest(search, before, at_rest, is_last=is_last)
+            self._search_idle(search, before, at_rest, is_last=is_last)
             if is_last or rule.rule_id in search.certain:
                 break
-        self.judgements.judge_anew()
+        self.verdicts.drop_dependent()
         for other in others:
-            self._fold_all(other, WindowSpan(since, span.end))
-        return since, frozenset(search.unsure.get(rule.rule_id, ()))
+            self._fold_chains(other, WindowSpan(since, span.end))
+        return since, frozenset(search.uncertain.get(rule.rule_id, ()))
 
-    def _search_rest(
+    def _search_idle(
         self,
-        search: "_RestSearch",
+        search: "_IdleSearch",
         before: WindowSpan,
         at_rest: Mapping[str, int],
         *,
@@ -99,94 +99,94 @@ class StoreFolds:
 
         A rule comes after those that it waits for: its verdicts are uncertain while theirs are.
         """
-        self.judgements.judge_anew()
+        self.verdicts.drop_dependent()
         *_, last = search.rules
         for rule in search.rules:
             if rule.rule_id in search.certain:
                 continue
-            waited = self._rules.waits_for(rule, rule.unless)
+            waited = self._rules.find_dependencies(rule, rule.unless)
             known = [search.certain.get(awaited.rule_id) for awaited in waited]
             # The last step searches no further back: the awaited rules count as at rest there.
             ends = [before.start if is_last and window is None else window for window in known]
             if None not in ends:
                 certain = max((end for end in ends if end is not None), default=before.start)
-                self._settle(search, rule, before, (certain, at_rest[rule.rule_id]))
+                self._record_idle(search, rule, before, (certain, at_rest[rule.rule_id]))
             if rule is not last:
-                self._fold_all(rule, before)
+                self._fold_chains(rule, before)
 
-    def _settle(
-        self, search: "_RestSearch", rule: JudgedRule, before: WindowSpan, since: tuple[int, int]
+    def _record_idle(
+        self, search: "_IdleSearch", rule: VersionedRule, before: WindowSpan, since: tuple[int, int]
     ) -> None:
         """Note the subjects at rest; `since`: start of certain verdicts, end of sure rest (ms)."""
         certain, at_rest = since
         if at_rest >= certain:
             search.certain[rule.rule_id] = before.start
-            search.unsure.pop(rule.rule_id, None)
+            search.uncertain.pop(rule.rule_id, None)
             return
-        known_unsure = search.unsure.get(rule.rule_id)
+        known_unsure = search.uncertain.get(rule.rule_id)
         subjects = self._subjects(rule, before) if known_unsure is None else known_unsure
-        found = self._rest_windows(rule, before, subjects, certain)
+        found = self._find_idle_windows(rule, before, subjects, certain)
         rest_windows = [window for window in found.values() if window is not None]
         # A subject that was at rest within these days is independent of all earlier days.
         unsure = {subject for subject, end in found.items() if end is None}
-        search.unsure[rule.rule_id] = unsure
+        search.uncertain[rule.rule_id] = unsure
         if not unsure:
             search.certain[rule.rule_id] = max(rest_windows, default=before.start)
 
-    def chains(self, rule: JudgedRule, span: WindowSpan) -> list[Chain]:
+    def list_chains(self, rule: VersionedRule, span: WindowSpan) -> list[Chain]:
         """The chains that the rule may call for on the span; plus NO_ARTICLE for a stock rule."""
-        found = self.judgements.chains(rule, self._store_id, self.starts(span))
+        found = self.verdicts.list_chains(rule, self._store_id, self.day_starts(span))
         # NO_ARTICLE shows up to where articles are settled, even if none of them runs out.
-        return found + [chain_of(rule, self._store_id, NO_ARTICLE)] * rule.carries_over
+        return found + [build_chain(rule, self._store_id, NO_ARTICLE)] * rule.is_cumulative
 
-    def folded(self, rule: JudgedRule, chain: Chain, span: WindowSpan) -> FoldedDays:
+    def fold_chain(self, rule: VersionedRule, chain: Chain, span: WindowSpan) -> FoldedDays:
         """Fold all days of the span at once; the memory gets the state at the start of each day."""
-        starts = self.starts(span)
-        line = DayLine([*starts, span.end], FoldLine(), starts, 0)
-        found = refold(line, _no_alerts, partial(self._read_judgements, rule, chain.subject))
+        starts = self.day_starts(span)
+        line = ChainDays([*starts, span.end], FoldTimeline(), starts, 0)
+        found = refold(line, _no_alerts, partial(self._read_verdicts, rule, chain.subject))
         for states in found.states:
             self._memory.chains.set_days(chain, states, None)
         # All days are named, so there is one stretch; there is none if no window has begun.
-        nothing = FoldedDays(span.start, span.start, AT_REST, (), frozenset())
+        nothing = FoldedDays(span.start, span.start, IDLE_STATE, (), frozenset())
         return found.stretches[0] if found.stretches else nothing
 
-    def judged(
-        self, rule: JudgedRule, span: WindowSpan, subject: str = WHOLE_STORE
+    def evaluate_windows(
+        self, rule: VersionedRule, span: WindowSpan, subject: str = WHOLE_STORE
     ) -> Iterator[DayWindow]:
         """The windows that have begun on the days of the span."""
-        for start in self.starts(span):
-            yield from self.judgements.of_day(rule, self._store_id, start, subject)
+        for start in self.day_starts(span):
+            yield from self.verdicts.day_windows(rule, self._store_id, start, subject)
 
-    def complete(self, rule: JudgedRule, span: WindowSpan) -> frozenset[int]:
+    def complete_windows(self, rule: VersionedRule, span: WindowSpan) -> frozenset[int]:
         """The starts of the windows that are served complete to the versions that judge them."""
         # A version for whole stores does not show how articles are served, nor the reverse.
-        probes = (WHOLE_STORE, NO_ARTICLE) if rule.carries_over else (WHOLE_STORE,)
+        probes = (WHOLE_STORE, NO_ARTICLE) if rule.is_cumulative else (WHOLE_STORE,)
         complete = (
             {
-                window.judgement.window
-                for window in self.judged(rule, span, subject)
-                if window.judgement.is_complete
+                window.verdict.window
+                for window in self.evaluate_windows(rule, span, subject)
+                if window.verdict.is_complete
             }
             for subject in probes
         )
         return frozenset.intersection(*map(frozenset, complete))
 
-    def starts(self, span: WindowSpan) -> list[int]:
+    def day_starts(self, span: WindowSpan) -> list[int]:
         """The local days that have a window in the span, by their starts."""
-        return self.days.days_of(span.cut(self.judgements.end))
+        return self.days.day_starts(span.cut_at(self.verdicts.end))
 
-    def articles(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
+    def articles(self, rule: VersionedRule, span: WindowSpan) -> set[str]:
         """The articles that a stock rule looks at on the days of the span."""
         return {subject for shelves in self._shelves(rule, span) for subject in shelves.subjects}
 
-    def _shelves(self, rule: JudgedRule, span: WindowSpan) -> Iterator[DayShelves]:
-        for start in self.starts(span) if rule.carries_over else ():
-            self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
-            day = self.judgements.span(self._store_id, start)
-            yield from day_shelves(rule, self._reading.moment, self._store_id, day)
+    def _shelves(self, rule: VersionedRule, span: WindowSpan) -> Iterator[DayShelves]:
+        for start in self.day_starts(span) if rule.is_cumulative else ():
+            self._reading.read_now([*self.verdicts.list_requests(rule, self._store_id, start)])
+            day = self.verdicts.span(self._store_id, start)
+            yield from day_shelves(rule, self._reading.snapshot, self._store_id, day)
 
-    def _rest_windows(
-        self, rule: JudgedRule, before: WindowSpan, subjects: Iterable[str], certain: int
+    def _find_idle_windows(
+        self, rule: VersionedRule, before: WindowSpan, subjects: Iterable[str], certain: int
     ) -> dict[str, int | None]:
         """By subject the first window from which it is certainly at rest; None if there is none.
 
@@ -197,67 +197,67 @@ class StoreFolds:
         found: dict[str, int | None] = {}
         for subject in subjects:
             # Articles with equal stock levels are judged alike, and most have equals.
-            key = subject == WHOLE_STORE, *(day.steps(subject) for day in shelves)
+            key = subject == WHOLE_STORE, *(day.steps_for(subject) for day in shelves)
             if key not in rests:
-                judged = self.judged(rule, before, subject)
-                rests[key] = _rest_window(judged, subject, certain)
+                judged = self.evaluate_windows(rule, before, subject)
+                rests[key] = _find_idle_window(judged, subject, certain)
             found[subject] = rests[key]
         return found
 
-    def _read(self, rule: JudgedRule, span: WindowSpan) -> None:
-        for start in self.starts(span):
-            self._reading.read_now([*self.judgements.wanted(rule, self._store_id, start)])
+    def _read(self, rule: VersionedRule, span: WindowSpan) -> None:
+        for start in self.day_starts(span):
+            self._reading.read_now([*self.verdicts.list_requests(rule, self._store_id, start)])
 
-    def _subjects(self, rule: JudgedRule, span: WindowSpan) -> set[str]:
+    def _subjects(self, rule: VersionedRule, span: WindowSpan) -> set[str]:
         """All subjects that the rule looks at, whether it calls for anything or not."""
         found = self.articles(rule, span)
-        return found | {WHOLE_STORE} if rule.judges_stores else found
+        return found | {WHOLE_STORE} if rule.evaluates_stores else found
 
-    def _rest_limit(self, rule: JudgedRule) -> int:
+    def _idle_until(self, rule: VersionedRule) -> int:
         """Up to when the rule is at rest in any case, ms since 1970 (UTC)."""
         return max(rule.since, self._first_event_millis(rule))
 
-    def _first_event_millis(self, rule: JudgedRule) -> int:
+    def _first_event_millis(self, rule: VersionedRule) -> int:
         """The store's first event, before which no window can raise, ms since 1970 (UTC)."""
         found = []
         for family in rule.families:
             if day := self._reading.first_days.get(family):
                 found.append(utc_span(day).start)
             # The evaluator may have seen the store first, and older events may have come later.
-            for key in (family, self._store_id), expected_key(family, self._store_id):
+            for key in (family, self._store_id), missing_store_key(family, self._store_id):
                 silent = self._memory.silent_from.get(key)
                 found += [] if silent is None else [silent]
         return min(found, default=0)
 
-    def _fold_all(self, rule: JudgedRule, span: WindowSpan) -> None:
+    def _fold_chains(self, rule: VersionedRule, span: WindowSpan) -> None:
         """Fold all chains of a rule that others wait for."""
-        for chain in self.judgements.chains(rule, self._store_id, self.starts(span)):
-            self.folded(rule, chain, span)
+        for chain in self.verdicts.list_chains(rule, self._store_id, self.day_starts(span)):
+            self.fold_chain(rule, chain, span)
 
-    def _read_judgements(self, rule: JudgedRule, subject: str, start: int) -> list[JudgedStretch]:
-        return self.judgements.stretches(rule, chain_of(rule, self._store_id, subject), start)
+    def _read_verdicts(self, rule: VersionedRule, subject: str, start: int) -> list[VerdictRange]:
+        return self.verdicts.stretches(rule, build_chain(rule, self._store_id, subject), start)
 
 
-def _no_alerts(_since: int) -> Iterable[ToldAlert]:
+def _no_alerts(_since: int) -> Iterable[PublishedAlert]:
     return ()
 
 
-class _RestSearch(NamedTuple):
+class _IdleSearch(NamedTuple):
     """A rule after all rules that it waits for, in their order, and the findings for each rule.
 
-    `certain`: the first window from which its state is certain; `unsure`: for the other rules, the
-    subjects that may still have an open episode from before.
+    `certain`: the first window from which its state is certain; `uncertain`: for the other rules,
+    the subjects that may still have an open episode from before.
     """
 
-    rules: Sequence[JudgedRule]
+    rules: Sequence[VersionedRule]
     certain: dict[str, int]
-    unsure: dict[str, set[str]]
+    uncertain: dict[str, set[str]]
 
 
-def _rest_window(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
-    known = [window for window in judged if window.counts and window.judgement.window >= certain]
-    rests = rests_behind(window.judgement for window in known)
+def _find_idle_window(judged: Iterable[DayWindow], subject: str, certain: int) -> int | None:
+    known = [window for window in judged if window.counts and window.verdict.window >= certain]
+    rests = find_idle_window(window.verdict for window in known)
     # An article that was never counted has no open episode.
-    uncounted = (window.judgement.window for window in known if is_uncounted(window, subject))
+    uncounted = (window.verdict.window for window in known if is_never_counted(window, subject))
     found = [start for start in (rests, next(uncounted, None)) if start is not None]
     return min(found) + WINDOW_MILLIS if found else None

@@ -16,45 +16,50 @@ from typing import NamedTuple
 from msgspec import structs
 
 from runtime.work_pools import SIMULATIONS
-from serving.alerts.evaluator.calendar import WindowSpan, tells_hours, utc_span
-from serving.alerts.evaluator.judged_rules import JudgedRule
+from serving.alerts.evaluator.calendar import WindowSpan, has_opening_hours, utc_span
+from serving.alerts.evaluator.judged_rules import VersionedRule
 from serving.alerts.evaluator.judgements import WHOLE_STORE
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
-from serving.alerts.evaluator.partition import DAY_MILLIS, JUDGED_BACK
-from serving.alerts.evaluator.pointers import judged_days, moved
-from serving.alerts.evaluator.rule_stores import is_of
-from serving.alerts.evaluator.scope import stores_of
-from serving.alerts.evaluator.stores import ActiveStores, Opens, all_stores, begin_expected
-from serving.alerts.evaluator.usual_days import UsualDays
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
+from serving.alerts.evaluator.partition import DAY_MILLIS, EVALUATION_MILLIS
+from serving.alerts.evaluator.pointers import find_changed_days, span_utc_days
+from serving.alerts.evaluator.rule_stores import applies_to
+from serving.alerts.evaluator.scope import candidate_stores
+from serving.alerts.evaluator.stores import (
+    ActiveStores,
+    HoursLookup,
+    all_stores,
+    begin_missing_stores,
+)
+from serving.alerts.evaluator.usual_days import BaselineCache
 from serving.alerts.simulation.basis import SimulationBasis
-from serving.alerts.simulation.findings import JudgedValue, SimulatedStore
-from serving.alerts.simulation.folds import LEADS, StoreReading
+from serving.alerts.simulation.findings import SimulatedStore, WindowValue
+from serving.alerts.simulation.folds import LEAD_DAYS, StoreReading
 from serving.alerts.simulation.store import StoreSimulation
-from serving.alerts.simulation.told import told_alerts, told_by_subject
+from serving.alerts.simulation.told import group_by_subject, load_published_alerts
 from serving.merge.views import ViewReader
 from serving.query.stores import StoreRegistry
-from tally.alerts.simulated import FoldedSpan, ToldComparison, compared
+from tally.alerts.simulated import AlertComparison, ComparisonSpan, compare_alerts
 from tally.instants import from_millis
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 
 # The most store days on one page, which has at least one store: some seconds of CPU time.
-MOST_STORE_DAYS = 400
+MAX_STORE_DAYS = 400
 # The same for rules of articles, with the days before the span: each day is read from the last
 # counts on, for thousands of articles. 5,000 of them and a week before take a second of CPU time.
-MOST_SHELF_DAYS = 60
+MAX_SHELF_DAYS = 60
 # A chart shows no values if there are more subjects.
-MOST_SUBJECTS_WITH_VALUES = 6
+MAX_SUBJECTS_WITH_VALUES = 6
 # Days before the span; a simulation "as told" can begin at the rule's first version.
-_MOST_LEAD, _MOST_LEAD_AS_TOLD = 32, LEADS[-1]
+_MAX_LEAD_DAYS, _MAX_LEAD_DAYS_PUBLISHED = 32, LEAD_DAYS[-1]
 # Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
-_MOST_LEAD_OF_ARTICLES = 8
+_MAX_LEAD_DAYS_ARTICLES = 8
 _ONE_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class SimulationQuestion:
+class SimulationQuery:
     """A question for the simulator; windows are in milliseconds since 1970 (UTC).
 
     `stores`: None for all stores of the rule. `with_values`: also return each window's number.
@@ -65,7 +70,7 @@ class SimulationQuestion:
     stores: frozenset[str] | None = None
     with_values: bool = False
 
-    def asks_for(self, store_id: str) -> bool:
+    def includes_store(self, store_id: str) -> bool:
         """Whether the store is requested, whether or not the rule covers it."""
         return self.stores is None or store_id in self.stores
 
@@ -73,23 +78,23 @@ class SimulationQuestion:
 class SimulatedPage(NamedTuple):
     """Some stores by their ids, ascending; `after`: the last of them if there are more.
 
-    `told`: by store and subject the difference from the alerts that were sent, if requested.
-    `unjudged`: UTC days that are served by another generation than the one that the evaluators have
-    judged, so that their comparison would mean nothing.
+    `comparisons`: by store and subject the difference from the alerts that were sent, if requested.
+    `unevaluated_days`: UTC days that are served by another generation than the one that the
+    evaluators have judged, so that their comparison would mean nothing.
     """
 
     stores: tuple[SimulatedStore, ...]
-    told: Mapping[tuple[str, str], ToldComparison]
-    unjudged: tuple[date, ...]
+    comparisons: Mapping[tuple[str, str], AlertComparison]
+    unevaluated_days: tuple[date, ...]
     after: str | None
 
 
-class _JudgedStore(NamedTuple):
+class _StoreResult(NamedTuple):
     store_id: str
     memory: PartitionMemory
-    found: SimulatedStore
+    simulated: SimulatedStore
     # Folds further subjects, which nothing calls for, over the same windows.
-    others: Callable[[Iterable[str]], dict[str, FoldedSpan]]
+    fold_others: Callable[[Iterable[str]], dict[str, ComparisonSpan]]
 
 
 class Simulator:
@@ -97,66 +102,71 @@ class Simulator:
 
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._usual = UsualDays(views, registry, settings)
+        self._baselines = BaselineCache(views, registry, settings)
 
-    async def page(self, asked: SimulationQuestion, after: str) -> SimulatedPage:
+    async def simulate_page(self, asked: SimulationQuery, after: str) -> SimulatedPage:
         """Simulate the stores after `after`, as many as fit on a page. Raises ViewsUnreachable."""
         rule = asked.basis.rule
         # A rule that cannot be judged calls for nothing, so no table is read.
         if rule is None:
             return SimulatedPage((), {}, (), None)
         # The stores of a page share one moment, so that all use the same generation of a day.
-        moment = ViewsMoment(self._views, self._registry, self._settings, self._usual)
+        moment = SnapshotReader(self._views, self._registry, self._settings, self._baselines)
         active = ActiveStores(self._views, self._settings.partitions)
         await active.read(asked.basis.rules.families)
         all_ids = self._store_ids(asked, rule, (moment, active))
         waiting = [store_id for store_id in all_ids if store_id > after]
-        most = _most_stores(asked)
+        most = _max_page_stores(asked)
         page = waiting[:most]
-        judged = [await self._judge_store(asked, rule, name, (moment, active)) for name in page]
+        judged = [await self._simulate_store(asked, rule, name, (moment, active)) for name in page]
         more = page[-1] if len(waiting) > len(page) else None
-        if asked.basis.evaluated is None or not judged:
-            return SimulatedPage(tuple(store.found for store in judged), {}, (), more)
+        if asked.basis.evaluator_states is None or not judged:
+            return SimulatedPage(tuple(store.simulated for store in judged), {}, (), more)
         return (await self._compare_alerts(asked, judged, moment))._replace(after=more)
 
     def _store_ids(
-        self, question: SimulationQuestion, rule: JudgedRule, read: tuple[ViewsMoment, ActiveStores]
+        self,
+        question: SimulationQuery,
+        rule: VersionedRule,
+        read: tuple[SnapshotReader, ActiveStores],
     ) -> list[str]:
         """The requested stores that the rule covers, ascending."""
         (moment, active), found = read, set[str]()
         opens = _opening_lookup(moment, question.span)
         # An evaluator knows the stores of its partition; all partitions together are all stores.
         for number in range(self._settings.partitions):
-            expected = active.expected(number, question.basis.rules, opens)
-            found |= stores_of(rule, all_stores(active.of(number), expected))
+            expected = active.missing_stores(number, question.basis.rules, opens)
+            found |= candidate_stores(rule, all_stores(active.partition_stores(number), expected))
         return sorted(filter(_StoreFilter(question, rule, self._registry), found))
 
-    async def _judge_store(
+    async def _simulate_store(
         self,
-        question: SimulationQuestion,
-        rule: JudgedRule,
+        question: SimulationQuery,
+        rule: VersionedRule,
         store_id: str,
-        read: tuple[ViewsMoment, ActiveStores],
-    ) -> _JudgedStore:
+        read: tuple[SnapshotReader, ActiveStores],
+    ) -> _StoreResult:
         moment, active = read
-        number = partition_of(store_id, self._settings.partitions)
-        senders = active.of(number)
-        memory = question.basis.memory(number, senders)
-        if question.basis.evaluated is None:
+        number = partition_number(store_id, self._settings.partitions)
+        senders = active.partition_stores(number)
+        memory = question.basis.build_memory(number, senders)
+        if question.basis.evaluator_states is None:
             opens = _opening_lookup(moment, question.span)
-            begin_expected(memory, active.expected(number, question.basis.rules, opens), since=0)
+            begin_missing_stores(
+                memory, active.missing_stores(number, question.basis.rules, opens), since=0
+            )
         first_days = {
             family: days[store_id] for family, days in senders.items() if store_id in days
         }
         stopped = Event()
-        read_now = _read_by(moment, asyncio.get_running_loop(), stopped)
+        read_now = _thread_reader(moment, asyncio.get_running_loop(), stopped)
         reading = StoreReading(moment, read_now, first_days)
         store = StoreSimulation(store_id, question.basis.rules, memory, reading)
         # Most rows are read at once; only judging shows how much further back it has to read.
-        await moment.read(store.wanted(rule, question.span))
-        lead = _most_lead(question.basis)
+        await moment.read(store.list_requests(rule, question.span))
+        lead = _max_lead_days(question.basis)
         try:
-            found = await SIMULATIONS.run(store.simulated, rule, question.span, lead)
+            found = await SIMULATIONS.run(store.simulate, rule, question.span, lead)
         except asyncio.CancelledError:
             # A thread cannot be cancelled: it ends at its next read.
             stopped.set()
@@ -164,66 +174,72 @@ class Simulator:
         if question.with_values:
             values = await SIMULATIONS.run(_values, rule, question.span, store, found)
             found = found._replace(values=values)
-        return _JudgedStore(
-            store_id, memory, found, partial(store.others, rule, found, question.span)
+        return _StoreResult(
+            store_id, memory, found, partial(store.fold_others, rule, found, question.span)
         )
 
     async def _compare_alerts(
-        self, question: SimulationQuestion, judged: Sequence[_JudgedStore], moment: ViewsMoment
+        self, question: SimulationQuery, judged: Sequence[_StoreResult], moment: SnapshotReader
     ) -> SimulatedPage:
         ids = [store.store_id for store in judged]
-        since = min(store.found.since for store in judged)
+        since = min(store.simulated.since for store in judged)
         # No alert is raised before its window has begun, but many are raised long after it.
         days = from_millis(since).date(), from_millis(question.basis.now).date() + _ONE_DAY
-        sent = await told_alerts(self._views, question.basis.rule_id, ids, days)
-        found: dict[tuple[str, str], ToldComparison] = {}
+        sent = await load_published_alerts(self._views, question.basis.rule_id, ids, days)
+        found: dict[tuple[str, str], AlertComparison] = {}
         stores, unjudged = [], set[date]()
         for store in judged:
-            by_subject = told_by_subject(sent.get(store.store_id, ()))
-            more = by_subject.keys() - store.found.spans.keys()
+            by_subject = group_by_subject(sent.get(store.store_id, ()))
+            more = by_subject.keys() - store.simulated.spans.keys()
             # Every sent alert is compared, also if nothing calls for it by now.
-            all_spans = {**store.found.spans, **await SIMULATIONS.run(store.others, more)}
+            all_spans = {**store.simulated.spans, **await SIMULATIONS.run(store.fold_others, more)}
             # If an episode may have begun earlier, it is unknown which alerts were due.
             spans = {
-                subject: _unsettle_all(span) if subject in store.found.unsure else span
+                subject: _unsettle_all(span)
+                if subject in store.simulated.uncertain_subjects
+                else span
                 for subject, span in all_spans.items()
             }
-            days_left = await self._unjudged_days(question, store, moment)
+            days_left = await self._pending_days(question, store, moment)
             settled = {subject: _unsettle_days(days_left, span) for subject, span in spans.items()}
             for subject, span in sorted(settled.items()):
-                found[store.store_id, subject] = compared(span, by_subject[subject])
+                found[store.store_id, subject] = compare_alerts(span, by_subject[subject])
                 unjudged |= _days_in_span(spans[subject].settled - span.settled, question.span)
-            stores.append(store.found._replace(spans=settled))
+            stores.append(store.simulated._replace(spans=settled))
         return SimulatedPage(tuple(stores), found, tuple(sorted(unjudged)), None)
 
-    async def _unjudged_days(
-        self, question: SimulationQuestion, store: _JudgedStore, moment: ViewsMoment
+    async def _pending_days(
+        self, question: SimulationQuery, store: _StoreResult, moment: SnapshotReader
     ) -> set[date]:
         """The UTC days that the evaluator of the store's partition has not judged yet."""
         rules = question.basis.rules
-        until = min(question.span.end, question.basis.until(store.memory.number))
+        until = min(question.span.end, question.basis.last_window_end(store.memory.number))
         # The stock of an article depends on days before the folded ones.
-        carries_over = question.basis.is_of_articles
-        start = max(0, store.found.since - JUDGED_BACK) if carries_over else store.found.since
-        days = judged_days(WindowSpan(start, until))
+        carries_over = question.basis.is_per_article
+        start = (
+            max(0, store.simulated.since - EVALUATION_MILLIS)
+            if carries_over
+            else store.simulated.since
+        )
+        days = span_utc_days(WindowSpan(start, until))
         found: set[date] = set()
         for family in rules.families:
             since = rules.since(family)
             judged = [day for day in days if utc_span(day).end > since]
-            served = await moment.published(family, judged)
+            served = await moment.generations(family, judged)
             definition = moment.definition(family)
-            found |= {*moved(store.memory, family, judged, served, definition).days}
+            found |= {*find_changed_days(store.memory, family, judged, served, definition).days}
         # For stock, all days after an unjudged day depend on it.
         return {day for day in days if day >= min(found)} if carries_over and found else found
 
 
-def _opening_lookup(moment: ViewsMoment, span: WindowSpan) -> Opens:
+def _opening_lookup(moment: SnapshotReader, span: WindowSpan) -> HoursLookup:
     """A look-up whether the stores file has a store's opening hours on a day of the span."""
 
     def opens(store_id: str) -> bool:
         days = moment.days(store_id)
-        starts = days.days_of(span)
-        return any(tells_hours(days, days.date(start)) for start in starts)
+        starts = days.day_starts(span)
+        return any(has_opening_hours(days, days.date(start)) for start in starts)
 
     return opens
 
@@ -232,39 +248,41 @@ class _StoreFilter:
     """Whether a store is requested, and a version of the rule covers it on some day."""
 
     def __init__(
-        self, question: SimulationQuestion, rule: JudgedRule, registry: StoreRegistry
+        self, question: SimulationQuery, rule: VersionedRule, registry: StoreRegistry
     ) -> None:
         self._question, self._rule, self._registry = question, rule, registry
-        self._days = [*judged_days(question.span)]
+        self._days = [*span_utc_days(question.span)]
 
     def __call__(self, store_id: str) -> bool:
         store = self._registry.store(store_id)
-        return self._question.asks_for(store_id) and any(
-            is_of(version.rule, store, day) for version in self._rule.versions for day in self._days
+        return self._question.includes_store(store_id) and any(
+            applies_to(version.rule, store, day)
+            for version in self._rule.versions
+            for day in self._days
         )
 
 
-def _most_lead(basis: SimulationBasis) -> int:
-    if basis.is_of_articles:
-        return _MOST_LEAD_OF_ARTICLES
-    return _MOST_LEAD if basis.evaluated is None else _MOST_LEAD_AS_TOLD
+def _max_lead_days(basis: SimulationBasis) -> int:
+    if basis.is_per_article:
+        return _MAX_LEAD_DAYS_ARTICLES
+    return _MAX_LEAD_DAYS if basis.evaluator_states is None else _MAX_LEAD_DAYS_PUBLISHED
 
 
-def _most_stores(question: SimulationQuestion) -> int:
+def _max_page_stores(question: SimulationQuery) -> int:
     """How many stores fit on a page."""
     days = (question.span.end - question.span.start) / DAY_MILLIS
-    if question.basis.is_of_articles:
-        return max(1, int(MOST_SHELF_DAYS / (days + _MOST_LEAD_OF_ARTICLES)))
-    return max(1, int(MOST_STORE_DAYS / days))
+    if question.basis.is_per_article:
+        return max(1, int(MAX_SHELF_DAYS / (days + _MAX_LEAD_DAYS_ARTICLES)))
+    return max(1, int(MAX_STORE_DAYS / days))
 
 
-def _unsettle_days(days: Collection[date], span: FoldedSpan) -> FoldedSpan:
+def _unsettle_days(days: Collection[date], span: ComparisonSpan) -> ComparisonSpan:
     """The span with all windows of the UTC days unsettled: unjudged windows are no difference."""
     settled = (start for start in span.settled if from_millis(start).date() not in days)
     return structs.replace(span, settled=frozenset(settled))
 
 
-def _unsettle_all(span: FoldedSpan) -> FoldedSpan:
+def _unsettle_all(span: ComparisonSpan) -> ComparisonSpan:
     return structs.replace(span, settled=frozenset())
 
 
@@ -274,21 +292,21 @@ def _days_in_span(windows: Iterable[int], span: WindowSpan) -> set[date]:
 
 
 def _values(
-    rule: JudgedRule, span: WindowSpan, store: StoreSimulation, found: SimulatedStore
-) -> dict[str, tuple[JudgedValue, ...]]:
+    rule: VersionedRule, span: WindowSpan, store: StoreSimulation, found: SimulatedStore
+) -> dict[str, tuple[WindowValue, ...]]:
     """By subject the numbers of the store, or of the first articles with an episode."""
     raised = dict.fromkeys(episode.subject for episode in found.episodes)
-    whole = dict.fromkeys([WHOLE_STORE] if rule.judges_stores else ())
-    subjects = islice({**whole, **raised}, MOST_SUBJECTS_WITH_VALUES)
+    whole = dict.fromkeys([WHOLE_STORE] if rule.evaluates_stores else ())
+    subjects = islice({**whole, **raised}, MAX_SUBJECTS_WITH_VALUES)
     return {name: store.values(rule, span, name) for name in subjects}
 
 
-def _read_by(
-    moment: ViewsMoment, loop: asyncio.AbstractEventLoop, stopped: Event
-) -> Callable[[Sequence[ReadingWanted]], None]:
+def _thread_reader(
+    moment: SnapshotReader, loop: asyncio.AbstractEventLoop, stopped: Event
+) -> Callable[[Sequence[ReadRequest]], None]:
     """A function that reads from a thread through the connection's event loop, until stopped."""
 
-    def read_now(wanted: Sequence[ReadingWanted]) -> None:
+    def read_now(wanted: Sequence[ReadRequest]) -> None:
         """Read the missing readings. Raises CancelledError once stopped."""
         if stopped.is_set():
             raise CancelledError

@@ -11,15 +11,15 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import KafkaException
 
 from runtime.connect import kafka_consumer
-from runtime.processor.intake import input_of
+from runtime.processor.intake import to_input
 from runtime.reading import read_until
-from runtime.topics import bounds_of, partition_numbers
+from runtime.topics import partition_numbers, read_partition_bounds
 from serving.alerts.evaluator.chain_memory import ForcedEnd
 from serving.alerts.evaluator.memory import (
     STATE_TOPIC,
+    EvaluatedDay,
     FamilyDay,
     FamilyStore,
-    JudgedDay,
     PartitionMemory,
 )
 from tally.alerts.ids import Chain
@@ -30,22 +30,22 @@ from tally.settings import Settings
 ANSWER_SECONDS = 30.0
 # Records of sent alerts and of fold states: a simulation computes the latter and reads the former
 # from the tables.
-_PASSED_OVER = (b"e|", b"h|", b"f|")
+_SKIPPED_PREFIXES = (b"e|", b"h|", b"f|")
 
 
-class EvaluatedBy(NamedTuple):
+class EvaluatorState(NamedTuple):
     """A partition's last judged tick, and the state by store and day that memory.py describes."""
 
-    tick: Tick
+    last_tick: Tick
     silent_from: Mapping[FamilyStore, int]
-    judged: Mapping[FamilyDay, JudgedDay]
-    forced: Mapping[Chain, Mapping[int, ForcedEnd]]
+    evaluated_days: Mapping[FamilyDay, EvaluatedDay]
+    forced_ends: Mapping[Chain, Mapping[int, ForcedEnd]]
 
 
 class StateSource(Protocol):
     """A source of the evaluators' state."""
 
-    def read(self) -> Mapping[int, EvaluatedBy]:
+    def read(self) -> Mapping[int, EvaluatorState]:
         """The state by partition, which counts from 0; never judged partitions are absent.
 
         Raises ViewsUnreachable.
@@ -62,7 +62,7 @@ class StateReader:
         self._next: dict[int, int] = defaultdict(int)
         self._lock = Lock()
 
-    def read(self) -> Mapping[int, EvaluatedBy]:
+    def read(self) -> Mapping[int, EvaluatorState]:
         """The state by partition, which counts from 0, up to the last stable offsets.
 
         Raises ViewsUnreachable, and Refused for a record that no evaluator has written.
@@ -77,14 +77,14 @@ class StateReader:
                     " again"
                 ) from error
             # Copies, because another call may read on while this result is in use.
-            return {number: _evaluated_by(memory) for number, memory in self._memories.items()}
+            return {number: _copy_state(memory) for number, memory in self._memories.items()}
 
     def _ends(self) -> dict[int, int]:
         with kafka_consumer(self._settings, "alert-state") as consumer:
             numbers = partition_numbers(consumer, self._topic, ANSWER_SECONDS)
             lanes = {number: (self._topic, number) for number in numbers}
             return {
-                number: bounds_of(consumer, lane, ANSWER_SECONDS).end
+                number: read_partition_bounds(consumer, lane, ANSWER_SECONDS).end
                 for number, lane in lanes.items()
             }
 
@@ -95,12 +95,14 @@ class StateReader:
         memory = memory or PartitionMemory(number)
         if start < end:
             lane = self._topic, number
-            for record in map(input_of, read_until(self._settings, lane, end, start)):
-                if not (record.key or b"").startswith(_PASSED_OVER):
-                    memory.recall(record)
+            for record in map(to_input, read_until(self._settings, lane, end, start)):
+                if not (record.key or b"").startswith(_SKIPPED_PREFIXES):
+                    memory.load(record)
         self._memories[number], self._next[number] = memory, end
 
 
-def _evaluated_by(memory: PartitionMemory) -> EvaluatedBy:
+def _copy_state(memory: PartitionMemory) -> EvaluatorState:
     forced = {chain: dict(ends) for chain, ends in memory.chains.all_forced_ends.items()}
-    return EvaluatedBy(memory.last, dict(memory.silent_from), dict(memory.judged), forced)
+    return EvaluatorState(
+        memory.last_tick, dict(memory.silent_from), dict(memory.evaluated_days), forced
+    )

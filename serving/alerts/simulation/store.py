@@ -6,22 +6,22 @@ from typing import NamedTuple
 from msgspec import structs
 
 from serving.alerts.evaluator.calendar import WindowSpan
-from serving.alerts.evaluator.judged_rules import JudgedRule, JudgedRules
-from serving.alerts.evaluator.judgements import chain_of
+from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
+from serving.alerts.evaluator.judgements import build_chain
 from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.messages import told_threshold, told_value, usual_in
-from serving.alerts.evaluator.moment import ReadingWanted
+from serving.alerts.evaluator.messages import alert_threshold, alert_value, find_baseline
+from serving.alerts.evaluator.moment import ReadRequest
 from serving.alerts.evaluator.partition import DAY_MILLIS
 from serving.alerts.simulation.findings import (
     IncompleteDay,
-    JudgedValue,
     SimulatedEpisode,
     SimulatedStore,
+    WindowValue,
 )
 from serving.alerts.simulation.folds import StoreFolds, StoreReading
 from tally.alerts.fold import Episode
 from tally.alerts.ids import Chain
-from tally.alerts.simulated import FoldedSpan
+from tally.alerts.simulated import ComparisonSpan
 from tally.windows import WINDOW_MILLIS
 
 
@@ -36,30 +36,30 @@ class StoreSimulation:
     """Judges one store with the memory of its partition; no alert is sent."""
 
     def __init__(
-        self, store_id: str, rules: JudgedRules, memory: PartitionMemory, reading: StoreReading
+        self, store_id: str, rules: RuleSet, memory: PartitionMemory, reading: StoreReading
     ) -> None:
         self._store_id = store_id
         self._folds = StoreFolds(store_id, rules, memory, reading)
 
-    def wanted(self, rule: JudgedRule, span: WindowSpan) -> list[ReadingWanted]:
+    def list_requests(self, rule: VersionedRule, span: WindowSpan) -> list[ReadRequest]:
         """The readings needed for the days of the span and the day before it."""
         before = max(0, span.start - DAY_MILLIS)
-        around = WindowSpan(before, self._folds.end(rule, span))
+        around = WindowSpan(before, self._folds.decisive_end(rule, span))
         return [
             reading
-            for start in self._folds.starts(around)
-            for reading in self._folds.judgements.wanted(rule, self._store_id, start)
+            for start in self._folds.day_starts(around)
+            for reading in self._folds.verdicts.list_requests(rule, self._store_id, start)
         ]
 
-    def simulated(self, rule: JudgedRule, span: WindowSpan, most_lead: int) -> SimulatedStore:
+    def simulate(self, rule: VersionedRule, span: WindowSpan, most_lead: int) -> SimulatedStore:
         """Simulate the rule on the span for all its subjects. Raises what reading raises."""
         folds = self._folds
-        end = folds.end(rule, span)
-        since, unsure = folds.begin(rule, WindowSpan(span.start, end), most_lead)
+        end = folds.decisive_end(rule, span)
+        since, unsure = folds.find_start(rule, WindowSpan(span.start, end), most_lead)
         whole = WindowSpan(since, end)
-        chains = folds.chains(rule, whole)
-        spans = {chain.subject: self._folded_span(rule, chain, span, whole) for chain in chains}
-        requested = _RequestedSpan(span, folds.complete(rule, whole))
+        chains = folds.list_chains(rule, whole)
+        spans = {chain.subject: self._fold_span(rule, chain, span, whole) for chain in chains}
+        requested = _RequestedSpan(span, folds.complete_windows(rule, whole))
         articles = folds.articles(rule, span)
         return SimulatedStore(
             self._store_id,
@@ -71,53 +71,55 @@ class StoreSimulation:
             len(articles),
         )
 
-    def others(
-        self, rule: JudgedRule, found: SimulatedStore, span: WindowSpan, subjects: Iterable[str]
-    ) -> dict[str, FoldedSpan]:
+    def fold_others(
+        self, rule: VersionedRule, found: SimulatedStore, span: WindowSpan, subjects: Iterable[str]
+    ) -> dict[str, ComparisonSpan]:
         """Fold further subjects over the windows of `found`: alerts of them were sent."""
-        whole = WindowSpan(found.since, self._folds.end(rule, span))
-        chains = (chain_of(rule, self._store_id, subject) for subject in subjects)
-        return {chain.subject: self._folded_span(rule, chain, span, whole) for chain in chains}
+        whole = WindowSpan(found.since, self._folds.decisive_end(rule, span))
+        chains = (build_chain(rule, self._store_id, subject) for subject in subjects)
+        return {chain.subject: self._fold_span(rule, chain, span, whole) for chain in chains}
 
-    def values(self, rule: JudgedRule, span: WindowSpan, subject: str) -> tuple[JudgedValue, ...]:
+    def values(
+        self, rule: VersionedRule, span: WindowSpan, subject: str
+    ) -> tuple[WindowValue, ...]:
         """The subject's values in the windows of the span that have begun."""
         return tuple(
-            JudgedValue(
-                window.judgement.window,
-                told_value(rule, window, subject) if window.is_whole else None,
+            WindowValue(
+                window.verdict.window,
+                alert_value(rule, window, subject) if window.is_complete else None,
             )
-            for window in self._folds.judged(rule, span, subject)
-            if window.judgement.window in span.windows
+            for window in self._folds.evaluate_windows(rule, span, subject)
+            if window.verdict.window in span.windows
         )
 
-    def _folded_span(
-        self, rule: JudgedRule, chain: Chain, span: WindowSpan, whole: WindowSpan
-    ) -> FoldedSpan:
+    def _fold_span(
+        self, rule: VersionedRule, chain: Chain, span: WindowSpan, whole: WindowSpan
+    ) -> ComparisonSpan:
         # The days around are folded too, because an episode may have begun in them.
-        folded = self._folds.folded(rule, chain, whole)
-        is_cut = whole.end < self._folds.judgements.end
-        return FoldedSpan(span.start, span.end, folded.episodes, folded.settled, is_cut)
+        folded = self._folds.fold_chain(rule, chain, whole)
+        is_cut = whole.end < self._folds.verdicts.end
+        return ComparisonSpan(span.start, span.end, folded.episodes, folded.settled, is_cut)
 
     def _episodes(
         self,
-        rule: JudgedRule,
+        rule: VersionedRule,
         chains: Sequence[Chain],
-        spans: Mapping[str, FoldedSpan],
+        spans: Mapping[str, ComparisonSpan],
         requested: _RequestedSpan,
     ) -> list[SimulatedEpisode]:
         """The episodes of all chains, sorted by begin."""
         found = (
-            self._simulated_episode(rule, episode, chain.subject, requested)
+            self._build_episode(rule, episode, chain.subject, requested)
             for chain in chains
-            for episode in spans[chain.subject].asked
+            for episode in spans[chain.subject].episodes_in_span
         )
         return sorted(found, key=lambda entry: (entry.episode.start, entry.subject))
 
-    def _simulated_episode(
-        self, rule: JudgedRule, episode: Episode, subject: str, requested: _RequestedSpan
+    def _build_episode(
+        self, rule: VersionedRule, episode: Episode, subject: str, requested: _RequestedSpan
     ) -> SimulatedEpisode:
         place = self._store_id, episode.raised, subject
-        window = self._folds.judgements.window(rule, *place)
+        window = self._folds.verdicts.find_window(rule, *place)
         # An episode that ended after the span counts as open, however far the folds went.
         end = requested.span.end
         ended = None if episode.ended is None or episode.ended >= end else episode.ended
@@ -125,20 +127,20 @@ class StoreSimulation:
         until = min(end if ended is None else ended + WINDOW_MILLIS, end)
         # The rule version in force in that window, as in the message of an alert.
         rule_in_force = window.version.rule if window and window.version else rule.versions[-1].rule
-        value = told_value(rule, window, subject)
+        value = alert_value(rule, window, subject)
         return SimulatedEpisode(
             self._store_id,
             subject,
             structs.replace(episode, ended=ended),
             value,
-            told_threshold(rule_in_force, "raise", usual_in(window), value),
+            alert_threshold(rule_in_force, "raise", find_baseline(window), value),
             all(start in requested.complete for start in WindowSpan(begin, until).windows),
         )
 
     def _incomplete_days(self, requested: _RequestedSpan) -> Iterator[IncompleteDay]:
         # Days that have not begun are reported too: they are just as incomplete.
-        for start in self._folds.days.days_of(requested.span):
-            day = self._folds.days.day(start).within(requested.span)
+        for start in self._folds.days.day_starts(requested.span):
+            day = self._folds.days.day(start).intersect(requested.span)
             if missing := sum(window not in requested.complete for window in day.windows):
                 counts = missing, len(day.windows)
                 date = self._folds.days.date(day.start)

@@ -5,49 +5,52 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.merge.views import ViewReader
 from tally.alerts.ids import Chain
 from tally.alerts.message import Alert
-from tally.alerts.told import ToldAlert
+from tally.alerts.told import PublishedAlert
 from tally.instants import parse_instant
 
 _ONE_DAY = timedelta(days=1)
 # The number of days read concurrently: most of them have no alerts.
-_AT_ONCE = 16
+_CONCURRENT_READS = 16
 
 
-async def told_alerts(
+async def load_published_alerts(
     views: ViewReader, rule_id: str, store_ids: Sequence[str], days: tuple[date, date]
-) -> dict[str, list[ToldAlert]]:
+) -> dict[str, list[PublishedAlert]]:
     """The last state of each alert of the rule raised on the UTC days, by store.
 
     Both days are inclusive. Raises ViewsUnreachable.
     """
-    found: dict[str, list[ToldAlert]] = defaultdict(list)
+    found: dict[str, list[PublishedAlert]] = defaultdict(list)
     first, last = days
     all_days = [first + number * _ONE_DAY for number in range((last - first).days + 1)]
-    for begin in range(0, len(all_days), _AT_ONCE):
-        reads = (views.alerts.raised(store_ids, day) for day in all_days[begin : begin + _AT_ONCE])
+    for begin in range(0, len(all_days), _CONCURRENT_READS):
+        reads = (
+            views.alerts.read_raised(store_ids, day)
+            for day in all_days[begin : begin + _CONCURRENT_READS]
+        )
         for alerts in await asyncio.gather(*reads):
             for alert in alerts:
                 # The tables are keyed by store and day, so they return the alerts of all rules.
                 if alert.rule_id == rule_id:
-                    found[alert.store_id].append(_sent_alert(alert))
+                    found[alert.store_id].append(_to_published(alert))
     return found
 
 
-def told_by_subject(told: Iterable[ToldAlert]) -> dict[str, list[ToldAlert]]:
+def group_by_subject(told: Iterable[PublishedAlert]) -> dict[str, list[PublishedAlert]]:
     """The alerts of a rule and a store by subject; an absent subject gives an empty list."""
-    found: dict[str, list[ToldAlert]] = defaultdict(list)
+    found: dict[str, list[PublishedAlert]] = defaultdict(list)
     for alert in told:
         found[alert.chain.subject].append(alert)
     return found
 
 
-def _sent_alert(alert: Alert) -> ToldAlert:
+def _to_published(alert: Alert) -> PublishedAlert:
     ended = alert.episode.ended
-    return ToldAlert(
+    return PublishedAlert(
         alert_id=alert.alert_id,
         chain=Chain(alert.rule_id, alert.store_id, alert.subject),
         version=alert.rule_version,
@@ -65,4 +68,4 @@ def _sent_alert(alert: Alert) -> ToldAlert:
 
 
 def _millis(text: str) -> int:
-    return millis_of(parse_instant(text, "alert"))
+    return to_millis(parse_instant(text, "alert"))

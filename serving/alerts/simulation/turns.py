@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 from tally.errors import SimulationsBusy
 
-MOST_WAITING = 4
+MAX_WAITING = 4
 
 
-class SimulationTurns:
+class SimulationQueue:
     """Hands out turns in the order in which they were asked for."""
 
     def __init__(self) -> None:
@@ -18,10 +18,10 @@ class SimulationTurns:
         self._waiting = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def acquire(self) -> AsyncIterator[None]:
         """Run one simulation alone. Raises SimulationsBusy when MOST_WAITING wait already."""
-        if self._waiting >= MOST_WAITING:
-            raise SimulationsBusy(f"{MOST_WAITING} simulations wait already; ask again later")
+        if self._waiting >= MAX_WAITING:
+            raise SimulationsBusy(f"{MAX_WAITING} simulations wait already; ask again later")
         self._waiting += 1
         try:
             await self._turn_lock.acquire()

@@ -9,21 +9,21 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from runtime.tail import Tail, TailedRecord, topic_id_now, topic_now
+from runtime.tail import Tail, TopicRecord, read_topic_id, read_topic_state
 from runtime.work_pools import STREAMS
-from serving.alerts.stream.place import StreamPlace, mended, place_at
-from serving.alerts.stream.recent import Recent
+from serving.alerts.stream.place import StreamPosition, clamp_position, position_at
+from serving.alerts.stream.recent import RecentRecords
 from tally.errors import StackError, ViewsUnreachable
 from tally.settings import Settings
 
 TOPIC = "alerts"
 READY_SECONDS = 10.0
 # The records of one read from Kafka for a listener that is further back, and the parallel reads.
-MOST_AT_ONCE, MOST_READING = 500, 4
+MAX_RECORDS, MAX_READS = 500, 4
 _CATCH_UP_SECONDS = 10.0
-_POLL_SECONDS, _AGAIN_SECONDS = 0.5, 1.0
+_POLL_SECONDS, _RETRY_SECONDS = 0.5, 1.0
 # The interval of the checks whether the topic was re-created.
-_LOOK_SECONDS = 5.0
+_TOPIC_CHECK_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -35,24 +35,24 @@ class StreamBatch(NamedTuple):
     continue from.
     """
 
-    records: Sequence[TailedRecord]
-    until: StreamPlace
+    records: Sequence[TopicRecord]
+    until: StreamPosition
     is_gap: bool = False
 
 
 class Feed(Protocol):
     """A source of records for listeners."""
 
-    async def here(self) -> StreamPlace:
+    async def current_position(self) -> StreamPosition:
         """The place behind the records read so far. Raises ViewsUnreachable."""
         ...
 
-    async def behind(self, place: StreamPlace) -> StreamBatch:
+    async def read_after(self, place: StreamPosition) -> StreamBatch:
         """Some of the records behind a place, at least one if any is known."""
         ...
 
     @property
-    def changed(self) -> asyncio.Event:
+    def change_event(self) -> asyncio.Event:
         """An event that is set once there are more records than now."""
         ...
 
@@ -67,14 +67,14 @@ class TopicFeed:
 
     def __init__(self, settings: Settings, topic: str = TOPIC) -> None:
         self._settings, self._topic = settings, topic
-        self._recent: Recent | None = None
+        self._recent: RecentRecords | None = None
         self._changed = asyncio.Event()
-        self._reading = asyncio.Semaphore(MOST_READING)
+        self._reading = asyncio.Semaphore(MAX_READS)
         self._stopped = Event()
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def here(self) -> StreamPlace:
+    async def current_position(self) -> StreamPosition:
         """The place behind the records read so far, after the first look at the topic.
 
         Raises ViewsUnreachable.
@@ -88,24 +88,24 @@ class TopicFeed:
             raise ViewsUnreachable(
                 "the alerts cannot be read; look at `tally status` and ask again"
             ) from error
-        return self._recent.place
+        return self._recent.position
 
-    async def behind(self, place: StreamPlace) -> StreamBatch:
+    async def read_after(self, place: StreamPosition) -> StreamBatch:
         """Records from memory, or from Kafka for a place that is further back, or is gone."""
-        if self._recent is not None and self._recent.holds(place):
-            return StreamBatch(self._recent.behind(place), self._recent.place)
+        if self._recent is not None and self._recent.covers(place):
+            return StreamBatch(self._recent.records_after(place), self._recent.position)
         # Few reads at once: each has a connection of its own, with its buffers.
         async with self._reading:
             try:
-                return await STREAMS.run(read_behind, self._settings, self._topic, place)
+                return await STREAMS.run(read_batch, self._settings, self._topic, place)
             except StackError as error:
                 # The connection stays open, because a browser does not reconnect after an error.
                 log.warning("alerts cannot be read", reason=str(error))
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
                 return StreamBatch((), place)
 
     @property
-    def changed(self) -> asyncio.Event:
+    def change_event(self) -> asyncio.Event:
         """The event of the next change; each change has an event of its own."""
         return self._changed
 
@@ -132,25 +132,25 @@ class TopicFeed:
                 self._follow()
             except StackError as error:
                 log.warning("alerts cannot be read", reason=str(error))
-            self._stopped.wait(_AGAIN_SECONDS)
+            self._stopped.wait(_RETRY_SECONDS)
 
     def _follow(self) -> None:
         """Follow the topic's end until the topic is re-created. Raises StackError."""
         # It starts at the end: a listener that needs older records reads them from Kafka.
-        now = topic_now(self._settings, self._topic)
-        recent = Recent(place_at(now.topic_id, [bounds.end for bounds in now.bounds]))
+        now = read_topic_state(self._settings, self._topic)
+        recent = RecentRecords(position_at(now.topic_id, [bounds.end for bounds in now.bounds]))
         self._post(partial(self._replace, recent))
-        begin = dict(enumerate(recent.place.offsets))
+        begin = dict(enumerate(recent.position.offsets))
         with Tail(self._settings, self._topic, begin) as tail:
             looked, last_until = time.monotonic(), dict(tail.until)
             while not self._stopped.is_set():
-                records, until = tail.read(MOST_AT_ONCE, _POLL_SECONDS), dict(tail.until)
+                records, until = tail.read(MAX_RECORDS, _POLL_SECONDS), dict(tail.until)
                 if until != last_until:
                     self._post(partial(self._add, recent, records, until))
                     last_until = until
-                if time.monotonic() - looked > _LOOK_SECONDS:
+                if time.monotonic() - looked > _TOPIC_CHECK_SECONDS:
                     looked = time.monotonic()
-                    if topic_id_now(self._settings, self._topic) != now.topic_id:
+                    if read_topic_id(self._settings, self._topic) != now.topic_id:
                         return
 
     # Changes run on the listeners' event loop, so that no listener sees a half-made change.
@@ -162,14 +162,14 @@ class TopicFeed:
             # The loop has ended before close(), so there are no listeners any more.
             self._stopped.set()
 
-    def _replace(self, recent: Recent) -> None:
+    def _replace(self, recent: RecentRecords) -> None:
         self._recent = recent
         self._notify()
 
     def _add(
         self,
-        recent: Recent,
-        records: Sequence[TailedRecord],
+        recent: RecentRecords,
+        records: Sequence[TopicRecord],
         until: dict[int, int],
     ) -> None:
         recent.add(records, until)
@@ -180,20 +180,20 @@ class TopicFeed:
         before.set()
 
 
-def read_behind(settings: Settings, topic: str, place: StreamPlace) -> StreamBatch:
+def read_batch(settings: Settings, topic: str, place: StreamPosition) -> StreamBatch:
     """The records in Kafka behind a place, at most MOST_AT_ONCE. Raises StackError."""
-    now = topic_now(settings, topic)
-    going_on = mended(place, now.topic_id, now.bounds)
+    now = read_topic_state(settings, topic)
+    going_on = clamp_position(place, now.topic_id, now.bounds)
     if going_on != place:
         return StreamBatch((), going_on, is_gap=True)
     # An open transaction may hold back records without limit; the caller waits for those.
     deadline = time.monotonic() + _CATCH_UP_SECONDS
-    records: list[TailedRecord] = []
+    records: list[TopicRecord] = []
     with Tail(settings, topic, dict(enumerate(place.offsets))) as tail:
         while (
-            len(records) < MOST_AT_ONCE
+            len(records) < MAX_RECORDS
             and len(tail.ended) < len(place.offsets)
             and time.monotonic() < deadline
         ):
-            records += tail.read(MOST_AT_ONCE - len(records), _POLL_SECONDS)
-        return StreamBatch(records, place.reaching(tail.until))
+            records += tail.read(MAX_RECORDS - len(records), _POLL_SECONDS)
+        return StreamBatch(records, place.advance_to(tail.until))

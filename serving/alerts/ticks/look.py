@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from runtime.offsets import Offsets, TopicOffsets
-from serving.alerts.ticks.walk import Glance, ReadReach
+from serving.alerts.ticks.walk import PipelineSnapshot, SpeedPosition
 
 # Keyed by family, then by partition.
-FamilyReach = Mapping[str, Mapping[int, ReadReach]]
+FamilyPositions = Mapping[str, Mapping[int, SpeedPosition]]
 _NONE: Offsets = {}
 
 
@@ -23,21 +23,21 @@ class Pipeline(Protocol):
     def positions(self) -> TopicOffsets:
         """The first offsets of the raw topics that the normaliser has not passed."""
 
-    def written(self) -> TopicOffsets:
+    def canonical_ends(self) -> TopicOffsets:
         """The ends of the canonical topics, including open transactions."""
 
-    def reached(self) -> FamilyReach:
+    def speed_positions(self) -> FamilyPositions:
         """How far the speed layer has read the canonical topics."""
 
-    def stable(self) -> TopicOffsets:
+    def stable_ends(self) -> TopicOffsets:
         """The ends of the canonical topics, without records in open transactions."""
 
 
-def looked(
+def probe_pipeline(
     pipeline: Pipeline,
     families: Iterable[str],
     at: int,
-) -> dict[str, Glance]:
+) -> dict[str, PipelineSnapshot]:
     """One glance at each family now.
 
     `at`: an instant (ms since 1970, UTC) that has passed by the brokers' clock.
@@ -46,11 +46,11 @@ def looked(
     # at an earlier one. In the opposite order, a moving record could slip past unseen.
     raw_ends = pipeline.raw_ends()
     positions = pipeline.positions()
-    written = pipeline.written()
-    reached = pipeline.reached()
-    stable = pipeline.stable()
+    written = pipeline.canonical_ends()
+    reached = pipeline.speed_positions()
+    stable = pipeline.stable_ends()
     return {
-        name: Glance(
+        name: PipelineSnapshot(
             at,
             raw_ends.get(name, _NONE),
             positions.get(name, _NONE),

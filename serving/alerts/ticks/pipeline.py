@@ -9,13 +9,13 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
-from runtime.job import reason_of
-from runtime.markers import over_markers
+from runtime.job import describe_error
+from runtime.markers import skip_control_records
 from runtime.offsets import Offsets, TopicOffsets
-from runtime.topics import bounds, bounds_of, positions_of
+from runtime.topics import read_partition_bounds, read_topic_bounds, read_topic_positions
 from schemas.loader import topics
-from serving.alerts.ticks.look import FamilyReach
-from serving.alerts.ticks.walk import ReadReach
+from serving.alerts.ticks.look import FamilyPositions
+from serving.alerts.ticks.walk import SpeedPosition
 from serving.merge.connection import Connection, CqlRow
 from tally.alerts.tick import SpeedEpoch
 from tally.errors import StackError, ViewsUnreachable
@@ -25,32 +25,32 @@ RULES = "alert-rules"
 # The timeout of one request. A look that takes longer than a tick only delays the next one.
 ANSWER_SECONDS = 5.0
 # It reads all epochs: the highest decides, also after a rollback to an earlier definition.
-_REACHED = "SELECT partition, epoch, until, floor FROM speed_epoch WHERE family = ?"
-_FLIPPED = "SELECT flip_token FROM batch_pointer WHERE family = ? LIMIT 1"
+_SPEED_EPOCHS = "SELECT partition, epoch, until, floor FROM speed_epoch WHERE family = ?"
+_FLIP_TOKEN = "SELECT flip_token FROM batch_pointer WHERE family = ? LIMIT 1"
 
 _Answer = TypeVar("_Answer")
 log = structlog.get_logger()
 
 
-class Views:
+class ViewProgress:
     """Reads from Cassandra how far data has come, in a thread of its own; never raises."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings)
         self._runner = asyncio.Runner()
 
-    def reached(self, families: Sequence[str]) -> FamilyReach:
+    def speed_positions(self, families: Sequence[str]) -> FamilyPositions:
         """How far the speed layer has read each partition, under its highest epoch."""
-        answers = self._rows(_REACHED, families)
+        answers = self._rows(_SPEED_EPOCHS, families)
         return {name: _highest_epochs(rows) for name, rows in answers.items()}
 
-    def flips(self, families: Sequence[str]) -> dict[str, int]:
+    def flip_tokens(self, families: Sequence[str]) -> dict[str, int]:
         """The fencing token of the last rebuild that has published, by family.
 
         The token counts the rebuilds that were begun, 0 before the first. The read is SERIAL, so
         that a flip with an unknown outcome is completed first.
         """
-        answers = self._rows(_FLIPPED, families, is_serial=True)
+        answers = self._rows(_FLIP_TOKEN, families, is_serial=True)
         return {name: _first_token(rows) for name, rows in answers.items()}
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class Views:
             return {}
 
 
-class BrokersAndViews:
+class LivePipeline:
     """A pipeline (look.py) for one look only, as a client never forgets what its brokers said.
 
     `stood`: the raw positions at the previous look.
@@ -79,15 +79,15 @@ class BrokersAndViews:
         self,
         consumers: tuple[Consumer, Consumer],
         settings: Settings,
-        views: Views,
+        views: ViewProgress,
         families: Sequence[str],
         stood: TopicOffsets,
     ) -> None:
         self._everything, self._committed = consumers
         self._settings, self._views, self._families = settings, views, families
-        self._stood = stood
+        self._previous_positions = stood
         # The positions as the brokers report them, for the next look.
-        self.told_positions: TopicOffsets = {}
+        self.reported_positions: TopicOffsets = {}
 
     def raw_ends(self) -> TopicOffsets:
         """The ends with open transactions, whose records may have arrived, but cannot be read."""
@@ -99,20 +99,20 @@ class BrokersAndViews:
         Positions that stand still before the end are moved over transaction markers, behind which
         the normaliser has nothing to commit.
         """
-        self.told_positions = self._by_family(
-            lambda name: positions_of(self._committed, raw_topic(name), ANSWER_SECONDS)
+        self.reported_positions = self._by_family(
+            lambda name: read_topic_positions(self._committed, raw_topic(name), ANSWER_SECONDS)
         )
-        return self._by_family(self._pass_markers, self.told_positions)
+        return self._by_family(self._skip_markers, self.reported_positions)
 
-    def written(self) -> TopicOffsets:
+    def canonical_ends(self) -> TopicOffsets:
         """The high watermarks of the canonical topics."""
         return self._by_family(lambda name: self._ends(self._everything, name))
 
-    def reached(self) -> FamilyReach:
+    def speed_positions(self) -> FamilyPositions:
         """How far the speed layer has read, by rows that a quorum has acknowledged."""
-        return self._views.reached(self._families)
+        return self._views.speed_positions(self._families)
 
-    def stable(self) -> TopicOffsets:
+    def stable_ends(self) -> TopicOffsets:
         """The last stable offsets of the canonical topics."""
         return self._by_family(lambda name: self._ends(self._committed, name))
 
@@ -121,21 +121,21 @@ class BrokersAndViews:
         found = self._everything.list_topics(RULES, ANSWER_SECONDS).topics[RULES]
         if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return 0
-        return bounds_of(self._everything, (RULES, 0), ANSWER_SECONDS).end
+        return read_partition_bounds(self._everything, (RULES, 0), ANSWER_SECONDS).end
 
-    def _pass_markers(self, name: str) -> Offsets:
-        topic, committed = raw_topic(name), self.told_positions[name]
-        before = self._stood.get(name, {})
+    def _skip_markers(self, name: str) -> Offsets:
+        topic, committed = raw_topic(name), self.reported_positions[name]
+        before = self._previous_positions.get(name, {})
         standing = dict(committed.items() & before.items())
         if not standing:
             return committed
-        log_bounds = bounds(self._committed, topic, ANSWER_SECONDS)
-        return {**committed, **over_markers(self._settings, topic, standing, log_bounds)}
+        log_bounds = read_topic_bounds(self._committed, topic, ANSWER_SECONDS)
+        return {**committed, **skip_control_records(self._settings, topic, standing, log_bounds)}
 
     def _ends(self, consumer: Consumer, topic: str) -> Offsets:
         return {
             number: partition.end
-            for number, partition in bounds(consumer, topic, ANSWER_SECONDS).items()
+            for number, partition in read_topic_bounds(consumer, topic, ANSWER_SECONDS).items()
         }
 
     def _by_family(
@@ -146,7 +146,7 @@ class BrokersAndViews:
             try:
                 found[name] = ask(name)
             except (KafkaException, StackError) as error:
-                log.warning("tick stands still", family=name, reason=reason_of(error))
+                log.warning("tick stands still", family=name, reason=describe_error(error))
                 # The other families would fail too, and each would take as long.
                 if not _is_about_one_topic(error):
                     break
@@ -154,9 +154,9 @@ class BrokersAndViews:
 
 
 @contextmanager
-def pipeline(
-    settings: Settings, views: Views, families: Sequence[str], stood: TopicOffsets
-) -> Iterator[BrokersAndViews]:
+def open_pipeline(
+    settings: Settings, views: ViewProgress, families: Sequence[str], stood: TopicOffsets
+) -> Iterator[LivePipeline]:
     """A pipeline for one look, with clients of its own."""
     uncommitted = {"isolation.level": "read_uncommitted"}
     with (
@@ -164,7 +164,7 @@ def pipeline(
         # It uses the group's name but never joins the group, so no partitions are reassigned.
         kafka_consumer(settings, NORMALISER_GROUP) as committed,
     ):
-        yield BrokersAndViews((everything, committed), settings, views, families, stood)
+        yield LivePipeline((everything, committed), settings, views, families, stood)
 
 
 def raw_topic(family: str) -> str:
@@ -177,11 +177,11 @@ def _first_token(rows: Sequence[CqlRow]) -> int:
     return token or 0
 
 
-def _highest_epochs(rows: Sequence[CqlRow]) -> dict[int, ReadReach]:
+def _highest_epochs(rows: Sequence[CqlRow]) -> dict[int, SpeedPosition]:
     found = {}
     # In order of the epoch, so that the highest one of each partition stays.
     for number, epoch, until, floor in sorted(rows, key=lambda row: row[1]):
-        found[number] = ReadReach(until, SpeedEpoch(epoch, floor))
+        found[number] = SpeedPosition(until, SpeedEpoch(epoch, floor))
     return found
 
 

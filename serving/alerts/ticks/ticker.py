@@ -13,28 +13,28 @@ import msgspec
 import structlog
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, Producer
 
-from runtime.clock import brokers_now
+from runtime.clock import read_broker_time
 from runtime.connect import kafka_producer
-from runtime.job import reason_of
+from runtime.job import describe_error
 from runtime.offsets import TopicOffsets
-from runtime.producer import AwaitedProducer
+from runtime.producer import BlockingProducer
 from runtime.reading import read_newest, read_to_end
 from runtime.sources import FAMILIES
-from serving.alerts.ticks.look import looked
-from serving.alerts.ticks.pipeline import BrokersAndViews, Views, pipeline
-from serving.alerts.ticks.walk import FamilyWalk, walked
-from tally.alerts.tick import NO_TICK, Tick, merged
-from tally.errors import NotSent, TallyError
+from serving.alerts.ticks.look import probe_pipeline
+from serving.alerts.ticks.pipeline import LivePipeline, ViewProgress, open_pipeline
+from serving.alerts.ticks.walk import FamilyWatermarks, advance
+from tally.alerts.tick import NO_TICK, Tick, merge_ticks
+from tally.errors import SendFailed, TallyError
 from tally.settings import Settings
 
 TOPIC = "ticks"
 _SEND_SECONDS = 10.0
 # How many of the newest ticks of a partition are read before the next: they have one of every
 # ticker, and each tick includes all that earlier ones said.
-_HEARD = 32
+_NEWEST_RECORDS = 32
 
 # Keyed by partition.
-KnownTicks = Mapping[int, Tick]
+PartitionTicks = Mapping[int, Tick]
 
 log = structlog.get_logger()
 
@@ -45,12 +45,12 @@ class Ticker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._families = tuple(FAMILIES)
-        self._views = Views(settings)
+        self._views = ViewProgress(settings)
         self._sender = TickSender(settings)
-        self._walks = dict.fromkeys(self._families, FamilyWalk())
-        self._stood: TopicOffsets = {}
+        self._watermarks = dict.fromkeys(self._families, FamilyWatermarks())
+        self._previous_positions: TopicOffsets = {}
         # The merged tick of each partition, from all known ticks.
-        self._known: dict[int, Tick] = {}
+        self._last_ticks: dict[int, Tick] = {}
         # An instant that has passed by the brokers' clock; 0 before the first tick.
         self._at = 0
 
@@ -67,7 +67,7 @@ class Ticker:
                 try:
                     self.tick()
                 except KafkaException as error:
-                    log.warning("no tick", reason=reason_of(error))
+                    log.warning("no tick", reason=describe_error(error))
                 except TallyError as error:
                     log.warning("no tick", reason=str(error))
                 stopped.wait(max(0.0, due - time.monotonic()))
@@ -83,46 +83,48 @@ class Ticker:
         Raises KafkaException or TallyError when the brokers do not answer.
         """
         if not self._at:
-            self._known = known_ticks(self._settings)
-            self._at = millis_now(self._settings)
-        heard = newest_ticks(self._settings)
-        with pipeline(self._settings, self._views, self._families, self._stood) as brokers:
+            self._last_ticks = read_ticks(self._settings)
+            self._at = broker_millis(self._settings)
+        heard = read_newest_ticks(self._settings)
+        with open_pipeline(
+            self._settings, self._views, self._families, self._previous_positions
+        ) as brokers:
             ticks = self._next_ticks(brokers, heard)
-            self._stood = brokers.told_positions
-        self._at = self._sender.sent(ticks)
-        self._known = ticks
+            self._previous_positions = brokers.reported_positions
+        self._at = self._sender.send(ticks)
+        self._last_ticks = ticks
         return ticks
 
-    def _next_ticks(self, brokers: BrokersAndViews, heard: KnownTicks) -> dict[int, Tick]:
-        looks = looked(brokers, self._families, self._at)
+    def _next_ticks(self, brokers: LivePipeline, heard: PartitionTicks) -> dict[int, Tick]:
+        looks = probe_pipeline(brokers, self._families, self._at)
         for name, look in looks.items():
-            self._walks[name] = walked(self._walks[name], look)
+            self._watermarks[name] = advance(self._watermarks[name], look)
         # Read after the instant was taken: a rule written before the instant is below this end.
-        until, flips = self._rules_until(brokers), self._views.flips(self._families)
+        until, flips = self._rules_until(brokers), self._views.flip_tokens(self._families)
         ticks = {}
         for number in range(self._settings.partitions):
-            known = self._known.get(number, NO_TICK)
-            now = said_of(number, self._walks)
+            known = self._last_ticks.get(number, NO_TICK)
+            now = build_tick(number, self._watermarks)
             now = msgspec.structs.replace(
                 now, n=known.n + 1, at=self._at, flips=flips, rules_until=until
             )
             # The number of another ticker's tick is taken without adding one: several tickers do
             # not make it grow faster, and those that remain continue from the furthest one.
-            ticks[number] = merged(merged(known, now), heard.get(number, NO_TICK))
+            ticks[number] = merge_ticks(merge_ticks(known, now), heard.get(number, NO_TICK))
         return ticks
 
-    def _rules_until(self, brokers: BrokersAndViews) -> int:
+    def _rules_until(self, brokers: LivePipeline) -> int:
         until = brokers.rules_until()
         # A broker that has just restarted may not know an existing topic.
-        known = [tick.rules_until for tick in self._known.values()]
+        known = [tick.rules_until for tick in self._last_ticks.values()]
         if until < max(known, default=0):
             raise TallyError(f"the topic of rules ends at {until}, and was longer; look into Kafka")
         return until
 
 
-def said_of(partition: int, walks: Mapping[str, FamilyWalk]) -> Tick:
+def build_tick(partition: int, walks: Mapping[str, FamilyWatermarks]) -> Tick:
     """A tick with only what the walks of the families say of a partition."""
-    by_family = {name: walk.said.get(partition) for name, walk in walks.items()}
+    by_family = {name: walk.watermarks.get(partition) for name, walk in walks.items()}
     said = {name: state for name, state in by_family.items() if state is not None}
     through = {name: state.through for name, state in said.items()}
     return Tick(
@@ -131,39 +133,39 @@ def said_of(partition: int, walks: Mapping[str, FamilyWalk]) -> Tick:
     )
 
 
-def known_ticks(settings: Settings) -> dict[int, Tick]:
+def read_ticks(settings: Settings) -> dict[int, Tick]:
     """The merged tick of each partition, from all ticks in the topic; instants in milliseconds.
 
     Raises KafkaException, or StackError when the brokers do not answer.
     """
-    return _merged_ticks(read_to_end(settings, [TOPIC]))
+    return _merge_messages(read_to_end(settings, [TOPIC]))
 
 
-def newest_ticks(settings: Settings) -> dict[int, Tick]:
+def read_newest_ticks(settings: Settings) -> dict[int, Tick]:
     """The merged tick of each partition, from the last ticks of all tickers, in milliseconds.
 
     Raises KafkaException, or StackError when the brokers do not answer.
     """
-    return _merged_ticks(read_newest(settings, TOPIC, _HEARD))
+    return _merge_messages(read_newest(settings, TOPIC, _NEWEST_RECORDS))
 
 
-def _merged_ticks(messages: Iterable[Message]) -> dict[int, Tick]:
+def _merge_messages(messages: Iterable[Message]) -> dict[int, Tick]:
     known: dict[int, Tick] = {}
     for message in messages:
         number, value = int(message.partition() or 0), message.value()
         try:
-            tick = Tick.read(bytes(value or b""))
+            tick = Tick.decode(bytes(value or b""))
         except msgspec.DecodeError as error:
             # Another program wrote it; the other ticks are valid without it.
             log.warning("unreadable tick", partition=number, reason=str(error))
             continue
-        known[number] = merged(known.get(number, NO_TICK), tick)
+        known[number] = merge_ticks(known.get(number, NO_TICK), tick)
     return known
 
 
-def millis_now(settings: Settings) -> int:
+def broker_millis(settings: Settings) -> int:
     """An instant that has passed by the brokers' clock (ms since 1970, UTC)."""
-    return round(brokers_now(settings).timestamp() * 1000)
+    return round(read_broker_time(settings).timestamp() * 1000)
 
 
 class TickSender:
@@ -173,24 +175,24 @@ class TickSender:
         self._settings = settings
         self._producer: Producer | None = None
 
-    def sent(self, ticks: Mapping[int, Tick]) -> int:
+    def send(self, ticks: Mapping[int, Tick]) -> int:
         """Write the ticks; returns the earliest instant (ms since 1970, UTC) of the brokers' times.
 
-        Raises NotSent when not all ticks were taken in time, KafkaException, or TallyError when the
-        brokers do not set the time of records.
+        Raises SendFailed when not all ticks were taken in time, KafkaException, or TallyError when
+        the brokers do not set the time of records.
         """
         stamps: list[tuple[int, int]] = []
         producer = self._producer = self._producer or kafka_producer(
             self._settings, {"linger.ms": 0}
         )
-        sender = AwaitedProducer(
+        sender = BlockingProducer(
             producer, _SEND_SECONDS, lambda message: stamps.append(message.timestamp())
         )
         try:
             for number, tick in ticks.items():
                 sender.send(TOPIC, tick.value, str(number), number)
-            sender.settle(f"topic {TOPIC}", "the next tick tells it too")
-        except (KafkaException, NotSent):
+            sender.flush(f"topic {TOPIC}", "the next tick tells it too")
+        except (KafkaException, SendFailed):
             # The next turn gets a new producer: some errors of an idempotent producer are fatal.
             producer.purge()
             self._producer = None

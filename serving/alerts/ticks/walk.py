@@ -18,14 +18,14 @@ from runtime.offsets import Offsets
 from tally.alerts.tick import SpeedEpoch
 
 
-class ReadReach(NamedTuple):
+class SpeedPosition(NamedTuple):
     """How far the speed layer has read a partition: the first offset not in its rows, the epoch."""
 
     until: int
     epoch: SpeedEpoch
 
 
-class Milestone(NamedTuple):
+class OffsetBarrier(NamedTuple):
     """The end offsets below which all records lie that had arrived by `at` (ms since 1970, UTC)."""
 
     at: int
@@ -33,24 +33,25 @@ class Milestone(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Glance:
+class PipelineSnapshot:
     """One look at a family; each field was read after the fields above it.
 
     `at`: an instant (ms since 1970, UTC) that had passed by the brokers' clock before. `raw_ends`
-    and `written`: ends of the raw and the canonical topic, including open transactions; `stable`:
-    the ends without them. `positions`: those of the normaliser. Unknown offsets are absent.
+    and `canonical_ends`: ends of the raw and the canonical topic, including open transactions;
+    `stable_ends`: the ends without them. `positions`: those of the normaliser. Unknown offsets are
+    absent.
     """
 
     at: int
     raw_ends: Offsets = field(default_factory=dict)
     positions: Offsets = field(default_factory=dict)
-    written: Offsets = field(default_factory=dict)
-    reached: Mapping[int, ReadReach] = field(default_factory=dict)
-    stable: Offsets = field(default_factory=dict)
+    canonical_ends: Offsets = field(default_factory=dict)
+    speed_positions: Mapping[int, SpeedPosition] = field(default_factory=dict)
+    stable_ends: Offsets = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Said:
+class Watermark:
     """How far a partition of the family is known to be read.
 
     All records that had arrived before `through` (ms since 1970, UTC; None: nothing is known) have
@@ -62,59 +63,62 @@ class Said:
 
 
 @dataclass(frozen=True)
-class FamilyWalk:
+class FamilyWatermarks:
     """The state of the walk between two looks.
 
-    `raw`: milestones that the normaliser has to pass. `canonical`: by partition the milestones that
-    the speed layer has to pass. `said`: how far each partition is known to be read.
+    `raw_barriers`: milestones that the normaliser has to pass. `canonical_barriers`: by partition
+    the milestones that the speed layer has to pass. `watermarks`: how far each partition is known
+    to be read.
     """
 
-    raw: tuple[Milestone, ...] = ()
-    canonical: Mapping[int, tuple[Milestone, ...]] = field(default_factory=dict)
-    said: Mapping[int, Said] = field(default_factory=dict)
+    raw_barriers: tuple[OffsetBarrier, ...] = ()
+    canonical_barriers: Mapping[int, tuple[OffsetBarrier, ...]] = field(default_factory=dict)
+    watermarks: Mapping[int, Watermark] = field(default_factory=dict)
 
 
-def walked(walk: FamilyWalk, look: Glance) -> FamilyWalk:
+def advance(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
     """The walk after one more look; `through` of a partition never decreases within an epoch.
 
     Missing offsets hold the walk back: its state stays the same until they are known.
     """
-    ahead = walk.raw
+    ahead = walk.raw_barriers
     if look.raw_ends:
-        ahead = _add_milestone(ahead, Milestone(look.at, look.raw_ends))
-    passed, raw = _split_passed(ahead, look.positions)
-    canonical = dict(walk.canonical)
+        ahead = _add_barrier(ahead, OffsetBarrier(look.at, look.raw_ends))
+    passed, raw = _split_barriers(ahead, look.positions)
+    canonical = dict(walk.canonical_barriers)
     if passed is not None:
         # The ends of this look and of no earlier one: only now all that had arrived by then is
         # below them, because the normaliser commits its positions and records in one transaction.
-        for number, end in look.written.items():
-            milestone = Milestone(passed, {number: end})
-            canonical[number] = _add_milestone(canonical.get(number, ()), milestone)
-    said = dict(walk.said)
-    for number, reach in look.reached.items():
+        for number, end in look.canonical_ends.items():
+            milestone = OffsetBarrier(passed, {number: end})
+            canonical[number] = _add_barrier(canonical.get(number, ()), milestone)
+    said = dict(walk.watermarks)
+    for number, reach in look.speed_positions.items():
         read = _read_offsets(look, number, reach)
-        at, canonical[number] = _split_passed(canonical.get(number, ()), read)
-        said[number] = _advance(said.get(number), Said(reach.epoch, at))
-    return FamilyWalk(raw, canonical, said)
+        at, canonical[number] = _split_barriers(canonical.get(number, ()), read)
+        said[number] = _merge_watermarks(said.get(number), Watermark(reach.epoch, at))
+    return FamilyWatermarks(raw, canonical, said)
 
 
-def _read_offsets(look: Glance, number: int, reach: ReadReach) -> Offsets:
+def _read_offsets(look: PipelineSnapshot, number: int, reach: SpeedPosition) -> Offsets:
     # A reach beyond the end, which was read later, belongs to another log: the topic was re-created
     # or truncated. And a reader of committed records cannot have passed an open transaction.
-    is_of_this_log = reach.until <= look.stable.get(number, -1)
+    is_of_this_log = reach.until <= look.stable_ends.get(number, -1)
     return {number: reach.until} if is_of_this_log else {}
 
 
-def _add_milestone(waiting: Sequence[Milestone], newest: Milestone) -> tuple[Milestone, ...]:
+def _add_barrier(
+    waiting: Sequence[OffsetBarrier], newest: OffsetBarrier
+) -> tuple[OffsetBarrier, ...]:
     """The oldest milestone that lies no further than the newest, and the newest."""
     # An end that moves back belongs to another log: the milestones of the old log are void.
     behind = [milestone for milestone in waiting if _lies_behind(milestone.ends, newest.ends)]
     return (*behind[:1], newest)
 
 
-def _split_passed(
-    waiting: tuple[Milestone, ...], offsets: Offsets
-) -> tuple[int | None, tuple[Milestone, ...]]:
+def _split_barriers(
+    waiting: tuple[OffsetBarrier, ...], offsets: Offsets
+) -> tuple[int | None, tuple[OffsetBarrier, ...]]:
     """The latest instant whose milestone lies behind the offsets, and the milestones ahead."""
     passed = [milestone.at for milestone in waiting if _lies_behind(milestone.ends, offsets)]
     if not passed:
@@ -127,11 +131,11 @@ def _lies_behind(ends: Offsets, offsets: Offsets) -> bool:
     return all(end <= offsets.get(number, -1) for number, end in ends.items())
 
 
-def _advance(before: Said | None, now: Said) -> Said:
+def _merge_watermarks(before: Watermark | None, now: Watermark) -> Watermark:
     if before is None or before.epoch.epoch < now.epoch.epoch:
         # Rows of the earlier epoch are out of force: their records have to be read again.
         return now
     if before.epoch.epoch > now.epoch.epoch:
         return before
     instants = [state.through for state in (before, now) if state.through is not None]
-    return Said(max(before.epoch, now.epoch), max(instants, default=None))
+    return Watermark(max(before.epoch, now.epoch), max(instants, default=None))

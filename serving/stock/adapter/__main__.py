@@ -6,15 +6,15 @@ from threading import Event
 
 from runtime.connect import NORMALISER_ANCHOR
 from runtime.job import run_until_stopped
-from runtime.outbound.addresses import allowed_networks
-from runtime.outbound.caller import CheckedCaller
-from runtime.outbound.calls import CallsUnderWay
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
+from runtime.outbound.calls import PendingCalls
 from runtime.outbound.secrets import FILE, SigningKeys
 from runtime.processor.build import ProcessorJob
-from runtime.processor.moments import Moments
-from runtime.processor.service import serve
+from runtime.processor.moments import Failpoints
+from runtime.processor.service import run_processor
 from serving.stock.adapter.inventory import InventoryApi
-from serving.stock.adapter.step import PlacedCall, StockAdapter
+from serving.stock.adapter.step import PartitionCall, StockAdapter
 from serving.stock.adapter.target import read_target
 from tally.settings import Settings
 from tally.stock.modes import CallAnswer
@@ -22,7 +22,7 @@ from tally.stock.modes import CallAnswer
 GROUP = "stock-adapter"
 
 
-def main(moments: Moments = Moments()) -> int:
+def main(moments: Failpoints = Failpoints()) -> int:
     """Run the adapter and return its exit code.
 
     0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
@@ -31,7 +31,9 @@ def main(moments: Moments = Moments()) -> int:
     def work(stopped: Event) -> None:
         settings = Settings.load()
         with closing(adapter(settings)) as step:
-            serve(settings, adapter_job(step, slot=settings.stock_adapter_slot), moments, stopped)
+            run_processor(
+                settings, adapter_job(step, slot=settings.stock_adapter_slot), moments, stopped
+            )
 
     return run_until_stopped(GROUP, work)
 
@@ -42,17 +44,17 @@ def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
     Raises BadSettings for an invalid target or invalid networks.
     """
     target = read_target(settings.stock_target)
-    caller = CheckedCaller(allowed_networks(settings.webhook_networks))
+    caller = OutboundCaller(parse_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
     api = InventoryApi(target, caller, keys)
-    return StockAdapter(calls_of(api), target.desk, target.is_of, prefix)
+    return StockAdapter(build_calls(api), target.make_engine, target.covers_store, prefix)
 
 
-def calls_of(api: InventoryApi) -> CallsUnderWay[PlacedCall, CallAnswer]:
+def build_calls(api: InventoryApi) -> PendingCalls[PartitionCall, CallAnswer]:
     """Calls to a system, made on a thread of their own."""
-    return CallsUnderWay(
-        lambda placed: api.ask(placed.asked),
-        lambda placed: (placed.partition, placed.asked.call.movement_id),
+    return PendingCalls(
+        lambda placed: api.make_call(placed.attempt),
+        lambda placed: (placed.partition, placed.attempt.call.movement_id),
         lambda error: CallAnswer(error=f"{type(error).__name__}: {error}"[:200]),
     )
 
@@ -67,8 +69,8 @@ def adapter_job(step: StockAdapter, group: str = GROUP, slot: int = 0) -> Proces
         step,
         slot,
         anchor=NORMALISER_ANCHOR,
-        hints=(ticks,),
-        begun=(movements,),
+        hint_topics=(ticks,),
+        earliest_topics=(movements,),
     )
 
 

@@ -16,13 +16,13 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from runtime.outbound.caller import CheckedCaller, OutboundAnswer, OutboundRequest
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller, OutboundRequest
 from runtime.outbound.secrets import KeyLookup
 from serving.stock.adapter.target import StockTarget
 from tally.alerts.delivery.signing import webhook_headers
 from tally.errors import BadSettings
 from tally.stock.calls import StockCall
-from tally.stock.modes import AskedCall, CallAnswer, quantity_after
+from tally.stock.modes import CallAnswer, CallAttempt, quantity_after
 
 _BodyFields: TypeAlias = Mapping[str, int | str | None]
 _NOT_FOUND = 404
@@ -46,15 +46,15 @@ class InventoryApi:
     """The API of a target system; `keys` looks up the keys that sign the calls."""
 
     target: StockTarget
-    caller: CheckedCaller
+    caller: OutboundCaller
     keys: KeyLookup
     now: Callable[[], float] = time.time
 
-    async def ask(self, asked: AskedCall) -> CallAnswer:
+    async def make_call(self, asked: CallAttempt) -> CallAnswer:
         """Make one call and return its answer."""
         try:
             if asked.step == "look":
-                return await self._look(asked)
+                return await self._read_level(asked)
             request = (
                 _adjust_request(asked, self.target)
                 if asked.step == "adjust"
@@ -64,14 +64,14 @@ class InventoryApi:
         except BadSettings as error:
             return CallAnswer(error=str(error), is_refused=True)
 
-    async def _look(self, asked: AskedCall) -> CallAnswer:
+    async def _read_level(self, asked: CallAttempt) -> CallAnswer:
         call = asked.call
         place = urlencode({"store_id": call.store_id, "item_id": call.item_id})
         level_reply = await self._send(asked, OutboundRequest("GET", f"/levels?{place}"))
         found = _level_answer(level_reply)
         # First the version, then the reference: a call still in flight names a version. If that has
         # changed, the call has no effect; if not, only one of it and the next can succeed.
-        if found.version is None or not asked.doubted or self.target.mode != "compare_and_set":
+        if found.version is None or not asked.was_in_doubt or self.target.mode != "compare_and_set":
             return found
         reference = quote(asked.key, safe="")
         reply = await self._send(asked, OutboundRequest("GET", f"/references/{reference}"))
@@ -82,7 +82,7 @@ class InventoryApi:
             return msgspec.structs.replace(found, is_known=True)
         return _answer(reply)
 
-    async def _send(self, asked: AskedCall, request: OutboundRequest) -> OutboundAnswer:
+    async def _send(self, asked: CallAttempt, request: OutboundRequest) -> OutboundAnswer:
         keys = self.keys(self.target.secrets)
         # A hash of the key, because the key itself may not be valid in a header.
         message_id = "stk_" + sha256(asked.key.encode()).hexdigest()[:40]
@@ -93,7 +93,7 @@ class InventoryApi:
         )
 
 
-def _adjust_request(asked: AskedCall, target: StockTarget) -> OutboundRequest:
+def _adjust_request(asked: CallAttempt, target: StockTarget) -> OutboundRequest:
     call = asked.call
     key_header = {"idempotency-key": quote(asked.key, safe=_PLAIN)}
     headers = key_header if target.mode == "idempotency_key" else {}
@@ -105,7 +105,7 @@ def _adjust_request(asked: AskedCall, target: StockTarget) -> OutboundRequest:
     return OutboundRequest("POST", "/adjustments", headers, _body(call, change))
 
 
-def _set_request(asked: AskedCall) -> OutboundRequest:
+def _set_request(asked: CallAttempt) -> OutboundRequest:
     call = asked.call
     # A version may have any characters; the other system gets its own text back.
     header = {} if call.version is None else {"if-match": quote(call.version, safe=_IN_VERSIONS)}

@@ -15,38 +15,38 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
-from runtime.processor.record import Input, Output, parsed_state
+from runtime.processor.record import Input, Output, parse_state
 from runtime.processor.step import Step
 from tally.alerts.delivery.records import TickTime
 from tally.alerts.tick import Tick
 from tally.errors import BadInstant
-from tally.stock.calls import CallChange, KeptCall, call_key, call_value, parsed_call
-from tally.stock.desk import CallDesk
-from tally.stock.modes import AskedCall, CallAnswer
-from tally.stock.movement import movement_of
+from tally.stock.calls import CallChange, StoredCall, call_key, decode_call, encode_call
+from tally.stock.desk import StockSyncEngine
+from tally.stock.modes import CallAnswer, CallAttempt
+from tally.stock.movement import decode_movement
 
 MOVEMENTS, TICKS, CALLS = "stock-movements", "ticks", "stock-calls"
 
 log = structlog.get_logger()
 
 
-class PlacedCall(NamedTuple):
+class PartitionCall(NamedTuple):
     """A call, and the partition of its movement."""
 
     partition: int
-    asked: AskedCall
+    attempt: CallAttempt
 
 
 class OutboundCalls(Protocol):
     """Starts calls and keeps their answers until they are taken."""
 
-    def begin(self, asked: PlacedCall) -> None:
+    def begin(self, asked: PartitionCall) -> None:
         """Start a call."""
 
-    def under_way(self) -> list[PlacedCall]:
+    def pending_requests(self) -> list[PartitionCall]:
         """The calls whose answers are not taken yet."""
 
-    def take_answers(self) -> list[tuple[PlacedCall, CallAnswer]]:
+    def take_answers(self) -> list[tuple[PartitionCall, CallAnswer]]:
         """The answers of the calls that have ended; each is returned once."""
 
     def close(self) -> None:
@@ -64,30 +64,30 @@ class StockAdapter(Step):
     def __init__(
         self,
         calls: OutboundCalls,
-        make_desk: Callable[[], CallDesk],
+        make_desk: Callable[[], StockSyncEngine],
         is_of: Callable[[str], bool] = lambda _store_id: True,
         prefix: str = "",
     ) -> None:
         self.state_topic = prefix + CALLS
         self.topics = (prefix + MOVEMENTS, prefix + TICKS)
-        self._calls, self._make_desk, self._is_of = calls, make_desk, is_of
-        self._desks: dict[int, CallDesk] = {}
-        self._to_call: list[PlacedCall] = []
+        self._calls, self._make_engine, self._covers_store = calls, make_desk, is_of
+        self._engines: dict[int, StockSyncEngine] = {}
+        self._pending_calls: list[PartitionCall] = []
 
     def process(self, record: Input) -> Sequence[Output]:
         """The outputs of a movement or a tick: changed calls and levels."""
         if record.value is None:
             return ()
-        desk = self._desk(record.partition)
+        desk = self._engine(record.partition)
         changes: Sequence[CallChange] = ()
         try:
             if record.topic == self.topics[1]:
-                tick = Tick.read(record.value)
-                changes = desk.pass_time(TickTime(n=tick.n, at=tick.at))
+                tick = Tick.decode(record.value)
+                changes = desk.advance_time(TickTime(n=tick.n, at=tick.at))
             else:
-                movement = movement_of(record.value)
-                if self._is_of(movement.store_id):
-                    changes = desk.take(movement)
+                movement = decode_movement(record.value)
+                if self._covers_store(movement.store_id):
+                    changes = desk.process_movement(movement)
         except (msgspec.DecodeError, BadInstant) as error:
             # Another program wrote this record. Stopping here would block all other movements.
             log.error(
@@ -104,21 +104,21 @@ class StockAdapter(Step):
         outputs: list[Output] = []
         for placed, answer in self._calls.take_answers():
             # If the partition was revoked, its next owner makes the call again.
-            if placed.partition in self._desks:
-                changes = self._desks[placed.partition].answered(placed.asked, answer)
+            if placed.partition in self._engines:
+                changes = self._engines[placed.partition].record_answer(placed.attempt, answer)
                 outputs += self._outputs(placed.partition, changes)
         # After the answers, because a call that has just ended frees its lane for the next one.
-        under_way = self._calls.under_way()
-        for partition, desk in self._desks.items():
-            mine = [call.asked for call in under_way if call.partition == partition]
-            begun = desk.begin(mine)
-            outputs += self._outputs(partition, begun.kept)
-            self._to_call += [PlacedCall(partition, attempt) for attempt in begun.asked]
+        under_way = self._calls.pending_requests()
+        for partition, desk in self._engines.items():
+            mine = [call.attempt for call in under_way if call.partition == partition]
+            begun = desk.begin_attempts(mine)
+            outputs += self._outputs(partition, begun.records)
+            self._pending_calls += [PartitionCall(partition, attempt) for attempt in begun.attempts]
         return outputs
 
-    def stored(self) -> None:
+    def on_commit(self) -> None:
         """Start the calls whose attempts are stored now."""
-        to_begin, self._to_call = self._to_call, []
+        to_begin, self._pending_calls = self._pending_calls, []
         for placed in to_begin:
             self._calls.begin(placed)
 
@@ -128,29 +128,29 @@ class StockAdapter(Step):
         Raises Refused for a record that is not the adapter's own.
         """
         # Their transaction may have been aborted; if it was committed, they are due again.
-        self._to_call = []
-        newest: dict[int, dict[bytes, KeptCall]] = {}
+        self._pending_calls = []
+        newest: dict[int, dict[bytes, StoredCall]] = {}
         for record in state:
             lane, key = newest.setdefault(record.partition, {}), record.key or b""
             # The key moves to the end: ended calls are restored in the order in which they ended.
             lane.pop(key, None)
             if record.value is not None:
-                lane[key] = parsed_state(record, parsed_call)
-        self._desks = {}
+                lane[key] = parse_state(record, decode_call)
+        self._engines = {}
         for partition, records in newest.items():
-            self._desk(partition).restore(records.values())
+            self._engine(partition).restore(records.values())
 
     def close(self) -> None:
         """Abandon the calls in flight: they count as unanswered."""
         self._calls.close()
 
-    def _desk(self, partition: int) -> CallDesk:
-        if partition not in self._desks:
-            self._desks[partition] = self._make_desk()
-        return self._desks[partition]
+    def _engine(self, partition: int) -> StockSyncEngine:
+        if partition not in self._engines:
+            self._engines[partition] = self._make_engine()
+        return self._engines[partition]
 
     def _outputs(self, partition: int, changes: Iterable[CallChange]) -> list[Output]:
         return [
-            Output(self.state_topic, call_key(change), call_value(change), partition)
+            Output(self.state_topic, call_key(change), encode_call(change), partition)
             for change in changes
         ]

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from runtime.outbound.addresses import checked_url
+from runtime.outbound.addresses import parse_url
 from tally.alerts.rule import StoreId
 from tally.errors import AddressRefused, BadSettings
 from tally.stock.calls import CallMode
-from tally.stock.desk import CallDesk
+from tally.stock.desk import StockSyncEngine
 from tally.stock.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules
 
 _MINUTE = 60_000
@@ -31,10 +31,10 @@ class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key_life_hours: Annotated[int, Meta(ge=2, le=720)] = 24
     reconcile_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")] = "03:00"
 
-    def desk(self) -> CallDesk:
+    def make_engine(self) -> StockSyncEngine:
         """A new desk for one partition's calls."""
         hours, minutes = map(int, self.reconcile_at.split(":"))
-        return CallDesk(self.rules, hours * HOUR + minutes * _MINUTE)
+        return StockSyncEngine(self.rules, hours * HOUR + minutes * _MINUTE)
 
     @property
     def rules(self) -> CallRules:
@@ -44,7 +44,7 @@ class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         by_key = self.mode == "idempotency_key"
         return CallRules(self.mode, lasts if by_key else GIVES_UP_AFTER)
 
-    def is_of(self, store_id: str) -> bool:
+    def covers_store(self, store_id: str) -> bool:
         """Whether movements of the store are sent."""
         return self.stores == "all" or store_id in self.stores
 
@@ -58,7 +58,7 @@ def read_target(file: Path | None) -> StockTarget:
         raise BadSettings("TALLY_STOCK_TARGET: names no file; stock is told to nobody without one")
     try:
         target = _DECODER.decode(file.read_bytes())
-        checked_url(target.url)
+        parse_url(target.url)
     except OSError as error:
         raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {error.strerror}") from error
     except (msgspec.DecodeError, AddressRefused) as error:

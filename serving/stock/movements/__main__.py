@@ -7,17 +7,17 @@ from threading import Event
 from runtime.connect import NORMALISER_ANCHOR
 from runtime.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
-from runtime.processor.moments import Moments
-from runtime.processor.service import serve
+from runtime.processor.moments import Failpoints
+from runtime.processor.service import run_processor
 from serving.merge.cassandra_views import CassandraViews
-from serving.stock.movements.filed import FiledReceipts
+from serving.stock.movements.filed import StoredReceiptLookup
 from serving.stock.movements.step import StockMovements
 from tally.settings import Settings
 
 GROUP = "stock"
 
 
-def main(moments: Moments = Moments()) -> int:
+def main(moments: Failpoints = Failpoints()) -> int:
     """Run the process and return its exit code.
 
     0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
@@ -26,10 +26,10 @@ def main(moments: Moments = Moments()) -> int:
     def work(stopped: Event) -> None:
         settings = Settings.load()
         views = CassandraViews(settings)
-        filed = FiledReceipts(views.receipts)
+        filed = StoredReceiptLookup(views.receipts)
         with closing(views), closing(filed):
-            step = StockMovements(settings, filed=filed.before)
-            serve(settings, stock_job(step, slot=settings.stock_slot), moments, stopped)
+            step = StockMovements(settings, filed=filed.find_earlier)
+            run_processor(settings, stock_job(step, slot=settings.stock_slot), moments, stopped)
 
     return run_until_stopped(GROUP, work)
 
@@ -38,7 +38,9 @@ def stock_job(step: StockMovements, group: str = GROUP, slot: int = 0) -> Proces
     """The processor job that runs the step; tests use a `group` of their own."""
     # It may be started long after the first receipts came. Records that expire later are a loss,
     # which is reported.
-    return ProcessorJob(group, step.topics, step, slot, anchor=NORMALISER_ANCHOR, begun=step.topics)
+    return ProcessorJob(
+        group, step.topics, step, slot, anchor=NORMALISER_ANCHOR, earliest_topics=step.topics
+    )
 
 
 if __name__ == "__main__":

@@ -10,17 +10,17 @@ from functools import cache
 import msgspec
 from msgspec import Struct
 
-from runtime.receipt_lines import StoredLine, adding_rules, readable_lines
+from runtime.receipt_lines import StoredLine, load_adding_rules, parse_lines
 from serving.query.catalogue import metric
 from serving.query.formulas import StockAt
-from tally.algebra.shelf import is_counted
+from tally.algebra.shelf import has_count
 from tally.stock.movement import MovementKind
-from tally.stock.seen import StockEvent, StockMove
+from tally.stock.seen import LineEffect, StockEvent
 
 _METRIC = "stock_on_hand"
 
 
-class _MovingRecord(Struct, frozen=True):
+class _CanonicalRecord(Struct, frozen=True):
     """The fields common to all canonical records."""
 
     event_id: str
@@ -29,7 +29,7 @@ class _MovingRecord(Struct, frozen=True):
     fingerprint: str
 
 
-class ReceiptRecord(_MovingRecord, frozen=True):
+class ReceiptRecord(_CanonicalRecord, frozen=True):
     """The canonical record of a receipt; `rule`: the rule by which it adds nothing, if any."""
 
     kind: str
@@ -37,7 +37,7 @@ class ReceiptRecord(_MovingRecord, frozen=True):
     rule: str | None = None
 
 
-class DocumentRecord(_MovingRecord, frozen=True):
+class DocumentRecord(_CanonicalRecord, frozen=True):
     """The canonical record of a line of a document.
 
     `stock_milli`: an amount in thousandths, encoded as the part Level takes it.
@@ -71,9 +71,9 @@ def receipt_event(value: bytes, source: str) -> StockEvent:
     return _event(record, source, tuple(move for move in moves if move is not None))
 
 
-def filed_moves(kind: str, lines: Iterable[str]) -> tuple[StockMove, ...]:
+def receipt_moves(kind: str, lines: Iterable[str]) -> tuple[LineEffect, ...]:
     """The moves of a filed receipt of a kind; `lines`: the JSON lines of its canonical record."""
-    places = enumerate(readable_lines(lines), start=1)
+    places = enumerate(parse_lines(lines), start=1)
     moves = (_stock_move(place, line, kind) for place, line in places)
     return tuple(move for move in moves if move is not None)
 
@@ -83,23 +83,23 @@ def document_event(value: bytes, source: str) -> StockEvent:
     record = _DOCUMENT.decode(value)
     # The lowest bit distinguishes a count from a movement.
     amount = record.stock_milli >> 1
-    if is_counted([[0, record.stock_milli]]):
-        move = StockMove(1, record.item_id, "count", counted_milli=amount)
+    if has_count([[0, record.stock_milli]]):
+        move = LineEffect(1, record.item_id, "count", counted_milli=amount)
     else:
-        move = StockMove(1, record.item_id, record.kind, amount)
+        move = LineEffect(1, record.item_id, record.kind, amount)
     return _event(record, source, (move,))
 
 
-def _stock_move(place: int, line: StoredLine, kind: str) -> StockMove | None:
+def _stock_move(place: int, line: StoredLine, kind: str) -> LineEffect | None:
     """The move of a receipt line; None if it moves nothing, such as a means of payment."""
-    units = stock_formula().sold.undivided(adding_rules().added(kind, [line.facts]))
+    units = stock_formula().sales.raw_total(load_adding_rules().sum_parts(kind, [line.facts]))
     if not units:
         return None
     # A returned item on a sales receipt counts like one on a receipt of its own.
-    return StockMove(place, line.item_id, "return" if units < 0 else "sale", -units)
+    return LineEffect(place, line.item_id, "return" if units < 0 else "sale", -units)
 
 
-def _event(record: _MovingRecord, source: str, moves: tuple[StockMove, ...]) -> StockEvent:
+def _event(record: _CanonicalRecord, source: str, moves: tuple[LineEffect, ...]) -> StockEvent:
     return StockEvent(
         record.event_id, record.store_id, record.happened_at, record.fingerprint, source, moves
     )

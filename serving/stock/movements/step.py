@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import structlog
 
-from runtime.processor.record import Input, Output, parsed_state
+from runtime.processor.record import Input, Output, parse_state
 from runtime.processor.step import Step
 from runtime.receipt_lines import RECEIPTS
 from serving.stock.movements.records import document_event, receipt_event, stock_formula
 from tally.errors import BadInstant
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
-from tally.stock.movement import StockMovement, instant_millis, movement_value
-from tally.stock.seen import FiledEvents, SeenEvent, SeenEvents, StockEvent
+from tally.stock.movement import StockMovement, encode_movement, instant_millis
+from tally.stock.seen import EventDeduplicator, FiledEvents, StockEvent, StoredEvent
 
 MOVEMENTS, SEEN = "stock-movements", "stock-seen"
 _HOUR = 3_600_000
-_DECODER, _ENCODER = msgspec.json.Decoder(SeenEvent), msgspec.json.Encoder()
+_DECODER, _ENCODER = msgspec.json.Decoder(StoredEvent), msgspec.json.Encoder()
 Reader = Callable[[bytes, str], StockEvent]
 # Takes an event, its offset and its arrival (ms since 1970, UTC); returns the events of its receipt
 # that were filed before. Raises Aborted.
-FiledLookup = Callable[[StockEvent, int, int], FiledEvents]
+EarlierEventLookup = Callable[[StockEvent, int, int], FiledEvents]
 
 log = structlog.get_logger()
 
@@ -46,9 +46,9 @@ class StockMovements(Step):
     state_topic = SEEN
 
     def __init__(
-        self, settings: Settings, prefix: str = "", filed: FiledLookup = _no_receipts
+        self, settings: Settings, prefix: str = "", filed: EarlierEventLookup = _no_receipts
     ) -> None:
-        self._look_up_filed = filed
+        self._find_earlier = filed
         self._tolerance = settings.future_tolerance_seconds * 1_000
         documents = stock_formula().family.topic
         self.state_topic, self._movements = prefix + SEEN, prefix + MOVEMENTS
@@ -61,7 +61,7 @@ class StockMovements(Step):
         self._partitions = settings.partitions
         # A copy can be read from the topic for this long; a later one counts as another event.
         self._retention_millis = settings.canonical_retention_hours * _HOUR
-        self._events: dict[int, SeenEvents] = {}
+        self._events: dict[int, EventDeduplicator] = {}
         # The latest broker time of each partition, milliseconds since 1970 (UTC).
         self._now: dict[int, int] = defaultdict(int)
 
@@ -89,12 +89,12 @@ class StockMovements(Step):
         # A forgotten copy had happened before it arrived, by a clock that may be ahead.
         oldest = self._now[record.partition] - self._retention_millis + self._tolerance
         if source == RECEIPTS and happened_at < oldest:
-            seen.learn(self._look_up_filed(event, record.offset, record.timestamp_ms))
-        taken = seen.take(event, record.offset, record.timestamp_ms)
-        if taken.seen is None:
+            seen.add_filed(self._find_earlier(event, record.offset, record.timestamp_ms))
+        taken = seen.process_event(event, record.offset, record.timestamp_ms)
+        if taken.stored is None:
             return ()
         state_output = self._state_output(
-            event.event_id, _ENCODER.encode(taken.seen), record.partition
+            event.event_id, _ENCODER.encode(taken.stored), record.partition
         )
         return [*(self._output(movement) for movement in taken.movements), state_output]
 
@@ -103,30 +103,30 @@ class StockMovements(Step):
         return [
             self._state_output(event_id, None, partition)
             for partition, seen in self._events.items()
-            for event_id in seen.outdated(self._now[partition] - self._retention_millis)
+            for event_id in seen.forget_before(self._now[partition] - self._retention_millis)
         ]
 
     def restore(self, state: Iterable[Input]) -> None:
         """Rebuild the seen events from their records. Raises Refused for a foreign record."""
-        newest: dict[int, dict[str, SeenEvent]] = defaultdict(dict)
+        newest: dict[int, dict[str, StoredEvent]] = defaultdict(dict)
         for record in state:
             lane, event_id = newest[record.partition], (record.key or b"").decode()
             # The key moves to the end: events are forgotten in the order in which they were stored.
             lane.pop(event_id, None)
             if record.value is not None:
-                lane[event_id] = parsed_state(record, _DECODER.decode)
+                lane[event_id] = parse_state(record, _DECODER.decode)
         self._events, self._now = {}, defaultdict(int)
         for partition, events in newest.items():
             self._partition_events(partition).restore(events.items())
 
-    def _partition_events(self, partition: int) -> SeenEvents:
-        return self._events.setdefault(partition, SeenEvents())
+    def _partition_events(self, partition: int) -> EventDeduplicator:
+        return self._events.setdefault(partition, EventDeduplicator())
 
     def _output(self, movement: StockMovement) -> Output:
         lane = movement.lane
         # Set here, because client libraries hash keys differently.
-        partition = partition_of(lane, self._partitions)
-        return Output(self._movements, lane.encode(), movement_value(movement), partition)
+        partition = partition_number(lane, self._partitions)
+        return Output(self._movements, lane.encode(), encode_movement(movement), partition)
 
     def _state_output(self, event_id: str, value: bytes | None, partition: int) -> Output:
         return Output(self.state_topic, event_id.encode(), value, partition)

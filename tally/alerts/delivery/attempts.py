@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from tally.alerts.delivery.records import WebhookMessage
-from tally.backoff import DELAYS, SECOND, spread_delay
+from tally.backoff import DELAYS, SECOND, retry_delay
 
 _MINUTE, _HOUR = 60 * SECOND, 3_600 * SECOND
 GIVES_UP_AFTER = 72 * _HOUR
@@ -14,9 +14,9 @@ _LAST_ANSWER = _MINUTE
 MOST_REFUSALS = 3
 _TOO_LATE = "no answer in 72 hours"
 GONE, _OVERLOADED = 410, 429
-_AGAIN = (408, _OVERLOADED)
+_RETRY_STATUSES = (408, _OVERLOADED)
 # Causes are expired tokens, missing rights or a receiver being deployed, which people repair.
-_BLOCKED = (401, 403, 404)
+_BLOCKED_STATUSES = (401, 403, 404)
 
 
 class WebhookAnswer(Struct, frozen=True, kw_only=True):
@@ -34,10 +34,10 @@ class WebhookAnswer(Struct, frozen=True, kw_only=True):
 
 
 # Only the receiver's status decides the meaning; a result without one is in doubt.
-Meaning = Literal["delivered", "gone", "refused", "blocked", "again", "in doubt"]
+AnswerKind = Literal["delivered", "gone", "refused", "blocked", "again", "in doubt"]
 
 
-def meaning(answer: WebhookAnswer) -> Meaning:
+def classify_answer(answer: WebhookAnswer) -> AnswerKind:
     """The meaning of an answer for its message.
 
     "again": the receiver has not accepted it; "blocked": nor will it, until secrets, address or
@@ -45,7 +45,7 @@ def meaning(answer: WebhookAnswer) -> Meaning:
     their targets are not checked.
     """
     status = answer.status
-    if answer.is_refused or status in _BLOCKED:
+    if answer.is_refused or status in _BLOCKED_STATUSES:
         return "blocked"
     if answer.is_unsent:
         return "again"
@@ -54,12 +54,12 @@ def meaning(answer: WebhookAnswer) -> Meaning:
     if status < 300:
         return "delivered"
     # An overloaded receiver has not accepted the message; one that timed out may have.
-    if status in _AGAIN:
+    if status in _RETRY_STATUSES:
         return "again" if status == _OVERLOADED else "in doubt"
     return "gone" if status == GONE else "refused"
 
 
-def begun(message: WebhookMessage, now: int) -> WebhookMessage:
+def begin_attempt(message: WebhookMessage, now: int) -> WebhookMessage:
     """The message with one more attempt, to be stored before the call.
 
     The record already has the state that holds without an answer, so a crash during the call needs
@@ -67,7 +67,7 @@ def begun(message: WebhookMessage, now: int) -> WebhookMessage:
     """
     first = message.begun_at if message.begun_at is not None else now
     attempts = message.attempts + 1
-    due = due_again(message.message_id, attempts, first, now)
+    due = next_attempt_at(message.message_id, attempts, first, now)
     tried = structs.replace(
         message,
         attempts=attempts,
@@ -83,9 +83,9 @@ def begun(message: WebhookMessage, now: int) -> WebhookMessage:
     return tried
 
 
-def answered(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookMessage:
-    """The message after the answer to its last attempt, which `begun()` had recorded."""
-    verdict = meaning(answer)
+def apply_answer(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookMessage:
+    """The message after the answer to its last attempt, which `begin_attempt()` had recorded."""
+    verdict = classify_answer(answer)
     after = structs.replace(
         message,
         status=answer.status,
@@ -117,7 +117,7 @@ def _retry(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookM
         message = structs.replace(message, outcome="waiting")
     if _was_last(message):
         return structs.replace(message, outcome="dead", cause=message.cause or _TOO_LATE)
-    due = due_again(message.message_id, message.attempts, _first_attempt_at(message), now)
+    due = next_attempt_at(message.message_id, message.attempts, _first_attempt_at(message), now)
     if answer.retry_after is not None:
         wanted = max(answer.retry_after * SECOND, DELAYS[0])
         # However long the receiver asks for, the last attempt is made at the end.
@@ -126,7 +126,7 @@ def _retry(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookM
     return structs.replace(message, due_at=due)
 
 
-def due_again(message_id: str, attempts: int, first: int, now: int) -> int:
+def next_attempt_at(message_id: str, attempts: int, first: int, now: int) -> int:
     """The instant of the retry if an attempt gets no answer now, in milliseconds since 1970.
 
     The last attempt begins GIVES_UP_AFTER the first, or as soon as a dispatcher runs again. For the
@@ -136,10 +136,10 @@ def due_again(message_id: str, attempts: int, first: int, now: int) -> int:
     # No dispatcher ran when the last attempt was due, so this attempt is the last.
     if now >= end:
         return now + _LAST_ANSWER
-    return min(now + spread_delay(message_id, attempts), end)
+    return min(now + retry_delay(message_id, attempts), end)
 
 
-def given_up(message: WebhookMessage, now: int) -> WebhookMessage | None:
+def give_up_overdue(message: WebhookMessage, now: int) -> WebhookMessage | None:
     """The message as dead, if its last attempt got no answer in time; else None."""
     if message.begun_at is None or not _was_last(message) or now < message.due_at:
         return None

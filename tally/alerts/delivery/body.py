@@ -28,7 +28,7 @@ def alert_message_id(alert: Alert) -> str:
     return f"alrt_{alert.alert_id[:_ID_LENGTH]}_{alert.state}"
 
 
-def hashed_id(prefix: str, *names: str) -> str:
+def hash_id(prefix: str, *names: str) -> str:
     """The key of a message about several things, computed from all names that identify it."""
     # Names are encoded as JSON, because names of stores may contain dots and separators.
     encoded = _ENCODER.encode(names)
@@ -37,10 +37,10 @@ def hashed_id(prefix: str, *names: str) -> str:
 
 def alert_body(alert: Alert) -> str:
     """The body of one state of an alert, of at most MOST_BYTES."""
-    return body_text(f"alert.{alert.state}", alert.raised_at, fitting(alert))
+    return encode_body(f"alert.{alert.state}", alert.raised_at, alert_fields(alert))
 
 
-def fitting(alert: Alert) -> Mapping[str, Any]:
+def alert_fields(alert: Alert) -> Mapping[str, Any]:
     """The alert as plain values; one that is too long keeps only its most important fields."""
     whole: dict[str, Any] = msgspec.to_builtins(alert)
     # Leaves room for the surrounding fields.
@@ -52,13 +52,13 @@ def fitting(alert: Alert) -> Mapping[str, Any]:
     return {name: whole[name] for name in (*identity, *more)} | {"shortened": True}
 
 
-def parted(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
+def split_alerts(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
     """The alerts in their order, in parts that fit into one body each."""
     part: list[Alert] = []
     size = 0
     for alert in alerts:
         # The comma after the alert counts too.
-        own = len(_ENCODER.encode(fitting(alert))) + 1
+        own = len(_ENCODER.encode(alert_fields(alert))) + 1
         if part and size + own > MOST_BYTES - 500:
             yield part
             part, size = [], 0
@@ -69,22 +69,22 @@ def parted(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
 
 def repeat_body(alert: Alert, repeated_at: str) -> str:
     """The body of a repeated open alert, with the instant of the repeat (UTC)."""
-    fields = {**fitting(alert), "repeated_at": repeated_at}
-    return body_text(f"alert.{alert.state}", alert.raised_at, fields)
+    fields = {**alert_fields(alert), "repeated_at": repeated_at}
+    return encode_body(f"alert.{alert.state}", alert.raised_at, fields)
 
 
 def group_body(alerts: Sequence[Alert]) -> str:
     """The body of several alerts, each in the form of its own message."""
     # The timestamp comes from the alerts, not from now, so that later attempts have the same body.
     newest = max(alert.raised_at for alert in alerts)
-    return body_text("alert.group", newest, {"alerts": [fitting(alert) for alert in alerts]})
+    return encode_body("alert.group", newest, {"alerts": [alert_fields(alert) for alert in alerts]})
 
 
-def encoded_size(value: object) -> int:
+def json_size(value: object) -> int:
     """The size of a plain value in a body, in bytes."""
     return len(_ENCODER.encode(value))
 
 
-def body_text(kind: str, timestamp: str, data: Mapping[str, Any]) -> str:
+def encode_body(kind: str, timestamp: str, data: Mapping[str, Any]) -> str:
     """The body of a message as JSON, with its fields in a fixed order."""
     return _ENCODER.encode({"type": kind, "timestamp": timestamp, "data": data}).decode()

@@ -47,9 +47,9 @@ def end_instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
     return _instant(day, clock, zone, 1)
 
 
-def quiet_spans(hours: Sequence[ClockHours]) -> tuple[QuietSpan, ...]:
+def parse_quiet_spans(hours: Sequence[ClockHours]) -> tuple[QuietSpan, ...]:
     """The spans that a channel names. Raises BadSettings, whose message says what is expected."""
-    return tuple(_quiet_span(clock_hours) for clock_hours in hours)
+    return tuple(_parse_span(clock_hours) for clock_hours in hours)
 
 
 def quiet_until(instant: datetime, spans: Sequence[QuietSpan], zone: ZoneInfo) -> datetime | None:
@@ -108,7 +108,7 @@ def _exists(day: date, zone: ZoneInfo) -> bool:
     return midnight.astimezone(zone).date() == day
 
 
-def _quiet_span(hours: ClockHours) -> QuietSpan:
+def _parse_span(hours: ClockHours) -> QuietSpan:
     first, dash, last = hours.days.partition("-")
     if first not in WEEKDAYS or (last if dash else first) not in WEEKDAYS:
         raise BadSettings(f"quiet hours: {hours.days!r} are no days; write sat, or mon-fri")

@@ -9,17 +9,17 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from tally.alerts.delivery.clock_times import quiet_spans
+from tally.alerts.delivery.clock_times import parse_quiet_spans
 from tally.alerts.ids import AlertId
 from tally.alerts.rule import ChannelId, ClockHours, RuleId, Severity, StoreId
 from tally.errors import BadSettings
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 
 SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
 # A separator that none of these ids contains.
-_BETWEEN = "|"
+_SEPARATOR = "|"
 Item = TypeVar("Item")
-Chosen: TypeAlias = Literal["all"] | tuple[Item, ...]
+Selection: TypeAlias = Literal["all"] | tuple[Item, ...]
 # The severities in ascending order.
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
@@ -47,8 +47,8 @@ class AlertChannel(
     channel_id: ChannelId
     url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
     secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
-    rules: Chosen[RuleId] = ()
-    stores: Chosen[StoreId] = "all"
+    rules: Selection[RuleId] = ()
+    stores: Selection[StoreId] = "all"
     least_severity: Severity = "info"
     leaves_out: tuple[Literal["confirmed"], ...] = ()
     max_age: Annotated[int, Meta(ge=0)] = 3_600
@@ -66,7 +66,7 @@ class AlertChannel(
     @property
     def key(self) -> str:
         """Its key in the topic."""
-        return f"channel{_BETWEEN}{self.channel_id}"
+        return f"channel{_SEPARATOR}{self.channel_id}"
 
 
 class Silence(
@@ -82,15 +82,15 @@ class Silence(
     starts: int
     ends: int
     kind: Literal["silence", "maintenance"] = "silence"
-    rules: Chosen[RuleId] = "all"
-    stores: Chosen[StoreId] = "all"
+    rules: Selection[RuleId] = "all"
+    stores: Selection[StoreId] = "all"
     by: str = ""
     comment: str = ""
 
     @property
     def key(self) -> str:
         """Its key in the topic."""
-        return f"silence{_BETWEEN}{self.silence_id}"
+        return f"silence{_SEPARATOR}{self.silence_id}"
 
 
 class Snooze(
@@ -106,7 +106,7 @@ class Snooze(
     @property
     def key(self) -> str:
         """Its key in the topic."""
-        return f"snooze{_BETWEEN}{self.alert_id}"
+        return f"snooze{_SEPARATOR}{self.alert_id}"
 
 
 class Acknowledgement(
@@ -122,7 +122,7 @@ class Acknowledgement(
     @property
     def key(self) -> str:
         """Its key in the topic."""
-        return f"ack{_BETWEEN}{self.alert_id}"
+        return f"ack{_SEPARATOR}{self.alert_id}"
 
 
 class Redelivery(
@@ -138,14 +138,14 @@ class Redelivery(
     @property
     def key(self) -> str:
         """Its key in the topic."""
-        return f"redeliver{_BETWEEN}{self.channel_id}{_BETWEEN}{self.message_id}"
+        return f"redeliver{_SEPARATOR}{self.channel_id}{_SEPARATOR}{self.message_id}"
 
 
 AlertControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement | Redelivery
 _DECODER = msgspec.json.Decoder(AlertControl)
 
 
-def parsed_control(value: bytes) -> AlertControl:
+def decode_control(value: bytes) -> AlertControl:
     """The control in a record's value.
 
     Raises msgspec.DecodeError, whose subclass ValidationError is included.
@@ -153,7 +153,7 @@ def parsed_control(value: bytes) -> AlertControl:
     control: AlertControl = _DECODER.decode(value)
     if isinstance(control, AlertChannel):
         try:
-            quiet_spans(control.quiet)
+            parse_quiet_spans(control.quiet)
         # Checked here, because at quiet hours the error would end the process that reads it.
         except BadSettings as error:
             raise msgspec.ValidationError(str(error)) from error
@@ -166,7 +166,7 @@ def control_partitions(control: AlertControl, partitions: int) -> list[int]:
     """The partitions of the topic to which a control is written: its store's, or all."""
     # A control of one alert is needed only in that alert's partition.
     if isinstance(control, Snooze | Acknowledgement):
-        return [partition_of(control.store_id, partitions)]
+        return [partition_number(control.store_id, partitions)]
     return [*range(partitions)]
 
 
@@ -175,6 +175,6 @@ def severity_rank(severity: str) -> int:
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
-def holds_for(chosen: Chosen[str], chosen_id: str) -> bool:
+def selects(chosen: Selection[str], chosen_id: str) -> bool:
     """Whether a choice includes this id."""
     return chosen == "all" or chosen_id in chosen

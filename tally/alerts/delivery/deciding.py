@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from tally.alerts.delivery.clock_times import quiet_spans, quiet_until
+from tally.alerts.delivery.clock_times import parse_quiet_spans, quiet_until
 from tally.alerts.delivery.controls import (
     AlertChannel,
     Silence,
     Snooze,
-    holds_for,
+    selects,
     severity_rank,
 )
 from tally.alerts.delivery.records import DeliveryDecision, DeliveryReason, DeliveryVerdict
@@ -41,7 +41,7 @@ class StoreFacts(NamedTuple):
     regions: tuple[str, ...]
 
 
-class Surroundings(Protocol):
+class DeliveryContext(Protocol):
     """The source of the facts about rules and stores that deliveries need."""
 
     def rule(self, rule_id: str, version: int) -> RuleFacts:
@@ -50,13 +50,13 @@ class Surroundings(Protocol):
     def store(self, store_id: str) -> StoreFacts:
         """The facts about a store."""
 
-    def peers(self, family: str, region: str, partitions: Collection[int]) -> int:
+    def count_peers(self, family: str, region: str, partitions: Collection[int]) -> int:
         """The number of stores of these partitions and the region that send any of the family.
 
         EVERYWHERE (groups.py) is a region too; 0 while the number is unknown.
         """
 
-    def judged(self, partitions: Collection[int]) -> int:
+    def evaluation_progress(self, partitions: Collection[int]) -> int:
         """The instant up to which the evaluators have judged all ticks of these partitions.
 
         It is in milliseconds since 1970 (UTC); 0 while it is unknown.
@@ -73,41 +73,39 @@ class Holds(NamedTuple):
 class FirstState(Struct, frozen=True, kw_only=True):
     """The first state of an alert on a channel, and all facts for the decision.
 
-    `raised`: for an end, the verdict on its raise on this channel, None without one; `held`: the
-    reason that holds the alert back now; `sent`: the number of raises, at least as severe, that
-    were sent one by one in this minute.
+    `raise_verdict`: for an end, the verdict on its raise on this channel, None without one;
+    `hold_reason`: the reason that holds the alert back now; `sent_count`: the number of raises, at
+    least as severe, that were sent one by one in this minute.
     """
 
     alert: Alert
     channel: AlertChannel
     now: int
-    held: DeliveryReason
-    raised: DeliveryVerdict | None
-    sent: int
+    hold_reason: DeliveryReason
+    raise_verdict: DeliveryVerdict | None
+    sent_count: int
     is_silence: bool
 
 
-def routed(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
+def matches_channel(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
     """Whether the channel takes alerts like this one."""
-    is_named = channel.channel_id in facts.channels or holds_for(channel.rules, alert.rule_id)
+    is_named = channel.channel_id in facts.channels or selects(channel.rules, alert.rule_id)
     return (
         channel.enabled
         and is_named
-        and holds_for(channel.stores, alert.store_id)
+        and selects(channel.stores, alert.store_id)
         # An unknown severity ranks highest, so that it is never filtered out.
         and severity_rank(alert.severity) >= severity_rank(channel.least_severity)
     )
 
 
-def holding(
+def hold_reason(
     alert: Alert, channel: AlertChannel, holds: Holds, at: tuple[int, ZoneInfo]
 ) -> DeliveryReason:
     """The reason that holds the alert back at an instant in its store's zone; "" for none."""
     now, _zone = at
     for silence in holds.silences:
-        is_meant = holds_for(silence.rules, alert.rule_id) and holds_for(
-            silence.stores, alert.store_id
-        )
+        is_meant = selects(silence.rules, alert.rule_id) and selects(silence.stores, alert.store_id)
         if is_meant and silence.starts <= now < silence.ends:
             return silence.kind
     # The snooze of a raise also holds back its end.
@@ -120,17 +118,17 @@ def holding(
 
 def quiet_end(channel: AlertChannel, at: tuple[int, ZoneInfo]) -> int | None:
     """The end of the channel's quiet hours for a store of the zone; None outside of them."""
-    return _cached_quiet_end(channel.quiet, *at) if channel.quiet else None
+    return _find_quiet_end(channel.quiet, *at) if channel.quiet else None
 
 
 # All held alerts of a tick share few distinct results, one for each channel and zone.
 @lru_cache(1_000)
-def _cached_quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
-    ends = quiet_until(from_millis(now), quiet_spans(hours), zone)
+def _find_quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
+    ends = quiet_until(from_millis(now), parse_quiet_spans(hours), zone)
     return int(ends.timestamp() * _MILLIS) if ends is not None else None
 
 
-def plan(decisions: Sequence[DeliveryDecision]) -> DeliveryVerdict | None:
+def combine_verdicts(decisions: Sequence[DeliveryDecision]) -> DeliveryVerdict | None:
     """The verdict on an alert on a channel, from the decisions about its states.
 
     "send" is strongest, because the channel may have the alert once any of its states was sent.
@@ -153,11 +151,11 @@ class DeliveryRules:
             return (alert.alert_id,)
         return (alert.of,) if alert.of else ()
 
-    def first(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+    def decide_first(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
         """Whether an alert is sent, and the reason if it is not."""
         # The verdict on an end's raise is more important than its age or the rate of alerts.
         if asked.alert.edge == "clear":
-            return self.first_of_end(asked)
+            return self.decide_end(asked)
         if asked.alert.backfilled:
             return "suppressed", "backfilled"
         # Age is checked before the holds, because an old alert is even older after them.
@@ -167,39 +165,41 @@ class DeliveryRules:
         # confirmed silence is sent, for any number of silent stores.
         if asked.is_silence and asked.alert.state == "provisional":
             return "held", "many silent"
-        if asked.held:
-            return "held", asked.held
-        if asked.sent >= asked.channel.most_a_minute:
+        if asked.hold_reason:
+            return "held", asked.hold_reason
+        if asked.sent_count >= asked.channel.most_a_minute:
             return "suppressed", "storm"
         return "send", ""
 
-    def first_of_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+    def decide_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
         """Whether an end is sent, which depends on its raise.
 
         A channel with the raise gets the end at any age and rate, or an incident would stay open
         for ever.
         """
-        if asked.raised == "send":
-            return ("held", asked.held) if asked.held else ("send", "")
-        return ("held" if asked.raised == "held" else "suppressed"), "raise not sent"
+        if asked.raise_verdict == "send":
+            return ("held", asked.hold_reason) if asked.hold_reason else ("send", "")
+        return ("held" if asked.raise_verdict == "held" else "suppressed"), "raise not sent"
 
-    def later(self, told: Sequence[DeliveryDecision], held: DeliveryReason) -> DeliveryVerdict:
+    def decide_later(
+        self, told: Sequence[DeliveryDecision], held: DeliveryReason
+    ) -> DeliveryVerdict:
         """The verdict on a further state: the alert's earlier verdict, despite current holds."""
-        # `held` is ignored, because a silenced retraction would leave a false alert behind.
-        return plan(told) or "suppressed"
+        # `hold_reason` is ignored, because a silenced retraction would leave a false alert behind.
+        return combine_verdicts(told) or "suppressed"
 
 
 def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:
     """Whether an alert has passed the channel's `max_age` at an instant (ms since 1970, UTC)."""
     oldest = now - channel.max_age * _MILLIS
     # After days without a dispatcher, an alert that was published in time is old as well.
-    if millis_of(alert.raised_at) < oldest:
+    if instant_millis(alert.raised_at) < oldest:
         return True
-    return alert.late and millis_of(alert.window.end) < oldest
+    return alert.late and instant_millis(alert.window.end) < oldest
 
 
 # Each tick reads the same instants of all held alerts.
 @lru_cache(100_000)
-def millis_of(text: str) -> int:
+def instant_millis(text: str) -> int:
     """The instant in an alert's text, in milliseconds since 1970. Raises BadInstant."""
     return round(parse_instant(text, "alert").timestamp() * _MILLIS)

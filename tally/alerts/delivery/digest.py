@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from tally.alerts.delivery.body import MOST_BYTES, body_text, hashed_id
+from tally.alerts.delivery.body import MOST_BYTES, encode_body, hash_id
 from tally.alerts.delivery.clock_times import start_instant
 from tally.alerts.delivery.controls import AlertChannel, severity_rank
-from tally.alerts.delivery.deciding import Surroundings
+from tally.alerts.delivery.deciding import DeliveryContext
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import (
-    FILE,
+    FILE_PREFIX,
     DeliveryDecision,
-    KeptDelivery,
+    StoredDelivery,
     WebhookMessage,
 )
-from tally.instants import from_millis, instant_text
+from tally.instants import format_utc, from_millis
 
 _MILLIS = 1_000
 # The most bytes of a digest's line: ids are bounded, and the subject is left out.
@@ -41,17 +41,19 @@ class DigestSpan(NamedTuple):
     until: int
 
 
-def digests(memory: DeliveryMemory, around: Surroundings, before: int) -> list[KeptDelivery]:
+def build_digests(
+    memory: DeliveryMemory, around: DeliveryContext, before: int
+) -> list[StoredDelivery]:
     """The digests that have become due between two ticks.
 
     `before`: the instant of the earlier tick. There is one digest for each channel, store and date
     with an alert; after days without ticks a single one covers all of them.
     """
-    found: list[KeptDelivery] = []
+    found: list[StoredDelivery] = []
     for channel in memory.channels.values():
         # Before the very first tick there are no earlier decisions.
         if channel.digest and channel.enabled and before:
-            found += _build_digests(channel, memory, around, before)
+            found += _build_channel_digests(channel, memory, around, before)
     return found
 
 
@@ -81,8 +83,8 @@ def _previous_due(day: date, clock: time, zone: ZoneInfo, before: int) -> int:
     return before
 
 
-def _build_digests(
-    channel: AlertChannel, memory: DeliveryMemory, around: Surroundings, before: int
+def _build_channel_digests(
+    channel: AlertChannel, memory: DeliveryMemory, around: DeliveryContext, before: int
 ) -> Iterable[WebhookMessage]:
     clock, now = time.fromisoformat(channel.digest), memory.time.at
     # Spans are computed by zone, because a thousand stores have few zones.
@@ -94,17 +96,17 @@ def _build_digests(
         return
     by_store: dict[str, list[DeliveryDecision]] = defaultdict(list)
     spans: dict[str, DigestSpan] = {}
-    for decision in memory.decisions(channel.channel_id):
+    for decision in memory.channel_decisions(channel.channel_id):
         store_id = decision.alert.store_id
         span = due.get(around.store(store_id).zone)
         if span is not None and span.after < decision.at <= span.until:
             by_store[store_id].append(decision)
             spans[store_id] = span
     for number, (store_id, decisions) in enumerate(sorted(by_store.items()), 1):
-        yield _digest(channel, memory, spans[store_id], decisions, number)
+        yield _build_digest(channel, memory, spans[store_id], decisions, number)
 
 
-def _digest(
+def _build_digest(
     channel: AlertChannel,
     memory: DeliveryMemory,
     span: DigestSpan,
@@ -112,21 +114,21 @@ def _digest(
     number: int,
 ) -> WebhookMessage:
     store_id, day = decisions[0].alert.store_id, span.day.isoformat()
-    lines = _lines(decisions)
+    lines = _build_lines(decisions)
     fields = {
         "store_id": store_id,
         "date": day,
         "alerts": lines[:_MOST_LINES],
         "more": max(0, len(lines) - _MOST_LINES),
     }
-    due = instant_text(from_millis(span.until))
+    due = format_utc(from_millis(span.until))
     is_file = channel.digest_as == "file"
     return WebhookMessage(
         channel=channel.channel_id,
-        message_id=hashed_id("digest", channel.channel_id, store_id, day, "1"),
+        message_id=hash_id("digest", channel.channel_id, store_id, day, "1"),
         kind="digest",
-        url=FILE + file_name(channel.channel_id, store_id, day) if is_file else channel.url,
-        body=body_text("alerts.digest", due, fields),
+        url=FILE_PREFIX + file_name(channel.channel_id, store_id, day) if is_file else channel.url,
+        body=encode_body("alerts.digest", due, fields),
         # Digests have their own lane: no alert waits for one, and yesterday's comes before today's.
         lanes=(f"digest {store_id}",),
         order=memory.order + number,
@@ -145,21 +147,21 @@ def file_name(channel_id: str, store_id: str, day: str) -> str:
     # The store's name must not lead to another folder, nor to a file name that is too long.
     store = quote(store_id, safe="")
     if len(store) > _MOST_NAME:
-        store = hashed_id("store", store_id)
+        store = hash_id("store", store_id)
     return f"{channel_id}/{day}_{store}.json"
 
 
-def _lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
+def _build_lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
     """The lines of a digest, one for each alert with its end: most severe first, then by time."""
     episodes: dict[str, list[DeliveryDecision]] = defaultdict(list)
     for decision in decisions:
         episodes[decision.alert.of or decision.alert.alert_id].append(decision)
-    lines = [_line(episode) for episode in episodes.values()]
+    lines = [_build_line(episode) for episode in episodes.values()]
     lines.sort(key=lambda line: str(line["raised_at"]))
     return sorted(lines, key=lambda line: -severity_rank(line["severity"]))
 
 
-def _line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
+def _build_line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
     # The first decision says whether the alert was sent, and the newest its current state.
     first = min(episode, key=lambda decision: decision.alert.of is not None)
     ends = [decision for decision in episode if decision.alert.of is not None]

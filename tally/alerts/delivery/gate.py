@@ -9,12 +9,12 @@ summary. A message that may have arrived already waits until the hold is over.
 from msgspec import structs
 
 from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.delivery.deciding import Surroundings, holding, is_old, quiet_end
+from tally.alerts.delivery.deciding import DeliveryContext, hold_reason, is_old, quiet_end
 from tally.alerts.delivery.memory import DeliveryMemory
 from tally.alerts.delivery.records import (
     DeliveryDecision,
     DeliveryReason,
-    KeptDelivery,
+    StoredDelivery,
     WebhookMessage,
 )
 
@@ -22,8 +22,8 @@ from tally.alerts.delivery.records import (
 _AGE_RESETS: tuple[DeliveryReason, ...] = ("released", "escalated")
 
 
-def obstacle(
-    message: WebhookMessage, memory: DeliveryMemory, around: Surroundings
+def message_hold_reason(
+    message: WebhookMessage, memory: DeliveryMemory, around: DeliveryContext
 ) -> DeliveryReason:
     """The reason why a message may not be sent now; "" for none.
 
@@ -35,7 +35,8 @@ def obstacle(
     if message.is_asked or channel is None:
         return ""
     reasons = [
-        _reason(decision, channel, memory, around) for decision in memory.carried_by(message)
+        _decision_hold_reason(decision, channel, memory, around)
+        for decision in memory.message_decisions(message)
     ]
     if message.kind == "summary":
         # Old alerts do not hold a summary back, because they are a reason for its existence.
@@ -48,24 +49,24 @@ def is_unsent(message: WebhookMessage, memory: DeliveryMemory) -> bool:
     """Whether the receiver certainly has none of the alerts in the message."""
     return message.kind in ("alert", "group") and not any(
         memory.may_have_arrived(message.channel, decision.alert.alert_id)
-        for decision in memory.carried_by(message)
+        for decision in memory.message_decisions(message)
     )
 
 
-def withdrawn(
+def withdraw_message(
     message: WebhookMessage, why: DeliveryReason, memory: DeliveryMemory
-) -> list[KeptDelivery]:
+) -> list[StoredDelivery]:
     """The records that withdraw a message and the messages that follow it.
 
     Their alerts are held, or suppressed if they are "late"; the next tick releases those that
     nothing holds back.
     """
     channel = message.channel
-    alerts = dict.fromkeys(carried.alert.alert_id for carried in memory.carried_by(message))
-    ends = [end for alert_id in alerts for end in memory.ends_of(channel, alert_id)]
-    changed: dict[str, KeptDelivery] = {}
+    alerts = dict.fromkeys(carried.alert.alert_id for carried in memory.message_decisions(message))
+    ends = [end for alert_id in alerts for end in memory.ends_for(channel, alert_id)]
+    changed: dict[str, StoredDelivery] = {}
     for alert_id in dict.fromkeys((*alerts, *ends)):
-        for number, decision in enumerate(memory.told(channel, alert_id)):
+        for number, decision in enumerate(memory.decisions_for(channel, alert_id)):
             sent = memory.waiting.get(f"{channel}|{decision.message}")
             if sent is not None:
                 changed[sent.key] = structs.replace(sent, outcome="withdrawn", cause=why)
@@ -81,18 +82,18 @@ def withdrawn(
     return [*changed.values()]
 
 
-def _reason(
+def _decision_hold_reason(
     decision: DeliveryDecision,
     channel: AlertChannel,
     memory: DeliveryMemory,
-    around: Surroundings,
+    around: DeliveryContext,
 ) -> DeliveryReason:
     alert, now = decision.alert, memory.time.at
     at = now, around.store(alert.store_id).zone
     # A retraction passes silences, so that no receiver of the raise keeps a false alert.
     if alert.state == "retracted":
         return "quiet" if quiet_end(channel, at) is not None else ""
-    if held := holding(alert, channel, memory.holds, at):
+    if held := hold_reason(alert, channel, memory.holds, at):
         return held
     return "late" if _is_too_old(decision, channel, memory) else ""
 
@@ -102,7 +103,7 @@ def _is_too_old(decision: DeliveryDecision, channel: AlertChannel, memory: Deliv
     alert = decision.alert
     if alert.edge != "raise" or memory.may_have_arrived(channel.channel_id, alert.alert_id):
         return False
-    decisions = memory.told(channel.channel_id, alert.alert_id)
+    decisions = memory.decisions_for(channel.channel_id, alert.alert_id)
     resets = [earlier.at for earlier in decisions if earlier.why in _AGE_RESETS]
     if resets:
         return max(resets) < memory.time.at - channel.max_age * 1_000

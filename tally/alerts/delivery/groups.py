@@ -17,34 +17,34 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
-from tally.alerts.delivery.body import MOST_BYTES, body_text, encoded_size, hashed_id
+from tally.alerts.delivery.body import MOST_BYTES, encode_body, hash_id, json_size
 from tally.alerts.delivery.controls import severity_rank
-from tally.alerts.delivery.deciding import Surroundings, millis_of
+from tally.alerts.delivery.deciding import DeliveryContext, instant_millis
 from tally.alerts.delivery.memory import MINUTE, DeliveryMemory
-from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
+from tally.alerts.delivery.records import DeliveryDecision, StoredDelivery, WebhookMessage
 from tally.windows import WINDOW_MILLIS
 
 # A group is sent after WAIT without a new member, and in any case after MOST_WAIT.
-WAIT, MOST_WAIT = MINUTE, 10 * MINUTE
+WAIT, MAX_WAIT = MINUTE, 10 * MINUTE
 # Evaluators judge the partitions one after the other, so related alerts may have ticks that are up
 # to JUDGED_AFTER later. Nothing waits longer than MOST_UNJUDGED for a partition without judgements.
-JUDGED_AFTER, MOST_UNJUDGED = MINUTE // 2, 15 * MINUTE
+MAX_TICK_LAG, MAX_EVALUATION_WAIT = MINUTE // 2, 15 * MINUTE
 # Fewer stores are never a crowd.
-LEAST_STORES = 3
+MIN_SILENT_STORES = 3
 # The region of all stores.
 EVERYWHERE = "*"
 # Limits in bytes for the most severe alerts and the store names in a body.
 _LINE_BYTES, _STORE_BYTES = MOST_BYTES // 2, MOST_BYTES // 3
 Listed = TypeVar("Listed")
 # The memories of this process's desks by partition.
-DeskMemories: TypeAlias = Mapping[int, DeliveryMemory]
+PartitionMemories: TypeAlias = Mapping[int, DeliveryMemory]
 # Channel, reason of the group, region and rule.
 _GroupKey: TypeAlias = tuple[str, str, str, str]
 # Channel, rule, and the number of the window since 1970.
-_SilentAt: TypeAlias = tuple[str, str, int]
+_SilenceKey: TypeAlias = tuple[str, str, int]
 
 
-class SilentCrowds(NamedTuple):
+class SilentRegions(NamedTuple):
     """Silences that must not be sent yet.
 
     `regions`: the silent region by the decision's key, "" while only `early` holds the decision
@@ -55,9 +55,9 @@ class SilentCrowds(NamedTuple):
     early: Set[str]
 
 
-def summaries(
-    partition: int, around: Surroundings, desks: DeskMemories, crowds: SilentCrowds
-) -> list[KeptDelivery]:
+def build_summaries(
+    partition: int, around: DeliveryContext, desks: PartitionMemories, crowds: SilentRegions
+) -> list[StoredDelivery]:
     """The messages of the groups that wait no longer, and their members, which name them.
 
     Each partition sends summaries of old and of too many alerts for its own stores; for a silent
@@ -69,51 +69,55 @@ def summaries(
         alert = decision.alert
         region = next(iter(around.store(alert.store_id).regions), EVERYWHERE)
         grouped[decision.channel, decision.why, region, alert.rule_id].append(decision)
-    changed: list[KeptDelivery] = []
+    changed: list[StoredDelivery] = []
     for key, members in sorted(grouped.items()):
         if _is_complete([member.at for member in members], memory.time.at):
             changed += _summarise_group(memory, partition, key, members)
     return changed + _summarise_regions(partition, desks, crowds)
 
 
-def silent_crowds(around: Surroundings, desks: DeskMemories) -> SilentCrowds:
+def find_silent_regions(around: DeliveryContext, desks: PartitionMemories) -> SilentRegions:
     """The waiting silences of all partitions, which no generation has confirmed.
 
     Silences that a generation has confirmed are sent, for any number of stores.
     """
-    silent = [(memory, silence) for memory in desks.values() for silence in silences(memory)]
+    silent = [
+        (memory, silence) for memory in desks.values() for silence in find_open_silences(memory)
+    ]
     if not silent:
-        return SilentCrowds({}, set())
-    crowd = _Crowds([silence for _, silence in silent], around, desks)
+        return SilentRegions({}, set())
+    crowd = _RegionFinder([silence for _, silence in silent], around, desks)
     early = {
         decision.key for memory, decision in silent if crowd.is_early(decision, memory.time.at)
     }
     # A counted decision keeps its region, even if the others have been confirmed or retracted.
-    regions = {silence.key: silence.crowd or crowd.region_of(silence) for _, silence in silent}
+    regions = {silence.key: silence.crowd or crowd.find_region(silence) for _, silence in silent}
     waiting = {key: region for key, region in regions.items() if region or key in early}
-    return SilentCrowds(waiting, early)
+    return SilentRegions(waiting, early)
 
 
-def silences(memory: DeliveryMemory) -> Iterator[DeliveryDecision]:
+def find_open_silences(memory: DeliveryMemory) -> Iterator[DeliveryDecision]:
     """The first decisions about silences that no generation has settled."""
     for channel, alert_id in memory.held:
-        decisions = memory.told(channel, alert_id)
+        decisions = memory.decisions_for(channel, alert_id)
         if decisions[0].why == "many silent" and decisions[-1].alert.state == "provisional":
             yield decisions[0]
 
 
 def _is_complete(decided: Sequence[int], now: int) -> bool:
-    return now >= min(max(decided) + WAIT, min(decided) + MOST_WAIT)
+    return now >= min(max(decided) + WAIT, min(decided) + MAX_WAIT)
 
 
 def _summarise_regions(
-    partition: int, desks: DeskMemories, crowds: SilentCrowds
-) -> list[KeptDelivery]:
+    partition: int, desks: PartitionMemories, crowds: SilentRegions
+) -> list[StoredDelivery]:
     grouped: dict[_GroupKey, list[DeliveryDecision]] = defaultdict(list)
-    for silence in (decision for memory in desks.values() for decision in silences(memory)):
+    for silence in (
+        decision for memory in desks.values() for decision in find_open_silences(memory)
+    ):
         if region := crowds.regions.get(silence.key):
             grouped[silence.channel, silence.why, region, silence.alert.rule_id].append(silence)
-    changed: list[KeptDelivery] = []
+    changed: list[StoredDelivery] = []
     for key, members in sorted(grouped.items()):
         changed += _summarise_region(partition, desks, crowds, (key, members))
     return changed
@@ -121,13 +125,13 @@ def _summarise_regions(
 
 def _summarise_region(
     partition: int,
-    desks: DeskMemories,
-    crowds: SilentCrowds,
+    desks: PartitionMemories,
+    crowds: SilentRegions,
     group: tuple[_GroupKey, Sequence[DeliveryDecision]],
-) -> list[KeptDelivery]:
+) -> list[StoredDelivery]:
     """The message of a silent region, if this partition sends it, and its counted decisions."""
     (key, members), memory = group, desks[partition]
-    own = {silence.key for silence in silences(memory)}
+    own = {silence.key for silence in find_open_silences(memory)}
     mine = [member for member in members if member.key in own]
     region = key[2]
     # The region's message is sent once: later members of the crowd only refer to it.
@@ -143,60 +147,60 @@ def _summarise_region(
     return [message, *named]
 
 
-class _Crowds:
+class _RegionFinder:
     """The silent stores by channel, rule and window."""
 
     def __init__(
-        self, silent: Iterable[DeliveryDecision], around: Surroundings, desks: DeskMemories
+        self, silent: Iterable[DeliveryDecision], around: DeliveryContext, desks: PartitionMemories
     ) -> None:
-        self._around = around
+        self._context = around
         # A partition without a tick does not belong to this process yet, so it is left out.
         self._partitions = frozenset(number for number, memory in desks.items() if memory.time.n)
-        self._judged = around.judged(self._partitions)
-        self._stores: dict[_SilentAt, set[str]] = defaultdict(set)
-        self._known: dict[tuple[_SilentAt, str, str], bool] = {}
+        self._evaluation_progress = around.evaluation_progress(self._partitions)
+        self._stores: dict[_SilenceKey, set[str]] = defaultdict(set)
+        self._known: dict[tuple[_SilenceKey, str, str], bool] = {}
         for silence in silent:
             self._stores[_silence_key(silence)].add(silence.alert.store_id)
 
     def is_early(self, silence: DeliveryDecision, now: int) -> bool:
         """Whether others may still join: not every partition is judged as far as this one was."""
-        wanted = millis_of(silence.alert.raised_at) + JUDGED_AFTER
-        return self._judged < wanted and now < silence.at + MOST_UNJUDGED
+        wanted = instant_millis(silence.alert.raised_at) + MAX_TICK_LAG
+        return self._evaluation_progress < wanted and now < silence.at + MAX_EVALUATION_WAIT
 
-    def region_of(self, silence: DeliveryDecision) -> str:
+    def find_region(self, silence: DeliveryDecision) -> str:
         """The first silent region of the decision's store; "" for none."""
-        regions = (*self._around.store(silence.alert.store_id).regions, EVERYWHERE)
+        regions = (*self._context.store(silence.alert.store_id).regions, EVERYWHERE)
         place, family = _silence_key(silence), silence.alert.metric
-        return next((name for name in regions if self._is_crowd(place, family, name)), "")
+        return next((name for name in regions if self._is_silent_region(place, family, name)), "")
 
-    def _is_crowd(self, place: _SilentAt, family: str, region: str) -> bool:
+    def _is_silent_region(self, place: _SilenceKey, family: str, region: str) -> bool:
         if (place, family, region) not in self._known:
-            self._known[place, family, region] = self._count_crowd(place, family, region)
+            self._known[place, family, region] = self._count_silent_region(place, family, region)
         return self._known[place, family, region]
 
-    def _count_crowd(self, place: _SilentAt, family: str, region: str) -> bool:
+    def _count_silent_region(self, place: _SilenceKey, family: str, region: str) -> bool:
         channel, rule, window = place
         near = {
             store_id
             # A line that goes down within a window causes silence in that window or in the next.
             for near_window in (window - 1, window, window + 1)
             for store_id in self._stores.get((channel, rule, near_window), ())
-            if region == EVERYWHERE or region in self._around.store(store_id).regions
+            if region == EVERYWHERE or region in self._context.store(store_id).regions
         }
-        if len(near) < LEAST_STORES:
+        if len(near) < MIN_SILENT_STORES:
             return False
-        return 2 * len(near) > self._around.peers(family, region, self._partitions)
+        return 2 * len(near) > self._context.count_peers(family, region, self._partitions)
 
 
-def _silence_key(silence: DeliveryDecision) -> _SilentAt:
+def _silence_key(silence: DeliveryDecision) -> _SilenceKey:
     # The window counts and not the tick, because an evaluator's tick says nothing about a store.
-    window = millis_of(silence.alert.window.end) // WINDOW_MILLIS
+    window = instant_millis(silence.alert.window.end) // WINDOW_MILLIS
     return silence.channel, silence.alert.rule_id, window
 
 
 def _summarise_group(
     memory: DeliveryMemory, partition: int, key: _GroupKey, members: Sequence[DeliveryDecision]
-) -> list[KeptDelivery]:
+) -> list[StoredDelivery]:
     """The message of a group, and its members, which name it."""
     channel_id, why, region, rule_id = key
     channel = memory.channels[channel_id]
@@ -207,10 +211,10 @@ def _summarise_group(
     names = sorted(member.key for member in members)
     message = WebhookMessage(
         channel=channel_id,
-        message_id=hashed_id("grp", *names),
+        message_id=hash_id("grp", *names),
         kind="summary",
         url=channel.url,
-        body=body_text("alerts.summary", max(instants), {**origin, **numbers}),
+        body=encode_body("alerts.summary", max(instants), {**origin, **numbers}),
         lanes=(f"summary|{region}|{rule_id}",),
         order=memory.order + 1,
         due_at=memory.time.at,
@@ -242,6 +246,6 @@ def _summary_numbers(members: Sequence[DeliveryDecision]) -> dict[str, Any]:
 
 def _take_fitting(listed: Sequence[Listed], most_bytes: int) -> list[Listed]:
     """The first values that together fit into `most_bytes` bytes of JSON."""
-    sizes = accumulate(encoded_size(value) + 1 for value in listed)
+    sizes = accumulate(json_size(value) + 1 for value in listed)
     fitting = takewhile(lambda size: size <= most_bytes, sizes)
     return [value for value, _ in zip(listed, fitting, strict=False)]

@@ -1,15 +1,15 @@
 """Heartbeats of channels, whose absence shows that alerts may be missing too."""
 
-from tally.alerts.delivery.body import body_text, hashed_id
+from tally.alerts.delivery.body import encode_body, hash_id
 from tally.alerts.delivery.controls import AlertChannel
 from tally.alerts.delivery.memory import MINUTE, DeliveryMemory
-from tally.alerts.delivery.records import KeptDelivery, WebhookMessage
-from tally.instants import from_millis, instant_text
+from tally.alerts.delivery.records import StoredDelivery, WebhookMessage
+from tally.instants import format_utc, from_millis
 
 HEARTBEAT_MILLIS = 5 * MINUTE
 
 
-def heartbeats(memory: DeliveryMemory, partition: int) -> list[KeptDelivery]:
+def build_heartbeats(memory: DeliveryMemory, partition: int) -> list[StoredDelivery]:
     """A message to each channel with heartbeats enabled, five minutes after the previous one.
 
     If it does not arrive, alerts of this partition's stores may not arrive either. It replaces the
@@ -20,10 +20,10 @@ def heartbeats(memory: DeliveryMemory, partition: int) -> list[KeptDelivery]:
     return [
         WebhookMessage(
             channel=channel.channel_id,
-            message_id=hashed_id("beat", channel.channel_id, str(partition), str(slot)),
+            message_id=hash_id("beat", channel.channel_id, str(partition), str(slot)),
             kind="heartbeat",
             url=channel.url,
-            body=body_text("heartbeat", instant_text(from_millis(now)), {"partition": partition}),
+            body=encode_body("heartbeat", format_utc(from_millis(now)), {"partition": partition}),
             lanes=("heartbeat",),
             order=memory.order,
             due_at=now,

@@ -15,12 +15,12 @@ from tally.alerts.delivery.controls import (
     Snooze,
     severity_rank,
 )
-from tally.alerts.delivery.deciding import Holds, plan
+from tally.alerts.delivery.deciding import Holds, combine_verdicts
 from tally.alerts.delivery.records import (
     DeliveryDecision,
     DeliveryVerdict,
     GoneAddress,
-    KeptDelivery,
+    StoredDelivery,
     TickTime,
     UndeliveredMessages,
     WebhookMessage,
@@ -29,7 +29,7 @@ from tally.alerts.delivery.records import (
 MINUTE = 60_000
 _STATES = ("provisional", "confirmed", "retracted")
 # A channel id and the id of an alert on it.
-OnChannel = tuple[str, str]
+ChannelAlert = tuple[str, str]
 
 
 class DeliveryMemory:
@@ -43,8 +43,8 @@ class DeliveryMemory:
         self.waiting: dict[str, WebhookMessage] = {}
         # Dicts instead of sets keep the order of arrival. `held`: alerts that are held back and may
         # still be sent; `open`: raises that were sent and are not over.
-        self.held: dict[OnChannel, None] = {}
-        self.open: dict[OnChannel, None] = {}
+        self.held: dict[ChannelAlert, None] = {}
+        self.open: dict[ChannelAlert, None] = {}
         self.acknowledged: dict[str, Acknowledgement] = {}
         self._dead_counts: Counter[str] = Counter()
         self.order = 0
@@ -53,17 +53,17 @@ class DeliveryMemory:
         self._silences: dict[str, Silence] = {}
         self._snoozes: dict[str, Snooze] = {}
         self._gone_addresses: dict[str, GoneAddress] = {}
-        self._decisions: dict[OnChannel, dict[str, DeliveryDecision]] = {}
+        self._decisions: dict[ChannelAlert, dict[str, DeliveryDecision]] = {}
         self._channels_by_alert: dict[str, dict[str, None]] = defaultdict(dict)
-        self._ends_by_raise: dict[OnChannel, dict[str, None]] = defaultdict(dict)
+        self._ends_by_raise: dict[ChannelAlert, dict[str, None]] = defaultdict(dict)
         # Decisions by the message's key and the decision's key.
-        self._carried: dict[str, dict[str, DeliveryDecision]] = defaultdict(dict)
+        self._decisions_by_message: dict[str, dict[str, DeliveryDecision]] = defaultdict(dict)
         # Number of sent raises by channel, minute and rank of the severity.
         self._sent_counts: Counter[tuple[str, int, int]] = Counter()
         # Suppressed decisions that no summary has counted yet.
         self.uncounted: dict[str, DeliveryDecision] = {}
 
-    def remember(self, record: KeptDelivery) -> None:
+    def remember(self, record: StoredDelivery) -> None:
         """Stores a record in place of the previous one with its key."""
         match record:
             case DeliveryDecision():
@@ -86,14 +86,14 @@ class DeliveryMemory:
                 self.time = record
                 self._forget_minutes()
 
-    def forget(self, record: KeptDelivery) -> None:
+    def forget(self, record: StoredDelivery) -> None:
         """Removes a record and its index entries."""
         match record:
             case DeliveryDecision():
                 self._forget_decision(record)
             case WebhookMessage():
                 self._count_dead(self.messages.pop(record.key, None), -1)
-                self._carried.pop(record.key, None)
+                self._decisions_by_message.pop(record.key, None)
             case Silence():
                 self._silences.pop(record.silence_id, None)
             case Snooze():
@@ -101,57 +101,57 @@ class DeliveryMemory:
             case Acknowledgement():
                 self.acknowledged.pop(record.alert_id, None)
 
-    def told(self, channel: str, alert_id: str) -> list[DeliveryDecision]:
+    def decisions_for(self, channel: str, alert_id: str) -> list[DeliveryDecision]:
         """The decisions about the alert's states on the channel, in the order of the states."""
         return [*self._decisions.get((channel, alert_id), {}).values()]
 
-    def taken(self, at: OnChannel) -> tuple[int, OnChannel]:
+    def sort_key(self, at: ChannelAlert) -> tuple[int, ChannelAlert]:
         """The sort key of an alert: the instant of its first decision, and the alert.
 
         The instant is in milliseconds since 1970 (UTC).
         """
-        return self.told(*at)[0].at, at
+        return self.decisions_for(*at)[0].at, at
 
-    def plan(self, channel: str, alert_id: str | None) -> DeliveryVerdict | None:
+    def alert_verdict(self, channel: str, alert_id: str | None) -> DeliveryVerdict | None:
         """The verdict on the alert on the channel; None without a decision."""
-        return plan(self.told(channel, alert_id)) if alert_id else None
+        return combine_verdicts(self.decisions_for(channel, alert_id)) if alert_id else None
 
-    def channels_of(self, alert_id: str) -> list[str]:
+    def channels_for(self, alert_id: str) -> list[str]:
         """The channels with a decision about the alert."""
         return [*self._channels_by_alert.get(alert_id, ())]
 
     def has_end(self, channel: str, alert_id: str) -> bool:
         """Whether the channel has an end of this raise that was not retracted."""
         ends = self._ends_by_raise.get((channel, alert_id), ())
-        last = (self.told(channel, end)[-1] for end in ends)
+        last = (self.decisions_for(channel, end)[-1] for end in ends)
         return any(decision.alert.state != "retracted" for decision in last)
 
-    def ends_of(self, channel: str, alert_id: str) -> list[str]:
+    def ends_for(self, channel: str, alert_id: str) -> list[str]:
         """The ends of this raise with a decision on the channel."""
         return [*self._ends_by_raise.get((channel, alert_id), ())]
 
     def may_have_arrived(self, channel: str, alert_id: str) -> bool:
         """Whether the channel's address may have received any message about the alert."""
-        return any(message.may_have_arrived for message in self.carrying(channel, alert_id))
+        return any(message.may_have_arrived for message in self.messages_about(channel, alert_id))
 
-    def carrying(self, channel: str, alert_id: str) -> Iterator[WebhookMessage]:
+    def messages_about(self, channel: str, alert_id: str) -> Iterator[WebhookMessage]:
         """The messages to the channel about the alert, in the order of the alert's states."""
-        for decision in self.told(channel, alert_id):
+        for decision in self.decisions_for(channel, alert_id):
             if decision.verdict == "send" and decision.message:
                 yield self.messages[f"{channel}|{decision.message}"]
 
-    def carried_by(self, message: WebhookMessage) -> list[DeliveryDecision]:
+    def message_decisions(self, message: WebhookMessage) -> list[DeliveryDecision]:
         """The decisions that a message carries, in the order in which they were made."""
         if message.kind == "repeat":
-            return self.told(message.channel, message.lanes[0])[-1:]
-        return [*self._carried.get(message.key, {}).values()]
+            return self.decisions_for(message.channel, message.lanes[0])[-1:]
+        return [*self._decisions_by_message.get(message.key, {}).values()]
 
-    def sent_in(self, channel: str, minute: int, severity: str) -> int:
+    def count_sent(self, channel: str, minute: int, severity: str) -> int:
         """The number of raises, at least as severe, sent one by one in a minute since 1970."""
         ranks = range(severity_rank(severity), len(SEVERITIES) + 1)
         return sum(self._sent_counts[channel, minute, rank] for rank in ranks)
 
-    def undelivered(self, now: int) -> dict[str, UndeliveredMessages]:
+    def summarise_undelivered(self, now: int) -> dict[str, UndeliveredMessages]:
         """The undelivered messages by channel at an instant, milliseconds since 1970 (UTC)."""
         since: dict[str, int] = {}
         for message in self.waiting.values():
@@ -178,21 +178,24 @@ class DeliveryMemory:
         """The silences and snoozes, also those that are over."""
         return Holds(self._silences.values(), self._snoozes)
 
-    def decisions(self, channel: str) -> Iterator[DeliveryDecision]:
+    def channel_decisions(self, channel: str) -> Iterator[DeliveryDecision]:
         """All decisions of a channel, sorted by alert."""
         for own, alert_id in sorted(self._decisions):
             if own == channel:
-                yield from self.told(own, alert_id)
+                yield from self.decisions_for(own, alert_id)
 
     def episodes(self) -> Iterator[list[DeliveryDecision]]:
         """All decisions grouped by episode and channel: about a raise and about its ends."""
         for channel, alert_id in [*self._decisions]:
-            decisions = self.told(channel, alert_id)
+            decisions = self.decisions_for(channel, alert_id)
             # An end without a decision about its raise is a group of its own.
             raise_id = decisions[0].alert.of
             if raise_id is None or (channel, raise_id) not in self._decisions:
                 ends = self._ends_by_raise.get((channel, alert_id), ())
-                yield [*decisions, *(later for end in ends for later in self.told(channel, end))]
+                yield [
+                    *decisions,
+                    *(later for end in ends for later in self.decisions_for(channel, end)),
+                ]
 
     def _remember_decision(self, decision: DeliveryDecision) -> None:
         alert, at = decision.alert, (decision.channel, decision.alert.alert_id)
@@ -206,25 +209,27 @@ class DeliveryMemory:
         if alert.of is not None:
             self._ends_by_raise[decision.channel, alert.of][alert.alert_id] = None
         if before is not None and before.message:
-            self._carried[f"{before.channel}|{before.message}"].pop(decision.key, None)
+            self._decisions_by_message[f"{before.channel}|{before.message}"].pop(decision.key, None)
         if decision.message:
-            self._carried[f"{decision.channel}|{decision.message}"][decision.key] = decision
+            self._decisions_by_message[f"{decision.channel}|{decision.message}"][decision.key] = (
+                decision
+            )
         self._count(decision, before)
         # The state of a raise depends on its ends, and the other way round.
         others = [alert.of] if alert.of else self._ends_by_raise.get(at, ())
         for alert_id in (alert.alert_id, *others):
             self._update_membership((decision.channel, alert_id))
 
-    def _update_membership(self, at: OnChannel) -> None:
+    def _update_membership(self, at: ChannelAlert) -> None:
         """Updates whether an alert is held and may still be sent, or is open at its channel."""
-        decisions = self.told(*at)
+        decisions = self.decisions_for(*at)
         if not decisions:
             return
-        verdict, alert = plan(decisions), decisions[-1].alert
+        verdict, alert = combine_verdicts(decisions), decisions[-1].alert
         is_raise = alert.edge == "raise"
         is_over = alert.state == "retracted" or (is_raise and self.has_end(*at))
         # An end is sent only after its raise.
-        follows = is_raise or self.plan(at[0], alert.of) == "send"
+        follows = is_raise or self.alert_verdict(at[0], alert.of) == "send"
         _set_member(self.held, at, verdict == "held" and follows and not is_over)
         _set_member(self.open, at, verdict == "send" and is_raise and not is_over)
 
@@ -232,7 +237,9 @@ class DeliveryMemory:
         alert_id, at = decision.alert.alert_id, (decision.channel, decision.alert.alert_id)
         by_state = self._decisions.get(at, {})
         by_state.pop(decision.alert.state, None)
-        self._carried.get(f"{decision.channel}|{decision.message}", {}).pop(decision.key, None)
+        self._decisions_by_message.get(f"{decision.channel}|{decision.message}", {}).pop(
+            decision.key, None
+        )
         if not by_state:
             self._decisions.pop(at, None)
             self.held.pop(at, None)
@@ -277,7 +284,7 @@ class DeliveryMemory:
             self._dead_counts[message.channel] += more
 
 
-def _set_member(members: dict[OnChannel, None], at: OnChannel, is_in: bool) -> None:
+def _set_member(members: dict[ChannelAlert, None], at: ChannelAlert, is_in: bool) -> None:
     if is_in:
         members[at] = None
     else:

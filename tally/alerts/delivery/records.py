@@ -47,11 +47,11 @@ WebhookKind: TypeAlias = Literal[
     "catchup",
     "silence",
 ]
-Promise: TypeAlias = Literal["at_least_once", "at_most_once"]
+DeliveryGuarantee: TypeAlias = Literal["at_least_once", "at_most_once"]
 # Prefix of a file name in the place of an address.
-FILE = "file:"
+FILE_PREFIX = "file:"
 # Prefix of the key of a control.
-CONTROL = "control|"
+CONTROL_PREFIX = "control|"
 
 
 class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="decision"):
@@ -98,7 +98,7 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
     order: int
     due_at: int
     needs: tuple[str, ...] = ()
-    promise: Promise = "at_least_once"
+    promise: DeliveryGuarantee = "at_least_once"
     expires_at: int | None = None
     begun_at: int | None = None
     attempts: int = 0
@@ -174,35 +174,37 @@ class DroppedRecord(Struct, frozen=True):
 
 
 # The controls of people, stored beside decisions and messages.
-KeptControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement
-KeptDelivery: TypeAlias = DeliveryDecision | WebhookMessage | GoneAddress | TickTime | KeptControl
-_DECODER = msgspec.json.Decoder(KeptDelivery)
+StoredControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement
+StoredDelivery: TypeAlias = (
+    DeliveryDecision | WebhookMessage | GoneAddress | TickTime | StoredControl
+)
+_DECODER = msgspec.json.Decoder(StoredDelivery)
 _ENCODER = msgspec.json.Encoder()
 
 
-DeliveryChange: TypeAlias = KeptDelivery | DroppedRecord
+DeliveryChange: TypeAlias = StoredDelivery | DroppedRecord
 
 
-def kept_key(record: DeliveryChange) -> bytes:
+def record_key(record: DeliveryChange) -> bytes:
     """The key of a record in the topic."""
     if isinstance(record, DroppedRecord):
         return record.topic_key
     # Controls have a prefix, because a channel may have the name of another kind of record.
-    is_control = isinstance(record, KeptControl | GoneAddress)
-    return (f"{CONTROL}{record.key}" if is_control else record.key).encode()
+    is_control = isinstance(record, StoredControl | GoneAddress)
+    return (f"{CONTROL_PREFIX}{record.key}" if is_control else record.key).encode()
 
 
-def kept_value(record: DeliveryChange) -> bytes | None:
+def encode_record(record: DeliveryChange) -> bytes | None:
     """The record's value, JSON whose field `is` names its kind; None deletes the record."""
     if isinstance(record, DroppedRecord):
         return None
     return _ENCODER.encode(record)
 
 
-def parsed_kept(value: bytes) -> KeptDelivery:
+def decode_record(value: bytes) -> StoredDelivery:
     """The record in a value of the topic.
 
     Raises msgspec.DecodeError, whose subclass ValidationError is included.
     """
-    record: KeptDelivery = _DECODER.decode(value)
+    record: StoredDelivery = _DECODER.decode(value)
     return record

@@ -9,20 +9,20 @@ from tally.alerts.delivery.body import (
     alert_body,
     alert_message_id,
     group_body,
-    hashed_id,
-    parted,
+    hash_id,
+    split_alerts,
 )
 from tally.alerts.delivery.controls import SEVERITIES, AlertChannel, severity_rank
-from tally.alerts.delivery.deciding import DeliveryRules, Surroundings, holding
-from tally.alerts.delivery.groups import SilentCrowds
+from tally.alerts.delivery.deciding import DeliveryContext, DeliveryRules, hold_reason
+from tally.alerts.delivery.groups import SilentRegions
 from tally.alerts.delivery.memory import DeliveryMemory
-from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery, WebhookMessage
+from tally.alerts.delivery.records import DeliveryDecision, StoredDelivery, WebhookMessage
 from tally.alerts.message import Alert
 
 WANTS_NO_MORE = "the receiver wants no more"
 
 
-def alert_message(
+def build_alert_message(
     alert: Alert, channel: AlertChannel, memory: DeliveryMemory, rules: DeliveryRules
 ) -> WebhookMessage:
     """The message to a channel about one state of an alert, due at once.
@@ -48,9 +48,9 @@ def alert_message(
     )
 
 
-def released(
-    memory: DeliveryMemory, rules: DeliveryRules, around: Surroundings, crowds: SilentCrowds
-) -> list[KeptDelivery]:
+def release_alerts(
+    memory: DeliveryMemory, rules: DeliveryRules, around: DeliveryContext, crowds: SilentRegions
+) -> list[StoredDelivery]:
     """The messages and decisions of held alerts that nothing holds back any more.
 
     These are raises that are still open, and ends of raises that were sent, in their last state.
@@ -59,13 +59,13 @@ def released(
     """
     free: dict[tuple[str, str], list[DeliveryDecision]] = defaultdict(list)
     # Sorted by their first decisions, because the order of a restored memory may differ.
-    for channel_id, alert_id in sorted(memory.held, key=memory.taken):
-        last = memory.told(channel_id, alert_id)[-1]
+    for channel_id, alert_id in sorted(memory.held, key=memory.sort_key):
+        last = memory.decisions_for(channel_id, alert_id)[-1]
         channel = memory.channels[channel_id]
         if last.key not in crowds.regions and _is_free(last, channel, memory, around):
             # Grouped by address too, because an end goes to the address of its raise.
             free[channel_id, _find_address(last.alert, channel, memory)].append(last)
-    changed: list[KeptDelivery] = []
+    changed: list[StoredDelivery] = []
     for (channel_id, url), decisions in sorted(free.items()):
         channel = memory.channels[channel_id]
         for records in _build_parts(channel, url, decisions, (memory, rules)):
@@ -75,7 +75,7 @@ def released(
     return changed
 
 
-def heads(
+def find_due_heads(
     waiting: Iterable[WebhookMessage],
     under_way: Collection[WebhookMessage],
     now: int,
@@ -101,7 +101,7 @@ def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool,
 
     Out: the negative rank of its severity; whether it was tried; its place in the order.
     """
-    severities = (decision.alert.severity for decision in memory.carried_by(message))
+    severities = (decision.alert.severity for decision in memory.message_decisions(message))
     rank = max(map(severity_rank, severities), default=0)
     # A heartbeat that waits behind alerts would look as if the dispatcher were down.
     if message.kind == "heartbeat":
@@ -110,11 +110,11 @@ def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool,
 
 
 def _is_free(
-    last: DeliveryDecision, channel: AlertChannel, memory: DeliveryMemory, around: Surroundings
+    last: DeliveryDecision, channel: AlertChannel, memory: DeliveryMemory, around: DeliveryContext
 ) -> bool:
     zone = around.store(last.alert.store_id).zone
     at = memory.time.at, zone
-    return channel.enabled and not holding(last.alert, channel, memory.holds, at)
+    return channel.enabled and not hold_reason(last.alert, channel, memory.holds, at)
 
 
 def _build_parts(
@@ -122,13 +122,13 @@ def _build_parts(
     url: str,
     decisions: Sequence[DeliveryDecision],
     with_what: tuple[DeliveryMemory, DeliveryRules],
-) -> Iterable[list[KeptDelivery]]:
+) -> Iterable[list[StoredDelivery]]:
     memory, rules = with_what
     by_id = {decision.alert.alert_id: decision for decision in decisions}
-    for alerts in parted([decision.alert for decision in decisions]):
+    for alerts in split_alerts([decision.alert for decision in decisions]):
         members = [by_id[alert.alert_id] for alert in alerts]
         if len(members) == 1:
-            message = alert_message(alerts[0], channel, memory, rules)
+            message = build_alert_message(alerts[0], channel, memory, rules)
             message = structs.replace(message, due_at=memory.time.at)
         else:
             message = _build_group(channel, url, alerts, with_what)
@@ -159,7 +159,7 @@ def _build_group(
         memory,
         WebhookMessage(
             channel=channel.channel_id,
-            message_id=hashed_id("grp", *states),
+            message_id=hash_id("grp", *states),
             kind="group",
             url=url,
             body=group_body(alerts),
@@ -183,7 +183,7 @@ def _number_message(
 
 def _find_address(alert: Alert, channel: AlertChannel, memory: DeliveryMemory) -> str:
     for alert_id in (alert.alert_id, alert.of):
-        messages = memory.carrying(channel.channel_id, alert_id) if alert_id else iter(())
+        messages = memory.messages_about(channel.channel_id, alert_id) if alert_id else iter(())
         if first := next(messages, None):
             return first.url
     return channel.url

@@ -4,18 +4,18 @@ from msgspec import structs
 
 from tally.alerts.delivery.body import alert_message_id, repeat_body
 from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.delivery.deciding import DeliveryRules, Surroundings, holding
+from tally.alerts.delivery.deciding import DeliveryContext, DeliveryRules, hold_reason
 from tally.alerts.delivery.memory import DeliveryMemory
-from tally.alerts.delivery.records import DeliveryDecision, KeptDelivery
-from tally.alerts.delivery.releases import alert_message
-from tally.instants import from_millis, instant_text
+from tally.alerts.delivery.records import DeliveryDecision, StoredDelivery
+from tally.alerts.delivery.releases import build_alert_message
+from tally.instants import format_utc, from_millis
 
 _MILLIS = 1_000
 
 
-def reminders(
-    memory: DeliveryMemory, rules: DeliveryRules, around: Surroundings
-) -> list[KeptDelivery]:
+def build_reminders(
+    memory: DeliveryMemory, rules: DeliveryRules, around: DeliveryContext
+) -> list[StoredDelivery]:
     """The messages and decisions of the repeats and escalations that are due now.
 
     Those that a silence, a snooze or quiet hours hold back wait until the hold is over.
@@ -27,11 +27,11 @@ def reminders(
     }
     # Without such a channel the open alerts are not sorted and checked.
     due = (at for at in memory.open if at[0] in reminding)
-    changed: list[KeptDelivery] = []
-    for channel_id, alert_id in sorted(due, key=memory.taken):
+    changed: list[StoredDelivery] = []
+    for channel_id, alert_id in sorted(due, key=memory.sort_key):
         if alert_id in memory.acknowledged:
             continue
-        channel, decisions = memory.channels[channel_id], memory.told(channel_id, alert_id)
+        channel, decisions = memory.channels[channel_id], memory.decisions_for(channel_id, alert_id)
         last = decisions[-1]
         sent = [decision.at for decision in decisions if decision.verdict == "send"]
         since = max(max(sent), last.repeated_at)
@@ -46,23 +46,23 @@ def _is_due(seconds: int, since: int, memory: DeliveryMemory) -> bool:
 
 
 def _is_free(
-    channel: AlertChannel, last: DeliveryDecision, memory: DeliveryMemory, around: Surroundings
+    channel: AlertChannel, last: DeliveryDecision, memory: DeliveryMemory, around: DeliveryContext
 ) -> bool:
     at = memory.time.at, around.store(last.alert.store_id).zone
-    return not holding(last.alert, channel, memory.holds, at)
+    return not hold_reason(last.alert, channel, memory.holds, at)
 
 
 def _build_repeat(
     memory: DeliveryMemory, rules: DeliveryRules, channel: AlertChannel, last: DeliveryDecision
-) -> list[KeptDelivery]:
+) -> list[StoredDelivery]:
     now, alert = memory.time.at, last.alert
-    message = alert_message(alert, channel, memory, rules)
+    message = build_alert_message(alert, channel, memory, rules)
     repeat = structs.replace(
         message,
         kind="repeat",
         # A new key, because a receiver that acts once per id must act again.
         message_id=f"{alert_message_id(alert)}_{now // _MILLIS}",
-        body=repeat_body(alert, instant_text(from_millis(now))),
+        body=repeat_body(alert, format_utc(from_millis(now))),
         needs=(alert.alert_id,),
         due_at=now,
     )
@@ -72,19 +72,25 @@ def _build_repeat(
 def _build_escalation(
     memory: DeliveryMemory,
     rules: DeliveryRules,
-    around: Surroundings,
+    around: DeliveryContext,
     reminder: tuple[AlertChannel, DeliveryDecision, int],
-) -> list[KeptDelivery]:
+) -> list[StoredDelivery]:
     channel, last, since = reminder
     escalation, alert = channel.escalate, last.alert
     if escalation is None or not _is_due(escalation.after, since, memory):
         return []
     second = memory.channels.get(escalation.channel)
-    if second is None or not second.enabled or memory.told(second.channel_id, alert.alert_id):
+    if (
+        second is None
+        or not second.enabled
+        or memory.decisions_for(second.channel_id, alert.alert_id)
+    ):
         return []
     if not _is_free(second, last, memory, around):
         return []
-    message = structs.replace(alert_message(alert, second, memory, rules), due_at=memory.time.at)
+    message = structs.replace(
+        build_alert_message(alert, second, memory, rules), due_at=memory.time.at
+    )
     decision = DeliveryDecision(
         channel=second.channel_id,
         alert=alert,
@@ -97,7 +103,7 @@ def _build_escalation(
     return _remember_all(memory, [message, decision])
 
 
-def _remember_all(memory: DeliveryMemory, records: list[KeptDelivery]) -> list[KeptDelivery]:
+def _remember_all(memory: DeliveryMemory, records: list[StoredDelivery]) -> list[StoredDelivery]:
     """Remembers the records at once, so that the next message has a higher order."""
     for record in records:
         memory.remember(record)

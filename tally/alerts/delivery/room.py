@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from tally.alerts.delivery.attempts import WebhookAnswer, meaning
+from tally.alerts.delivery.attempts import WebhookAnswer, classify_answer
 
 # The most concurrent calls to one address, and in the whole process.
-MOST_CALLS, MOST_IN_ALL = 8, 64
+MAX_ADDRESS_CALLS, MAX_CALLS = 8, 64
 # After this number of failures in a row an address gets one call at a time.
 OPENS_AFTER = 5
 
 
-class Breakers:
+class CircuitBreakers:
     """The circuit breakers of all addresses, as counts of failures in a row.
 
     An open breaker lets a single call pass at a time, and the first success closes it. The counts
@@ -25,34 +25,34 @@ class Breakers:
     def __init__(self) -> None:
         self._failures: Counter[str] = Counter()
 
-    def note(self, url: str, answer: WebhookAnswer) -> None:
+    def record_answer(self, url: str, answer: WebhookAnswer) -> None:
         """Counts the result of a call; a status that decides the message's outcome is a success."""
-        has_failed = meaning(answer) in ("blocked", "again", "in doubt")
-        self._failures[address_of(url)] = self._failures[address_of(url)] + 1 if has_failed else 0
+        has_failed = classify_answer(answer) in ("blocked", "again", "in doubt")
+        self._failures[url_origin(url)] = self._failures[url_origin(url)] + 1 if has_failed else 0
 
-    def most(self, address: str) -> int:
+    def max_calls(self, address: str) -> int:
         """The most concurrent calls to an address."""
-        return 1 if self._failures[address] >= OPENS_AFTER else MOST_CALLS
+        return 1 if self._failures[address] >= OPENS_AFTER else MAX_ADDRESS_CALLS
 
 
-class CallRoom:
+class CallCapacity:
     """The remaining capacity for calls, over all partitions of the process."""
 
-    def __init__(self, under_way: Iterable[str], breakers: Breakers) -> None:
-        self._calls = Counter(map(address_of, under_way))
+    def __init__(self, under_way: Iterable[str], breakers: CircuitBreakers) -> None:
+        self._calls = Counter(map(url_origin, under_way))
         self._breakers = breakers
 
-    def take(self, url: str) -> bool:
+    def reserve(self, url: str) -> bool:
         """Takes a place for one more call; returns whether there was one."""
-        address = address_of(url)
-        is_full = self._calls.total() >= MOST_IN_ALL
-        if is_full or self._calls[address] >= self._breakers.most(address):
+        address = url_origin(url)
+        is_full = self._calls.total() >= MAX_CALLS
+        if is_full or self._calls[address] >= self._breakers.max_calls(address):
             return False
         self._calls[address] += 1
         return True
 
 
-def address_of(url: str) -> str:
+def url_origin(url: str) -> str:
     """The scheme, host and port of a URL, which several channels may share.
 
     >>> address_of("https://tablet.example:8443/alerts?a=b")

@@ -7,41 +7,41 @@ from msgspec import structs
 
 from tally.alerts.delivery import attempts, gate, releases
 from tally.alerts.delivery.controls import Redelivery
-from tally.alerts.delivery.deciding import Surroundings
+from tally.alerts.delivery.deciding import DeliveryContext
 from tally.alerts.delivery.memory import DeliveryMemory
-from tally.alerts.delivery.records import DeliveryReason, KeptDelivery, WebhookMessage
-from tally.alerts.delivery.room import CallRoom
+from tally.alerts.delivery.records import DeliveryReason, StoredDelivery, WebhookMessage
+from tally.alerts.delivery.room import CallCapacity
 
 # The check that holds a message back; tests replace it with one that is wrong on purpose.
-Obstacle = Callable[[WebhookMessage, DeliveryMemory, Surroundings], DeliveryReason]
+HoldCheck = Callable[[WebhookMessage, DeliveryMemory, DeliveryContext], DeliveryReason]
 
 
-class BegunAttempts(NamedTuple):
+class StartedAttempts(NamedTuple):
     """The records to store, and the calls to make after that."""
 
-    kept: list[KeptDelivery]
+    records: list[StoredDelivery]
     calls: list[WebhookMessage]
 
 
-def begun_attempts(
+def begin_due_attempts(
     memory: DeliveryMemory,
-    around: Surroundings,
+    around: DeliveryContext,
     under_way: Collection[WebhookMessage],
-    room: CallRoom,
-    obstacle: Obstacle = gate.obstacle,
-) -> BegunAttempts:
+    room: CallCapacity,
+    obstacle: HoldCheck = gate.message_hold_reason,
+) -> StartedAttempts:
     """The messages whose turn it is, with one more attempt, and the messages that end."""
     now, called = memory.time.at, {message.key for message in under_way}
-    begun = BegunAttempts([], [])
+    begun = StartedAttempts([], [])
     # Before any tick there is no time for an attempt to begin at.
     if not now:
         return begun
     for message in [*memory.waiting.values()]:
-        over = attempts.given_up(message, now)
+        over = attempts.give_up_overdue(message, now)
         if over is not None and message.key not in called:
-            _keep(memory, begun, [over])
+            _remember(memory, begun, [over])
 
-    def obstacle_of(message: WebhookMessage) -> DeliveryReason:
+    def find_hold_reason(message: WebhookMessage) -> DeliveryReason:
         return obstacle(message, memory, around)
 
     stays: set[str] = set()
@@ -49,16 +49,16 @@ def begun_attempts(
     while is_moving:
         is_moving = False
         calls = [*under_way, *begun.calls]
-        due = releases.heads(memory.waiting.values(), calls, now)
+        due = releases.find_due_heads(memory.waiting.values(), calls, now)
         turns = [message for message in due if message.key not in stays]
         for message in sorted(turns, key=lambda turn: releases.urgency(turn, memory)):
             # A message that ends without a call makes room for the next one of its lane.
-            is_moving |= _take_turn(memory, message, (room, begun), obstacle_of)
+            is_moving |= _take_turn(memory, message, (room, begun), find_hold_reason)
             stays.add(message.key)
     return begun
 
 
-def called_anew(memory: DeliveryMemory, request: Redelivery) -> list[KeptDelivery]:
+def reset_for_redelivery(memory: DeliveryMemory, request: Redelivery) -> list[StoredDelivery]:
     """The message of a redelivery request, reset as if it had never been sent."""
     message = memory.messages.get(f"{request.channel_id}|{request.message_id}")
     if message is None or message.outcome == "waiting":
@@ -80,35 +80,37 @@ def called_anew(memory: DeliveryMemory, request: Redelivery) -> list[KeptDeliver
 def _take_turn(
     memory: DeliveryMemory,
     message: WebhookMessage,
-    room_and_begun: tuple[CallRoom, BegunAttempts],
+    room_and_begun: tuple[CallCapacity, StartedAttempts],
     obstacle_of: Callable[[WebhookMessage], DeliveryReason],
 ) -> bool:
     """Begins an attempt of a message, ends it or leaves it; returns whether it ended."""
     room, begun = room_and_begun
     now = memory.time.at
     if cause := _end_cause(message, memory):
-        _keep(memory, begun, [structs.replace(message, outcome="dead", cause=cause)])
+        _remember(memory, begun, [structs.replace(message, outcome="dead", cause=cause)])
         return True
-    if message.kind == "repeat" and not _is_repeat_wanted(message, memory):
-        _keep(memory, begun, [structs.replace(message, outcome="withdrawn")])
+    if message.kind == "repeat" and not _is_repeat_needed(message, memory):
+        _remember(memory, begun, [structs.replace(message, outcome="withdrawn")])
         return True
     if why := obstacle_of(message):
         if not gate.is_unsent(message, memory):
             return False
-        _keep(memory, begun, gate.withdrawn(message, why, memory))
+        _remember(memory, begun, gate.withdraw_message(message, why, memory))
         return True
-    if not room.take(message.url):
+    if not room.reserve(message.url):
         return False
-    turn = attempts.begun(message, now)
-    _keep(memory, begun, [turn])
+    turn = attempts.begin_attempt(message, now)
+    _remember(memory, begun, [turn])
     begun.calls.append(turn)
     return False
 
 
-def _keep(memory: DeliveryMemory, begun: BegunAttempts, records: list[KeptDelivery]) -> None:
+def _remember(
+    memory: DeliveryMemory, begun: StartedAttempts, records: list[StoredDelivery]
+) -> None:
     for record in records:
         memory.remember(record)
-    begun.kept.extend(records)
+    begun.records.extend(records)
 
 
 def _end_cause(message: WebhookMessage, memory: DeliveryMemory) -> str:
@@ -125,7 +127,7 @@ def _end_cause(message: WebhookMessage, memory: DeliveryMemory) -> str:
     return ""
 
 
-def _is_repeat_wanted(repeat: WebhookMessage, memory: DeliveryMemory) -> bool:
+def _is_repeat_needed(repeat: WebhookMessage, memory: DeliveryMemory) -> bool:
     """Whether the alert is still open and not acknowledged."""
     alert_id = repeat.lanes[0]
     is_open = (repeat.channel, alert_id) in memory.open

@@ -14,7 +14,7 @@ from serving.api.app import AlertBrokers, create_app
 from tally.alerts.delivery.controls import Acknowledgement, Snooze
 from tally.alerts.message import Alert
 from tally.alerts.resolution import AlertResolution
-from tally.errors import NotSent
+from tally.errors import SendFailed
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import END, ENDED, LATE, OPEN, STORY, TAKEN_BACK
@@ -36,7 +36,7 @@ class Written(list[ActionRecord]):
 
     def __call__(self, record: ActionRecord) -> None:
         if self.is_away:
-            raise NotSent("topic alert-controls at 10.1.2.3: planted")
+            raise SendFailed("topic alert-controls at 10.1.2.3: planted")
         self.append(record)
 
 
@@ -113,7 +113,7 @@ def test_a_resolution_has_what_it_is_about_and_the_reason(ask: Ask, written: Wri
         OPEN.subject,
     )
     assert (record.by, record.because) == ("anna", "The till was being repaired.")
-    assert AlertResolution.read(record.value) == record
+    assert AlertResolution.decode(record.value) == record
     assert answer.json()["because"] == record.because
 
 
@@ -188,7 +188,7 @@ def test_without_brokers_or_tables_the_answer_says_to_try_again(
 def test_at_most_so_many_writes_wait(
     ask: Ask, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handling, "MOST_WAITING", 0)
+    monkeypatch.setattr(handling, "MAX_WAITING", 0)
 
     answer = act(ask, "ack")
 

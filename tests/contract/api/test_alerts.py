@@ -30,7 +30,7 @@ def test_days_without_alerts_are_passed_a_bounded_number_at_a_time(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Three stores: two days of them a page.
-    monkeypatch.setattr(inquiry, "MOST_PARTITIONS", 6)
+    monkeypatch.setattr(inquiry, "MAX_PARTITIONS", 6)
     page = ask("/v1/alerts", **{**DAY, "from": "2026-11-15", "to": "2026-12-01"}).json()
     found, pages = numbers(page), 1
     while page["next"]:

@@ -9,12 +9,12 @@ import pytest
 
 from ops.audit.by_catalogue import (
     ApiComparison,
-    AskedFamily,
+    AuditedFamily,
     SumMetric,
     compare_answers,
     sum_metrics,
 )
-from ops.audit.levels import OwnDays
+from ops.audit.levels import StoreDayStarts
 from ops.audit.master import WindowKey
 from ops.audit.oracle import Sample
 from runtime.sources import SALES, TRAFFIC
@@ -66,13 +66,13 @@ COUNTED: Values = {
 
 
 @pytest.fixture
-def families(views: MemoryViews) -> list[AskedFamily]:
+def families(views: MemoryViews) -> list[AuditedFamily]:
     """Both families, with what they must show and what is published of them."""
     claims: dict[str, dict[Any, Generation]] = {"sales": {}, "traffic": {}}
     for family, claim in views.world.pointers:
         claims[family.name][claim.day] = claim
     return [
-        AskedFamily(family, values, claims[family.name], OwnDays("UTC", {}))
+        AuditedFamily(family, values, claims[family.name], StoreDayStarts("UTC", {}))
         for family, values in ((SALES, SOLD), (TRAFFIC, COUNTED))
     ]
 
@@ -90,7 +90,7 @@ def asker(ask: Ask) -> Any:
 
 
 def compared(
-    rows: Callable[..., Any], families: Sequence[AskedFamily], windows: int = 4
+    rows: Callable[..., Any], families: Sequence[AuditedFamily], windows: int = 4
 ) -> ApiComparison:
     """One question at a time: the application of a test has one event loop."""
     found = compare_answers(rows, families, Sample(windows, seed=1), readers=1)
@@ -104,14 +104,14 @@ def told(found: ApiComparison) -> set[tuple[str, str, Any, Any]]:
 
 
 def only(
-    family: AskedFamily, window: WindowKey, values: dict[Axes, Parts] | None = None
-) -> AskedFamily:
+    family: AuditedFamily, window: WindowKey, values: dict[Axes, Parts] | None = None
+) -> AuditedFamily:
     """The family with one window, of these values if they are given."""
     return replace(family, values={window: values or dict(family.values[window])})
 
 
 def test_every_sum_of_every_family_is_asked_whole_and_by_its_dimensions(
-    ask: Ask, families: list[AskedFamily]
+    ask: Ask, families: list[AuditedFamily]
 ) -> None:
     asked: set[tuple[str, tuple[str, ...]]] = set()
     rows = asker(ask)
@@ -129,7 +129,7 @@ def test_every_sum_of_every_family_is_asked_whole_and_by_its_dimensions(
 
 
 def test_a_wrong_value_of_one_part_is_found_in_each_metric_that_has_it(
-    ask: Ask, views: MemoryViews, families: list[AskedFamily]
+    ask: Ask, views: MemoryViews, families: list[AuditedFamily]
 ) -> None:
     window = ("406", at(f"{SETTLED}T10:00"))
     [place] = [place for place, one in enumerate(views.world.rows) if one.store_id == "406"]
@@ -149,7 +149,7 @@ def test_a_wrong_value_of_one_part_is_found_in_each_metric_that_has_it(
 
 
 def test_a_wrong_value_of_another_family_than_sales_is_found(
-    ask: Ask, families: list[AskedFamily]
+    ask: Ask, families: list[AuditedFamily]
 ) -> None:
     [window] = COUNTED
     more = only(families[1], window, {(): {**COUNTED[window][()], "entries": 11}})
@@ -161,7 +161,7 @@ def test_a_wrong_value_of_another_family_than_sales_is_found(
 
 
 def test_money_of_several_currencies_is_compared_by_currency_alone(
-    ask: Ask, families: list[AskedFamily]
+    ask: Ask, families: list[AuditedFamily]
 ) -> None:
     window = ("500", at(f"{SETTLED}T10:00"))
     wrong: dict[Axes, Parts] = {("EUR",): sold(2, 61), ("USD",): sold(1, 10)}
@@ -175,7 +175,7 @@ def test_money_of_several_currencies_is_compared_by_currency_alone(
 
 
 def test_a_currency_that_the_answer_does_not_name_is_a_difference(
-    ask: Ask, families: list[AskedFamily]
+    ask: Ask, families: list[AuditedFamily]
 ) -> None:
     window = ("406", at(f"{SETTLED}T10:00"))
     wrong: dict[Axes, Parts] = {**SOLD[window], ("CHF",): sold(1, 5)}
@@ -187,7 +187,7 @@ def test_a_currency_that_the_answer_does_not_name_is_a_difference(
 
 
 def test_an_answer_that_claims_more_than_its_generation_is_a_difference(
-    ask: Ask, families: list[AskedFamily]
+    ask: Ask, families: list[AuditedFamily]
 ) -> None:
     rows = asker(ask)
 
@@ -210,7 +210,7 @@ def answering(value: int | None, source: str) -> Callable[..., Any]:
 
 
 def test_a_window_with_records_that_is_missing_is_a_difference(
-    families: list[AskedFamily],
+    families: list[AuditedFamily],
 ) -> None:
     sold_new = only(families[0], ("367", at(f"{NEW}T08:00")))
 
@@ -220,7 +220,7 @@ def test_a_window_with_records_that_is_missing_is_a_difference(
 
 
 def test_an_empty_window_may_be_missing_where_no_generation_covers_it(
-    families: list[AskedFamily],
+    families: list[AuditedFamily],
 ) -> None:
     ends = {("367", at(f"{day}T08:00")): {("USD",): sold(4, 1000)} for day in (SETTLED, NEW)}
     traffic = replace(families[1], values={key: {(): NOBODY | {"entries": 4}} for key in ends})
@@ -235,7 +235,7 @@ def test_an_empty_window_may_be_missing_where_no_generation_covers_it(
     assert (nobody.equal, covered.equal, null.equal) == (4, 1, 0)
 
 
-def test_an_answer_without_a_row_is_a_difference(families: list[AskedFamily]) -> None:
+def test_an_answer_without_a_row_is_a_difference(families: list[AuditedFamily]) -> None:
     found = compared(lambda *_: [], [only(families[1], ("367", at(f"{SETTLED}T10:00")))])
 
     should = dict.fromkeys(PEOPLE, 0) | dict.fromkeys((PEOPLE[0], *LEVELS), 10)
@@ -254,7 +254,7 @@ def test_a_metric_is_asked_if_it_is_a_sum_of_parts_that_add_up() -> None:
 def test_the_currency_is_asked_first_and_all_dimensions_together_too() -> None:
     metric = SumMetric("waits", {"waits": 1}, 1, ("aisle", "currency"))
 
-    assert metric.questions == [("currency",), ("aisle",), ("aisle", "currency"), ()]
+    assert metric.dimension_sets == [("currency",), ("aisle",), ("aisle", "currency"), ()]
 
 
 @pytest.mark.parametrize(("milli", "units"), [(3000, 3), (2500, 2.5), (1, 0.001), (0, 0)])
@@ -267,7 +267,7 @@ def test_a_value_that_is_divided_is_whole_where_it_is(milli: int, units: float) 
 
 
 def test_a_family_without_windows_and_a_year_that_no_answer_has_are_not_asked(
-    ask: Ask, families: list[AskedFamily]
+    ask: Ask, families: list[AuditedFamily]
 ) -> None:
     sales, traffic = families
     old: Values = {("367", at("0001-01-01T12:00")): {("USD",): sold(1, 1)}}

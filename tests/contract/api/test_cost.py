@@ -17,7 +17,7 @@ import pytest
 from serving.api.app import create_app
 from serving.merge.views import Activity
 from serving.query import grains
-from serving.query.question import MetricQuestion, all_stretches
+from serving.query.question import MetricQuestion, cut_all_slots
 from serving.query.stores import StoreRegistry
 from tally.errors import BadQuery
 from tally.families import Family
@@ -84,7 +84,7 @@ def seconds(zone: str, grain: str, span: tuple[str, str], registry: StoreRegistr
     question = MetricQuestion(["367"], *span, grain=grain, tz=zone, by=[], as_of=None)
     started = time.thread_time()
     try:
-        all_stretches(question, ["367"], registry)
+        cut_all_slots(question, ["367"], registry)
     except BadQuery as error:
         assert error.field in ("from", "to", "tz"), error
     return time.thread_time() - started

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.sources import SALES
 from serving.api.app import create_app
-from serving.merge.views import Activity, Finding, Gap
+from serving.merge.views import Activity, Gap, TillFinding
 from tally.settings import Settings
 from tests.support.api_suite import FINAL, PROVISIONAL, Ask, asking, window
 from tests.support.serving_world import MemoryViews, World, at, flip, sale
@@ -128,7 +128,7 @@ def test_master_that_is_behind_is_named_by_explain_and_readiness(
 def test_till_whose_numbers_begin_again_keeps_its_stores_day_from_being_final(
     ask: Ask, views: MemoryViews
 ) -> None:
-    views.world.findings = [(SALES, "367", Finding(date(2026, 11, 21), "4", 200, 40))]
+    views.world.findings = [(SALES, "367", TillFinding(date(2026, 11, 21), "4", 200, 40))]
     asked = {**ASKED, "from": f"{DAY}T10:00:00Z"}
     body = ask("/v1/metrics/revenue", **asked).json()
     assert {row["status"] for row in body["rows"]} == {"provisional"}
@@ -177,7 +177,7 @@ def test_as_of_answers_alike_whatever_the_layers_learn_since(ask: Ask, views: Me
     before = ask("/v1/metrics/revenue", **asked).json()
     views.world.master = [(SALES, date(2026, 11, 21), 1, 10_000)]
     views.world.master_current = None
-    views.world.findings = [(SALES, "367", Finding(date(2026, 11, 21), "4", 200, 40))]
+    views.world.findings = [(SALES, "367", TillFinding(date(2026, 11, 21), "4", 200, 40))]
     views.world.pointers.append(
         (SALES, replace(views.world.pointers[0][1], generation=4, flipped_at=at(f"{NEXT}T03:00")))
     )

@@ -12,11 +12,11 @@ from threading import Event
 import pytest
 from fastapi import FastAPI
 
-from serving.alerts.stream.place import StreamPlace
+from serving.alerts.stream.place import StreamPosition
 from serving.api.alert_routes import MOST_STREAMS
 from serving.api.app import create_app
 from serving.merge.views import Activity
-from tally.alerts.versions import RuleChains
+from tally.alerts.versions import RuleHistory
 from tally.families import Family
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
@@ -51,7 +51,7 @@ class StuckRules(ListedRules):
         super().__init__(in_force(BUSY, "2026-11-20T00:00"))
         self.released, self.reads = Event(), 0
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         self.reads += 1
         assert self.released.wait(SECONDS)
         return super().read(until)
@@ -64,9 +64,9 @@ class GatedFeed(MemoryFeed):
         super().__init__()
         self.gate = asyncio.Event()
 
-    async def here(self) -> StreamPlace:
+    async def current_position(self) -> StreamPosition:
         await self.gate.wait()
-        return await super().here()
+        return await super().current_position()
 
 
 class GatedViews(MemoryViews):

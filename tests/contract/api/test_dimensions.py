@@ -105,7 +105,7 @@ def test_page_that_values_which_no_register_knows_make_too_large_is_refused(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views.world, "axis_values", lambda *_: {})
-    monkeypatch.setattr("serving.query.dimensions.MOST_UNNOTED", 0)
+    monkeypatch.setattr("serving.query.dimensions.MOST_UNREGISTERED", 0)
 
     (error,) = ask(PATH, **BOTH_DAYS, by="queue", limit="1").json()["errors"]
 

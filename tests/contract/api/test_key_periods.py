@@ -9,7 +9,7 @@ import pytest
 
 from serving.api.app import create_app
 from serving.merge.views import Activity
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import WIFI, MemoryViews, World, at, flip, visits
@@ -164,7 +164,7 @@ def test_a_late_sighting_of_another_day_of_the_period_makes_the_window_provision
 ) -> None:
     for other in (SUNDAY, TUESDAY):
         world.pointers.append((WIFI, flip(other, 1, f"{TUESDAY}T02:00", pin=10)))
-    partition = partition_of("406", Settings().partitions)
+    partition = partition_number("406", Settings().partitions)
     if day is not None:
         world.master.append((WIFI, date.fromisoformat(day), partition, 11))
 
@@ -178,7 +178,7 @@ def test_a_window_is_as_final_however_far_the_question_reaches(
     ask_abroad: Ask, world: World
 ) -> None:
     """Records of Sunday, which has no generation: of its key period Monday's windows are too."""
-    partition = partition_of("406", Settings().partitions)
+    partition = partition_number("406", Settings().partitions)
     world.master.append((WIFI, date.fromisoformat(SUNDAY), partition, 11))
 
     for first in (f"{MONDAY}T09:30:00Z", f"{SUNDAY}T09:30:00Z"):

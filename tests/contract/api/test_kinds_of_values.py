@@ -121,7 +121,7 @@ def test_few_different_subjects_are_counted_exactly_and_many_with_their_standard
     (found,) = rows(ask, "persons_seen", **HOUR)
 
     assert (few["value"], few["error"]) == (4, 0)
-    assert found["error"] == round((Uniques.KEPT - 2) ** -0.5, 4) == 0.0313
+    assert found["error"] == round((Uniques.SKETCH_SIZE - 2) ** -0.5, 4) == 0.0313
     assert isinstance(found["value"], int)
     assert abs(found["value"] / 5_004 - 1) < 3 * found["error"]
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from runtime.sources import SALES
 from serving.api.app import create_app
 from serving.merge.views import Activity
-from tally.alerts.rule import told_rule
+from tally.alerts.rule import rule_to_fields
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.evaluating import BUSY, ListedRules, in_force
@@ -161,7 +161,7 @@ def test_a_list_of_a_thousand_stores_is_answered() -> None:
 
 
 def test_a_body_of_the_most_bytes_is_read(app: FastAPI) -> None:
-    rule = told_rule(structs.replace(BUSY, title="x" * 100))
+    rule = rule_to_fields(structs.replace(BUSY, title="x" * 100))
     request = posted(rule=rule)
     whole = RawRequest("POST", SIMULATE, request.body.ljust(64 * 1024))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import StoreCalendarDays, millis_of
+from serving.alerts.evaluator.calendar import StoreCalendarDays, to_millis
 from serving.api.app import create_app
 from serving.dashboard.inside import quarter_hours
 from serving.dashboard.period import Period
@@ -125,12 +125,12 @@ def test_level_alert_and_page_have_the_same_day(settings: Settings, world: World
     period = Period(date.fromisoformat(day), 7)
 
     slots = quarter_hours(store, date.fromisoformat(day)).slots
-    of_alerts = {StoreCalendarDays(store).day(millis_of(one.start)) for one in slots}
+    of_alerts = {StoreCalendarDays(store).day(to_millis(one.start)) for one in slots}
     page = asyncio.run(FigureSource(settings, MemoryViews(world)).figures(store, period))
 
     assert (slots[0].start, slots[-1].end) == span
-    assert of_alerts == {(millis_of(span[0]), millis_of(span[1]))}
-    assert period.of_store(store).end == span[1]
+    assert of_alerts == {(to_millis(span[0]), to_millis(span[1]))}
+    assert period.store_span(store).end == span[1]
     assert (str(page.days[-1].day), page.days[-1].batch) == (day, DAYS[day][1])
 
 

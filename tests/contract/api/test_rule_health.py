@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from runtime.sources import FAMILIES, SALES, TRAFFIC
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.alerts.gauges import AlertFacts
 from serving.api.app import AlertBrokers, create_app
 from serving.merge.views import Activity
@@ -62,13 +62,13 @@ class Brokers:
     epochs: dict[str, SpeedEpoch] = field(default_factory=dict)
 
     def facts(self) -> AlertFacts:
-        reached = millis_of(at(self.through or self.now))
+        reached = to_millis(at(self.through or self.now))
         tick = Tick(
-            at=millis_of(at(self.now)),
+            at=to_millis(at(self.now)),
             through=dict.fromkeys(FAMILIES, reached),
             epoch={name: SpeedEpoch(of.epoch) for name, of in FAMILIES.items()} | self.epochs,
         )
-        judged = millis_of(at(self.judged or self.now))
+        judged = to_millis(at(self.judged or self.now))
         numbers = range(PARTITIONS)
         return AlertFacts(dict.fromkeys(numbers, tick), dict.fromkeys(numbers, judged))
 
@@ -100,7 +100,7 @@ def looking(
     """A function that asks an API over these rules and brokers."""
     settings, brokers = settings or Settings(), brokers or Brokers()
     desk = desk_over(views, ListedRules(*versions), settings=settings, now=brokers.now)
-    links = AlertBrokers(watch=brokers)
+    links = AlertBrokers(fact_source=brokers)
     with asking(create_app(settings, views, MemoryFeed(), desk, links)) as ask:
         yield ask
 
@@ -188,7 +188,7 @@ def test_without_a_word_of_the_brokers_nothing_is_known_to_be_judged(views: Memo
 def test_rows_of_another_definition_are_not_judged_since_the_rule_is_in_force(
     views: MemoryViews,
 ) -> None:
-    floor = millis_of(at(f"{DAY}T23:00"))
+    floor = to_millis(at(f"{DAY}T23:00"))
     brokers = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)})
 
     assert health(views, BUSY, "406", brokers=brokers) == reason("definition", SINCE)
@@ -289,7 +289,7 @@ def test_a_question_that_does_not_fit_is_refused(
 
 
 def test_without_rules_or_tables_there_is_no_answer(views: MemoryViews) -> None:
-    links = AlertBrokers(watch=Brokers())
+    links = AlertBrokers(fact_source=Brokers())
     away = desk_over(views, AwayRules())
     with asking(create_app(Settings(), views, MemoryFeed(), away, links)) as ask:
         found = [ask("/v1/rules/busy/health")]

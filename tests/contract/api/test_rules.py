@@ -12,7 +12,7 @@ from runtime.sources import SALES
 from serving.alerts.simulation import simulator
 from serving.api.app import create_app
 from serving.merge.views import Activity
-from tally.alerts.rule import Threshold, told_rule
+from tally.alerts.rule import Threshold, rule_to_fields
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.api_suite import Ask, asking
@@ -69,7 +69,7 @@ def test_rules_are_listed_in_their_newest_version_by_pages(ask: Ask) -> None:
     [busy], [silent] = first["rules"], second["rules"]
     assert (busy["rule_id"], busy["version"], silent["rule_id"]) == ("busy", 2, "silent")
     assert (busy["effective_from"], busy["retired"]) == ("2026-11-24T08:00:00Z", False)
-    assert (busy["rule"], second["next"]) == (told_rule(DRAFT), None)
+    assert (busy["rule"], second["next"]) == (rule_to_fields(DRAFT), None)
 
 
 def test_versions_of_a_rule_ascend(ask: Ask) -> None:
@@ -104,7 +104,7 @@ def test_simulation_tells_episodes_and_what_of_the_days_is_not_complete(ask: Ask
 
 
 def test_draft_of_the_body_is_judged_in_the_place_of_the_rule(ask: Ask) -> None:
-    found = simulated(ask, rule=told_rule(DRAFT), store=["367,406"])
+    found = simulated(ask, rule=rule_to_fields(DRAFT), store=["367,406"])
 
     assert [one["store_id"] for one in found["episodes"]] == ["367", "406"]
     # The quarter hour in which it would have ended is the one that is not known.
@@ -115,13 +115,13 @@ def test_draft_of_the_body_is_judged_in_the_place_of_the_rule(ask: Ask) -> None:
 
 
 def test_draft_needs_no_rule_that_was_applied(ask: Ask) -> None:
-    new = told_rule(structs.replace(DRAFT, rule_id="new"))
+    new = rule_to_fields(structs.replace(DRAFT, rule_id="new"))
 
     assert len(simulated(ask, "new", rule=new)["episodes"]) == 3
 
 
 def test_pages_hold_stores_whole(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "MOST_STORE_DAYS", 1)
+    monkeypatch.setattr(simulator, "MAX_STORE_DAYS", 1)
     whole, found = ["367", "406", "500"], list[str]()
     address: str | None = "/v1/rules/busy/simulate"
     while address:
@@ -153,11 +153,16 @@ def test_against_live_says_how_many_were_compared(ask: Ask) -> None:
         ("busy", {"colour": "red"}, 422, "colour: there is no such parameter"),
         ("busy", {"against": "dead"}, 422, "against: Input should be 'live'"),
         ("busy", {"rule": {"rule_id": "busy"}}, 422, "rule: metric: a threshold rule needs one"),
-        ("busy", {"rule": {**told_rule(DRAFT), "rule_id": "x"}}, 422, "is not that of the address"),
-        ("busy", {"rule": {**told_rule(DRAFT), "evaluate": 7}}, 422, "rule: evaluate"),
         (
             "busy",
-            {"rule": {**told_rule(DRAFT), "unless": ["nobody"]}},
+            {"rule": {**rule_to_fields(DRAFT), "rule_id": "x"}},
+            422,
+            "is not that of the address",
+        ),
+        ("busy", {"rule": {**rule_to_fields(DRAFT), "evaluate": 7}}, 422, "rule: evaluate"),
+        (
+            "busy",
+            {"rule": {**rule_to_fields(DRAFT), "unless": ["nobody"]}},
             422,
             "rule: unless: there is no rule nobody in force",
         ),
@@ -174,7 +179,7 @@ def test_what_cannot_be_simulated_is_refused(
 
 
 def test_rule_of_another_kind_is_refused(ask: Ask) -> None:
-    subject = told_rule(structs.replace(BUSY, rule_id="lanes", subject="till"))
+    subject = rule_to_fields(structs.replace(BUSY, rule_id="lanes", subject="till"))
 
     answer = ask("/v1/rules/lanes/simulate", body={**SPAN, "rule": subject})
 

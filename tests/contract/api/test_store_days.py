@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import StoreCalendarDays, millis_of
+from serving.alerts.evaluator.calendar import StoreCalendarDays, to_millis
 from serving.api.app import create_app
 from serving.dashboard.inside import quarter_hours
 from serving.dashboard.period import Period
@@ -121,15 +121,15 @@ def test_level_alert_and_page_have_the_same_day(
     store = StoreRegistry.load(settings).store("bar")
 
     # Who is inside is counted from the day's begin on.
-    assert Resets(store.clock).own_day(day) == span
+    assert Resets(store.clock).day_on(day) == span
     assert {one.start for one in quarter_hours(store, day).slots} == {*quarters(*span)}
     # An alert of each of its windows is of that day.
     of_alerts = StoreCalendarDays(store)
-    found = {of_alerts.day(millis_of(one)) for one in quarters(*span)}
-    assert found == {(millis_of(span[0]), millis_of(span[1]))}
+    found = {of_alerts.day(to_millis(one)) for one in quarters(*span)}
+    assert found == {(to_millis(span[0]), to_millis(span[1]))}
     # The page shows its takings on it, and its alerts.
     period = Period(day, 7)
-    assert period.of_store(store).end == span[1]
+    assert period.store_span(store).end == span[1]
     assert {store.clock.day(one) for one in quarters(*span)} == {day}
     source = FigureSource(settings, MemoryViews(world))
     last = asyncio.run(source.figures(store, period)).days[-1]

@@ -2,11 +2,11 @@
 
 from ingest.contract import fields as read
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.extras import kept_extra, unknown_fields
-from ingest.contract.wire import parsed
+from ingest.contract.extras import clean_extra, unknown_fields
+from ingest.contract.wire import parse_object
 from tally.events import SCHEMA_VERSION, CanonicalEvent
 from tally.identity import digest_number, fingerprint, interval_id
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW_SECONDS
 
 MOST = 1_000_000
@@ -28,29 +28,29 @@ class QueueInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=Tru
     camera: int
 
 
-def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueInterval:
+def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueInterval:
     """The interval that the message is. Raises RejectedEvent, whatever the bytes."""
-    tree = parsed(message, rules.max_bytes)
+    tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
-    happened_at = read.happened(tree, arrival, rules)
+    happened_at = read.event_instant(tree, arrival, rules)
     store_id, device_id, queue = (
-        read.identifier(read.required(tree, name), f"/{name}") for name in TEXTS
+        read.identifier(read.require_field(tree, name), f"/{name}") for name in TEXTS
     )
     seconds = read.whole_number(
-        read.required(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
+        read.require_field(tree, "interval_seconds"), "/interval_seconds", 1, WINDOW_SECONDS
     )
     read.refuse_crossing(happened_at, seconds)
     arrived, waited_seconds, longest_wait, queue_length = (
-        read.whole_number(read.required(tree, name), f"/{name}", 0, MOST) for name in COUNTS
+        read.whole_number(read.require_field(tree, name), f"/{name}", 0, MOST) for name in COUNTS
     )
-    instant = instant_text(happened_at)
+    instant = format_utc(happened_at)
     event_id = interval_id("queues", store_id, device_id, instant)
     return QueueInterval(
         schema_version=SCHEMA_VERSION,
         event_id=event_id,
         store_id=store_id,
         happened_at=instant,
-        received_at=arrival.received_text,
+        received_at=arrival.timestamp_text,
         fingerprint=fingerprint(
             [event_id, queue, seconds, arrived, waited_seconds, longest_wait, queue_length]
         ),
@@ -64,5 +64,5 @@ def normalised(message: bytes | None, arrival: Arrival, rules: Rules) -> QueueIn
         longest_wait=longest_wait,
         queue_length=queue_length,
         camera=digest_number(device_id),
-        extra=kept_extra(unknown_fields(tree, KNOWN)),
+        extra=clean_extra(unknown_fields(tree, KNOWN)),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW, window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
@@ -20,7 +20,7 @@ STORE = "capture"
 def doors(loop: Loop, gateway: GatewayClient) -> datetime:
     """A quarter hour of a door that looks outside, and of one that does not."""
     start = window_start(datetime.now(UTC)) - timedelta(hours=1)
-    base = {"store_id": STORE, "happened_at": instant_text(start), "interval_seconds": 900}
+    base = {"store_id": STORE, "happened_at": format_utc(start), "interval_seconds": 900}
     told = [
         base | {"device_id": "door-1", "in": 40, "out": 38, "passers_by": 60, "groups_in": 25},
         base | {"device_id": "door-2", "in": 500, "out": 490},
@@ -30,7 +30,7 @@ def doors(loop: Loop, gateway: GatewayClient) -> datetime:
 
 
 def asked(loop: Loop, metric: str, start: datetime) -> Any:
-    span = {"from": instant_text(start), "to": instant_text(start + WINDOW)}
+    span = {"from": format_utc(start), "to": format_utc(start + WINDOW)}
     answer = httpx.get(
         f"http://{loop.settings.api}/v1/metrics/{metric}", params={"store": STORE, **span}
     )

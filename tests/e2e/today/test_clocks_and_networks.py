@@ -11,7 +11,7 @@ import httpx
 import pytest
 from deltalake import DeltaTable
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import window_start
 from tests.support import mall, meraki, night
 from tests.support.gateway_client import GatewayClient
@@ -63,8 +63,8 @@ def wrong(loop: Loop, wanted: dict[Number, int]) -> dict[Number, Any]:
     """What is served in place of the numbers, where it is something else, or not of a rebuild."""
     found = {}
     for one, value in wanted.items():
-        span = {"from": instant_text(one.start), "grain": "15m", "store": one.store}
-        span["to"] = instant_text(one.start + timedelta(minutes=15))
+        span = {"from": format_utc(one.start), "grain": "15m", "store": one.store}
+        span["to"] = format_utc(one.start + timedelta(minutes=15))
         address = f"http://{loop.settings.api}/v1/metrics/{one.metric}"
         (row,) = httpx.get(address, params=span, timeout=30).raise_for_status().json()["rows"]
         if (row["value"], row["source"]) != (value, "batch"):
@@ -138,7 +138,7 @@ class TestClocksAndNetworks:
 
 def _send_counts(gateway: GatewayClient, at: datetime) -> None:
     """A counter whose battery was changed, and whose clock was set later."""
-    told = [("1970-01-01T00:15:00Z", 31, 29), (instant_text(at), 8, 3)]
+    told = [("1970-01-01T00:15:00Z", 31, 29), (format_utc(at), 8, 3)]
     body = "".join(json.dumps(_count(*one)) + "\n" for one in told).encode()
     answer = gateway.offer("/v1/events/traffic", body, "application/x-ndjson")
     assert answer.status_code == 202, answer.text
@@ -159,7 +159,7 @@ def _count(happened_at: str, came: int, left: int) -> dict[str, Any]:
 
 def _send_version_2(gateway: GatewayClient, at: datetime) -> None:
     nothing = dict.fromkeys(("ipv4", "ipv6", "location", "ssid", "os"))
-    seen = instant_text(at + timedelta(minutes=2))
+    seen = format_utc(at + timedelta(minutes=2))
     observations = [
         {**nothing, "clientMac": address, "seenTime": seen, "seenEpoch": 0, "rssi": rssi}
         for address, rssi in (("3c:00:00:00:34:01", 36), ("3c:00:00:00:34:02", "22"))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW, window_start
 from tests.e2e.today.conftest import WINDOWS_ASKED
 from tests.support.gateway_client import GatewayClient
@@ -61,7 +61,7 @@ class Interval(NamedTuple):
             "store_id": self.store,
             "device_id": self.camera,
             "queue": self.queue,
-            "happened_at": instant_text(self.start),
+            "happened_at": format_utc(self.start),
             "interval_seconds": 300,
             "arrived": self.arrived,
             "waited_seconds": self.waited_seconds,
@@ -268,7 +268,7 @@ def ask(
 ) -> list[dict[str, Any]]:
     """Rows of the API's answer; none as long as it knows nothing of the store."""
     start, end = told.span
-    span = {"from": instant_text(start), "to": instant_text(end)}
+    span = {"from": format_utc(start), "to": format_utc(end)}
     answer = httpx.get(
         f"http://{loop.settings.api}/v1/metrics/{metric}",
         params={"store": store, "limit": "10000", **span, **asked},

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.support.answers import Span, asked_rows, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import DAYS, PATHS, STORES, Load, Sending, hourly, load, of_this_second
@@ -186,8 +186,8 @@ class TestLastNineDays:
 
         asked = {
             "store": "n-eur",
-            "from": instant_text(start),
-            "to": instant_text(after),
+            "from": format_utc(start),
+            "to": format_utc(after),
             "grain": "1d",
             "tz": "Europe/Berlin",
         }

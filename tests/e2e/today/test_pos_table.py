@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
@@ -52,7 +52,7 @@ def served(loop: Loop, cells: Numbers, source: str) -> Numbers:
 
 
 def _value(client: httpx.Client, metric: str, store: str, start: datetime, source: str) -> Any:
-    span = {"from": instant_text(start), "to": instant_text(start + timedelta(minutes=15))}
+    span = {"from": format_utc(start), "to": format_utc(start + timedelta(minutes=15))}
     answer = client.get(f"/v1/metrics/{metric}", params={"store": store, "grain": "15m", **span})
     if answer.status_code == httpx.codes.NOT_FOUND:
         return None

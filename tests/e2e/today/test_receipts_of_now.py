@@ -3,14 +3,14 @@ the end of the demo."""
 
 from datetime import UTC, datetime
 
-from ops.local.demo.live import DEADLINE_SECONDS, STORE, serve_one
+from ops.local.demo.live import DEADLINE_SECONDS, STORE, time_receipt
 from tests.support.loop import Loop
 
 
 def test_receipts_of_now_are_served_within_a_minute(loop: Loop) -> None:
     told: list[str] = []
 
-    seconds = [serve_one(loop.settings, told.append) for _ in range(2)]
+    seconds = [time_receipt(loop.settings, told.append) for _ in range(2)]
 
     print(seconds)
     assert max(seconds) < DEADLINE_SECONDS and all(

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import WINDOW, window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
@@ -22,13 +22,13 @@ def start(loop: Loop, gateway: GatewayClient) -> datetime:
     start = window_start(datetime.now(UTC)) - timedelta(hours=1)
     told = [
         {
-            **{"device_id": "door-1", "happened_at": instant_text(start + timedelta(minutes=n))},
+            **{"device_id": "door-1", "happened_at": format_utc(start + timedelta(minutes=n))},
             **{"interval_seconds": 60, "in": 2, "out": 1},
         }
         for n in range(15)
     ]
     # The second counted nobody, for as long as it was there; it is heard twice, and counts once.
-    there = {"device_id": "door-2", "happened_at": instant_text(start), "heartbeat": True}
+    there = {"device_id": "door-2", "happened_at": format_utc(start), "heartbeat": True}
     told += [there | {"interval_seconds": 300}] * 2
     gateway.post(
         "/v1/events/traffic", [json.dumps({"store_id": DOORS, **one}).encode() for one in told]
@@ -37,7 +37,7 @@ def start(loop: Loop, gateway: GatewayClient) -> datetime:
 
 
 def asked(loop: Loop, path: str, start: datetime, **more: str) -> Any:
-    span = {"from": instant_text(start), "to": instant_text(start + WINDOW), "grain": "15m"}
+    span = {"from": format_utc(start), "to": format_utc(start + WINDOW), "grain": "15m"}
     answer = httpx.get(f"http://{loop.settings.api}/v1/{path}", params={**span, **more})
     return answer.raise_for_status().json()
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.windows import window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
@@ -88,7 +88,7 @@ class TestTillCases:
             "operation_id": CLOCK_STORE,
             "vendor_fiscal_module": 1,
             "transaction_id": 1,
-            "happened_at": instant_text(datetime.now(UTC) + TOLERANCE + timedelta(seconds=30)),
+            "happened_at": format_utc(datetime.now(UTC) + TOLERANCE + timedelta(seconds=30)),
             "transactions": [{"item": "Bun", "price": "3.00", "amount": 1}],
         }
         body = json.dumps(early).encode()
@@ -144,7 +144,7 @@ class TestTillCases:
         self, loop: Loop, sent: SentCases, rebuilt: None
     ) -> None:
         start = window_start(datetime.fromisoformat(sent.fast["happened_at"]))
-        span = (instant_text(start), instant_text(start + timedelta(minutes=15)))
+        span = (format_utc(start), format_utc(start + timedelta(minutes=15)))
 
         assert served(loop, Question(CLOCK_STORE, "revenue", *span)).value == 300
 

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from runtime.stores import store_entries
-from tally.instants import instant_text
+from runtime.stores import load_stores
+from tally.instants import format_utc
 from tests.support import meraki
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
@@ -55,8 +55,8 @@ class Readers:
         begin = self.night.begin + timedelta(hours=self.hour)
         asked = {
             "store": STORE,
-            "from": instant_text(begin),
-            "to": instant_text(begin + timedelta(hours=1)),
+            "from": format_utc(begin),
+            "to": format_utc(begin + timedelta(hours=1)),
             "grain": "1h",
         }
         answer = httpx.get(f"http://{self.api}/v1/metrics/{metric}", params=asked, timeout=30)
@@ -185,7 +185,7 @@ class TestWifi:
 
 
 def night_zone(loop: Loop) -> ZoneInfo:
-    zone = store_entries(loop.settings.stores_file)[STORE].tz
+    zone = load_stores(loop.settings.stores_file)[STORE].tz
     assert zone is not None
     return ZoneInfo(zone)
 
@@ -196,7 +196,7 @@ def send(gateway: GatewayClient, heard: dict[str, list[tuple[datetime, int]]]) -
 
 
 def explained(loop: Loop, night: Night, minutes: int) -> dict[str, Any]:
-    window = instant_text(night.begin + timedelta(minutes=minutes))
+    window = format_utc(night.begin + timedelta(minutes=minutes))
     asked = {"family": "wifi", "store": STORE, "window": window}
     answer = httpx.get(f"http://{loop.settings.api}/v1/explain", params=asked, timeout=30)
     found: dict[str, Any] = answer.raise_for_status().json()

@@ -17,12 +17,12 @@ from tests.integration.ingest.conftest import Start, starter
 def broker(node_site: Site, keyspace: str, tmp_path: Path) -> Iterator[Site]:
     """A broker of the test's own, and empty tables: state and ticks of another would go on here."""
     site = make_site(tmp_path / "own", **node_of(node_site), TALLY_KEYSPACE=keyspace)
-    control.up(site, catalogue.named(["kafka"]), print)
+    control.up(site, catalogue.select_services(["kafka"]), print)
     with cassandra_session(site.settings) as session:
         for statement in loader.table_statements():
             session.execute(f"TRUNCATE {loader.table_name(statement)}", timeout=60)
     yield site
-    control.down(site, catalogue.named(()), print)
+    control.down(site, catalogue.select_services(()), print)
 
 
 @pytest.fixture

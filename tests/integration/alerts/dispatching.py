@@ -9,8 +9,8 @@ name of WRONG_PARTS there.
 import sys
 from collections.abc import Sequence
 
-from runtime.processor.moments import NAMES, Moments
-from serving.alerts.dispatch.__main__ import dispatch_job, dispatcher
+from runtime.processor.moments import NAMES, Failpoints
+from serving.alerts.dispatch.__main__ import build_dispatcher, dispatch_job
 from serving.alerts.dispatch.surroundings import unknown_stores
 from tally.settings import Settings
 from tests.controls.crashing import Crash
@@ -22,9 +22,9 @@ def main(argv: Sequence[str]) -> int:
     """Exit code of dispatching."""
     prefix, rules, crash, wrong, *_ = (*argv, "", "")
     settings = Settings.load()
-    moments = Crash.of(crash, settings, (*NAMES, *OWN_MOMENTS)) if crash else Moments()
+    moments = Crash.of(crash, settings, (*NAMES, *OWN_MOMENTS)) if crash else Failpoints()
     parts = watched_parts(settings, moments, wrong)
-    step = dispatcher(settings, unknown_stores, prefix, rules, parts)
+    step = build_dispatcher(settings, unknown_stores, prefix, rules, parts)
     try:
         job = dispatch_job(step, prefix, settings.dispatcher_slot)
         return run_job(job, moments=moments)

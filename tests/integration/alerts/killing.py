@@ -15,7 +15,12 @@ from msgspec import structs
 
 from runtime.processor import moments
 from tally.alerts.delivery.controls import AlertChannel, Silence
-from tally.alerts.delivery.records import FILE, DeliveryDecision, Promise, WebhookMessage
+from tally.alerts.delivery.records import (
+    FILE_PREFIX,
+    DeliveryDecision,
+    DeliveryGuarantee,
+    WebhookMessage,
+)
 from tally.alerts.message import Alert
 from tally.settings import Settings
 from tests.controls.dispatchers import OWN_MOMENTS, RESTORING
@@ -132,7 +137,9 @@ class Ordeal:
         """By name the digests that were stored as messages, and those that are files."""
         kept = of_kind(WebhookMessage, self.town.kept())
         stored = {
-            one.url.removeprefix(FILE): one.body.encode() for one in kept if one.kind == "digest"
+            one.url.removeprefix(FILE_PREFIX): one.body.encode()
+            for one in kept
+            if one.kind == "digest"
         }
         files = [one for one in self.digests.rglob("*") if one.is_file()]
         found = {str(one.relative_to(self.digests)): one.read_bytes() for one in files}
@@ -249,7 +256,7 @@ def ordeal(settings: Settings, folder: Path, seed: int, wrong: str = "") -> Iter
 def channels(port: int) -> Sequence[AlertChannel]:
     """One that is called until it answers, and one that is called once and whose digests are
     files."""
-    named: Sequence[tuple[str, str, Promise]] = (
+    named: Sequence[tuple[str, str, DeliveryGuarantee]] = (
         (CHANNEL, AT_LEAST_ONCE, "at_least_once"),
         (PAGER, AT_MOST_ONCE, "at_most_once"),
     )

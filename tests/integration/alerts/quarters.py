@@ -13,14 +13,14 @@ from cassandra.cluster import Session
 from confluent_kafka import Producer
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.merge.views import Activity
 from tally.alerts.message import Alert
 from tally.alerts.rule import Rule, Threshold
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.generation import Generation
-from tally.instants import from_millis, instant_text, parse_instant
-from tally.partitions import partition_of
+from tally.instants import format_utc, from_millis, parse_instant
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 from tests.support.producers import connected_producer
@@ -94,10 +94,10 @@ class Quarters:
             update = {
                 "family": "sales",
                 "store_id": store,
-                "window_start": instant_text(from_millis(self.window(number))),
+                "window_start": format_utc(from_millis(self.window(number))),
             }
             if with_hints:
-                place = partition_of(store, PARTITIONS)
+                place = partition_number(store, PARTITIONS)
                 self.producer.produce("view-updates", msgspec.json.encode(update), store, place)
         insert_world(self.session, World(rows=rows))
         assert self.producer.flush(30) == 0
@@ -154,9 +154,9 @@ class Quarters:
         }
         for (store, number), before in self.served.items():
             if served.get((store, number), before) != before:
-                start = instant_text(from_millis(self.window(number)))
+                start = format_utc(from_millis(self.window(number)))
                 told = {"family": "sales", "store_id": store, "window_start": start}
-                place = partition_of(store, PARTITIONS)
+                place = partition_number(store, PARTITIONS)
                 self.producer.produce("restatements", msgspec.json.encode(told), store, place)
         self.served |= served
         assert self.producer.flush(30) == 0
@@ -195,7 +195,7 @@ def last_states(night: Quarters, alerts: Iterable[Alert]) -> dict[Expected, str]
     """By alert the state of its last message; the messages are in their order."""
     found: dict[Expected, str] = {}
     for one in alerts:
-        start = millis_of(parse_instant(one.window.start, "start"))
+        start = to_millis(parse_instant(one.window.start, "start"))
         number = (start - night.first) // WINDOW_MILLIS
         found[Expected(one.rule_id, one.store_id, one.edge, number)] = one.state
     return found

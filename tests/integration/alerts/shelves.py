@@ -12,8 +12,8 @@ from serving.merge.views import Activity, ViewRow
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.families import Family
 from tally.generation import Generation
-from tally.instants import from_millis, instant_text
-from tally.partitions import partition_of
+from tally.instants import format_utc, from_millis
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 from tests.support.producers import connected_producer
@@ -90,10 +90,10 @@ class Shelves:
         update = {
             "family": family.name,
             "store_id": self.store,
-            "window_start": instant_text(from_millis(self.first + number * WINDOW_MILLIS)),
+            "window_start": format_utc(from_millis(self.first + number * WINDOW_MILLIS)),
         }
         producer = connected_producer(self.settings)
-        place = partition_of(self.store, PARTITIONS)
+        place = partition_number(self.store, PARTITIONS)
         producer.produce("view-updates", msgspec.json.encode(update), self.store, place)
         assert producer.flush(30) == 0
 

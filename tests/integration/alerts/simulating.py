@@ -15,7 +15,7 @@ from serving.alerts.projection.tables import AlertTables, FiledAlert
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.alerts.ids import window_text
-from tally.alerts.message import Alert, message_of
+from tally.alerts.message import Alert, encode_alert
 from tally.settings import Settings
 from tests.support.served_app import served
 
@@ -56,4 +56,4 @@ def filed(settings: Settings) -> Counter[str]:
 def plant(settings: Settings, planted: Alert) -> None:
     """The tables have an alert that nobody told."""
     with cassandra_session(settings) as session:
-        AlertTables(session).file([FiledAlert(planted, message_of(planted).decode())])
+        AlertTables(session).write_alerts([FiledAlert(planted, encode_alert(planted).decode())])

@@ -14,7 +14,7 @@ from runtime.connect import cassandra_session
 from runtime.job import DONE
 from runtime.rules.topic import write_rules
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from tally.alerts.message import Alert
 from tally.alerts.rule import AgainstBaseline, Rule
 from tally.alerts.versions import StoredRule
@@ -96,7 +96,7 @@ def states(night: Quarters, rule_id: str = "few") -> dict[tuple[str, str, int], 
     found: dict[tuple[str, str, int], str] = {}
     for one in live.told(night):
         if one.rule_id == rule_id:
-            start = millis_of(parse_instant(one.window.start, "start"))
+            start = to_millis(parse_instant(one.window.start, "start"))
             found[one.store_id, one.edge, (start - night.first) // (15 * 60_000)] = one.state
     return found
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
-from ops.channels import DELIVERIES, handled
+from ops.channels import DELIVERIES, read_alert_controls
 from ops.cli.app import build_app
 from runtime.alert_controls import TOPIC
 from runtime.alert_resolutions import TOPIC as RESOLUTIONS
@@ -21,12 +21,12 @@ from tally.alerts.delivery.controls import (
     Redelivery,
     Silence,
     Snooze,
-    parsed_control,
+    decode_control,
 )
-from tally.alerts.delivery.records import KeptDelivery, WebhookMessage, kept_key, kept_value
+from tally.alerts.delivery.records import StoredDelivery, WebhookMessage, encode_record, record_key
 from tally.alerts.resolution import AlertResolution
 from tally.errors import TallyError
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.alert_api import alert_api
 from tests.support.producers import connected_producer
@@ -53,7 +53,7 @@ def told(settings: Settings, *words: str, group: str = "channels") -> Any:
 def controls(settings: Settings) -> list[tuple[int, AlertControl]]:
     """What lies in the topic, with its partition, by that."""
     found = [
-        (message.partition() or 0, parsed_control(bytes(message.value() or b"")))
+        (message.partition() or 0, decode_control(bytes(message.value() or b"")))
         for message in read_to_end(settings, [TOPIC])
     ]
     return sorted(found, key=lambda one: one[0])
@@ -61,17 +61,17 @@ def controls(settings: Settings) -> list[tuple[int, AlertControl]]:
 
 def keep(settings: Settings, channel_id: str, **changed: Any) -> WebhookMessage:
     """A message in the state of a dispatcher."""
-    [made] = messages(desk_with().take(alert()))
+    [made] = messages(desk_with().process_alert(alert()))
     message = structs.replace(made, channel=channel_id, **changed)
     store(settings, message)
     return message
 
 
-def store(settings: Settings, *kept: KeptDelivery) -> None:
+def store(settings: Settings, *kept: StoredDelivery) -> None:
     """Records in the state of a dispatcher."""
     producer = connected_producer(settings)
     for one in kept:
-        producer.produce(DELIVERIES, kept_value(one), kept_key(one), partition=0)
+        producer.produce(DELIVERIES, encode_record(one), record_key(one), partition=0)
     assert producer.flush(30) == 0
 
 
@@ -173,7 +173,7 @@ def test_an_alert_is_put_off_and_taken_on_in_the_partition_of_its_store(
     settings: Settings, kafka: str
 ) -> None:
     one = alert(int(uuid4().hex[:8], 16), store_id="406")
-    place = partition_of("406", settings.partitions)
+    place = partition_number("406", settings.partitions)
     with alert_api([one]) as address:
         for words in (("snooze", one.alert_id, "--minutes", "90"), ("ack", one.alert_id)):
             by = (*words, "--by", "anna")
@@ -189,7 +189,7 @@ def test_an_alert_is_put_off_and_taken_on_in_the_partition_of_its_store(
     assert [(at, control.store_id, control.by) for at, control in found] == [
         (place, "406", "anna")
     ] * 2
-    noted = [control.key for control in handled(settings, one.alert_id)]
+    noted = [control.key for control in read_alert_controls(settings, one.alert_id)]
     assert noted == [f"ack|{one.alert_id}", f"snooze|{one.alert_id}"]
     assert isinstance(unknown.exception, TallyError)
 
@@ -203,12 +203,12 @@ def test_an_alert_is_resolved_in_the_partition_of_its_store(settings: Settings, 
 
     messages = read_to_end(settings, [RESOLUTIONS])
     found = [
-        (message.partition(), AlertResolution.read(bytes(message.value() or b"")))
+        (message.partition(), AlertResolution.decode(bytes(message.value() or b"")))
         for message in messages
         if message.key() == one.alert_id.encode()
     ]
     [(place, resolution)] = found
-    assert place == partition_of("406", settings.partitions)
+    assert place == partition_number("406", settings.partitions)
     assert (resolution.rule_id, resolution.store_id) == (one.rule_id, "406")
     assert (resolution.because, resolution.by) == ("repaired", "anna")
 
@@ -218,7 +218,10 @@ def test_what_was_decided_about_an_alert_is_shown_by_channel_with_what_came_of_i
 ) -> None:
     raised = alert(int(uuid4().hex[:8], 16))
     desk = desk_with(channel("floor"), channel("night", least_severity="critical"))
-    kept = [*desk.take(raised), *desk.take(structs.replace(raised, state="confirmed"))]
+    kept = [
+        *desk.process_alert(raised),
+        *desk.process_alert(structs.replace(raised, state="confirmed")),
+    ]
     store(settings, *kept)
 
     found = told(settings, "decisions", raised.alert_id, group="alerts")["decisions"]

@@ -13,16 +13,16 @@ from runtime.alert_controls import write_controls
 from runtime.connect import kafka_admin, kafka_consumer
 from runtime.reading import read_to_end
 from runtime.rules.topic import write_rules
-from runtime.topics import bounds_of
+from runtime.topics import read_partition_bounds
 from serving.alerts.dispatch.__main__ import GROUP
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS
 from tally.alerts.delivery.body import alert_message_id
 from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.delivery.records import WebhookMessage, parsed_kept
-from tally.alerts.message import Alert, message_of
+from tally.alerts.delivery.records import WebhookMessage, decode_record
+from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import Tick
 from tally.alerts.versions import StoredRule
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.integration.alerts.killing import secrets_file
 from tests.integration.ingest.conftest import starter, stop, wait_until, wait_until_read
@@ -44,8 +44,8 @@ class World:
 
     def tell(self, one: Alert) -> None:
         """An alert, as an evaluator tells it."""
-        place = partition_of(one.store_id, self.settings.partitions)
-        self._send([(ALERTS, one.store_id, message_of(one), place)])
+        place = partition_number(one.store_id, self.settings.partitions)
+        self._send([(ALERTS, one.store_id, encode_alert(one), place)])
 
     def tick(self) -> bool:
         """Whether the newest tick was written; time has passed by a minute."""
@@ -62,7 +62,7 @@ class World:
     def delivered(self) -> set[str]:
         """The messages that have come to a good end, by key."""
         kept = [
-            parsed_kept(bytes(value))
+            decode_record(bytes(value))
             for one in read_to_end(self.settings, [DELIVERIES])
             if (value := one.value())
         ]
@@ -146,4 +146,4 @@ def test_it_goes_on_where_records_that_it_has_read_are_gone_and_tells_nothing_tw
 def _ends(settings: Settings, topic: str) -> list[int]:
     with kafka_consumer(settings, "ends") as consumer:
         places = range(settings.partitions)
-        return [bounds_of(consumer, (topic, place), 10).end for place in places]
+        return [read_partition_bounds(consumer, (topic, place), 10).end for place in places]

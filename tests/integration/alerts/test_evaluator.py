@@ -20,9 +20,9 @@ from runtime.job import DONE, FAILED
 from runtime.processor import moments
 from runtime.reading import read_to_end
 from runtime.rules.topic import write_rules
-from serving.alerts.gauges import AlertFacts, gauges_of_facts
+from serving.alerts.gauges import AlertFacts, build_fact_gauges
 from serving.alerts.watch import AlertWatch
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.resolution import AlertResolution
 from tally.alerts.versions import StoredRule
 from tests.integration.alerts.quarters import RULES, Quarters, last_states
@@ -56,7 +56,7 @@ def night(broker: Site) -> Iterator[Quarters]:
 
 def told(night: Quarters) -> list[Alert]:
     """Every committed message of the topic, each partition in its order."""
-    return [alert_of(one.value() or b"") for one in read_to_end(night.settings, ["alerts"])]
+    return [decode_alert(one.value() or b"") for one in read_to_end(night.settings, ["alerts"])]
 
 
 def each_once(night: Quarters) -> bool:
@@ -100,7 +100,9 @@ def test_alert_that_is_resolved_ends_and_stays_ended_for_who_comes_next(
         wait_until(lambda: ("busy", "raise", "provisional", 3) in of_store(night, store))
         [raised] = [one for one in told(night) if (one.store_id, one.rule_id) == (store, "busy")]
         at = night.window(4)
-        write_resolution(night.settings, AlertResolution.of(raised, at, "ann", "a school class"))
+        write_resolution(
+            night.settings, AlertResolution.from_alert(raised, at, "ann", "a school class")
+        )
         wait_until(lambda: ("busy", "clear", "provisional", 4) in of_store(night, store))
     reasons = [one.reason for one in told(night) if one.edge == "clear" and one.store_id == store]
     assert reasons == ["resolved"]
@@ -194,7 +196,7 @@ def test_it_says_since_when_nothing_was_judged_and_how_long_its_state_took(
 def gauge(watch: AlertWatch, name: str) -> float:
     """A number as it is scraped now; one that is not there is endless."""
     now = int(time.time() * 1_000)
-    text = "".join(one.text for one in gauges_of_facts(watch.facts(), now))
+    text = "".join(one.text for one in build_fact_gauges(watch.facts(), now))
     found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
     return float(found[1]) if found else math.inf
 

@@ -3,10 +3,10 @@
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from runtime.bookmarks import Bookmark
+from runtime.bookmarks import PositionMetadata
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.marks import Mark, topic_ids
-from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.marks import RecordFingerprint, read_topic_ids
+from runtime.processor.bookmarks import KafkaGroupPositions
 from tally.errors import DataLoss
 from tally.settings import Settings
 from tests.integration.ingest.conftest import send_values
@@ -19,8 +19,8 @@ def starts(
     settings: Settings, consumer: Consumer, topic: str, *hints: str, again: str = ""
 ) -> list[int]:
     """Where a group reads on in the first partition."""
-    bookmarks = KafkaBookmarks(settings, consumer, hints=hints, again=[again])
-    return [at.offset for at in bookmarks.starts([TopicPartition(topic, 0)])]
+    bookmarks = KafkaGroupPositions(settings, consumer, hints=hints, again=[again])
+    return [at.offset for at in bookmarks.start_positions([TopicPartition(topic, 0)])]
 
 
 def test_hints_that_were_deleted_before_they_were_read_are_passed_and_other_records_are_not(
@@ -41,8 +41,8 @@ def test_hint_that_compaction_has_taken_is_no_cut_and_of_a_topic_made_anew_all_a
 ) -> None:
     send_values(settings, topic, VALUES)
     admin = kafka_admin(settings)
-    own = topic_ids(settings, [topic])[topic] if same else "another"
-    kept = Bookmark(own, Mark(2, 1, "of a record that is gone"))
+    own = read_topic_ids(settings, [topic])[topic] if same else "another"
+    kept = PositionMetadata(own, RecordFingerprint(2, 1, "of a record that is gone"))
     commit(admin, topic, [TopicPartition(topic, 0, 3, metadata=kept.text)])
 
     with kafka_consumer(settings, topic) as consumer:
@@ -56,9 +56,9 @@ def test_what_may_come_again_is_read_from_its_beginning_where_something_is_gone(
 ) -> None:
     send_values(settings, topic, VALUES)
     admin = kafka_admin(settings)
-    own = topic_ids(settings, [topic])[topic]
+    own = read_topic_ids(settings, [topic])[topic]
     # A record that lies within the log, and is not the one that was read: the log was cut.
-    kept = Bookmark(own, Mark(6, 1, "another"))
+    kept = PositionMetadata(own, RecordFingerprint(6, 1, "another"))
     commit(admin, topic, [TopicPartition(topic, 0, 7, metadata=kept.text)])
 
     with kafka_consumer(settings, topic) as consumer:

@@ -8,8 +8,8 @@ import pytest
 
 from ops.topic_configuration import topic_configuration
 from runtime.rules.topic import RuleReader, write_rules
-from serving.alerts.editing import RuleEditing
-from serving.alerts.simulation.desk import KnownRules
+from serving.alerts.editing import RuleEditService
+from serving.alerts.simulation.desk import RuleRepository
 from tally.alerts.rule import RuleVersion
 from tally.errors import RuleConflict
 from tally.settings import Settings
@@ -26,10 +26,10 @@ def topic(kafka: str, settings: Settings) -> Iterator[str]:
         yield name
 
 
-def editing(settings: Settings, topic: str) -> RuleEditing:
+def editing(settings: Settings, topic: str) -> RuleEditService:
     """One of a process of its own."""
     writer = partial(write_rules, settings, topic=topic)
-    return RuleEditing(KnownRules(RuleReader(settings, topic), writer))
+    return RuleEditService(RuleRepository(RuleReader(settings, topic), writer))
 
 
 async def all_at_once(settings: Settings, topic: str, base: RuleVersion | None) -> list[object]:
@@ -50,7 +50,7 @@ def test_of_editors_in_one_moment_one_holds_and_all_others_are_told(
     held = [one for one in found if isinstance(one, RuleVersion)]
     lost = [one for one in found if isinstance(one, RuleConflict)]
     assert (len(held), len(lost)) == (1, EDITORS - 1)
-    newest = asyncio.run(editing(settings, topic).opened("many-visitors")).newest
+    newest = asyncio.run(editing(settings, topic).load("many-visitors")).newest
     assert newest == held[0] and newest.version == 2
 
 
@@ -60,7 +60,7 @@ def test_who_has_seen_what_holds_goes_on_from_it(topic: str, settings: Settings)
     with pytest.raises(RuleConflict):
         asyncio.run(one.apply(rule(for_=3), None))
 
-    seen = asyncio.run(one.opened("many-visitors")).newest
+    seen = asyncio.run(one.load("many-visitors")).newest
     made = asyncio.run(one.apply(rule(for_=3), seen))
 
     assert (made.version, made.rule.for_) == (2, 3)

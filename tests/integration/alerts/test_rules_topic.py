@@ -15,7 +15,7 @@ from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.rules.topic import RuleReader, write_rules
 from tally.alerts.rule import Rule, RuleVersion, version_at
-from tally.alerts.rule_changes import planned, retirement
+from tally.alerts.rule_changes import plan_retirement, plan_rule
 from tally.alerts.versions import StoredRule, effective_from
 from tally.errors import RuleConflict, StackError
 from tally.settings import Settings
@@ -51,8 +51,8 @@ def apply(topic: str, settings: Settings) -> Callable[[Rule], RuleVersion]:
     """Writes what a rule changes; the version that holds then."""
 
     def write(changed: Rule) -> RuleVersion:
-        newest = RuleReader(settings, topic).read().newest(changed.rule_id)
-        stored = planned(changed, newest).stored
+        newest = RuleReader(settings, topic).read().newest_version(changed.rule_id)
+        stored = plan_rule(changed, newest).stored
         assert stored is not None
         [version] = write_rules(settings, [stored], topic)
         return version
@@ -72,7 +72,7 @@ def test_an_edit_holds_from_a_window_that_had_not_begun_and_older_ones_keep_thei
     before = int(time.time() * 1000)
     first, second = apply(rule()), apply(rule(for_=3))
 
-    chain = RuleReader(settings, topic).read().chains["many-visitors"]
+    chain = RuleReader(settings, topic).read().versions["many-visitors"]
 
     assert chain == (first, second)
     # The broker runs on this machine.
@@ -113,7 +113,7 @@ def test_of_two_writers_of_one_version_one_is_told_and_the_other_holds(
         with ThreadPoolExecutor(2) as both:
             outcomes = [*both.map(write, (10 + number, 20 + number))]
 
-        holds = RuleReader(settings, topic).read().newest("many-visitors")
+        holds = RuleReader(settings, topic).read().newest_version("many-visitors")
         assert holds is not None and holds.version == number
         assert sorted(outcomes, key=lambda one: one or 0) == [None, holds.rule.for_]
 
@@ -129,7 +129,7 @@ def test_the_same_content_from_two_writers_is_no_conflict(topic: str, settings: 
 def test_a_revision_of_a_version_that_is_not_the_newest_any_more_is_a_conflict(
     topic: str, settings: Settings, apply: Callable[[Rule], RuleVersion]
 ) -> None:
-    late = planned(rule(title="Late"), apply(rule())).stored
+    late = plan_rule(rule(title="Late"), apply(rule())).stored
     apply(rule(for_=2))
 
     assert late is not None
@@ -146,7 +146,7 @@ def test_of_several_rules_the_others_are_stored_beside_a_lost_one(
     with pytest.raises(RuleConflict, match="rules: many-visitors: "):
         write_rules(settings, [mine, StoredRule(rule=rule("silence"), version=1)], topic)
 
-    found = RuleReader(settings, topic).read().living()
+    found = RuleReader(settings, topic).read().active_rules()
     assert (found["many-visitors"].for_, "door-silent" in found) == (1, True)
 
 
@@ -158,7 +158,7 @@ def test_a_record_that_claims_another_time_begins_by_the_brokers_clock(
 
     send(settings, topic, StoredRule(rule=rule(), version=1), timestamp=claimed_ms)
 
-    [version] = RuleReader(settings, topic).read().chains["many-visitors"]
+    [version] = RuleReader(settings, topic).read().versions["many-visitors"]
     after = int(time.time() * 1000)
     assert effective_from(before) <= version.effective_from <= effective_from(after)
 
@@ -177,11 +177,11 @@ def test_a_retired_rule_calls_for_nothing_and_its_history_stays(
     apply(rule())
     reader = RuleReader(settings, topic)
 
-    [last] = write_rules(settings, [retirement("many-visitors", reader.read())], topic)
+    [last] = write_rules(settings, [plan_retirement("many-visitors", reader.read())], topic)
 
     chains = reader.read()
-    assert (last.retired, last.version, chains.living()) == (True, 2, {})
-    assert [one.version for one in chains.chains["many-visitors"]] == [1, 2]
+    assert (last.retired, last.version, chains.active_rules()) == (True, 2, {})
+    assert [one.version for one in chains.versions["many-visitors"]] == [1, 2]
     assert apply(rule()).version == 3
 
 
@@ -198,8 +198,8 @@ def test_everybody_who_reads_to_one_offset_has_the_same_rules_whatever_comes_lat
 
     assert barrier == 2
     assert RuleReader(settings, topic).read(barrier) == at_the_barrier
-    assert [len(one) for one in reader.read().chains.values()] == [2, 1]
-    assert reader.read(barrier) == at_the_barrier and reader.read(0).chains == {}
+    assert [len(one) for one in reader.read().versions.values()] == [2, 1]
+    assert reader.read(barrier) == at_the_barrier and reader.read(0).versions == {}
 
 
 def test_what_is_no_rule_stops_nobody(
@@ -211,7 +211,7 @@ def test_what_is_no_rule_stops_nobody(
     assert producer.flush(30) == 0
 
     assert apply(rule()).version == 1
-    assert len(RuleReader(settings, topic).read().unread) == 3
+    assert len(RuleReader(settings, topic).read().problems) == 3
 
 
 def test_ten_thousand_rules_are_read_back_in_time(
@@ -229,7 +229,7 @@ def test_ten_thousand_rules_are_read_back_in_time(
 
     with capsys.disabled():
         print(f"\n{RULES:,} rules read back in {seconds:.1f} s of processor time")
-    assert (len(chains.chains), chains.living()["r-9999"]) == (RULES, rules[-1])
+    assert (len(chains.versions), chains.active_rules()["r-9999"]) == (RULES, rules[-1])
     assert seconds < AIM_SECONDS * slowness()
 
 
@@ -240,7 +240,7 @@ def test_the_first_record_holds_for_good_and_in_a_compacted_topic_the_loser_take
     others = iter(range(1, 100_000))
 
     def holds(name: str) -> int:
-        return RuleReader(settings, name).read().chains["many-visitors"][0].rule.for_
+        return RuleReader(settings, name).read().versions["many-visitors"][0].rule.for_
 
     with rules_topic(settings, compacted_configuration(own)) as compacted:
 

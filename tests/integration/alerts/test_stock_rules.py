@@ -12,7 +12,7 @@ from ops.local.stack.service import Site
 from runtime.connect import cassandra_session
 from runtime.reading import read_to_end
 from runtime.rules.topic import write_rules
-from tally.alerts.message import Alert, alert_of
+from tally.alerts.message import Alert, decode_alert
 from tally.alerts.rule import Rule, Threshold
 from tally.alerts.versions import StoredRule
 from tally.windows import WINDOW_MILLIS
@@ -57,7 +57,7 @@ def shelves(broker: Site) -> Iterator[Shelves]:
 
 def told(shelves: Shelves) -> list[Alert]:
     """Every committed message of the topic; all are of one store, and so of one partition."""
-    return [alert_of(one.value() or b"") for one in read_to_end(shelves.settings, ["alerts"])]
+    return [decode_alert(one.value() or b"") for one in read_to_end(shelves.settings, ["alerts"])]
 
 
 def said(shelves: Shelves) -> list[tuple[str, str, str, float | None]]:

@@ -19,10 +19,10 @@ from runtime.reading import read_to_end
 from runtime.rules.topic import write_rules
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS
 from tally.alerts.delivery.controls import AlertControl
-from tally.alerts.delivery.records import KeptDelivery, parsed_kept
+from tally.alerts.delivery.records import StoredDelivery, decode_record
 from tally.alerts.message import Alert
 from tally.alerts.versions import StoredRule
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 from tests.unit.alerts.deliveries import MINUTE, NOON, alert, end_of
@@ -112,17 +112,17 @@ class Town:
             stopped.set()
             thread.join(30)
 
-    def kept(self) -> list[KeptDelivery]:
+    def kept(self) -> list[StoredDelivery]:
         """The newest record of each key of the state."""
         found: dict[tuple[int, bytes], bytes] = {}
         for message in read_to_end(self.settings, [self.prefix + DELIVERIES]):
             place = message.partition() or 0, bytes(message.key() or b"")
             found[place] = bytes(message.value() or b"")
         # What is kept no longer has no value.
-        return [parsed_kept(value) for value in found.values() if value]
+        return [decode_record(value) for value in found.values() if value]
 
     def _partition(self, one: Alert) -> int:
-        return partition_of(one.store_id, self.settings.partitions)
+        return partition_number(one.store_id, self.settings.partitions)
 
     def _send(self, records: Iterable[tuple[str, str, bytes, list[int]]]) -> None:
         for topic, key, value, places in records:

@@ -9,7 +9,7 @@ from runtime.sources import FAMILIES, SALES
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from speed_layer.receipts import start_receipts
-from speed_layer.source import canonical_stream
+from speed_layer.source import read_canonical_stream
 from speed_layer.views import start_views
 from tests.integration.batch.parts import Parts, at
 from tests.support.api_suite import asking
@@ -79,8 +79,8 @@ def stream(parts: Parts) -> None:
     """Everything that is committed through the query of the views, and that of the receipts."""
     first = dict.fromkeys(range(parts.settings.partitions), 0)
     starting = {family.topic: first for family in BOTH}
-    views = canonical_stream(parts.spark, parts.settings, starting, 100_000)
-    sales = canonical_stream(parts.spark, parts.settings, {SALES.topic: first}, 100_000)
+    views = read_canonical_stream(parts.spark, parts.settings, starting, 100_000)
+    sales = read_canonical_stream(parts.spark, parts.settings, {SALES.topic: first}, 100_000)
     for query in (
         start_views(views, BOTH, {}, parts.settings),
         start_receipts(sales, parts.settings),

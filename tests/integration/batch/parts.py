@@ -12,7 +12,7 @@ from batch_layer.master.ingest import start_ingest
 from batch_layer.views.pointer import PointerTable
 from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import Report, rebuild
-from batch_layer.views.scope import WantedDays
+from batch_layer.views.scope import RebuildRequest
 from runtime.reading import read_to_end
 from runtime.sources import FAMILIES, SALES
 from tally.families import Family
@@ -58,7 +58,9 @@ class Parts:
     ) -> Report:
         """Run the job's own function in the test's Spark session."""
         return rebuild(
-            RebuildJob(self.spark, self.session, self.settings, WantedDays(mode), dry_run, families)
+            RebuildJob(
+                self.spark, self.session, self.settings, RebuildRequest(mode), dry_run, families
+            )
         )
 
     def stage(self, mode: str = "dirty") -> Stage:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cassandra.cluster import Session
 
-from batch_layer.views.baselines import SnapshotReport, snapshots
+from batch_layer.views.baselines import SnapshotReport, make_snapshots
 from runtime.connect import cassandra_session
 from runtime.sources import SALES
 from serving.merge.cassandra_views import CassandraViews
@@ -41,7 +41,7 @@ def session(settings: Settings, keyspace: str) -> Iterator[Session]:
 
 
 def made(session: Any, now: datetime = NIGHT, since: date | None = None) -> list[SnapshotReport]:
-    return [*snapshots(session, lambda: now, since)]
+    return [*make_snapshots(session, lambda: now, since)]
 
 
 def stored(session: Session) -> list[tuple[Any, ...]]:
@@ -155,7 +155,7 @@ def test_a_reader_has_the_newest_that_began_by_a_day(
 
     async def asked() -> list[str | None]:
         days = [FIRST + timedelta(days=more) for more in (-2, -1, 0, 300)]
-        found = [await views.baselines.serving(one) for one in days]
+        found = [await views.baselines.snapshot_for(one) for one in days]
         return [one.first_day.isoformat() if one else None for one in found]
 
     assert asyncio.run(asked()) == [None, "2026-11-24", "2026-11-25", "2026-11-25"]

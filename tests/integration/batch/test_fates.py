@@ -8,7 +8,12 @@ import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_layer.views.fates import expected_windows, record_fates, untold, window_members
+from batch_layer.views.fates import (
+    classify_records,
+    control_totals,
+    select_unreported,
+    window_members,
+)
 from batch_layer.views.survey import Survey
 from batch_layer.views.tills import conflicting_tills
 from runtime.sources import SALES
@@ -74,7 +79,7 @@ def master(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def fates(master: DataFrame) -> DataFrame:
-    return record_fates(master).cache()
+    return classify_records(master).cache()
 
 
 def test_first_by_offset_is_counted_the_same_again_is_a_duplicate_another_payload_a_conflict(
@@ -110,7 +115,7 @@ def test_one_of_two_digests_makes_a_copy_of_a_record(spark: SparkSession) -> Non
         MASTER,
     )
 
-    found = {row["offset"]: row["fate"] for row in record_fates(master).collect()}
+    found = {row["offset"]: row["fate"] for row in classify_records(master).collect()}
 
     # The first of store 0 has no content to compare: its other writing is another content.
     first, second = [found[place] for place in range(5)], [found[place] for place in range(5, 10)]
@@ -119,7 +124,7 @@ def test_one_of_two_digests_makes_a_copy_of_a_record(spark: SparkSession) -> Non
 
 
 def test_each_record_has_one_fate_in_the_ledger(fates: DataFrame) -> None:
-    assert Survey.of(fates).ledger() == [
+    assert Survey.from_fates(fates).ledger() == [
         {
             "partition": 0,
             "committed": 7,
@@ -156,7 +161,7 @@ def test_windows_sum_to_what_is_counted_also_when_coordinates_are_there_twice(
 ) -> None:
     found = {
         (row["store_id"], row["window_start"]): (int(row["events"]), int(row["gross_minor"]))
-        for row in expected_windows(master, fates, nothing_pinned(spark), SALES).collect()
+        for row in control_totals(master, fates, nothing_pinned(spark), SALES).collect()
     }
 
     monday, wednesday = millis(at(MONDAY, 10)), millis(at(WEDNESDAY, 9))
@@ -168,7 +173,7 @@ def test_only_windows_with_a_record_beyond_the_pin_are_touched(
 ) -> None:
     pinned = spark.createDataFrame([(MONDAY, 0, 6), (WEDNESDAY, 0, 6)], PINNED)
 
-    rows = expected_windows(master, fates, pinned, SALES).collect()
+    rows = control_totals(master, fates, pinned, SALES).collect()
 
     assert {(row["store_id"], row["window_start"]): row["touched"] for row in rows} == {
         ("1", millis(at(MONDAY, 10))): False,
@@ -192,11 +197,11 @@ def unreadable(spark: SparkSession) -> DataFrame:
 def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
     spark: SparkSession, unreadable: DataFrame
 ) -> None:
-    fates = record_fates(unreadable)
+    fates = classify_records(unreadable)
 
-    survey = Survey.of(fates)
+    survey = Survey.from_fates(fates)
     rows = window_rows(window_members(unreadable, fates, SALES), SALES).collect()
-    expected = expected_windows(unreadable, fates, nothing_pinned(spark), SALES).collect()
+    expected = control_totals(unreadable, fates, nothing_pinned(spark), SALES).collect()
 
     assert survey.ledger() == [
         {
@@ -222,27 +227,30 @@ def test_unreadable_records_are_a_fate_of_their_own_and_in_no_window(
     assert [(row["store_id"], int(row["events"])) for row in expected] == [("1", 1)]
     assert (
         survey.count("elsewhere"),
-        survey.uncounted([MONDAY]),
-        survey.uncounted([WEDNESDAY]),
+        survey.count_uncounted([MONDAY]),
+        survey.count_uncounted([WEDNESDAY]),
     ) == (0, 3, 0)
 
 
 def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(
     fates: DataFrame, unreadable: DataFrame
 ) -> None:
-    survey = Survey.of(fates)
+    survey = Survey.from_fates(fates)
 
     assert survey.until() == {MONDAY: {0: 7}, WEDNESDAY: {0: 6}}
     assert (
         survey.count("committed", days=[WEDNESDAY]),
-        survey.uncounted([WEDNESDAY]),
+        survey.count_uncounted([WEDNESDAY]),
         survey.count("elsewhere"),
     ) == (2, 1, 1)
     assert survey.first_arrival == at(MONDAY, 10)
     # Garbage that had arrived before is no arrival of the family's data, and alone it is none at
     # all.
-    assert Survey.of(record_fates(unreadable)).first_arrival == at(MONDAY, 10)
-    assert Survey.of(record_fates(unreadable.where("event_id IS NULL"))).first_arrival is None
+    assert Survey.from_fates(classify_records(unreadable)).first_arrival == at(MONDAY, 10)
+    assert (
+        Survey.from_fates(classify_records(unreadable.where("event_id IS NULL"))).first_arrival
+        is None
+    )
 
 
 def test_only_what_no_published_generation_includes_is_told(
@@ -254,7 +262,9 @@ def test_only_what_no_published_generation_includes_is_told(
     nothing = pinned.limit(0)
 
     def told(records: DataFrame, beyond: DataFrame) -> list[tuple[int, int, str]]:
-        return sorted(tuple(row) for row in untold(record_fates(records), beyond).collect())
+        return sorted(
+            tuple(row) for row in select_unreported(classify_records(records), beyond).collect()
+        )
 
     assert told(master, nothing) == [(0, 3, "conflict"), (0, 4, "conflict")]
     assert told(master, pinned) == [(0, 4, "conflict")]
@@ -293,7 +303,7 @@ def test_till_whose_numbers_begin_again_is_found_by_its_share_of_conflicts(
         [master_row(offset, record) for offset, record in enumerate(records)], MASTER
     )
 
-    found = {tuple(row) for row in conflicting_tills(master, record_fates(master)).collect()}
+    found = {tuple(row) for row in conflicting_tills(master, classify_records(master)).collect()}
 
     assert found == {
         ("7", WEDNESDAY, till, *counts) for till, counts in stories.items() if counts[1]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import record_fates, window_members
+from batch_layer.views.fates import classify_records, window_members
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
 from runtime.sources import TRAFFIC
@@ -83,7 +83,7 @@ def test_rows_are_those_of_the_last_versions_in_any_order(spark: SparkSession) -
         [master_row(offset, one) for offset, one in enumerate(records)], MASTER
     )
 
-    rows = window_rows(window_members(master, record_fates(master), TRAFFIC), TRAFFIC).select(
+    rows = window_rows(window_members(master, classify_records(master), TRAFFIC), TRAFFIC).select(
         "store_id", F.unix_millis("window_start").alias("start"), "entries", "exits"
     )
     found = {
@@ -112,7 +112,7 @@ def test_another_length_is_a_conflict_in_every_quarter_hour(spark: SparkSession)
         [master_row(offset, one) for offset, one in enumerate(records)], MASTER
     )
 
-    fates = record_fates(master)
+    fates = classify_records(master)
     rows = window_rows(window_members(master, fates, TRAFFIC), TRAFFIC)
 
     found = [row.fate for row in fates.orderBy("offset").collect()]
@@ -138,7 +138,7 @@ def test_seconds_that_are_told_twice_are_one(spark: SparkSession) -> None:
         [master_row(offset, one) for offset, one in enumerate(told)], MASTER
     )
 
-    rows = window_rows(window_members(master, record_fates(master), TRAFFIC), TRAFFIC)
+    rows = window_rows(window_members(master, classify_records(master), TRAFFIC), TRAFFIC)
     (value,) = [row.observed_seconds for row in rows.select("observed_seconds").collect()]
 
-    assert [*KeyedSpans.seconds(value).values()] == [300]
+    assert [*KeyedSpans.seconds_by_key(value).values()] == [300]

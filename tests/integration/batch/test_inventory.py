@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from ingest.sources.inventory.contract import MOST_MILLI
 from ops.audit.against_master import generation_differences
 from ops.audit.master import Master
-from ops.audit.served import published_claims
+from ops.audit.served import read_claims
 from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
@@ -59,7 +59,7 @@ def parts(
         spark.conf.set(name, value)
     begun = window_start(datetime.now(UTC))
     with cassandra_session(settings) as session, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("batch_layer.views.publication.brokers_now", lambda _settings: begun)
+        patched.setattr("batch_layer.views.publication.read_broker_time", lambda _settings: begun)
         for family in FAMILIES:
             declare_backfill(session, family, (MONDAY, WEDNESDAY), "the story")
         yield Parts(spark, session, settings)
@@ -90,7 +90,7 @@ def test_both_layers_hold_the_same_rows(told: DocumentStory) -> None:
 
 
 def test_rows_are_those_of_the_first_copies_by_hand(told: DocumentStory) -> None:
-    counted, moved = Level.count, Level.moved
+    counted, moved = Level.encode_count, Level.encode_movement
     ten, quarter, third = (at(MONDAY, 10, minute) for minute in (0, 15, 30))
 
     assert {key: row for key, row in told.batch.items() if key[0] != "3"} == {
@@ -119,7 +119,7 @@ def test_rows_are_those_of_the_first_copies_by_hand(told: DocumentStory) -> None
 def test_rows_of_odd_articles_and_of_the_most_that_is_taken_are_those_by_hand(
     told: DocumentStory,
 ) -> None:
-    counted, moved = Level.count, Level.moved
+    counted, moved = Level.encode_count, Level.encode_movement
     noon, quarter, half, third = (at(MONDAY, 12, minute) for minute in (0, 15, 30, 45))
     odd = [counted(MOST_MILLI), moved(MOST_MILLI), moved(MOST_MILLI)]
     gone = [counted(0), moved(-MOST_MILLI), moved(MOST_MILLI)]
@@ -170,7 +170,7 @@ def test_a_count_behind_the_lateness_is_counted_by_the_rebuild_alone(told: Docum
 
     assert told.late_speed[key] == told.speed[key]
     assert told.late_batch[key][:2] == (3, 2)
-    assert told.late_batch[key][-1] == [[millis(at(MONDAY, 10, 12)), Level.count(8000)]]
+    assert told.late_batch[key][-1] == [[millis(at(MONDAY, 10, 12)), Level.encode_count(8000)]]
     late_day = {key for key in told.late_batch if key[1].date() == WEDNESDAY}
     assert {key: told.late_speed[key] for key in late_day} == {
         key: told.late_batch[key] for key in late_day
@@ -184,7 +184,7 @@ def test_a_late_count_changes_what_hangs_on_it(told: DocumentStory) -> None:
 
 
 def test_the_generation_is_what_the_master_says(parts: Parts, told: DocumentStory) -> None:
-    claims = published_claims(parts.session, INVENTORY)
+    claims = read_claims(parts.session, INVENTORY)
 
     assert (
         claims
@@ -194,7 +194,7 @@ def test_the_generation_is_what_the_master_says(parts: Parts, told: DocumentStor
 
 def test_a_wrong_cell_is_found_in_either_layer(parts: Parts, told: DocumentStory) -> None:
     noon = at(MONDAY, 12)
-    claims = published_claims(parts.session, INVENTORY)
+    claims = read_claims(parts.session, INVENTORY)
     places = {
         "inventory_15min": "",
         "batch_inventory_15min": f" AND generation = {claims[MONDAY].generation}",
@@ -203,7 +203,7 @@ def test_a_wrong_cell_is_found_in_either_layer(parts: Parts, told: DocumentStory
         parts.session.execute(
             # Above every epoch, so that it stands.
             f"UPDATE {table} USING TIMESTAMP {1 << 60}"
-            f" SET stock_milli = [({millis(noon)}, {Level.count(MOST_MILLI - 1)})]"
+            f" SET stock_milli = [({millis(noon)}, {Level.encode_count(MOST_MILLI - 1)})]"
             f" WHERE store_id = '3' AND day = %s{more} AND window_start = %s AND item_id = %s"
             " AND dim = '*' AND dim_value = ''",
             (MONDAY, noon, ODD),

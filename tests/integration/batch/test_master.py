@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from batch_layer.master import ingest as ingest_module
 from batch_layer.master.ingest import QUERY, start_ingest
-from batch_layer.master.positions import HeldOffsets, Snapshot, held_by, kept_offsets
+from batch_layer.master.positions import MasterExtent, Snapshot, read_extent, read_retained_offsets
 from batch_layer.master.table import append
 from batch_layer.master.watch import IngestWatch
 from runtime import jvm_lock
@@ -58,7 +58,9 @@ def assert_each_committed_record_once(settings: Settings) -> None:
 
 
 def ends(settings: Settings, topic: str) -> dict[int, int]:
-    return {number: end for number, (_, end) in kept_offsets(settings, [topic])[topic].items()}
+    return {
+        number: end for number, (_, end) in read_retained_offsets(settings, [topic])[topic].items()
+    }
 
 
 def test_older_checkpoint_restored_with_larger_batches_loses_and_repeats_nothing(
@@ -142,11 +144,11 @@ def test_append_between_reading_the_table_and_appending_is_noticed_and_nothing_i
     send_receipts(batch_settings, 510, 5)
 
     def another_appends_first(
-        records: DataFrame, path: Path, seen: Snapshot, after: HeldOffsets
+        records: DataFrame, path: Path, seen: Snapshot, after: MasterExtent
     ) -> None:
         append(records, path, seen, after)
         # The other one's commit bears another note: it read to another end.
-        append(records, path, seen, HeldOffsets(after.topic_ids, after.until, {}))
+        append(records, path, seen, MasterExtent(after.topic_ids, after.until, {}))
 
     monkeypatch.setattr("batch_layer.master.ingest.append", another_appends_first)
     with pytest.raises(
@@ -158,7 +160,7 @@ def test_append_between_reading_the_table_and_appending_is_noticed_and_nothing_i
     assert_each_committed_record_once(batch_settings)
     ingest()
     assert_each_committed_record_once(batch_settings)
-    assert held_by(path).until["sales"] == ends(batch_settings, "sales")
+    assert read_extent(path).until["sales"] == ends(batch_settings, "sales")
 
 
 def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
@@ -166,7 +168,7 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
 ) -> None:
     send_receipts(batch_settings, 600, 5)
     ingest()
-    held = held_by(batch_settings.master_path)
+    held = read_extent(batch_settings.master_path)
     # As it looks after a cut: the offsets are there, with other records than those that were
     # appended.
     other = {
@@ -174,8 +176,8 @@ def test_log_that_was_cut_and_has_grown_again_stops_the_ingest(
         for topic, marks in held.marks.items()
     }
     monkeypatch.setattr(
-        "batch_layer.master.ingest.held_by",
-        lambda _path: HeldOffsets(held.topic_ids, held.until, other),
+        "batch_layer.master.ingest.read_extent",
+        lambda _path: MasterExtent(held.topic_ids, held.until, other),
     )
 
     with pytest.raises(DataLoss, match="is not the one that the master dataset holds"):
@@ -220,7 +222,7 @@ def test_ingest_started_again_behind_an_aborted_transaction_is_current_at_once(
     running = start_ingest(spark, session, batch_settings)
     try:
         watch = IngestWatch(batch_settings, session)
-        watch.look(running.reached())
+        watch.check(running.position())
     finally:
         running.query.stop()
 

@@ -8,8 +8,8 @@ from cassandra.cluster import Session
 from confluent_kafka import TopicPartition
 
 from batch_layer.master.ingest import QUERY
-from batch_layer.master.positions import held_by, kept_offsets
-from ops.gaps import accept, hole, open_holes
+from batch_layer.master.positions import read_extent, read_retained_offsets
+from ops.gaps import accept, find_open_gap, find_open_gaps
 from runtime.connect import kafka_admin
 from runtime.gaps import read_gaps
 from tally.errors import DataLoss
@@ -39,13 +39,13 @@ def test_hole_is_refused_then_accepted_and_passed(
         batch_settings, "sales", [receipt("1", number, NOW) for number in range(5)]
     )
     ingest()
-    until = held_by(batch_settings.master_path).until["sales"][partition]
+    until = read_extent(batch_settings.master_path).until["sales"][partition]
     send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(5, 12)])
     delete_before(batch_settings, partition, until + 3)
 
     with pytest.raises(DataLoss, match=f"`tally gaps accept sales {partition}`"):
         ingest()
-    [found] = open_holes(batch_settings, session)
+    [found] = find_open_gaps(batch_settings, session)
     gap = accept(batch_settings, session, found, "a test")
     ingest()
 
@@ -59,18 +59,21 @@ def test_hole_is_refused_then_accepted_and_passed(
     assert [(kept.from_offset, kept.until_offset, kept.reason) for kept in read_gaps(session)] == [
         (until, until + 3, "a test")
     ]
-    assert held_by(batch_settings.master_path).until["sales"] == {
-        number: end for number, (_, end) in kept_offsets(batch_settings, ["sales"])["sales"].items()
+    assert read_extent(batch_settings.master_path).until["sales"] == {
+        number: end
+        for number, (_, end) in read_retained_offsets(batch_settings, ["sales"])["sales"].items()
     }
-    assert (open_holes(batch_settings, session), left_behind(batch_settings)) == ([], 1)
+    assert (find_open_gaps(batch_settings, session), left_behind(batch_settings)) == ([], 1)
 
     # A hole behind which nothing has come yet: the checkpoint from before it is left behind once,
     # not at every start.
     send(batch_settings, "sales", [receipt("1", number, NOW) for number in range(12, 15)])
     delete_before(
-        batch_settings, partition, kept_offsets(batch_settings, ["sales"])["sales"][partition][1]
+        batch_settings,
+        partition,
+        read_retained_offsets(batch_settings, ["sales"])["sales"][partition][1],
     )
-    [found] = open_holes(batch_settings, session)
+    [found] = find_open_gaps(batch_settings, session)
     accept(batch_settings, session, found, "a test")
     # The checkpoints that are left behind are named by the second.
     time.sleep(1)
@@ -80,4 +83,4 @@ def test_hole_is_refused_then_accepted_and_passed(
 
 
 def test_nothing_missing_is_no_hole(batch_settings: Settings, session: Session) -> None:
-    assert hole(batch_settings, session, "traffic", 0) is None
+    assert find_open_gap(batch_settings, session, "traffic", 0) is None

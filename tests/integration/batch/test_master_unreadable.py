@@ -7,7 +7,7 @@ import msgspec
 from cassandra.cluster import Session
 from deltalake import DeltaTable
 
-from batch_layer.master.positions import held_by
+from batch_layer.master.positions import read_extent
 from runtime.sources import FAMILIES
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
@@ -79,4 +79,4 @@ def test_unreadable_records_are_held_by_their_coordinates_and_good_ones_behind_t
         [NOON.date()],
     )
     assert days.one() is not None
-    assert held_by(batch_settings.master_path).marks.keys() == {*FAMILIES}
+    assert read_extent(batch_settings.master_path).marks.keys() == {*FAMILIES}

@@ -11,19 +11,19 @@ from cassandra.cluster import Session
 from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
-from batch_layer.master.positions import kept_offsets
+from batch_layer.master.positions import read_retained_offsets
 from batch_layer.views import arrivals
 from batch_layer.views.arrivals import UNKNOWN_PAST, oldest_canonical, stable_offsets
 from batch_layer.views.pin import Pin, pin_master
 from batch_layer.views.pointer import PointerTable
 from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
-from batch_layer.views.scope import WantedDays
-from runtime.clock import brokers_now
+from batch_layer.views.scope import RebuildRequest
+from runtime.clock import read_broker_time
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.sources import SALES
 from runtime.topics import Bounds
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
@@ -88,7 +88,7 @@ def test_record_before_the_normaliser_holds_back_what_is_covered(
 ) -> None:
     arrival = send_raw(batch_settings)
     send_raw(batch_settings)
-    now = brokers_now(batch_settings)
+    now = read_broker_time(batch_settings)
 
     behind = pinned(spark, batch_settings, now)
     normalise_all(batch_settings)
@@ -102,7 +102,7 @@ def test_record_before_the_normaliser_holds_back_what_is_covered(
 def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     spark: SparkSession, batch_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, now = partition_of(STORE, batch_settings.partitions), datetime.now(UTC)
+    own, now = partition_number(STORE, batch_settings.partitions), datetime.now(UTC)
     producer = connected_producer(batch_settings, {"transactional.id": "open"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -117,7 +117,7 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     ending.join()
 
     assert through == {**dict.fromkeys(range(batch_settings.partitions), now), own: UNKNOWN_PAST}
-    assert still_open == set() and kept == kept_offsets(batch_settings, ["sales"])["sales"]
+    assert still_open == set() and kept == read_retained_offsets(batch_settings, ["sales"])["sales"]
 
 
 def test_record_before_the_master_holds_back_its_partition(
@@ -128,7 +128,7 @@ def test_record_before_the_master_holds_back_its_partition(
         receipt(STORE, 3, MORNING + timedelta(hours=1)),
     ]
     send(batch_settings, "sales", late)
-    now, own = datetime.now(UTC), partition_of(STORE, batch_settings.partitions)
+    now, own = datetime.now(UTC), partition_number(STORE, batch_settings.partitions)
 
     behind = pinned(spark, batch_settings, now)
     ingest()
@@ -168,7 +168,7 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
     send(batch_settings, "sales", [receipt(STORE, 9, today)])
     ingest()
 
-    rebuild(RebuildJob(spark, session, batch_settings, WantedDays("dirty"), families=[SALES]))
+    rebuild(RebuildJob(spark, session, batch_settings, RebuildRequest("dirty"), families=[SALES]))
     arrival = send_raw(batch_settings)
 
     pointer = PointerTable(session, SALES.name).current()[today.date()]
@@ -186,9 +186,10 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
     # Its record of what the master holds is of an earlier moment: nothing of the garbage is taken
     # in.
     held = {
-        number: end for number, (_, end) in kept_offsets(batch_settings, ["sales"])["sales"].items()
+        number: end
+        for number, (_, end) in read_retained_offsets(batch_settings, ["sales"])["sales"].items()
     }
-    before = brokers_now(batch_settings)
+    before = read_broker_time(batch_settings)
     garbage = [
         None,
         b"",
@@ -203,7 +204,11 @@ def test_garbage_before_the_master_holds_back_its_partition_from_when_it_came(
     assert producer.flush(30) == 0
 
     oldest = oldest_canonical(
-        spark, batch_settings, "sales", held, kept_offsets(batch_settings, ["sales"])["sales"]
+        spark,
+        batch_settings,
+        "sales",
+        held,
+        read_retained_offsets(batch_settings, ["sales"])["sales"],
     )
 
     slack = timedelta(seconds=5)

@@ -13,11 +13,11 @@ from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement
 
-from batch_layer.views.coverage import Claim, start_of
+from batch_layer.views.coverage import Claim, day_start
 from batch_layer.views.pointer import PointerTable, RebuildRun
 from runtime.connect import cassandra_session
 from tally.epochs import Epochs
-from tally.errors import FlipRefused
+from tally.errors import PublicationRefused
 from tally.settings import Settings
 
 MONDAY, TUESDAY = date(2017, 3, 6), date(2017, 3, 7)
@@ -71,7 +71,7 @@ def generation(table: PointerTable, token: int, pinned: int = 10) -> RebuildRun:
 
 
 def claims(*days: date) -> dict[date, Claim]:
-    return {day: Claim(start_of(day), NOW, {0: NOW}) for day in days}
+    return {day: Claim(day_start(day), NOW, {0: NOW}) for day in days}
 
 
 def serving(table: PointerTable) -> dict[date, int]:
@@ -109,11 +109,11 @@ def test_flip_publishes_all_its_days_at_once_and_leaves_the_others(table: Pointe
     assert found[MONDAY].through == {0: NOW} and (
         found[MONDAY].covered_from,
         found[MONDAY].covered_until,
-    ) == (start_of(MONDAY), NOW)
+    ) == (day_start(MONDAY), NOW)
 
 
 def test_each_day_of_a_flip_has_its_own_claim(table: PointerTable) -> None:
-    noon = start_of(TUESDAY).replace(hour=12)
+    noon = day_start(TUESDAY).replace(hour=12)
 
     table.flip(
         claims(MONDAY) | {TUESDAY: Claim(noon, noon, {0: noon})},
@@ -137,14 +137,14 @@ def test_row_without_the_start_of_its_coverage_covers_its_day_from_the_beginning
         [table.family, MONDAY],
     )
 
-    assert table.current()[MONDAY].covered_from == start_of(MONDAY)
+    assert table.current()[MONDAY].covered_from == day_start(MONDAY)
 
 
 def test_run_of_an_older_definition_does_not_replace_a_newer_one(table: PointerTable) -> None:
     table.flip(claims(MONDAY), replace(generation(table, table.take_token()), epochs=Epochs(2)))
 
     with pytest.raises(
-        FlipRefused, match="served by definition epoch 2, this run computes epoch 1"
+        PublicationRefused, match="served by definition epoch 2, this run computes epoch 1"
     ):
         table.flip(claims(MONDAY), generation(table, table.take_token()))
 
@@ -155,7 +155,7 @@ def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(
     early, late = table.take_token(), table.take_token()
     table.flip(claims(MONDAY), generation(table, late, pinned=10))
 
-    with pytest.raises(FlipRefused, match="run 2 has published since"):
+    with pytest.raises(PublicationRefused, match="run 2 has published since"):
         table.flip(claims(MONDAY), generation(table, early, pinned=12))
 
     assert serving(table) == {MONDAY: late}
@@ -164,7 +164,7 @@ def test_run_that_took_its_token_earlier_cannot_publish_after_a_later_one(
 def test_later_run_with_older_offsets_cannot_publish(table: PointerTable) -> None:
     table.flip(claims(MONDAY), generation(table, table.take_token(), pinned=10))
 
-    with pytest.raises(FlipRefused, match="is served up to offsets"):
+    with pytest.raises(PublicationRefused, match="is served up to offsets"):
         table.flip(claims(MONDAY), generation(table, table.take_token(), pinned=9))
 
     assert serving(table) == {MONDAY: 1}
@@ -176,7 +176,7 @@ def test_two_runs_that_flip_at_once_leave_the_later_one(table: PointerTable) -> 
     def attempt(token: int) -> str:
         try:
             table.flip(claims(MONDAY, TUESDAY), generation(table, token))
-        except FlipRefused:
+        except PublicationRefused:
             return "refused"
         return "published"
 

@@ -17,7 +17,7 @@ from ops.local.stack.service import Site
 from runtime.backfill import declare_backfill
 from runtime.connect import cassandra_session
 from runtime.sources import FAMILIES
-from tally.errors import FlipRefused, TallyError
+from tally.errors import PublicationRefused, TallyError
 from tally.windows import window_start
 from tests.integration.batch.parts import Parts, Stage, at, last_token, topic_values
 from tests.support.canonical import interval, receipt, send
@@ -34,7 +34,7 @@ def parts(
     # An instant before anything arrives: of today nothing is claimed, whenever the story is told.
     begun = window_start(datetime.now(UTC))
     with cassandra_session(settings) as session, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("batch_layer.views.publication.brokers_now", lambda _settings: begun)
+        patched.setattr("batch_layer.views.publication.read_broker_time", lambda _settings: begun)
         for family in FAMILIES:
             declare_backfill(session, family, (MONDAY, WEDNESDAY), "the story")
         yield Parts(spark, session, settings)
@@ -213,7 +213,7 @@ def test_run_that_was_overtaken_while_it_wrote_publishes_nothing(
         flip(table, *arguments)
 
     monkeypatch.setattr(PointerTable, "flip", flip_late)
-    with pytest.raises(FlipRefused, match="has published since"):
+    with pytest.raises(PublicationRefused, match="has published since"):
         parts.rebuild("full")
 
     assert set(parts.days().values()) == {overtaking[0].generation}

@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import expected_windows, linked_days, record_fates, window_members
+from batch_layer.views.fates import classify_records, control_totals, day_links, window_members
 from batch_layer.views.survey import Survey
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.versions import receipt_id
 from runtime.sources import SALES
 from tally.frames import window_rows
-from tally.identity import correction_id, ending_id, event_id, reversal_id, version_id
-from tally.receipt_chain import ChainEvent, standing_events
+from tally.identity import cancellation_id, correction_id, event_id, reversal_id, version_id
+from tally.receipt_chain import ChainEvent, effective_event_ids
 from tests.integration.batch.test_fates import (
     MASTER,
     MONDAY,
@@ -47,7 +47,7 @@ def sales_revised(store: str) -> list[str]:
     return [
         *(version_id(sale, number) for number in range(3)),
         *(correction_id(sale, sign * 32) for sign in "0f"),
-        ending_id(sale, "a" * 32),
+        cancellation_id(sale, "a" * 32),
         *(reversal_id(sale, until) for until in (None, 0, 1)),
         reversal_id(receipt_id(store, "1", "0", "0042")),
     ]
@@ -77,7 +77,7 @@ def master_of(spark: SparkSession, events: Sequence[CanonicalReceipt]) -> DataFr
 
 
 def gross_by_window(master: DataFrame) -> dict[tuple[str, int], int]:
-    rows = window_rows(window_members(master, record_fates(master), SALES), SALES)
+    rows = window_rows(window_members(master, classify_records(master), SALES), SALES)
     found = rows.select("store_id", F.unix_millis("window_start"), "gross_minor").collect()
     return {(store, start): gross for store, start, gross in found if gross}
 
@@ -91,9 +91,9 @@ def test_spark_counts_what_the_rule_counts(spark: SparkSession) -> None:
     standing = {
         (store, name)
         for store in {store for store, _ in first}
-        for name in standing_events(known for (of, _), known in first.items() if of == store)
+        for name in effective_event_ids(known for (of, _), known in first.items() if of == store)
     }
-    fates = record_fates(master_of(spark, events)).cache()
+    fates = classify_records(master_of(spark, events)).cache()
 
     found = fates.where("fate = 'counted' AND NOT taken_back").select("store_id", "event_id")
     counted = {tuple(row) for row in found.collect()}
@@ -109,7 +109,7 @@ def test_sums_without_members_agree_with_the_rows(spark: SparkSession) -> None:
     master = master_of(spark, random_histories())
     pinned = spark.createDataFrame([(MONDAY, 0, 0)], PINNED)
 
-    expected = expected_windows(master, record_fates(master), pinned, SALES).collect()
+    expected = control_totals(master, classify_records(master), pinned, SALES).collect()
 
     sums = {(row["store_id"], row["window_start"]): int(row["gross_minor"]) for row in expected}
     assert {key: gross for key, gross in sums.items() if gross} == gross_by_window(master)
@@ -127,7 +127,7 @@ def test_the_highest_revision_counts_alone_across_days(spark: SparkSession) -> N
     master = master_of(spark, REVISED)
 
     assert gross_by_window(master) == {("1", millis(at(MONDAY, 10))): 800}
-    days = {tuple(row) for row in linked_days(record_fates(master)).distinct().collect()}
+    days = {tuple(row) for row in day_links(classify_records(master)).distinct().collect()}
     # What comes on one of the two days changes the other.
     assert {(MONDAY, WEDNESDAY), (WEDNESDAY, MONDAY)} <= days
 
@@ -136,11 +136,11 @@ def test_a_void_takes_back_the_receipt_after_any_revision(spark: SparkSession) -
     void = as_event(reversal_id(SALE), "1", at(WEDNESDAY, 11), -800)
     again = as_event(reversal_id(SALE), "1", at(WEDNESDAY, 12), -1000)
 
-    fates = record_fates(master_of(spark, [*REVISED, void, again])).cache()
+    fates = classify_records(master_of(spark, [*REVISED, void, again])).cache()
 
     assert gross_by_window(master_of(spark, [*REVISED, void, again])) == {}
     # Two voids of one receipt are one.
-    assert Survey.of(fates).count("conflict", "waiting") == 0
+    assert Survey.from_fates(fates).count("conflict", "waiting") == 0
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_void_finds_its_receipt_by(
 
     kept = {} if is_found else {("1", millis(at(MONDAY, 10))): 1000}
     assert gross_by_window(master) == kept
-    assert Survey.of(record_fates(master)).count("waiting") == (not is_found)
+    assert Survey.from_fates(classify_records(master)).count("waiting") == (not is_found)
 
 
 def test_a_reference_of_two_receipts_names_none(spark: SparkSession) -> None:
@@ -174,7 +174,7 @@ def test_a_reference_of_two_receipts_names_none(spark: SparkSession) -> None:
         for number in ("6", "8")
     ]
     void = as_event(reversal_id(event_id("reference", "1", "tab 7")), "1", NOON, -1000, "9")
-    fates = record_fates(master_of(spark, [*sales, void])).cache()
+    fates = classify_records(master_of(spark, [*sales, void])).cache()
 
-    assert Survey.of(fates).count("waiting") == 1
+    assert Survey.from_fates(fates).count("waiting") == 1
     assert fates.where("taken_back AND NOT event_id LIKE 'void:%'").count() == 0

@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import SparkSession
 
-from batch_layer.master.positions import HeldOffsets, held_by
+from batch_layer.master.positions import MasterExtent, read_extent
 from batch_layer.views.announcements import Announcements
 from batch_layer.views.pointer import PointerTable
 from ops.conflicts import TillConflicts, accept, till_conflicts
@@ -58,7 +58,7 @@ def test_restatements_of_a_run_that_died_after_its_flip_are_sent_once_by_the_nex
 
     parts.append(receipt("1", 100, at(MONDAY, 10, 3)), receipt("1", 101, at(MONDAY, 11)))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Announcements, "restate", die)
+        patched.setattr(Announcements, "send_restatements", die)
         parts.rebuild()
     untold, generation = restatements(parts), parts.days()[MONDAY]
 
@@ -196,10 +196,10 @@ def test_unreadable_record_of_the_master_is_told_with_its_coordinates_and_stands
         "committed_at": pa.array([now], pa.timestamp("us", "UTC")),
         "value": pa.array(["{no json, ann@example.org"]),
     }
-    held = held_by(parts.settings.master_path)
+    held = read_extent(parts.settings.master_path)
     until = {**held.until, "sales": {**held.until["sales"], 3: 10**6 + 1}}
     note = CommitProperties(
-        custom_metadata={"userMetadata": HeldOffsets(held.topic_ids, until).as_metadata()}
+        custom_metadata={"userMetadata": MasterExtent(held.topic_ids, until).to_metadata()}
     )
     write_deltalake(
         str(parts.settings.master_path), pa.table(columns), mode="append", commit_properties=note

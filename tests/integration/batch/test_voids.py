@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import expected_windows, linked_days, record_fates, window_members
+from batch_layer.views.fates import classify_records, control_totals, day_links, window_members
 from batch_layer.views.survey import Survey
 from ingest.sources.sales.record import CanonicalReceipt
 from runtime.sources import SALES
@@ -73,17 +73,20 @@ def test_receipt_and_its_void_add_nothing_in_whichever_order_they_come(
 ) -> None:
     # Sent again, both are copies.
     master = master_of(spark, [*records, VOID, SALE])
-    fates = record_fates(master).cache()
+    fates = classify_records(master).cache()
 
     assert rows_of(master, fates) == {MONDAYS, WEDNESDAYS}
-    assert Survey.of(fates).count("counted", "duplicate", "waiting", "reversed") == 3 + 2 + 0 + 1
+    assert (
+        Survey.from_fates(fates).count("counted", "duplicate", "waiting", "reversed")
+        == 3 + 2 + 0 + 1
+    )
 
 
 def test_windows_are_checked_against_sums_that_know_of_voids(spark: SparkSession) -> None:
     master = master_of(spark, [SALE, OTHER, VOID])
     pinned = spark.createDataFrame([(MONDAY, 0, 2), (WEDNESDAY, 0, 3)], PINNED)
 
-    found = expected_windows(master, record_fates(master), pinned, SALES).collect()
+    found = control_totals(master, classify_records(master), pinned, SALES).collect()
 
     # Nothing of Monday's has come since, but what takes a receipt of it back.
     assert {
@@ -94,9 +97,9 @@ def test_windows_are_checked_against_sums_that_know_of_voids(spark: SparkSession
 
 def test_second_void_of_a_receipt_is_a_copy_of_the_first(spark: SparkSession) -> None:
     master = master_of(spark, [SALE, OTHER, VOID, SECOND_VOID])
-    fates = record_fates(master).cache()
+    fates = classify_records(master).cache()
 
-    survey = Survey.of(fates)
+    survey = Survey.from_fates(fates)
     assert (survey.count("conflict"), survey.count("duplicate")) == (0, 1)
     noon = (millis(at(WEDNESDAY, 12)), 1, 0, -100)
     assert rows_of(master, fates) == {MONDAYS, WEDNESDAYS, noon}
@@ -104,17 +107,17 @@ def test_second_void_of_a_receipt_is_a_copy_of_the_first(spark: SparkSession) ->
 
 def test_void_of_a_receipt_that_has_not_come_waits_and_adds_nothing(spark: SparkSession) -> None:
     master = master_of(spark, [OTHER, VOID])
-    fates = record_fates(master).cache()
+    fates = classify_records(master).cache()
 
     # Nothing is excluded: a speed row that knows the receipt too has to keep both.
     assert rows_of(master, fates) == {(MONDAYS[0], 1, 200, 0), (*WEDNESDAYS[:3], 0)}
-    assert Survey.of(fates).count("waiting") == 1
+    assert Survey.from_fates(fates).count("waiting") == 1
 
 
 def test_day_of_a_receipt_is_dirty_with_that_of_its_void(spark: SparkSession) -> None:
-    fates = record_fates(master_of(spark, [SALE, OTHER, VOID]))
+    fates = classify_records(master_of(spark, [SALE, OTHER, VOID]))
 
-    assert [tuple(row) for row in linked_days(fates).collect()] == [(WEDNESDAY, MONDAY)]
+    assert [tuple(row) for row in day_links(fates).collect()] == [(WEDNESDAY, MONDAY)]
 
 
 def test_a_till_that_voids_its_own_number_is_not_mistaken_for_a_copy(spark: SparkSession) -> None:
@@ -122,6 +125,6 @@ def test_a_till_that_voids_its_own_number_is_not_mistaken_for_a_copy(spark: Spar
     same_number = void(SALE, 1, MONDAY, 10)
     master = master_of(spark, [SALE, same_number])
 
-    assert rows_of(master, record_fates(master)) == {(MONDAYS[0], 2, 0, 0)}
-    expected = expected_windows(master, record_fates(master), nothing_pinned(spark), SALES)
+    assert rows_of(master, classify_records(master)) == {(MONDAYS[0], 2, 0, 0)}
+    expected = control_totals(master, classify_records(master), nothing_pinned(spark), SALES)
     assert [int(row["gross_minor"]) for row in expected.collect()] == [0]

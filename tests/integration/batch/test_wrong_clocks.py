@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from batch_layer.views.pointer import PointerTable
 from batch_layer.views.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
-from batch_layer.views.scope import WantedDays
+from batch_layer.views.scope import RebuildRequest
 from runtime.sources import SALES
 from tally.settings import Settings
 from tally.windows import window_start
@@ -41,10 +41,10 @@ def test_receipts_of_other_times_beside_one_of_this_minute(
     ingest()
     # Two days later by the brokers' clock, nothing has come since.
     later = begun + timedelta(days=2)
-    monkeypatch.setattr("batch_layer.views.publication.brokers_now", lambda _settings: later)
+    monkeypatch.setattr("batch_layer.views.publication.read_broker_time", lambda _settings: later)
 
     reports = [
-        rebuild(RebuildJob(spark, session, batch_settings, WantedDays(mode), families=[SALES]))
+        rebuild(RebuildJob(spark, session, batch_settings, RebuildRequest(mode), families=[SALES]))
         for mode in ("dirty", "dirty", "full", "dirty")
     ]
 

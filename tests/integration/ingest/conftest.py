@@ -16,7 +16,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from runtime.connect import kafka_admin, kafka_consumer
 from runtime.reading import read_to_end
-from runtime.topics import bounds, bounds_of, committed_positions
+from runtime.topics import read_committed_positions, read_partition_bounds, read_topic_bounds
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -93,7 +93,7 @@ def committed_values(settings: Settings, topic: str) -> list[str]:
 def spans(settings: Settings, topic: str) -> list[tuple[int, int]]:
     """First offset kept and end of each partition."""
     with kafka_consumer(settings, "test-spans") as consumer:
-        return list(bounds(consumer, topic, 10).values())
+        return list(read_topic_bounds(consumer, topic, 10).values())
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = WAIT_SECONDS) -> Any:
@@ -116,8 +116,8 @@ def wait_until_read(settings: Settings, group: str, topics: Sequence[str]) -> No
     lanes = [(topic, partition) for topic in topics for partition in range(settings.partitions)]
 
     def all_read() -> bool:
-        ends = [bounds_of(consumer, lane, 10).end for lane in lanes]
-        return [max(0, at.offset) for at in committed_positions(consumer, lanes, 10)] == ends
+        ends = [read_partition_bounds(consumer, lane, 10).end for lane in lanes]
+        return [max(0, at.offset) for at in read_committed_positions(consumer, lanes, 10)] == ends
 
     with kafka_consumer(settings, group) as consumer:
         wait_until(all_read)

@@ -12,9 +12,9 @@ from threading import Event
 
 import structlog
 
-from runtime.job import Announced
+from runtime.job import NotifyingEvent
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
 from tally.errors import TallyError
@@ -48,16 +48,16 @@ def main(argv: Sequence[str]) -> int:
     return run_job(copy_job(argv[0], argv[1], argv[2], slot), *argv[4:])
 
 
-def run_job(job: ProcessorJob, crash: str = "", *, moments: Moments | None = None) -> int:
+def run_job(job: ProcessorJob, crash: str = "", *, moments: Failpoints | None = None) -> int:
     """Exit code: 0 when told to stop, 1 on an error; `moments` in the place of a crash."""
     stopped = Event()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
     settings = Settings.load()
-    moments = moments or (Crash.of(crash, settings) if crash else Moments())
+    moments = moments or (Crash.of(crash, settings) if crash else Failpoints())
     processor = build_processor(settings, job, moments)
     try:
-        processor.run(stopped, Announced(lambda: print("ready", flush=True)), moments)
+        processor.run(stopped, NotifyingEvent(lambda: print("ready", flush=True)), moments)
     except TallyError as error:
         print(f"copier: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -47,10 +47,10 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(own_broke
         wait_until_ready(process)
         wait_until(lambda: len(committed_values(settings, output)) == 6)
         assert stop(process) == 0
-        control.down(own_broker, catalogue.named(()), print)
+        control.down(own_broker, catalogue.select_services(()), print)
         (log,) = settings.home.rglob(f"{topic}-0/00000000000000000000.log")
         cut(log, 3)
-        control.up(own_broker, catalogue.named(["kafka"]), print)
+        control.up(own_broker, catalogue.select_services(["kafka"]), print)
         send_one_by_one(settings, topic, [f"after {number}" for number in range(6)])
 
         _, said = start(COPIER, topic, topic, output).communicate(timeout=60)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from runtime.connect import kafka_admin
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer
-from runtime.processor.intake import Intake, Reading
+from runtime.processor.intake import Intake, IntakeOptions
 from tally.settings import Settings
 from tests.integration.ingest.conftest import send_values, wait_until
 from tests.integration.ingest.copier import copy_job
@@ -24,8 +24,8 @@ def small_intake(settings: Settings, topics: tuple[str, str]) -> Iterator[Intake
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,
-        Reading(job.topics, job.step.event_time, AlignmentLimits(600, most_records=10)),
-        KafkaBookmarks(settings, consumer),
+        IntakeOptions(job.topics, job.step.event_time, AlignmentLimits(600, most_records=10)),
+        KafkaGroupPositions(settings, consumer),
     )
     intake.subscribe()
     try:
@@ -39,7 +39,7 @@ def taken(intake: Intake) -> list[str]:
     intake.poll(0.1)
     values = []
     for alignment in intake.alignments.values():
-        while lane := alignment.ready(time.monotonic()):
+        while lane := alignment.find_ready(time.monotonic()):
             values.append((lane.pop(time.monotonic()).value or b"").decode())
     return values
 
@@ -79,4 +79,4 @@ def test_intake_that_is_closed_while_the_group_gives_it_partitions_ends_at_once(
         wait_until(given)
         begun = time.monotonic()
     # One that waits to be given them waits for the poll interval, a minute.
-    assert (time.monotonic() - begun < 60, intake.assigned) == (True, False)
+    assert (time.monotonic() - begun < 60, intake.is_assigned) == (True, False)

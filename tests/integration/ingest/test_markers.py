@@ -1,8 +1,8 @@
 """Positions at the end of a partition that ends in markers of transactions."""
 
 from runtime.connect import kafka_consumer
-from runtime.markers import over_markers
-from runtime.topics import Bounds, bounds
+from runtime.markers import skip_control_records
+from runtime.topics import Bounds, read_topic_bounds
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -10,8 +10,8 @@ from tests.support.producers import connected_producer
 def moved(settings: Settings, topic: str, positions: dict[int, int]) -> dict[int, int]:
     """The positions moved, by the topic's bounds of now."""
     with kafka_consumer(settings, "test-markers") as consumer:
-        kept = bounds(consumer, topic, 10)
-    return over_markers(settings, topic, positions, kept)
+        kept = read_topic_bounds(consumer, topic, 10)
+    return skip_control_records(settings, topic, positions, kept)
 
 
 def test_position_moves_over_markers_and_what_was_aborted_up_to_the_next_record(
@@ -41,4 +41,4 @@ def test_position_moves_over_markers_and_what_was_aborted_up_to_the_next_record(
 
 
 def test_position_before_what_is_kept_stays(topic: str, settings: Settings) -> None:
-    assert over_markers(settings, topic, {0: 1, 1: 3}, {0: Bounds(2, 9)}) == {0: 1, 1: 3}
+    assert skip_control_records(settings, topic, {0: 1, 1: 3}, {0: Bounds(2, 9)}) == {0: 1, 1: 3}

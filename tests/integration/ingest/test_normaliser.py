@@ -12,8 +12,8 @@ import pytest
 
 from ingest.replay.bad import CORRUPTIONS
 from ingest.replay.complete_journey import ReplayScope, extent
-from tally.keys import digest_key, keyed_digest
-from tally.partitions import partition_of
+from tally.keys import hmac_digest, load_digest_key
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
@@ -68,7 +68,7 @@ def canonical(settings: Settings, topic: str) -> list[dict[str, Any]]:
     ):
         record = json.loads(message.value() or b"")
         assert (message.key() or b"").decode() == record["store_id"]
-        assert message.partition() == partition_of(record["store_id"], settings.partitions)
+        assert message.partition() == partition_number(record["store_id"], settings.partitions)
         records.append(record)
     return records
 
@@ -114,9 +114,9 @@ def test_every_raw_message_becomes_one_record_or_one_dead_letter(
     ]
     letters = dead_letter_headers(broker)
     assert Counter(letter["reason"] for letter in letters) == Counter([*bad, "not_json"])
-    key = digest_key(broker.home)
+    key = load_digest_key(broker.home)
     assert {letter["sha256"] for letter in letters} == {
-        keyed_digest(key, value or b"") for value in (*bad.values(), None)
+        hmac_digest(key, value or b"") for value in (*bad.values(), None)
     }
     assert {message.key() for message in committed_messages(broker, "dead-letters")} == {
         b"any key [redacted]"
@@ -148,7 +148,7 @@ def test_backlog_comes_out_in_event_time_order(begin: Start, broker: Settings) -
     latest: dict[int, str] = defaultdict(str)
     most = 0.0
     for record in canonical(broker, "sales")[before:]:
-        partition = partition_of(record["store_id"], broker.partitions)
+        partition = partition_number(record["store_id"], broker.partitions)
         latest[partition] = max(latest[partition], record["happened_at"])
         most = max(most, seconds_between(record["happened_at"], latest[partition]))
     assert len(latest) == broker.partitions

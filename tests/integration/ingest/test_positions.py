@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from runtime.bookmarks import Bookmark
+from runtime.bookmarks import PositionMetadata
 from runtime.connect import kafka_admin
-from runtime.marks import Mark
+from runtime.marks import RecordFingerprint
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
     Start,
@@ -110,12 +110,12 @@ def test_records_deleted_during_an_outage_are_named(
 @pytest.fixture
 def bookmark(
     start: Start, settings: Settings, topics: tuple[str, str], admin: AdminClient
-) -> tuple[TopicPartition, Bookmark]:
+) -> tuple[TopicPartition, PositionMetadata]:
     """A committed position of a group that has read everything, and its bookmark."""
     send_values(settings, topics[0], VALUES)
     copied(start, settings, topics)
     [first, *_] = [at for at in committed(admin, topics[0]) if at.offset > 0]
-    book = Bookmark.read(first.metadata)
+    book = PositionMetadata.read(first.metadata)
     assert book is not None and book.last is not None and book.last.offset == first.offset - 1
     return first, book
 
@@ -137,7 +137,7 @@ def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
     start: Start,
     topics: tuple[str, str],
     admin: AdminClient,
-    bookmark: tuple[TopicPartition, Bookmark],
+    bookmark: tuple[TopicPartition, PositionMetadata],
 ) -> None:
     at, book = bookmark
     commit(
@@ -145,7 +145,10 @@ def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
         topics[0],
         [
             TopicPartition(
-                at.topic, at.partition, at.offset, metadata=Bookmark("another", book.last).text
+                at.topic,
+                at.partition,
+                at.offset,
+                metadata=PositionMetadata("another", book.last).text,
             )
         ],
     )
@@ -157,11 +160,11 @@ def test_log_that_was_cut_and_has_grown_again_is_noticed(
     start: Start,
     topics: tuple[str, str],
     admin: AdminClient,
-    bookmark: tuple[TopicPartition, Bookmark],
+    bookmark: tuple[TopicPartition, PositionMetadata],
 ) -> None:
     at, book = bookmark
     # As it looks after a cut: the offset is there, with a record that is not the one that was read.
-    other = Bookmark(book.topic_id, Mark(at.offset - 1, 0, ""))
+    other = PositionMetadata(book.topic_id, RecordFingerprint(at.offset - 1, 0, ""))
     commit(
         admin, topics[0], [TopicPartition(at.topic, at.partition, at.offset, metadata=other.text)]
     )

@@ -13,15 +13,15 @@ from confluent_kafka import Consumer, TopicPartition
 from runtime.connect import kafka_consumer
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.batch import Batch
-from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer, transactional_producer
 from runtime.processor.delivery import ExactlyOnce
-from runtime.processor.intake import Intake, Reading
-from runtime.processor.moments import Moments
+from runtime.processor.intake import Intake, IntakeOptions
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Output
-from runtime.processor.rivals import fenced_or_late
+from runtime.processor.rivals import classify_fencing
 from runtime.processor.transaction import TransactionalProducer
-from tally.errors import Aborted, Fenced, TallyError
+from tally.errors import ProducerFenced, TallyError, TransactionAborted
 from tally.settings import Settings
 from tests.controls.no_member import no_member
 from tests.integration.ingest.conftest import (
@@ -61,7 +61,7 @@ def test_frozen_instance_that_wakes_up_after_its_successor_exits(
     )
 
 
-@pytest.mark.parametrize(("slot", "expected"), [(0, Fenced), (1, TallyError)])
+@pytest.mark.parametrize(("slot", "expected"), [(0, ProducerFenced), (1, TallyError)])
 def test_only_a_process_of_the_same_slot_is_a_rival(
     slot: int,
     expected: type[TallyError],
@@ -69,12 +69,12 @@ def test_only_a_process_of_the_same_slot_is_a_rival(
     topics: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runtime.processor.rivals.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.processor.rivals.GRACE_SECONDS", 0.0)
     other = job_consumer(settings, copy_job(topics[0], *topics, slot))
     other.subscribe([topics[0]])
     wait_until(lambda: other.poll(0.1) is None and other.assignment())
 
-    found = fenced_or_late(settings, copy_job(topics[0], *topics, 0), Fenced("fenced"))
+    found = classify_fencing(settings, copy_job(topics[0], *topics, 0), ProducerFenced("fenced"))
 
     other.close()
     assert type(found) is expected
@@ -99,7 +99,7 @@ def test_fenced_producer_stores_nothing_and_says_exit(
     job = copy_job(topics[0], *topics)
     old, new = (
         TransactionalProducer(
-            lambda: transactional_producer(settings, job), job.identity, Moments()
+            lambda: transactional_producer(settings, job), job.identity, Failpoints()
         )
         for _ in range(2)
     )
@@ -109,7 +109,7 @@ def test_fenced_producer_stores_nothing_and_says_exit(
     old.renew()
     new.renew()
 
-    with pytest.raises(Fenced):
+    with pytest.raises(ProducerFenced):
         old.send(
             [Output(topics[1], b"k", b"zombie")],
             [TopicPartition(topics[0], 0, 1)],
@@ -132,15 +132,15 @@ class Member:
         }
         self.consumer: Consumer = kafka_consumer(settings, job.group, patience)
         self.producer = TransactionalProducer(
-            lambda: transactional_producer(settings, job), job.identity, Moments()
+            lambda: transactional_producer(settings, job), job.identity, Failpoints()
         )
         self.producer.renew()
         self.output = topics[1]
         self.batch = Batch()
         self.intake = Intake(
             self.consumer,
-            Reading(job.topics, job.step.event_time, AlignmentLimits(600)),
-            KafkaBookmarks(settings, self.consumer),
+            IntakeOptions(job.topics, job.step.event_time, AlignmentLimits(600)),
+            KafkaGroupPositions(settings, self.consumer),
         )
         self.intake.forget = self.forget
         self.intake.subscribe()
@@ -152,7 +152,7 @@ class Member:
         """Poll once and take everything into the batch; how many inputs it holds."""
         self.intake.poll(0.1)
         for alignment in self.intake.alignments.values():
-            while lane := alignment.ready(time.monotonic()):
+            while lane := alignment.find_ready(time.monotonic()):
                 record = lane.pop(time.monotonic())
                 self.batch.add(record, [Output(self.output, record.key, record.value)], 0.0)
         return self.batch.inputs
@@ -160,11 +160,11 @@ class Member:
     def deliver(self, metadata_now: Any = None) -> None:
         batch = self.batch
         self.producer.send(
-            batch.outputs, self.positions(batch), metadata_now or self.intake.metadata_now
+            batch.outputs, self.positions(batch), metadata_now or self.intake.check_metadata
         )
 
     def positions(self, batch: Batch) -> list[TopicPartition]:
-        return self.intake.bookmarks.after(batch.last)
+        return self.intake.positions.positions_after(batch.last)
 
 
 @pytest.fixture
@@ -186,10 +186,10 @@ def test_member_that_was_kicked_out_stores_nothing(
     rivals: tuple[Member, Member], settings: Settings, topics: tuple[str, str]
 ) -> None:
     old, _ = rivals
-    with pytest.raises(Aborted):
+    with pytest.raises(TransactionAborted):
         old.deliver()
     stale = old.intake._metadata
-    with pytest.raises(Aborted):
+    with pytest.raises(TransactionAborted):
         old.deliver(lambda: stale)
 
     assert committed_values(settings, topics[1]) == VALUES
@@ -229,8 +229,8 @@ def test_delivery_of_an_unchanged_group_is_stored(
     wait_until(lambda: member.take() == len(VALUES))
 
     positions = member.positions(member.batch)
-    ExactlyOnce(member.producer, Moments()).deliver(
-        member.batch.outputs, positions, member.intake.metadata_now
+    ExactlyOnce(member.producer, Failpoints()).deliver(
+        member.batch.outputs, positions, member.intake.check_metadata
     )
     member.intake.close()
     assert committed_values(settings, topics[1]) == VALUES

@@ -15,14 +15,14 @@ from confluent_kafka.admin import NewTopic
 from runtime.connect import kafka_admin
 from runtime.processor import moments
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer, job_state, transactional_producer
 from runtime.processor.delivery import ExactlyOnce
-from runtime.processor.intake import Intake, Reading
+from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.transaction import TransactionalProducer
-from runtime.reading import read_to_end, read_written
+from runtime.reading import read_to_end, read_to_high_watermark
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
@@ -168,18 +168,18 @@ def test_commit_that_fails_leaves_each_count_told_once(
         made.append(producer if made else Failing(producer, how))
         return made[-1]
 
-    producer = TransactionalProducer(make, job.identity, Moments(), deadline_seconds=0.0)
+    producer = TransactionalProducer(make, job.identity, Failpoints(), deadline_seconds=0.0)
     consumer = job_consumer(settings, job)
-    reading = Reading(job.topics, job.step.event_time, AlignmentLimits(600))
+    reading = IntakeOptions(job.topics, job.step.event_time, AlignmentLimits(600))
     processor = Processor(
-        Intake(consumer, reading, KafkaBookmarks(settings, consumer)),
+        Intake(consumer, reading, KafkaGroupPositions(settings, consumer)),
         job.step,
-        ExactlyOnce(producer, Moments()),
+        ExactlyOnce(producer, Failpoints()),
         BatchLimits(INPUTS),
         job_state(settings, job),
     )
     stopped = Event()
-    worker = Thread(target=processor.run, args=(stopped, Event(), Moments()))
+    worker = Thread(target=processor.run, args=(stopped, Event(), Failpoints()))
     worker.start()
     wait_until_read(settings, job.group, job.topics)
     stopped.set()
@@ -231,7 +231,7 @@ def test_state_is_read_beyond_a_transaction_whose_end_is_still_to_come(
     found: list[str] = []
 
     def read() -> None:
-        for message in read_written(settings, lanes):
+        for message in read_to_high_watermark(settings, lanes):
             found.append((message.value() or b"").decode())
 
     with open_transaction(settings, names.counts, ["b", "c"]) as producer:

@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaBookmarks
+from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer, transactional_producer
 from runtime.processor.delivery import ExactlyOnce
-from runtime.processor.intake import Intake, Reading
+from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.transaction import TransactionalProducer
 from tally.settings import Settings
 from tests.integration.ingest.conftest import (
@@ -57,17 +57,17 @@ def test_commit_without_answer_is_redone_from_what_the_brokers_have(
         return made[-1]
 
     delivery = ExactlyOnce(
-        TransactionalProducer(make, job.identity, Moments(), deadline_seconds=0.0), Moments()
+        TransactionalProducer(make, job.identity, Failpoints(), deadline_seconds=0.0), Failpoints()
     )
     consumer = job_consumer(settings, job)
     intake = Intake(
         consumer,
-        Reading(job.topics, job.step.event_time, AlignmentLimits(600)),
-        KafkaBookmarks(settings, consumer),
+        IntakeOptions(job.topics, job.step.event_time, AlignmentLimits(600)),
+        KafkaGroupPositions(settings, consumer),
     )
     processor = Processor(intake, job.step, delivery, BatchLimits(2000))
     stopped = Event()
-    worker = Thread(target=processor.run, args=(stopped, Event(), Moments()))
+    worker = Thread(target=processor.run, args=(stopped, Event(), Failpoints()))
     worker.start()
     wait_until(lambda: len(made) == 2)
     wait_until_read(settings, job.group, topics[:1])

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from runtime.protocol import ConnectionLimits
-from runtime.web import Place, serve
+from runtime.web import ServerOptions, serve
 from serving.alerts.stream.feed import TopicFeed
 from serving.api import alert_routes
 from serving.api.app import create_app
@@ -30,7 +30,7 @@ def main(topic: str) -> int:
     address = f"127.0.0.1:{free_port()}"
     print(address, flush=True)
     limits = ConnectionLimits(request_seconds=REQUEST_SECONDS, shutdown_seconds=SHUTDOWN_SECONDS)
-    serve(app, Place(address, limits=limits))
+    serve(app, ServerOptions(address, limits=limits))
     feed.close()
     views.close()
     return 0

@@ -6,7 +6,7 @@ from runtime.connect import cassandra_session
 from serving.alerts.projection.tables import AlertTables, FiledAlert
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
-from tally.alerts.message import message_of
+from tally.alerts.message import encode_alert
 from tally.settings import Settings
 from tests.integration.serving.test_alert_stream import add_stores
 from tests.support.alert_suite import STORY, AlertSuite
@@ -18,7 +18,9 @@ def ask(settings: Settings, keyspace: str) -> Iterator[Ask]:
     own = settings.model_copy(update={"keyspace": keyspace})
     add_stores(own)
     with cassandra_session(own) as session:
-        AlertTables(session).file([FiledAlert(one, message_of(one).decode()) for one in STORY])
+        AlertTables(session).write_alerts(
+            [FiledAlert(one, encode_alert(one).decode()) for one in STORY]
+        )
     views = CassandraViews(own)
     with asking(create_app(own, views)) as function:
         yield function

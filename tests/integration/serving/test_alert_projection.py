@@ -14,8 +14,8 @@ from runtime.connect import cassandra_session
 from runtime.heartbeat import Heartbeat
 from serving.alerts.projection.projector import Projector
 from serving.alerts.projection.tables import AlertTables, FiledAlert
-from tally.alerts.message import Alert, alert_of, message_of
-from tally.alerts.standing import last_states, life_ids, open_alert
+from tally.alerts.message import Alert, decode_alert, encode_alert
+from tally.alerts.standing import current_states, episode_ids, open_alert
 from tally.settings import Settings
 from tests.integration.ingest.conftest import wait_until
 from tests.integration.serving.test_alert_stream import make_anew
@@ -42,7 +42,7 @@ def found(session: Session) -> Rows:
 
 
 def filed(alerts: Sequence[Alert]) -> list[FiledAlert]:
-    return [FiledAlert(one, message_of(one).decode()) for one in alerts]
+    return [FiledAlert(one, encode_alert(one).decode()) for one in alerts]
 
 
 def ids_of(session: Session, table: str) -> set[str]:
@@ -80,33 +80,35 @@ def many() -> list[Alert]:
 
 def test_tables_are_those_of_all_that_was_told_in_any_batches(session: Session) -> None:
     messages, tables = many(), AlertTables(session)
-    tables.file(filed(messages))
+    tables.write_alerts(filed(messages))
     whole = found(session)
     for table in TABLES:
         session.execute(f"TRUNCATE {table}", timeout=60)
 
     for one in messages:
-        tables.file(filed([one]))
+        tables.write_alerts(filed([one]))
 
     assert found(session) == whole
-    lives = {one.alert_id: [m for m in messages if one.alert_id in life_ids(m)] for one in messages}
+    lives = {
+        one.alert_id: [m for m in messages if one.alert_id in episode_ids(m)] for one in messages
+    }
     assert ids_of(session, "alerts_open") == {
         one for one, life in lives.items() if open_alert(one, life) is not None
     }
     assert {row.alert_id: row.state for row in session.execute("SELECT * FROM alerts_byday")} == {
-        one: last.state for one, last in last_states(messages).items()
+        one: last.state for one, last in current_states(messages).items()
     }
 
 
 def test_replays_and_a_second_one_that_is_behind_change_nothing(session: Session) -> None:
     messages, rng = many(), random.Random(7)
     ahead, behind = AlertTables(session), AlertTables(session)
-    ahead.file(filed(messages))
+    ahead.write_alerts(filed(messages))
     whole = found(session)
 
     for _ in range(12):
         begin = rng.randrange(len(messages))
-        behind.file(filed(messages[begin : begin + rng.randint(1, 9)]))
+        behind.write_alerts(filed(messages[begin : begin + rng.randint(1, 9)]))
 
     assert found(session) == whole
 
@@ -118,7 +120,9 @@ def test_deleting_by_the_clock_would_hide_what_comes_later(session: Session) -> 
     by_the_clock = "DELETE FROM alerts_open WHERE store_id = '367' AND alert_id = %s"
     session.execute(by_the_clock, [raised.alert_id])
 
-    AlertTables(session).file(filed([raised, end, then(end, "retracted", reason="conflict")]))
+    AlertTables(session).write_alerts(
+        filed([raised, end, then(end, "retracted", reason="conflict")])
+    )
 
     assert ids_of(session, "alerts_open") == set()
 
@@ -126,15 +130,15 @@ def test_deleting_by_the_clock_would_hide_what_comes_later(session: Session) -> 
 def test_an_erasure_empties_what_was_told_before_and_makes_no_state(session: Session) -> None:
     last = then(ERASED, "retracted", reason="erasure", value=None)
     tables = AlertTables(session)
-    tables.file(filed([ERASED, last]))
+    tables.write_alerts(filed([ERASED, last]))
     # Told again by a replay that has not come as far.
-    tables.file(filed([ERASED]))
+    tables.write_alerts(filed([ERASED]))
 
     rows = {row.state: row.message for row in session.execute("SELECT * FROM alert_life")}
 
     assert set(rows) == {"provisional", "retracted"}
     assert rows["provisional"] is None
-    assert alert_of(rows["retracted"]).value is None
+    assert decode_alert(rows["retracted"]).value is None
 
 
 def test_projector_goes_on_where_another_one_ended(
@@ -147,7 +151,7 @@ def test_projector_goes_on_where_another_one_ended(
         send(own_settings, topic, [told(77)], abort=True)
     # What nobody can read holds up nothing behind it.
     producer = connected_producer(own_settings)
-    dateless = message_of(told(8, raised_at="then"))
+    dateless = encode_alert(told(8, raised_at="then"))
     for value in (b"{no alert", b"\xff", b"", None, dateless):
         producer.produce(topic, value, b"367", partition=1)
     assert producer.flush(30) == 0
@@ -159,13 +163,13 @@ def test_projector_goes_on_where_another_one_ended(
     by_projector = found(session)
     for table in TABLES:
         session.execute(f"TRUNCATE {table}", timeout=60)
-    AlertTables(session).file(filed(messages))
+    AlertTables(session).write_alerts(filed(messages))
     assert by_projector == found(session)
 
 
 def rows_of(messages: Sequence[Alert]) -> set[tuple[str, str, str]]:
     """The keys that alert_life has of the messages."""
-    return {(life, one.alert_id, one.state) for one in messages for life in life_ids(one)}
+    return {(life, one.alert_id, one.state) for one in messages for life in episode_ids(one)}
 
 
 def test_projector_files_a_topic_that_is_made_anew_from_its_beginning(

@@ -21,8 +21,8 @@ from runtime.connect import cassandra_session, kafka_admin
 from runtime.reading import read_to_end
 from runtime.topics import partition_numbers
 from serving.alerts.projection.tables import AlertTables, FiledAlert
-from serving.alerts.stream.place import place_of
-from tally.alerts.message import Alert, alert_of, message_of
+from serving.alerts.stream.place import parse_position
+from tally.alerts.message import Alert, decode_alert, encode_alert
 from tally.settings import Settings
 from tests.integration.ingest.conftest import starter, wait_until
 from tests.integration.serving.alert_server import REQUEST_SECONDS
@@ -62,7 +62,7 @@ def ids(settings: Settings, topic: str, **more: str) -> list[str]:
     """The alert_id of every record of the topic as a reader has it."""
     overrides = {name.replace("_", "."): of for name, of in more.items()}
     messages = read_to_end(settings, [topic], overrides)
-    return [alert_of(one.value() or b"").alert_id for one in messages]
+    return [decode_alert(one.value() or b"").alert_id for one in messages]
 
 
 def until(events: Iterator[tuple[str, Any]], name: str) -> Any:
@@ -132,9 +132,9 @@ def test_filter_that_matches_nothing_does_not_age(
     client = EventSource(server, {"store": "all", "rule": "another-rule"})
     # Two records, and the marker of each partition behind it.
     with client.connected() as events:
-        start = place_of(until(events, "id"))
+        start = parse_position(until(events, "id"))
         send(own_settings, topic, [told(1), told(2, "406")])
-        while sum(place_of(client.last_id).offsets) < sum(start.offsets) + 4:
+        while sum(parse_position(client.last_id).offsets) < sum(start.offsets) + 4:
             until(events, "id")
 
     client.parameters = {}
@@ -179,7 +179,7 @@ def test_place_below_the_retention_is_a_gap_and_a_snapshot(
             send(own_settings, topic, [told(3)])
             assert until(events, "alert")["evidence"]["tick"] == 3
 
-    assert (gap["from"], place_of(gap["to"]).offsets) == (place, lost)
+    assert (gap["from"], parse_position(gap["to"]).offsets) == (place, lost)
     assert snapshot == {"open": [plain(told(1))]}
     client.url = server
     with client.connected() as events:
@@ -201,7 +201,7 @@ def test_topic_that_was_made_anew_is_a_gap_and_all_of_the_new_one(
         gap = until(events, "gap")
         assert set(until(events, "snapshot")) == {"open"}
         assert until(events, "alert")["evidence"]["tick"] == 2
-    assert place_of(gap["from"]).topic_id != place_of(gap["to"]).topic_id
+    assert parse_position(gap["from"]).topic_id != parse_position(gap["to"]).topic_id
 
 
 def test_client_that_reads_nothing_is_cut_off(
@@ -254,7 +254,9 @@ def add_stores(settings: Settings) -> None:
 
 def file(settings: Settings, alerts: list[Alert]) -> None:
     with cassandra_session(settings) as session:
-        AlertTables(session).file([FiledAlert(one, message_of(one).decode()) for one in alerts])
+        AlertTables(session).write_alerts(
+            [FiledAlert(one, encode_alert(one).decode()) for one in alerts]
+        )
 
 
 def delete_all(settings: Settings, topic: str) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from runtime.reading import read_to_end
-from runtime.tail import topic_now
-from serving.alerts.stream.place import StreamPlace, place_at, place_of, text_of
-from tally.alerts.message import alert_of
-from tally.partitions import partition_of
+from runtime.tail import read_topic_state
+from serving.alerts.stream.place import StreamPosition, encode_position, parse_position, position_at
+from tally.alerts.message import decode_alert
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.controls.scalar_id import resumed_in_one_partition
 from tests.integration.serving.short_wire import ShortWire
@@ -60,14 +60,14 @@ class Subscriber:
         self._kept.execute("CREATE TABLE place (id, store_id)")
         self._kept.execute("INSERT INTO place VALUES ('', '')")
 
-    def hear(self, url: str, is_enough: Callable[[StreamPlace], bool] = lambda _: False) -> None:
+    def hear(self, url: str, is_enough: Callable[[StreamPosition], bool] = lambda _: False) -> None:
         """One connection, until it breaks or what was heard is enough."""
         source = EventSource(url, last_id=self._begins_at(*self._place()))
         try:
             with source.connected() as events:
                 for name, content in events:
                     self._keep(source.last_id, content if name == "alert" else None)
-                    if is_enough(place_of(source.last_id)):
+                    if is_enough(parse_position(source.last_id)):
                         return
         except httpx.TransportError:
             return
@@ -111,15 +111,15 @@ def cut_story(
     end = place_now(settings, topic)
     # The place alone comes too, so that whoever lacks something is not waited for.
     subscriber.hear(
-        url, is_enough=lambda place: place.reaching(dict(enumerate(end.offsets))) == place
+        url, is_enough=lambda place: place.advance_to(dict(enumerate(end.offsets))) == place
     )
     return subscriber.had(), wire.within_an_event
 
 
-def place_now(settings: Settings, topic: str) -> StreamPlace:
+def place_now(settings: Settings, topic: str) -> StreamPosition:
     """The place at the topic's end."""
-    now = topic_now(settings, topic)
-    return place_at(now.topic_id, [one.end for one in now.bounds])
+    now = read_topic_state(settings, topic)
+    return position_at(now.topic_id, [one.end for one in now.bounds])
 
 
 def of_store(alerts: list[HadAlert], store: str) -> list[HadAlert]:
@@ -127,7 +127,7 @@ def of_store(alerts: list[HadAlert], store: str) -> list[HadAlert]:
 
 
 def in_the_topic(settings: Settings, topic: str) -> list[HadAlert]:
-    told = (alert_of(one.value() or b"") for one in read_to_end(settings, [topic]))
+    told = (decode_alert(one.value() or b"") for one in read_to_end(settings, [topic]))
     return [HadAlert(one.store_id, one.alert_id) for one in told]
 
 
@@ -149,10 +149,10 @@ def test_by_ids_of_an_events_own_offset_alone_alerts_are_lost(
 ) -> None:
     def begins_at(last_id: str, store_id: str) -> str:
         here = place_now(own_settings, topic)
-        number = partition_of(store_id, own_settings.partitions)
+        number = partition_number(store_id, own_settings.partitions)
         # Before the first event there is no offset, and he begins as anybody does.
-        last = resumed_in_one_partition(place_of(last_id), number, here) if store_id else None
-        return text_of(last) if last else last_id
+        last = resumed_in_one_partition(parse_position(last_id), number, here) if store_id else None
+        return encode_position(last) if last else last_id
 
     with closing(Subscriber(tmp_path / "kept", begins_at)) as subscriber:
         had, _ = cut_story(own_settings, topic, server, subscriber)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.connect import cassandra_session
-from schemas.generated import views_of
+from schemas.generated import render_views
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
@@ -24,7 +24,7 @@ from tests.support.serving_tables import insert_world
 def ask(settings: Settings, keyspace: str) -> Iterator[Ask]:
     own = settings.model_copy(update={"keyspace": keyspace})
     with cassandra_session(own) as session:
-        plain = "\n".join(line.split("--")[0] for line in views_of(SOURCE).splitlines())
+        plain = "\n".join(line.split("--")[0] for line in render_views(SOURCE).splitlines())
         for statement in plain.split(";")[:-1]:
             session.execute(statement)
         insert_world(session, of_dimensions())

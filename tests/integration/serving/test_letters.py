@@ -2,7 +2,7 @@
 
 import asyncio
 
-from runtime.dead_letter import TOPIC, Cause, UncountedRecord, newest_letters, written_letter
+from runtime.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter, read_newest_letters
 from serving.merge.letters import TopicLetters
 from tally.settings import Settings
 from tests.support.producers import connected_producer
@@ -14,7 +14,7 @@ def tell(settings: Settings, first: int, count: int) -> None:
     for offset in range(first, first + count):
         record = UncountedRecord("posTransactionTopic", 1, offset, b"letters-1", b"{}")
         cause = Cause("total_mismatch", "planted", "2026-03-02T10:00:00.000Z", "/net_total")
-        letter = written_letter(record, cause, b"key")
+        letter = encode_letter(record, cause, b"key")
         producer.produce(TOPIC, letter.value, letter.key, partition=1, headers=[*letter.headers])
     assert producer.flush(30) == 0
 
@@ -22,7 +22,7 @@ def tell(settings: Settings, first: int, count: int) -> None:
 def test_the_newest_of_a_partition_are_read_and_no_more(kafka: str, settings: Settings) -> None:
     tell(settings, 5_000_000, 30)
 
-    newest = newest_letters(settings, 10).values()
+    newest = read_newest_letters(settings, 10).values()
     of_store = [letter for letter in newest if letter.key == "letters-1"]
 
     # Markers of transactions count as records: there may be fewer, never more.

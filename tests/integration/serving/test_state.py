@@ -10,7 +10,7 @@ import pytest
 from runtime.connect import cassandra_session
 from runtime.sources import SALES
 from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
-from serving.merge.views import Finding, Gap, GenerationSpan, ViewReader
+from serving.merge.views import Gap, GenerationSpan, TillFinding, ViewReader
 from tally.settings import Settings
 from tests.support.raw_receipts import line, raw
 from tests.support.serving_tables import insert_world
@@ -40,8 +40,8 @@ WORLD = World(
         (SALES, flip("2026-11-22", 3, "2026-11-22T02:00", pin=9)),
     ],
     findings=[
-        (SALES, "367", Finding(DAY, "4", 200, 40)),
-        (SALES, "406", Finding(DAY, "1", 50, 30)),
+        (SALES, "367", TillFinding(DAY, "4", 200, 40)),
+        (SALES, "406", TillFinding(DAY, "1", 50, 30)),
     ],
     gaps=[
         Gap(
@@ -67,7 +67,7 @@ WORLD = World(
 )
 SPAN = (at("2026-11-21T10:00"), at("2026-11-21T12:00"))
 READS: list[Callable[[ViewReader], Awaitable[object]]] = [
-    lambda views: views.published(SALES, [DAY, OTHER]),
+    lambda views: views.current_generations(SALES, [DAY, OTHER]),
     lambda views: views.coverings(SALES, [DAY, OTHER]),
     lambda views: views.history(SALES, [DAY]),
     lambda views: views.newest(SALES, DAY, DAY),
@@ -147,7 +147,7 @@ def test_pointer_of_before_coverage_had_a_beginning_covers_its_day_from_the_star
             "VALUES ('sales', '2017-01-05', 9, 1, '2017-01-06', '2017-01-06')"
         )
     views = CassandraViews(module_settings)
-    found = asyncio.run(views.published(SALES, [date(2017, 1, 5)]))
+    found = asyncio.run(views.current_generations(SALES, [date(2017, 1, 5)]))
     views.close()
     assert found[date(2017, 1, 5)].covered_from == datetime(2017, 1, 5, tzinfo=UTC)
     assert found[date(2017, 1, 5)].covered_until - found[

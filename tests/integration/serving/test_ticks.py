@@ -15,9 +15,9 @@ import pytest
 from ops.local.stack.service import Site
 from runtime.reading import read_to_end
 from runtime.sources import FAMILIES
-from serving.alerts.ticks.ticker import TOPIC, Ticker, known_ticks, millis_now
+from serving.alerts.ticks.ticker import TOPIC, Ticker, broker_millis, read_ticks
 from tally.alerts.tick import Tick
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.integration.speed.test_job import job, wait_until
 from tests.support.canonical import receipt
@@ -64,7 +64,7 @@ class Running:
         interval = {**TRAFFIC, "store_id": str(STORE), "happened_at": at[:17] + "00+00:00"}
         producer.produce("raw-traffic", encoded(interval))
         assert producer.flush(30) == 0
-        return millis_now(self.settings)
+        return broker_millis(self.settings)
 
     def through(self, family: str) -> dict[int, int]:
         """What the next tick says, by partition; 0 where nothing."""
@@ -113,7 +113,7 @@ def open_transaction(settings: Settings, partition: int) -> Iterator[None]:
 
 
 def own(running: Running) -> int:
-    return partition_of(str(STORE), running.settings.partitions)
+    return partition_number(str(STORE), running.settings.partitions)
 
 
 def test_ticks_go_on_while_records_flow_and_in_partitions_without_any(pipeline: Running) -> None:
@@ -126,13 +126,13 @@ def test_ticks_go_on_while_records_flow_and_in_partitions_without_any(pipeline: 
     ticks = pipeline.ticker.tick()
     assert {tick.epoch["sales"].floor for tick in ticks.values()} == {0}
     assert all(tick.flips.keys() == {*FAMILIES} for tick in ticks.values())
-    assert known_ticks(pipeline.settings) == dict(ticks)
+    assert read_ticks(pipeline.settings) == dict(ticks)
 
 
 def test_open_transaction_holds_back_its_partition_alone(pipeline: Running) -> None:
     partition = own(pipeline)
     with open_transaction(pipeline.settings, partition):
-        opened = millis_now(pipeline.settings)
+        opened = broker_millis(pipeline.settings)
 
         assert pipeline.stands_still("sales", opened, partition)
         others = pipeline.through("sales")
@@ -145,7 +145,7 @@ def test_open_transaction_holds_back_its_partition_alone(pipeline: Running) -> N
 
 def test_without_the_normaliser_the_source_that_waits_stands_still(pipeline: Running) -> None:
     pipeline.stop(NORMALISER)
-    before = millis_now(pipeline.settings)
+    before = broker_millis(pipeline.settings)
     sold = pipeline.sell()
 
     assert pipeline.stands_still("sales", sold, own(pipeline))
@@ -159,7 +159,7 @@ def test_without_the_speed_layer_the_partition_with_records_stands_still(
     pipeline: Running,
 ) -> None:
     pipeline.stop(SPEED)
-    before = millis_now(pipeline.settings)
+    before = broker_millis(pipeline.settings)
     sold = pipeline.sell()
     partition = own(pipeline)
 
@@ -197,7 +197,7 @@ def test_ticker_that_starts_anew_goes_on_from_what_was_said_and_waits_for_who_is
 def last_ticks(settings: Settings) -> dict[int, Tick]:
     """The last of each partition alone: no more is sure to be kept of a compacted topic."""
     return {
-        int(message.partition() or 0): Tick.read(bytes(message.value() or b""))
+        int(message.partition() or 0): Tick.decode(bytes(message.value() or b""))
         for message in read_to_end(settings, [TOPIC])
     }
 

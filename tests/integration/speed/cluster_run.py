@@ -8,7 +8,7 @@ import sys
 
 from runtime.sources import SALES
 from speed_layer.session import build_streaming_session
-from speed_layer.source import canonical_stream
+from speed_layer.source import read_canonical_stream
 from speed_layer.views import start_views
 from tally.settings import Settings
 from tests.integration.speed.query import OnTopic
@@ -18,7 +18,7 @@ def main(topic: str) -> int:
     """Exit code 0 once everything on the topic is in Cassandra."""
     settings = Settings.load()
     spark = build_streaming_session(settings)
-    records = canonical_stream(
+    records = read_canonical_stream(
         spark,
         settings,
         {topic: dict.fromkeys(range(settings.partitions), 0)},

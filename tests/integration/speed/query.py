@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from runtime.offsets import Offsets
 from runtime.sources import SALES
 from speed_layer.sink.rows import MakeSink, RowSink, row_columns
-from speed_layer.source import ReadStream, canonical_stream
+from speed_layer.source import ReadStream, read_canonical_stream
 from speed_layer.views import QUERY, start_views
 from tally.families import Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
@@ -73,7 +73,7 @@ class SpeedQuery:
     beside: tuple["OnTopic", ...] = ()
     # Called at each start.
     sink: Callable[[], MakeSink] = lambda: RowSink
-    read: ReadStream = canonical_stream
+    read: ReadStream = read_canonical_stream
 
     @property
     def store(self) -> str:

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from runtime.sources import TRAFFIC
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tests.controls.uncommitted import uncommitted_stream
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import interval
@@ -43,7 +43,7 @@ def one_aborted_and_one_committed(query: SpeedQuery) -> None:
         query.topic,
         msgspec.json.encode(query.sale(1)),
         query.store,
-        partition_of(query.store, query.settings.partitions),
+        partition_number(query.store, query.settings.partitions),
     )
     producer.flush(30)
     producer.abort_transaction(30)

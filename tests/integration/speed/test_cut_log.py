@@ -9,11 +9,11 @@ import pytest
 
 from ops.local.stack import catalogue, control
 from ops.local.stack.service import Site
-from runtime.marks import topic_ids
-from speed_layer.lastread import Remembered, checked_memory, keep_memory
-from speed_layer.source import refuse_data_loss, retained
+from runtime.marks import read_topic_ids
+from speed_layer.lastread import TopicIdentity, store_topic_identities, verify_topic_identity
+from speed_layer.source import read_retained_offsets, refuse_data_loss
 from tally.errors import DataLoss
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tests.integration.speed.query import NOON
 from tests.support.canonical import receipt, send
 from tests.support.cut_log import cut
@@ -25,18 +25,20 @@ SOLD = [receipt(STORE, number, NOON) for number in range(12)]
 def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(
     own_site: Site, tmp_path: Path
 ) -> None:
-    settings, place = own_site.settings, partition_of(STORE, own_site.settings.partitions)
+    settings, place = own_site.settings, partition_number(STORE, own_site.settings.partitions)
     for sold in SOLD[:6]:
         send(settings, TOPIC, [sold])
     last = {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}
-    keep_memory(tmp_path, {TOPIC: Remembered(topic_ids(settings, [TOPIC])[TOPIC], last)})
-    control.down(own_site, catalogue.named(()), print)
+    store_topic_identities(
+        tmp_path, {TOPIC: TopicIdentity(read_topic_ids(settings, [TOPIC])[TOPIC], last)}
+    )
+    control.down(own_site, catalogue.select_services(()), print)
     (log,) = settings.home.rglob(f"{TOPIC}-{place}/00000000000000000000.log")
     cut(log, 3)
-    control.up(own_site, catalogue.named(["kafka"]), print)
+    control.up(own_site, catalogue.select_services(["kafka"]), print)
     for sold in SOLD[6:]:
         send(settings, TOPIC, [sold])
-    held = retained(settings, TOPIC)
+    held = read_retained_offsets(settings, TOPIC)
 
     # The offset alone tells nothing: the log is as long as before, and longer.
     refuse_data_loss({place: 6}, TOPIC, held)
@@ -47,4 +49,4 @@ def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(
             r" read"
         ),
     ):
-        checked_memory(settings, tmp_path, {TOPIC: held})
+        verify_topic_identity(settings, tmp_path, {TOPIC: held})

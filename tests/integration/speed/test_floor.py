@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from runtime.sources import SALES, TRAFFIC
-from speed_layer.acks import acks_of
-from speed_layer.floor import floor_above, floor_of
-from speed_layer.handover import Handover, kept_handover, settle_handover
-from speed_layer.job import given_offsets
-from speed_layer.session import Begin, Driver
+from speed_layer.acks import parse_reports
+from speed_layer.floor import compute_floor, floor_above
+from speed_layer.handover import StartPosition, load_start_position, resolve_start_position
+from speed_layer.job import parse_starting_offsets
+from speed_layer.session import Driver, StartOptions
 from speed_layer.views import QUERY
 from tally.errors import TallyError
 from tally.families import Family
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tests.integration.speed.query import NOON, WEEK, SpeedQuery
 
 OLD = NOON - WEEK
@@ -47,13 +47,13 @@ def old_query_and_one_begun_at_offset_3(query: SpeedQuery, second: SpeedQuery) -
         for number, cents in ((1, 1), (2, 1), (3, 450), (5, 450))
     ]
     query.batches([old[0]], [old[1], query.sale(4)], old[2:])
-    return [sum(ack.below_floor for ack in acks_of(second.run()))]
+    return [sum(ack.below_floor for ack in parse_reports(second.run()))]
 
 
 def offset_3(query: SpeedQuery) -> dict[int, int]:
     """The starting offsets of a query that begins there in the store's partition."""
     return {
-        partition: 3 * (partition == partition_of(query.store, query.settings.partitions))
+        partition: 3 * (partition == partition_number(query.store, query.settings.partitions))
         for partition in range(4)
     }
 
@@ -93,12 +93,16 @@ def test_nothing_below_the_starting_offsets_means_no_floor(speed_spark: SparkSes
     assert floor_above(master_of(speed_spark, (0, 3, NOON)), "sales", {0: 3}) is None
 
 
-def settled(query: SpeedQuery, given: str, earliest: dict[int, int], *families: Family) -> Handover:
+def settled(
+    query: SpeedQuery, given: str, earliest: dict[int, int], *families: Family
+) -> StartPosition:
     """The handover that the job settles for the query of these families, of sales alone if none
     is named."""
-    begin = Begin(floor_of, partial(given_offsets, given))
+    begin = StartOptions(compute_floor, partial(parse_starting_offsets, given))
     driver, named = Driver(query.spark, query.session, query.settings, begin), families or (SALES,)
-    return settle_handover(driver, QUERY, named, {family.topic: earliest for family in named})
+    return resolve_start_position(
+        driver, QUERY, named, {family.topic: earliest for family in named}
+    )
 
 
 def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoint(
@@ -115,8 +119,8 @@ def test_handover_looks_the_floor_up_in_the_master_and_is_kept_with_the_checkpoi
 
     assert (
         handover
-        == Handover({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END})
-        == kept_handover(query.checkpoint, ["sales"])
+        == StartPosition({"sales": {0: 1, 1: 0, 2: 0, 3: 0}}, {"sales": OLD_END})
+        == load_start_position(query.checkpoint, ["sales"])
     )
 
 
@@ -133,7 +137,7 @@ def test_begun_query_keeps_its_floor_whatever_the_topic_holds_now(query: SpeedQu
     query.run()
 
     assert settled(query, '{"sales": {"0": 5}}', {0: 5, 1: 5, 2: 5, 3: 5}) == first
-    assert first == Handover({"sales": dict.fromkeys(range(4), 0)}, {"sales": None})
+    assert first == StartPosition({"sales": dict.fromkeys(range(4), 0)}, {"sales": None})
 
 
 def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(
@@ -146,5 +150,7 @@ def test_family_that_a_begun_query_has_not_had_begins_where_its_topic_does(
     both = settled(query, '{"traffic": {"0": 5}}', dict.fromkeys(range(4), 0), SALES, TRAFFIC)
 
     zeros = dict.fromkeys(range(4), 0)
-    assert both == Handover({**first.starting, "traffic": zeros}, {"sales": None, "traffic": None})
-    assert kept_handover(query.checkpoint, ["sales", "traffic"]) == both
+    assert both == StartPosition(
+        {**first.offsets, "traffic": zeros}, {"sales": None, "traffic": None}
+    )
+    assert load_start_position(query.checkpoint, ["sales", "traffic"]) == both

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 from ops import provision
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session
-from runtime.heartbeat import stalled
+from runtime.heartbeat import stall_reason
 from runtime.job import REFUSED
 from tally.settings import Settings
 from tests.integration.speed.query import NOON
@@ -162,7 +162,7 @@ def test_failing_query_comes_back_by_itself_and_has_lost_nothing(
         )
 
         assert process.poll() is None
-        assert stalled(heartbeat, own_site.settings.stalled_after_seconds) is None
+        assert stall_reason(heartbeat, own_site.settings.stalled_after_seconds) is None
 
 
 def test_receipts_are_kept_by_a_job_of_their_own(own_site: Site, views: Session) -> None:

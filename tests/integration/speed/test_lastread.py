@@ -10,12 +10,18 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.marks import topic_ids
-from speed_layer.acks import acks_of
-from speed_layer.lastread import Memory, Remembered, checked_memory, keep_memory, kept_memory
-from speed_layer.source import retained
+from runtime.marks import read_topic_ids
+from speed_layer.acks import parse_reports
+from speed_layer.lastread import (
+    TopicCheckpoint,
+    TopicIdentity,
+    load_topic_identities,
+    store_topic_identities,
+    verify_topic_identity,
+)
+from speed_layer.source import read_retained_offsets
 from tally.errors import DataLoss
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import receipt, send
@@ -28,15 +34,19 @@ SOLD = [receipt(STORE, number, NOON) for number in range(6)]
 def checkpoint(settings: Settings, topic: str, tmp_path: Path) -> Iterator[Path]:
     """Of a query that has read three records of the store."""
     send(settings, topic, SOLD[:3])
-    place = partition_of(STORE, settings.partitions)
+    place = partition_number(STORE, settings.partitions)
     last = {place: (2, zlib.crc32(msgspec.json.encode(SOLD[2])))}
-    keep_memory(tmp_path, {topic: Remembered(topic_ids(settings, [topic])[topic], last)})
+    store_topic_identities(
+        tmp_path, {topic: TopicIdentity(read_topic_ids(settings, [topic])[topic], last)}
+    )
     yield tmp_path
 
 
-def check(settings: Settings, topic: str, checkpoint: Path) -> Memory:
+def check(settings: Settings, topic: str, checkpoint: Path) -> TopicCheckpoint:
     """What a query that goes on with the checkpoint is given."""
-    return checked_memory(settings, checkpoint, {topic: retained(settings, topic)})
+    return verify_topic_identity(
+        settings, checkpoint, {topic: read_retained_offsets(settings, topic)}
+    )
 
 
 def test_topic_that_has_only_grown_is_the_same(
@@ -70,7 +80,7 @@ def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(
 def test_other_record_at_the_last_offset_read_is_refused(
     settings: Settings, topic: str, checkpoint: Path
 ) -> None:
-    ((place, (offset, crc)),) = kept_memory(checkpoint, [topic])[topic].last.items()
+    ((place, (offset, crc)),) = load_topic_identities(checkpoint, [topic])[topic].last.items()
     plant(checkpoint, topic, {place: (offset, crc + 1)})
 
     with pytest.raises(
@@ -82,23 +92,27 @@ def test_other_record_at_the_last_offset_read_is_refused(
 
 def plant(checkpoint: Path, topic: str, last: dict[int, tuple[int, int]]) -> None:
     """Other marks than those that were kept."""
-    keep_memory(checkpoint, {topic: replace(kept_memory(checkpoint, [topic])[topic], last=last)})
+    store_topic_identities(
+        checkpoint, {topic: replace(load_topic_identities(checkpoint, [topic])[topic], last=last)}
+    )
 
 
 def test_record_that_kafka_no_longer_keeps_is_not_asked_for(
     settings: Settings, topic: str, checkpoint: Path
 ) -> None:
-    held = retained(settings, topic)
+    held = read_retained_offsets(settings, topic)
     plant(
         checkpoint,
         topic,
         {
             place: (offset, crc + 1)
-            for place, (offset, crc) in kept_memory(checkpoint, [topic])[topic].last.items()
+            for place, (offset, crc) in load_topic_identities(checkpoint, [topic])[
+                topic
+            ].last.items()
         },
     )
 
-    checked_memory(
+    verify_topic_identity(
         settings, checkpoint, {topic: replace(held, earliest=dict.fromkeys(held.earliest, 3))}
     )
 
@@ -108,8 +122,8 @@ def test_topic_that_the_query_has_not_had_before_is_taken_as_it_is(
 ) -> None:
     check(settings, topic, tmp_path)
 
-    assert kept_memory(tmp_path, [topic]) == {
-        topic: Remembered(topic_ids(settings, [topic])[topic], {})
+    assert load_topic_identities(tmp_path, [topic]) == {
+        topic: TopicIdentity(read_topic_ids(settings, [topic])[topic], {})
     }
 
 
@@ -117,10 +131,10 @@ def test_mark_of_a_micro_batch_is_the_last_value_of_each_partition(query: SpeedQ
     sold = [query.sale(1), query.sale(2), receipt("other", 1, NOON)]
     query.send(*sold)
 
-    acks = {ack.partition: ack for ack in acks_of(query.run())}
+    acks = {ack.partition: ack for ack in parse_reports(query.run())}
 
     place, other = (
-        partition_of(store, query.settings.partitions) for store in (query.store, "other")
+        partition_number(store, query.settings.partitions) for store in (query.store, "other")
     )
     assert (acks[place].offset, acks[place].crc) == (
         1 + (place == other),

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from speed_layer.acks import acks_of
-from speed_layer.floor import floor_of
-from speed_layer.handover import Handover
-from speed_layer.lastread import Memory, Remembered
+from speed_layer.acks import parse_reports
+from speed_layer.floor import compute_floor
+from speed_layer.handover import StartPosition
+from speed_layer.lastread import TopicCheckpoint, TopicIdentity
 from speed_layer.progress import Progress, progress_file
-from speed_layer.session import Begin, Driver
-from tally.partitions import partition_of
+from speed_layer.session import Driver, StartOptions
+from tally.partitions import partition_number
 from tests.integration.speed.query import NOON, OnTopic, Report, SpeedQuery
 from tests.support.canonical import receipt
 
@@ -22,7 +22,7 @@ CLOSES_NOON = NOON + timedelta(hours=2, minutes=15)
 
 def late(reports: list[Report]) -> list[int]:
     """Late records of each micro-batch."""
-    return [sum(ack.late for ack in acks_of(report)) for report in reports]
+    return [sum(ack.late for ack in parse_reports(report)) for report in reports]
 
 
 def test_event_far_behind_the_latest_one_in_an_open_window_counts(query: SpeedQuery) -> None:
@@ -78,7 +78,7 @@ def test_what_another_partition_has_seen_makes_nothing_late(query: SpeedQuery) -
     other = next(
         store
         for store in others
-        if partition_of(store, partitions) != partition_of(query.store, partitions)
+        if partition_number(store, partitions) != partition_number(query.store, partitions)
     )
 
     reports = query.batches(
@@ -96,7 +96,7 @@ def test_event_of_a_year_to_come_closes_no_window(query: SpeedQuery) -> None:
     )
 
     assert (query.totals()[0], late(reports)) == ((2, 200), [0, 0, 0])
-    assert [sum(ack.ahead for ack in acks_of(report)) for report in reports] == [0, 1, 0]
+    assert [sum(ack.ahead for ack in parse_reports(report)) for report in reports] == [0, 1, 0]
 
 
 def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:
@@ -108,13 +108,13 @@ def test_closed_window_leaves_the_state(query: SpeedQuery) -> None:
 def test_late_records_and_the_reached_offsets_are_kept_for_readers(query: SpeedQuery) -> None:
     settings = query.settings.model_copy(update={"keyspace": query.session.keyspace})
     with query.running() as running:
-        memory = Memory(query.checkpoint, {query.topic: Remembered("", {})})
+        memory = TopicCheckpoint(query.checkpoint, {query.topic: TopicIdentity("", {})})
         progress = Progress(
-            Driver(query.spark, query.session, settings, Begin(floor_of)),
+            Driver(query.spark, query.session, settings, StartOptions(compute_floor)),
             running,
             [OnTopic.of(query.family, query.topic)],
             memory,
-            Handover({}, {}),
+            StartPosition({}, {}),
         )
         for records in ([query.sale(1)], [query.sale(2, CLOSES_NOON)], [query.sale(3)]):
             query.send(*records)

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from ingest.sources.sales.record import CanonicalReceipt
-from speed_layer.acks import acks_of
+from speed_layer.acks import parse_reports
 from speed_layer.receipts import start_receipts
-from speed_layer.source import canonical_stream
-from tally.partitions import partition_of
+from speed_layer.source import read_canonical_stream
+from tally.partitions import partition_number
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.test_unreadable import UNREADABLE
 from tests.support.canonical import receipt
@@ -23,7 +23,7 @@ LARGE = 800_000
 
 def keep_receipts(query: SpeedQuery) -> Report:
     """Everything on the topic is in the table; the report of the last micro-batch."""
-    records = canonical_stream(
+    records = read_canonical_stream(
         query.spark,
         query.settings,
         {query.topic: dict.fromkeys(range(query.settings.partitions), 0)},
@@ -52,7 +52,10 @@ def put(query: SpeedQuery, *values: bytes | None) -> None:
     producer = connected_producer(query.settings, {"message.max.bytes": 7_000_000})
     for value in values:
         producer.produce(
-            query.topic, value, query.store, partition_of(query.store, query.settings.partitions)
+            query.topic,
+            value,
+            query.store,
+            partition_number(query.store, query.settings.partitions),
         )
         producer.flush(30)
 
@@ -150,7 +153,7 @@ def test_what_cannot_be_counted_stops_neither_the_receipts_nor_the_view(query: S
     assert sorted(row.transaction_id for row in rows_of(query, "transaction_id")) == ["1", "2", "4"]
     # A receipt without its till is counted all the same: the view needs none.
     assert query.totals() == [(4, 5 + 7 + 200)]
-    unreadable = [sum(ack.unreadable for ack in acks_of(report)) for report in (kept, viewed)]
+    unreadable = [sum(ack.unreadable for ack in parse_reports(report)) for report in (kept, viewed)]
     assert unreadable == [len(odd) + 1, len(odd)]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from speed_layer.acks import acks_of
-from tally.partitions import partition_of
+from speed_layer.acks import parse_reports
+from tally.partitions import partition_number
 from tests.integration.speed.query import SpeedQuery
 from tests.support.producers import connected_producer
 
@@ -24,7 +24,7 @@ def storm(query: SpeedQuery, copies: int, marked: bool) -> None:
             query.topic,
             copy if number else first,
             query.store,
-            partition_of(query.store, query.settings.partitions),
+            partition_number(query.store, query.settings.partitions),
         )
     assert producer.flush(120) == 0
 
@@ -39,7 +39,10 @@ def test_storm_of_marked_copies_leaves_the_state_as_it_was(query: SpeedQuery) ->
 
     report = query.of_at_most(2 * COPIES).run()
 
-    assert (query.totals(), sum(ack.repeats for ack in acks_of(report))) == ([(1, 100)], COPIES)
+    assert (query.totals(), sum(ack.repeats for ack in parse_reports(report))) == (
+        [(1, 100)],
+        COPIES,
+    )
     assert state_bytes(query.checkpoint) < BOUND_BYTES
 
 
@@ -48,7 +51,7 @@ def test_copies_without_marks_do_so_too(query: SpeedQuery) -> None:
 
     report = query.of_at_most(2 * COPIES).run()
 
-    assert (query.totals(), sum(ack.repeats for ack in acks_of(report))) == ([(1, 100)], 0)
+    assert (query.totals(), sum(ack.repeats for ack in parse_reports(report))) == ([(1, 100)], 0)
     assert state_bytes(query.checkpoint) < BOUND_BYTES
 
 

@@ -13,7 +13,7 @@ from runtime.sources import FAMILIES, SALES
 from tally.algebra.parts import MOST_PART, MOST_SUM
 from tally.families import Family
 from tally.frames import canonical_records, contributions, members_per_window, window_rows
-from tally.record_columns import readable
+from tally.record_columns import is_readable
 from tests.integration.speed.query import NOON
 from tests.support.canonical import interval, receipt, sighting, stock_line
 
@@ -124,7 +124,7 @@ def test_the_column_says_the_same_of_each_value(speed_spark: SparkSession) -> No
 
     told = (
         records(speed_spark, [*odd.values()])
-        .select("offset", readable(F.col("value"), SALES).alias("is_readable"))
+        .select("offset", is_readable(F.col("value"), SALES).alias("is_readable"))
         .orderBy("offset")
     )
 

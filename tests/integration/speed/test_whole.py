@@ -9,11 +9,11 @@ import pytest
 from cassandra.cluster import Session
 
 from runtime.sources import SALES
-from speed_layer.acks import Ack, acks_of
-from speed_layer.handover import Handover
-from speed_layer.whole import LONGEST_PERIOD_MILLIS, WholeSince, whole_from
+from speed_layer.acks import PartitionReport, parse_reports
+from speed_layer.handover import StartPosition
+from speed_layer.whole import LONGEST_PERIOD_MILLIS, CompleteFrom, complete_from
 from tally.algebra.parts import Sum
-from tally.epochs import Raised
+from tally.epochs import RaisedEpoch
 from tally.families import Family, RecordFields
 from tests.integration.speed.query import NOON, SpeedQuery
 
@@ -29,10 +29,10 @@ def made(session: Session) -> Family:
     return Family("made", (), (Sum("total"),), epoch=2)
 
 
-def tell(whole: WholeSince, session: Session, until: Mapping[int, int]) -> None:
+def tell(whole: CompleteFrom, session: Session, until: Mapping[int, int]) -> None:
     """The writes of a report that has come so far."""
     for number, offset in until.items():
-        for statement in whole.writes("made", number, offset):
+        for statement in whole.build_writes("made", number, offset):
             session.execute(statement)
 
 
@@ -42,9 +42,9 @@ def told(session: Session) -> Rows:
     return {(row.partition, row.epoch): (row.until, row.floor) for row in rows}
 
 
-def begun(session: Session, family: Family, floor: datetime | None = FLOOR) -> WholeSince:
+def begun(session: Session, family: Family, floor: datetime | None = FLOOR) -> CompleteFrom:
     """A query that began at offset 0 of partition 0 and 5 of partition 1."""
-    return WholeSince(session, [family], Handover({"made": {0: 0, 1: 5}}, {"made": floor}))
+    return CompleteFrom(session, [family], StartPosition({"made": {0: 0, 1: 5}}, {"made": floor}))
 
 
 def test_partition_of_which_nothing_was_read_is_whole_from_the_floor_of_its_query_on(
@@ -64,7 +64,12 @@ def test_partition_that_goes_on_is_told_of_once_a_record_has_shown_its_state(
     whole = begun(session, made, floor=None)
     whole.begin({"made": {0: 3, 1: 7}})
 
-    whole.note([Ack("made", 1, 1, 7, 9, floor=-(2**62)), Ack("other", 0, 1, floor=1)])
+    whole.note(
+        [
+            PartitionReport("made", 1, 1, 7, 9, floor=-(2**62)),
+            PartitionReport("other", 0, 1, floor=1),
+        ]
+    )
     tell(whole, session, {0: 3, 1: 8})
 
     assert told(session) == {(1, 2): (8, 0)}
@@ -95,7 +100,7 @@ def test_another_definition_has_a_row_of_its_own(session: Session, made: Family)
     tell(after, session, {0: 4})
     nothing_read = told(session)
 
-    after.note([Ack("made", 0, 1, 4, 9, floor=FLOOR_MILLIS)])
+    after.note([PartitionReport("made", 0, 1, 4, 9, floor=FLOOR_MILLIS)])
     tell(after, session, {0: 5})
 
     assert nothing_read == {(0, 2): (4, 0)}
@@ -106,7 +111,10 @@ def test_epoch_is_the_highest_that_rows_of_any_day_have(made: Family) -> None:
     day = FLOOR.date()
 
     assert made.epochs.highest == 2
-    assert replace(made, raised=(Raised(day, day, 7), Raised(day, day, 5))).epochs.highest == 7
+    assert (
+        replace(made, raised=(RaisedEpoch(day, day, 7), RaisedEpoch(day, day, 5))).epochs.highest
+        == 7
+    )
 
 
 def test_presence_is_whole_once_the_longest_key_period_over_the_floor_is_over(
@@ -114,18 +122,18 @@ def test_presence_is_whole_once_the_longest_key_period_over_the_floor_is_over(
 ) -> None:
     presence = replace(made, reading=RecordFields("presence", (), ()))
 
-    assert whole_from(made, FLOOR_MILLIS) == FLOOR_MILLIS
-    assert whole_from(presence, FLOOR_MILLIS) == FLOOR_MILLIS + LONGEST_PERIOD_MILLIS
-    assert (whole_from(presence, 0), whole_from(made, -(2**62))) == (0, 0)
+    assert complete_from(made, FLOOR_MILLIS) == FLOOR_MILLIS
+    assert complete_from(presence, FLOOR_MILLIS) == FLOOR_MILLIS + LONGEST_PERIOD_MILLIS
+    assert (complete_from(presence, 0), complete_from(made, -(2**62))) == (0, 0)
 
 
 def test_state_of_another_definition_says_from_which_window_on_it_counts(
     query: SpeedQuery,
 ) -> None:
-    (before,) = [ack for report in query.batches([query.sale(1)]) for ack in acks_of(report)]
+    (before,) = [ack for report in query.batches([query.sale(1)]) for ack in parse_reports(report)]
     changed = replace(query, family=replace(SALES, epoch=SALES.epoch + 1))
 
-    (after,) = [ack for report in changed.batches([query.sale(2)]) for ack in acks_of(report)]
+    (after,) = [ack for report in changed.batches([query.sale(2)]) for ack in parse_reports(report)]
 
     assert before.floor is not None and before.floor < 0
     assert after.floor == round((NOON + timedelta(minutes=15)).timestamp() * 1000)

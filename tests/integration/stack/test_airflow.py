@@ -103,7 +103,7 @@ def test_database_and_logs_of_the_task_are_their_owners_alone(running: Site) -> 
 
 
 def test_every_listener_is_on_loopback(running: Site) -> None:
-    own = {process.pid for process in processes.marked_processes(f"{running.home}:airflow")}
+    own = {process.pid for process in processes.find_marked_processes(f"{running.home}:airflow")}
 
     sockets = [
         item
@@ -116,11 +116,11 @@ def test_every_listener_is_on_loopback(running: Site) -> None:
 
 
 def test_sigkill_of_its_pid_ends_every_component(running: Site, service: Service) -> None:
-    tree = processes.marked_processes(f"{running.home}:airflow")
-    pid = states.status_of(running, service).pid
+    tree = processes.find_marked_processes(f"{running.home}:airflow")
+    pid = states.service_status(running, service).pid
     assert pid is not None and len(tree) > 3
     psutil.Process(pid).send_signal(signal.SIGKILL)
 
     _, alive = psutil.wait_procs(tree, timeout=20)
 
-    assert (alive, states.status_of(running, service).state) == ([], "failed")
+    assert (alive, states.service_status(running, service).state) == ([], "failed")

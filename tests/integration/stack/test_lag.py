@@ -12,7 +12,7 @@ from ops import lag
 from ops.audit import cut
 from ops.local.stack.service import Site
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
-from runtime.topics import bounds
+from runtime.topics import read_topic_bounds
 from tally.settings import Settings
 from tests.support.producers import connected_producer
 
@@ -30,7 +30,7 @@ def total(settings: Settings) -> int:
 def read_to_the_end(settings: Settings) -> None:
     """Both layers have read what there is on the canonical topics."""
     with cassandra_session(settings) as session, kafka_consumer(settings, "test-lag") as consumer:
-        for number, at in bounds(consumer, CANONICAL, 15).items():
+        for number, at in read_topic_bounds(consumer, CANONICAL, 15).items():
             for table in ("speed_progress", "master_position"):
                 session.execute(
                     f"UPDATE {table} SET until = %s WHERE family = %s AND partition = %s",
@@ -58,7 +58,8 @@ def raw_positions(settings: Settings) -> list[TopicPartition]:
     """The end of each partition of what was sent."""
     with kafka_consumer(settings, "test-lag") as consumer:
         return [
-            TopicPartition(RAW, number, at.end) for number, at in bounds(consumer, RAW, 15).items()
+            TopicPartition(RAW, number, at.end)
+            for number, at in read_topic_bounds(consumer, RAW, 15).items()
         ]
 
 
@@ -130,7 +131,7 @@ def test_record_of_an_unfinished_commit_is_in_the_cut(
     settings = own_site.settings
     admin = kafka_admin(settings)
     with cassandra_session(settings) as session:
-        before = cut.settled_cut(settings, session).canonical[CANONICAL][0]
+        before = cut.take_cut(settings, session).canonical[CANONICAL][0]
     with normalising(settings) as (producer, _member), cassandra_session(settings) as session:
         admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(NORMALISER_GROUP, raw_positions(settings))]
@@ -141,6 +142,6 @@ def test_record_of_an_unfinished_commit_is_in_the_cut(
             read_to_the_end(settings)
 
         after_question(monkeypatch, cut, QUESTIONS, commit)
-        found = cut.settled_cut(settings, session)
+        found = cut.take_cut(settings, session)
 
     assert found.canonical[CANONICAL][0] == before + 1

@@ -22,8 +22,8 @@ from confluent_kafka import TopicPartition
 from ops.local.stack import catalogue, control, doctor, pipeline, processes, supervisor
 from ops.local.stack.service import Site
 from runtime.connect import cassandra_session, kafka_consumer
-from runtime.topics import bounds_of
-from runtime.writes import TRANSIENT
+from runtime.topics import read_partition_bounds
+from runtime.writes import TRANSIENT_ERRORS
 from schemas import loader
 from tally.errors import StackError
 from tests.conftest import make_site
@@ -31,7 +31,7 @@ from tests.support.producers import connected_producer
 from tests.unit.ingest.messages import pos
 
 NAMES = ("kafka", "cassandra")
-SERVICES = catalogue.named(NAMES)
+SERVICES = catalogue.select_services(NAMES)
 # Acknowledged writes before a node is killed.
 KILLED_AFTER = 200
 
@@ -42,7 +42,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = make_site(tmp_path_factory.mktemp("home"))
     control.up(site, SERVICES, print)
     yield site
-    control.down(site, catalogue.named(()), print)
+    control.down(site, catalogue.select_services(()), print)
 
 
 def pids(site: Site) -> list[int | None]:
@@ -65,7 +65,7 @@ def write_both(site: Site) -> str:
 def read_both(site: Site) -> tuple[str, list[str]]:
     """Last record of topic sales, and the stores of the table."""
     consumer = kafka_consumer(site.settings, "reader")
-    end = bounds_of(consumer, ("sales", 0), 30).end
+    end = read_partition_bounds(consumer, ("sales", 0), 30).end
     consumer.assign([TopicPartition("sales", 0, end - 1)])
     [message] = consumer.consume(1, timeout=30)
     consumer.close()
@@ -88,7 +88,7 @@ def test_down_leaves_no_process_and_up_finds_the_data(running: Site) -> None:
     left = [
         process
         for service in SERVICES
-        for process in processes.marked_processes(f"{running.home}:{service.name}")
+        for process in processes.find_marked_processes(f"{running.home}:{service.name}")
     ]
     stopped = pids(running)
     control.up(running, SERVICES, print)
@@ -121,7 +121,7 @@ def acknowledged_until_killed(site: Site) -> set[str]:
     killer = Thread(target=kill, args=[pids(site)[1]])
     with cassandra_session(site.settings) as session:
         add = session.prepare("INSERT INTO store_activity (family, store_id) VALUES ('killed', ?)")
-        with suppress(*TRANSIENT):
+        with suppress(*TRANSIENT_ERRORS):
             for number in count():
                 if number == KILLED_AFTER:
                     killer.start()
@@ -144,13 +144,15 @@ def test_killed_node_has_lost_nothing_that_it_has_acknowledged(running: Site) ->
 
 
 def test_changed_partition_count_is_refused(running: Site) -> None:
-    changed = Site.of(running.settings.model_copy(update={"partitions": 8}), running.environment)
+    changed = Site.from_settings(
+        running.settings.model_copy(update={"partitions": 8}), running.environment
+    )
 
     with pytest.raises(
         StackError,
         match=r"topic \S+ has 4 partitions, TALLY_PARTITIONS is 8: .*set TALLY_PARTITIONS=4",
     ):
-        control.up(changed, catalogue.named(["kafka"]), print)
+        control.up(changed, catalogue.select_services(["kafka"]), print)
 
 
 def test_port_fixed_by_a_setting_and_busy_is_told(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_port_fixed_by_a_setting_and_busy_is_told(tmp_path: Path) -> None:
             StackError,
             match=rf"kafka: port {port} on 127.0.0.1 is busy \(pid {os.getpid()}\); .*TALLY_KAFKA",
         ):
-            control.up(site, catalogue.named(["kafka"]), print)
+            control.up(site, catalogue.select_services(["kafka"]), print)
 
 
 def test_doctor_of_a_healthy_stack_finds_nothing_wrong_but_that_nobody_watches(
@@ -224,8 +226,8 @@ def test_record_is_ready_only_after_the_health_check(running: Site) -> None:
 
 
 def test_doctor_tells_of_readers_that_are_behind_before_records_are_lost(running: Site) -> None:
-    control.up(running, catalogue.named([*NAMES, "normaliser", "gateway"]), print)
-    control.down(running, catalogue.named(["normaliser"]), print)
+    control.up(running, catalogue.select_services([*NAMES, "normaliser", "gateway"]), print)
+    control.down(running, catalogue.select_services(["normaliser"]), print)
     patient = pipeline.lag(running.settings)
     unread = pos(operation_id="unread", happened_at=datetime.now(UTC).isoformat())
     httpx.post(

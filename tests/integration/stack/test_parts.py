@@ -12,7 +12,7 @@ from tests.support.producers import connected_producer
 def test_every_jar_has_the_recorded_hash(settings: Settings) -> None:
     found = {part: artifacts.hashes(settings.cache / "jars" / part) for part in artifacts.PARTS}
 
-    assert found == artifacts.locked_jars()
+    assert found == artifacts.read_lock_file()
 
 
 def test_session_writes_and_reads_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:

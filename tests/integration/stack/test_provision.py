@@ -9,7 +9,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from ops import provision
-from ops.rekeying import keys_of
+from ops.rekeying import read_primary_keys
 from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.day_spans import DaySpan, axis_table
@@ -183,8 +183,8 @@ def test_rows_of_a_table_that_had_another_key_go_over(
         assert {(event, *lines, at) for event, lines, at in rows} == {
             (f"pos:{number}", "line", -5) for number in range(200)
         }
-        assert keys_of(session, keyspace)[RECEIPTS] == loader.table_key(new)
-        assert f"{RECEIPTS}_rekeyed" not in keys_of(session, keyspace)
+        assert read_primary_keys(session, keyspace)[RECEIPTS] == loader.table_key(new)
+        assert f"{RECEIPTS}_rekeyed" not in read_primary_keys(session, keyspace)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_node_that_lists_what_it_does_not_know_is_to_be_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # What it lists after a kill, its schema of before and the change that its log alone had kept.
-    own, listed = settings.model_copy(update={"keyspace": keyspace}), provision._listed
+    own, listed = settings.model_copy(update={"keyspace": keyspace}), provision._read_columns
     if table == "till_finding":
         with cassandra_session(own) as session:
             session.execute(f"DROP TABLE {table}")
@@ -209,7 +209,7 @@ def test_node_that_lists_what_it_does_not_know_is_to_be_restarted(
         return found
 
     with monkeypatch.context() as lists:
-        lists.setattr(provision, "_listed", with_one_more)
+        lists.setattr(provision, "_read_columns", with_one_more)
         with pytest.raises(RestartNeeded, match=f"lists table {table} and does not know it"):
             provision.create_tables(own)
     provision.create_tables(own)
@@ -246,7 +246,7 @@ def test_currencies_of_an_earlier_version_are_brought_over_and_nothing_wider_is_
         session.execute(both, ("sales", "1", "USD", *days))
         session.execute(insert.format("first_day", "%s"), ("sales", "2", "EUR", days[0]))
         known = DaySpan(*((day - date(1970, 1, 1)).days for day in wider))
-        for write in axis_table(session, "sales", "currency").writes(("1", "USD"), known):
+        for write in axis_table(session, "sales", "currency").build_writes(("1", "USD"), known):
             session.execute(write)
 
         for _ in range(2):

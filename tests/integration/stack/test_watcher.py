@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.local.stack.addresses import apart
+from ops.local.stack.addresses import separate_environment
 
 SERVICES = ("kafka", "normaliser", "gateway")
 
@@ -24,7 +24,7 @@ Tally = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def tally(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tally]:
     """The command line on a home of this module's own, with the services up."""
-    environment = apart(tmp_path_factory.mktemp("watched"), os.environ)
+    environment = separate_environment(tmp_path_factory.mktemp("watched"), os.environ)
 
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "ops.cli", *arguments]

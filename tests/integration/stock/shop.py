@@ -16,10 +16,10 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from runtime.processor import moments
 from serving.stock.adapter.step import CALLS, MOVEMENTS, TICKS
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tally.settings import Settings
-from tally.stock.calls import OPEN, CallMode, StockCall, parsed_call
-from tally.stock.movement import StockMovement, movement_value
+from tally.stock.calls import OPEN_OUTCOMES, CallMode, StockCall, decode_call
+from tally.stock.movement import StockMovement, encode_movement
 from tests.integration.ingest.conftest import KILLED, Start, starter, stop
 from tests.integration.stock.warehouse import Warehouse, new_warehouse
 from tests.support.inventory_api import FaultyInventory, served
@@ -69,21 +69,23 @@ class StockShop:
         producer = connected_producer(settings)
         for one in [self._movement(len(self.movements) + number) for number in range(count)]:
             self.movements.append(one)
-            partition = partition_of(one.lane, settings.partitions)
+            partition = partition_number(one.lane, settings.partitions)
             topic = self.warehouse.prefix + MOVEMENTS
-            producer.produce(topic, movement_value(one), one.lane.encode(), partition=partition)
+            producer.produce(topic, encode_movement(one), one.lane.encode(), partition=partition)
         assert producer.flush(30) == 0
 
     def calls(self) -> dict[str, StockCall]:
         """The calls as they are stored, by movement."""
-        kept = map(parsed_call, self.warehouse.kept(CALLS).values())
+        kept = map(decode_call, self.warehouse.kept(CALLS).values())
         return {one.movement_id: one for one in kept if isinstance(one, StockCall)}
 
     def is_settled(self) -> bool:
         """Whether every movement has come to its end, and whatever else is called for."""
         calls = self.calls()
         told = {one.movement_id for one in self.movements}
-        return told <= calls.keys() and not any(one.outcome in OPEN for one in calls.values())
+        return told <= calls.keys() and not any(
+            one.outcome in OPEN_OUTCOMES for one in calls.values()
+        )
 
     @contextmanager
     def clock(self) -> Iterator["StockClock"]:

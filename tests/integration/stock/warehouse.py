@@ -11,15 +11,15 @@ from uuid import uuid4
 from confluent_kafka.admin import NewTopic
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.inventory.contract import normalised as normalised_line
-from ingest.sources.sales.contract import normalised as normalised_receipt
+from ingest.sources.inventory.contract import normalise as normalised_line
+from ingest.sources.sales.contract import normalise as normalised_receipt
 from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.reading import read_to_end
 from serving.stock.adapter.step import CALLS, TICKS
 from serving.stock.movements.step import MOVEMENTS, SEEN
 from tally.settings import Settings
-from tally.stock.movement import StockMovement, movement_of
+from tally.stock.movement import StockMovement, decode_movement
 from tests.support.canonical import Canonical, send
 from tests.support.purchases import Lane, SentPurchase
 
@@ -87,7 +87,7 @@ class Warehouse:
         """What a reader has who begins at the first movement and reads to the end."""
         options = {"isolation.level": isolation}
         messages = read_to_end(self.settings, [self.prefix + MOVEMENTS], options)
-        return HeardMovements([movement_of(bytes(one.value() or b"")) for one in messages])
+        return HeardMovements([decode_movement(bytes(one.value() or b"")) for one in messages])
 
     def kept(self, topic: str) -> dict[bytes, bytes]:
         """The newest value of each key of a topic; deleted ones are left out."""
@@ -97,7 +97,7 @@ class Warehouse:
         return {key: value for key, value in found.items() if value}
 
     def _normalised(self, one: SentPurchase) -> Canonical:
-        arrival, rules = Arrival(ARRIVED, 0, 0), Rules.of(self.settings)
+        arrival, rules = Arrival(ARRIVED, 0, 0), Rules.from_settings(self.settings)
         if one.is_document:
             return normalised_line(one.body, arrival, rules)
         return normalised_receipt(one.body, arrival, rules)

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from tally.alerts.delivery.controls import AlertChannel
 from tally.alerts.delivery.deciding import DeliveryRules, RuleFacts, StoreFacts
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import DeliveryChange, DeliveryDecision, TickTime, WebhookMessage
 from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
-from tally.instants import from_millis, instant_text
+from tally.instants import format_utc, from_millis
 
 # A Thursday of now, 13:00 in Rome.
 NOON = 1_795_694_400_000
@@ -22,7 +22,7 @@ One = TypeVar("One")
 
 def alert(number: int = 1, at: int = NOON, **changed: Any) -> Alert:
     """A raise of this number, told at an instant; `changed` fields by name."""
-    instant = instant_text(from_millis(at))
+    instant = format_utc(from_millis(at))
     whole = Alert(
         # Of its id a message's key has the first 40 digits.
         alert_id=f"{number:040x}{0:024x}",
@@ -63,7 +63,7 @@ def channel(channel_id: str = "floor", **changed: Any) -> AlertChannel:
 
 
 class Town:
-    """Rules of one kind, and stores of one region: in each partition `peers` of them.
+    """Rules of one kind, and stores of one region: in each partition `count_peers` of them.
 
     `judged_at`: up to which instant all partitions are judged; by default nobody is waited for.
     """
@@ -78,27 +78,27 @@ class Town:
     def store(self, _store_id: str) -> StoreFacts:
         return StoreFacts(ZoneInfo(self.zone), ("west",))
 
-    def peers(self, _family: str, region: str, partitions: Collection[int]) -> int:
+    def count_peers(self, _family: str, region: str, partitions: Collection[int]) -> int:
         # As many in each partition, and as many again elsewhere.
         return self.peers_each * len(partitions) * (1 if region == "west" else 2)
 
-    def judged(self, _partitions: Collection[int]) -> int:
+    def evaluation_progress(self, _partitions: Collection[int]) -> int:
         return self.judged_at
 
 
-def desk_with(*channels: AlertChannel, town: Town | None = None, at: int = NOON) -> Desk:
+def desk_with(*channels: AlertChannel, town: Town | None = None, at: int = NOON) -> DeliveryEngine:
     """A desk at an instant, with these channels or one of `channel()`."""
-    desk = Desk(DeliveryRules(), town or Town())
+    desk = DeliveryEngine(DeliveryRules(), town or Town())
     for one in channels or (channel(),):
-        desk.settle(one)
-    desk.pass_time(TickTime(n=1, at=at))
+        desk.apply_control(one)
+    desk.advance_time(TickTime(n=1, at=at))
     return desk
 
 
-def later(desk: Desk, millis: int) -> list[DeliveryChange]:
+def later(desk: DeliveryEngine, millis: int) -> list[DeliveryChange]:
     """What a tick so much later brings about."""
     time = desk.memory.time
-    return desk.pass_time(TickTime(n=time.n + 1, at=time.at + millis))
+    return desk.advance_time(TickTime(n=time.n + 1, at=time.at + millis))
 
 
 def of_kind(kind: type[One], kept: Iterable[Any]) -> list[One]:

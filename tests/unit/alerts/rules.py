@@ -4,7 +4,7 @@ from typing import Any
 
 from tally.alerts.rule import Rule
 from tally.alerts.rule_checks import MetricFacts, RuleCatalogue
-from tally.alerts.rule_file import checked_rule
+from tally.alerts.rule_file import validate_rule
 
 COUNTERS = ("traffic",)
 CATALOGUE = RuleCatalogue(
@@ -45,7 +45,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 def rule(kind: str = "threshold", /, **changed: Any) -> Rule:
     """A good rule of the kind, changed; `for_` is the field `for`."""
-    return checked_rule(told(kind, **changed), CATALOGUE)
+    return validate_rule(told(kind, **changed), CATALOGUE)
 
 
 def told(kind: str = "threshold", /, **changed: Any) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from tally.alerts.delivery.controls import (
     Silence,
     Snooze,
     control_partitions,
-    parsed_control,
+    decode_control,
 )
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tests.unit.alerts.deliveries import channel
 from tests.unit.architecture.sources import ROOT
 
@@ -55,7 +55,7 @@ CHANNEL: dict[str, Any] = json.loads(msgspec.json.encode(channel()))
 )
 def test_a_channel_that_does_not_fit_is_refused_when_it_is_read(changed: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
-        parsed_control(json.dumps({**CHANNEL, **changed}).encode())
+        decode_control(json.dumps({**CHANNEL, **changed}).encode())
 
 
 def test_what_is_of_one_alert_lies_in_its_stores_partition_and_all_else_in_every_one() -> None:
@@ -69,7 +69,7 @@ def test_what_is_of_one_alert_lies_in_its_stores_partition_and_all_else_in_every
         Redelivery(channel_id="floor", message_id="m_1", asked_at=1),
     ]
 
-    assert [control_partitions(one, 4) for one in of_a_store] == [[partition_of("367", 4)]] * 2
+    assert [control_partitions(one, 4) for one in of_a_store] == [[partition_number("367", 4)]] * 2
     assert [control_partitions(one, 4) for one in of_all] == [[0, 1, 2, 3]] * 3
 
 
@@ -79,6 +79,6 @@ def test_the_channel_of_the_page_is_one() -> None:
     assert found is not None
     told = json.loads(found[1])
 
-    channel_told = parsed_control(json.dumps({**told, "is": "channel"}).encode())
+    channel_told = decode_control(json.dumps({**told, "is": "channel"}).encode())
 
     assert (type(channel_told), {*told}) == (AlertChannel, {*AlertChannel.__struct_fields__})

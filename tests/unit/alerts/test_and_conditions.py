@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import parse_rule, rule_text
+from runtime.rules.files import dump_rule_yaml, parse_rule_yaml
 from runtime.sources import TRAFFIC
 from serving.dashboard.rule_markup import condition_text
 from tally.alerts.rule import FurtherCondition, Rule, Threshold
-from tally.alerts.rule_changes import planned
-from tally.alerts.verdict import FurtherFacts, Ruling, WindowFacts, WindowPhase, verdict
-from tally.alerts.versions import RuleRecord, StoredRule, versions_of
+from tally.alerts.rule_changes import plan_rule
+from tally.alerts.verdict import FurtherFacts, Verdict, WindowFacts, WindowPhase, evaluate_window
+from tally.alerts.versions import RuleRecord, StoredRule, read_history
 from tally.errors import BadRule
 from tests.support.evaluating import DAY, Watched, Watching, in_force, said, sold
 from tests.support.judging_days import JudgedDays
@@ -39,8 +39,8 @@ and:
 
 
 def test_conditions_in_and_are_read_and_written() -> None:
-    assert parse_rule(TEXT) == FEW_BUY
-    assert parse_rule(rule_text(FEW_BUY)) == FEW_BUY
+    assert parse_rule_yaml(TEXT) == FEW_BUY
+    assert parse_rule_yaml(dump_rule_yaml(FEW_BUY)) == FEW_BUY
     assert condition_text(FEW_BUY) == "visitors_in >= 100 and transactions < 5"
 
 
@@ -52,20 +52,20 @@ def test_a_stored_rule_without_the_field_reads_as_before_and_one_with_it_reads_b
         RuleRecord(1, stored.key.encode(), stored.value, 0),
     ]
 
-    found = versions_of(records)
+    found = read_history(records)
 
-    assert found.unread == ()
+    assert found.problems == ()
     expected = Rule(rule_id="a", metric="units", condition=Threshold(">=", Decimal(6)))
-    assert found.chains["a"][0].rule == expected
-    assert found.chains[FEW_BUY.rule_id][0].rule == FEW_BUY
+    assert found.versions["a"][0].rule == expected
+    assert found.versions[FEW_BUY.rule_id][0].rule == FEW_BUY
 
 
 def test_another_further_condition_is_another_version_and_another_order_is_not() -> None:
     two = structs.replace(FEW_BUY, and_=(*FEW_BUY.and_, FurtherCondition("units", ">", Decimal(1))))
     newest = in_force(two, f"{DAY}T08:00")
 
-    assert planned(structs.replace(two, and_=two.and_[::-1]), newest).change == "same"
-    assert planned(FEW_BUY, newest).change == "version"
+    assert plan_rule(structs.replace(two, and_=two.and_[::-1]), newest).change == "same"
+    assert plan_rule(FEW_BUY, newest).change == "version"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_verdict_is_that_of_the_conjunction() -> None:
         condition=above,
         and_=tuple(FurtherCondition(name, ">=", Decimal(5)) for name in "bc"),
     )
-    expected: dict[bool | None, Ruling] = {True: 1, False: -1, None: 0}
+    expected: dict[bool | None, Verdict] = {True: 1, False: -1, None: 0}
     for truths in product(TRUTHS, repeat=3):
         for (value, is_known), *further in product(*(TRUTHS[one] for one in truths)):
             facts = WindowFacts(
@@ -181,8 +181,8 @@ def test_verdict_is_that_of_the_conjunction() -> None:
                 is_known=is_known,
                 further=tuple(FurtherFacts(*one) for one in further),
             )
-            assert verdict(both, facts) == expected[conjunction(truths)], (truths, facts)
-            assert verdict(both, structs.replace(facts, is_exempt=True)) == 0
+            assert evaluate_window(both, facts) == expected[conjunction(truths)], (truths, facts)
+            assert evaluate_window(both, structs.replace(facts, is_exempt=True)) == 0
             judged += 1
 
     assert judged == (1 + 1 + 3) ** 3
@@ -212,7 +212,7 @@ def test_table_of_verdicts(
     value: int,
     other: int | None,
     changed: dict[str, Any],
-    expected: Ruling,
+    expected: Verdict,
 ) -> None:
     wanted = structs.replace(
         Rule(
@@ -226,7 +226,7 @@ def test_table_of_verdicts(
     )
     facts = WindowFacts(phase=phase, value=value, further=(FurtherFacts(other),))
 
-    assert verdict(wanted, facts) == expected
+    assert evaluate_window(wanted, facts) == expected
 
 
 def test_below_the_minimum_a_window_says_nothing_whatever_and_says() -> None:
@@ -234,7 +234,7 @@ def test_below_the_minimum_a_window_says_nothing_whatever_and_says() -> None:
         phase="closed", value=7, meets_minimum=False, further=(FurtherFacts(1, True),)
     )
 
-    assert verdict(FEW_BUY, facts) == 0
+    assert evaluate_window(FEW_BUY, facts) == 0
 
 
 def crowd(watched: Watching) -> Watched:
@@ -289,7 +289,7 @@ def test_two_rules_that_differ_in_and_alone_do_not_share_what_is_known() -> None
     judged = JudgedDays(world, f"{DAY}T12:00")
 
     found = [
-        [one.judgement.verdict for one in judged.of_day(rule, f"{DAY}T10:00")]
+        [one.verdict.verdict for one in judged.of_day(rule, f"{DAY}T10:00")]
         for rule in (plain, other, plain)
     ]
 

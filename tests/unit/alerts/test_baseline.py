@@ -9,48 +9,50 @@ import pytest
 
 from tally.alerts.baseline import (
     NO_DAY,
+    BaselineSample,
     EarlierDay,
-    UsualSample,
+    compute_baselines,
     earlier_dates,
-    usual_windows,
 )
-from tally.alerts.comparison import Usual, border, holds
+from tally.alerts.comparison import WindowBaseline, matches_condition, threshold_value
 from tally.alerts.rule import AgainstBaseline
-from tally.alerts.snapshot import first_served, made_snapshot, stored_snapshot
+from tally.alerts.snapshot import build_snapshot, first_served_day, parse_snapshot
 from tests.support.baselines import serving
 
 TEN, NINE = 10 * 60, 9 * 60
 LESS = AgainstBaseline("same_weekday_4w", "<= -30 %")
-CLOSED = EarlierDay(((TEN, UsualSample(0)),), has_events=False)
+CLOSED = EarlierDay(((TEN, BaselineSample(0)),), has_events=False)
 
 
 def day(*values: int, clock: int = TEN) -> EarlierDay:
     """A day with values from a clock on, a quarter hour after the other."""
-    return EarlierDay([(clock + 15 * at, UsualSample(one)) for at, one in enumerate(values)])
+    return EarlierDay([(clock + 15 * at, BaselineSample(one)) for at, one in enumerate(values)])
 
 
-def of_four(*earlier: EarlierDay, clock: int = TEN) -> Usual | None:
+def of_four(*earlier: EarlierDay, clock: int = TEN) -> WindowBaseline | None:
     """What is usual at a clock of a day."""
-    return usual_windows("same_weekday_4w", [(7, clock)], earlier).get(7)
+    return compute_baselines("same_weekday_4w", [(7, clock)], earlier).get(7)
 
 
 def test_mean_and_variance_are_those_of_the_weekday_at_that_clock() -> None:
-    assert of_four(*map(day, (8, 9, 11, 14, 100))) == Usual(Fraction(21, 2), Fraction(7), 4)
+    assert of_four(*map(day, (8, 9, 11, 14, 100))) == WindowBaseline(
+        Fraction(21, 2), Fraction(7), 4
+    )
     assert of_four(*map(day, (8, 9, 11, 14, 100)), clock=TEN + 15) is None
 
 
 def test_an_hour_of_the_week_is_of_all_its_quarter_hours() -> None:
     earlier = [day(1, 2, 3, 6), *[day(3, 3, 3, 3)] * 7, day(9)]
 
-    found = usual_windows("hour_of_week", [(1, TEN), (2, TEN + 45), (3, TEN + 60)], earlier)
+    found = compute_baselines("hour_of_week", [(1, TEN), (2, TEN + 45), (3, TEN + 60)], earlier)
 
     # Of 32 quarter hours: 14 squared away from 3, of 31.
-    assert found == dict.fromkeys((1, 2), Usual(Fraction(3), Fraction(14, 31), 8))
+    assert found == dict.fromkeys((1, 2), WindowBaseline(Fraction(3), Fraction(14, 31), 8))
 
 
 def test_a_share_is_that_of_all_days_together_and_no_mean_of_shares() -> None:
     shares = [(1, 10), (9, 10), (0, 980), (0, 0)]
-    earlier = [EarlierDay([(TEN, UsualSample(*one) if one[1] else None)]) for one in shares]
+    earlier = [EarlierDay([(TEN, BaselineSample(*one) if one[1] else None)]) for one in shares]
 
     usual = of_four(*earlier, day(1))
 
@@ -63,7 +65,7 @@ def test_a_share_is_that_of_all_days_together_and_no_mean_of_shares() -> None:
         # Closed on a holiday, of one there is no generation, of one not the whole.
         ((8, CLOSED, 8, 8, 8), 3),
         ((8, NO_DAY, 8, 8, 8), 3),
-        ((8, EarlierDay([(TEN, UsualSample(99))], is_complete=False), CLOSED, 8, 8), 2),
+        ((8, EarlierDay([(TEN, BaselineSample(99))], is_complete=False), CLOSED, 8, 8), 2),
         ((8, CLOSED, CLOSED, NO_DAY, 8), None),
         # The oldest was closed, and the one before says that the store was there.
         ((8, 8, 8, CLOSED, 8), 3),
@@ -85,15 +87,17 @@ def test_days_that_say_nothing_are_left_out_and_too_few_say_nothing(
 
 def test_hours_that_clocks_leave_out_or_show_twice_are_left_out() -> None:
     two = 2 * 60
-    twice = EarlierDay([(two, UsualSample(5)), (two, UsualSample(70)), (TEN, UsualSample(8))])
-    without = EarlierDay([(two + 60, UsualSample(9)), (TEN, UsualSample(8))])
-    plain = EarlierDay([(two, UsualSample(4)), (TEN, UsualSample(8))])
+    twice = EarlierDay(
+        [(two, BaselineSample(5)), (two, BaselineSample(70)), (TEN, BaselineSample(8))]
+    )
+    without = EarlierDay([(two + 60, BaselineSample(9)), (TEN, BaselineSample(8))])
+    plain = EarlierDay([(two, BaselineSample(4)), (TEN, BaselineSample(8))])
 
-    assert of_four(twice, plain, without, plain, plain, clock=two) == Usual(4, 0, 2)
-    assert of_four(twice, plain, without, plain, plain) == Usual(8, 0, 4)
+    assert of_four(twice, plain, without, plain, plain, clock=two) == WindowBaseline(4, 0, 2)
+    assert of_four(twice, plain, without, plain, plain) == WindowBaseline(8, 0, 4)
     # The day that is judged: which of the two hours is the usual one nobody knows.
     judged = [(1, two), (2, two), (3, TEN)]
-    assert [*usual_windows("same_weekday_4w", judged, [plain] * 5)] == [3]
+    assert [*compute_baselines("same_weekday_4w", judged, [plain] * 5)] == [3]
 
 
 @pytest.mark.parametrize(
@@ -126,54 +130,62 @@ def test_before_the_first_days_of_the_calendar_there_are_none(judged: str, left:
 
     assert len(earlier_dates("same_weekday_4w", day, day)) == left
     made_at = datetime(2026, 11, 24, tzinfo=UTC)
-    assert made_snapshot(day, made_at, {"sales": {}}).days == {"sales": ()}
+    assert build_snapshot(day, made_at, {"sales": {}}).days == {"sales": ()}
     of = {date.min: serving(date.min, 1)}
-    days = made_snapshot(day, made_at, {"sales": of}).days["sales"]
+    days = build_snapshot(day, made_at, {"sales": of}).days["sales"]
     assert [one.day for one in days] == [date.min][: judged != "0001-01-01"]
 
 
 @pytest.mark.parametrize(
     ("condition", "usual", "value", "expected"),
     [
-        (LESS, Usual(10, 4), 7, (7.0, True)),
+        (LESS, WindowBaseline(10, 4), 7, (7.0, True)),
         (
             LESS,
-            Usual(Fraction(31, 3), 4),
+            WindowBaseline(Fraction(31, 3), 4),
             7,
             (7.233333, True),
         ),
-        (AgainstBaseline("hour_of_week", sigmas=2.5), Usual(10, 4), 5, (5.0, True)),
-        (AgainstBaseline("hour_of_week", sigmas=2.5), Usual(10, 4), 15, (15.0, True)),
-        (AgainstBaseline("hour_of_week", sigmas=0.1), Usual(10, 100), 9, (9.0, True)),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), Usual(10, 4), 16, (16.0, True)),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), Usual(10, 2), 14, (14.242641, False)),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), Usual(10, 0), 99, (None, None)),
-        (LESS, Usual(0, 0), 0, (None, None)),
+        (AgainstBaseline("hour_of_week", sigmas=2.5), WindowBaseline(10, 4), 5, (5.0, True)),
+        (AgainstBaseline("hour_of_week", sigmas=2.5), WindowBaseline(10, 4), 15, (15.0, True)),
+        (AgainstBaseline("hour_of_week", sigmas=0.1), WindowBaseline(10, 100), 9, (9.0, True)),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), WindowBaseline(10, 4), 16, (16.0, True)),
+        (
+            AgainstBaseline("hour_of_week", sigmas=3.0),
+            WindowBaseline(10, 2),
+            14,
+            (14.242641, False),
+        ),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), WindowBaseline(10, 0), 99, (None, None)),
+        (LESS, WindowBaseline(0, 0), 0, (None, None)),
         (LESS, None, 0, (None, None)),
     ],
 )
 def test_distance_is_compared_exactly_and_its_border_told_in_the_metric_s_unit(
     condition: AgainstBaseline,
-    usual: Usual | None,
+    usual: WindowBaseline | None,
     value: int,
     expected: tuple[float | None, bool | None],
 ) -> None:
-    assert (border(condition, value, usual), holds(condition, value, usual)) == expected
+    assert (
+        threshold_value(condition, value, usual),
+        matches_condition(condition, value, usual),
+    ) == expected
 
 
 def test_numbers_of_deviations_are_what_was_written_and_no_float_beside_it() -> None:
     # 0.1 in binary is a little more than a tenth, and 3.3 a little less.
-    exact = Usual(0, 10**40)
+    exact = WindowBaseline(0, 10**40)
     for sigmas, tenths in ((0.1, 1), (3.3, 33)):
         edge, rule = tenths * 10**19, AgainstBaseline("hour_of_week", sigmas=sigmas)
-        assert [holds(rule, edge + more, exact) for more in (-1, 0)] == [False, True]
+        assert [matches_condition(rule, edge + more, exact) for more in (-1, 0)] == [False, True]
 
 
 def test_snapshot_serves_days_that_have_begun_nowhere() -> None:
     # Ten hours past midnight the next day begins on Kiritimati.
     for hour, first in ((0, 25), (7, 25), (8, 26), (23, 26)):
         made_at = datetime(2026, 11, 24, hour, 0, tzinfo=UTC)
-        assert first_served(made_at) == date(2026, 11, first)
+        assert first_served_day(made_at) == date(2026, 11, first)
 
 
 def test_snapshot_has_the_whole_days_of_its_weeks_and_is_stored_as_the_same_bytes() -> None:
@@ -182,12 +194,12 @@ def test_snapshot_has_the_whole_days_of_its_weeks_and_is_stored_as_the_same_byte
     of[days[70]] = serving(days[70], 71, covered_until=f"{days[70]}T12:00")
     first, made_at = date(2026, 11, 25), datetime(2026, 11, 24, 0, 40, tzinfo=UTC)
 
-    made = made_snapshot(first, made_at, {"sales": dict(reversed(of.items()))})
+    made = build_snapshot(first, made_at, {"sales": dict(reversed(of.items()))})
 
     found = [one.day for one in made.days["sales"]]
     assert (len(found), found[0], found[-1]) == (63, date(2026, 9, 22), days[-1])
     assert days[70] not in found
-    assert made.days["sales"][0].whole.covers(datetime(2026, 9, 22, 23, 45, tzinfo=UTC))
-    assert made == stored_snapshot(first, made_at, made.days_text)
-    assert made.days_text == made_snapshot(first, made_at, {"sales": of}).days_text
+    assert made.days["sales"][0].full_generation.covers(datetime(2026, 9, 22, 23, 45, tzinfo=UTC))
+    assert made == parse_snapshot(first, made_at, made.days_text)
+    assert made.days_text == build_snapshot(first, made_at, {"sales": of}).days_text
     assert (made.number, made.days_text[:32]) == (20_782, '{"sales":[["2026-09-22",22,4],["')

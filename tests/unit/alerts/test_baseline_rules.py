@@ -10,7 +10,7 @@ from runtime.sources import SALES, TRAFFIC
 from serving.alerts.evaluator import step, usual_days
 from tally.alerts.message import Alert, AlertBaseline
 from tally.alerts.rule import AgainstBaseline, Rule
-from tally.errors import NotYet, ViewsUnreachable
+from tally.errors import RetryLater, ViewsUnreachable
 from tests.support.baselines import ONE_DAY, fix, restated, serving, weeks_before
 from tests.support.evaluating import DAY, Watched, Watching, said, sold
 from tests.support.serving_world import sale
@@ -104,7 +104,7 @@ def test_days_that_are_restated_change_nothing_that_a_snapshot_serves(watched: W
     assert (confirmed.alert_id, confirmed.state) == (raised.alert_id, "confirmed")
     assert confirmed.baseline == raised.baseline
     found = simulated(store, "few", as_told=True, end=f"{DAY}T09:15")
-    [against] = found.told.values()
+    [against] = found.comparisons.values()
     assert (against.compared, against.differences) == (1, ())
     assert [one.threshold for store in found.stores for one in store.episodes] == [7.0]
 
@@ -212,7 +212,7 @@ def test_a_share_of_which_one_side_was_never_covered_is_not_usual(watched: Watch
 def test_while_the_snapshots_cannot_be_read_nothing_is_judged(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(step, "_RETRY_SECONDS", 0.0)
     store, _ = usually(watched)
     sold(store, "09:00", 7)
 
@@ -220,8 +220,8 @@ def test_while_the_snapshots_cannot_be_read_nothing_is_judged(
         raise ViewsUnreachable("planted")
 
     with monkeypatch.context() as patched:
-        patched.setattr(store.views.baselines, "serving", away)
-        with pytest.raises(NotYet):
+        patched.setattr(store.views.baselines, "snapshot_for", away)
+        with pytest.raises(RetryLater):
             store.tick(f"{DAY}T09:17")
     store.begin_again()
     assert [one.value for one in store.tick(f"{DAY}T09:18")] == [7]
@@ -237,9 +237,9 @@ def test_what_was_read_of_a_day_is_kept_until_it_is_too_much(
     store.tick(f"{DAY}T09:32")
 
     assert len(store.views.baselines.asked) == asked == 1
-    monkeypatch.setattr(usual_days, "_MOST_DAYS", 0)
-    monkeypatch.setattr(usual_days, "_NOW_MILLIS", -1)
-    monkeypatch.setattr(usual_days, "_MOST_SNAPSHOTS", 0)
+    monkeypatch.setattr(usual_days, "_MAX_DAYS", 0)
+    monkeypatch.setattr(usual_days, "_CURRENT_MILLIS", -1)
+    monkeypatch.setattr(usual_days, "_MAX_SNAPSHOTS", 0)
     for time in ("09:47", "10:02", "10:17"):
         store.tick(f"{DAY}T{time}")
     assert len(store.views.baselines.asked) > asked

@@ -7,7 +7,7 @@ import pytest
 
 from tally.alerts.delivery.clock_times import (
     end_instant,
-    quiet_spans,
+    parse_quiet_spans,
     quiet_until,
     start_instant,
 )
@@ -24,7 +24,7 @@ ODD_ZONES = (
     *("America/Nuuk", "America/Scoresbysund", "Asia/Gaza", "Africa/Juba", "Europe/Volgograd"),
 )
 ZONES = sorted({*ODD_ZONES, *sorted(available_timezones())[::40]})
-QUIET = quiet_spans((ClockHours("mon-sun", "22:00", "06:00"),))
+QUIET = parse_quiet_spans((ClockHours("mon-sun", "22:00", "06:00"),))
 
 
 def dates_shown(zone: ZoneInfo, first: date, days: int) -> set[date]:
@@ -106,7 +106,7 @@ def test_quiet_hours_are_those_of_the_stores_clock(instant: str, ends: str | Non
 
 
 def test_spans_that_follow_each_other_are_one() -> None:
-    spans = quiet_spans(
+    spans = parse_quiet_spans(
         (ClockHours("fri", "18:00", "24:00"), ClockHours("sat-sun", "00:00", "24:00"))
     )
 
@@ -136,4 +136,4 @@ def test_a_night_before_a_date_that_is_left_out_ends_with_the_gap() -> None:
 )
 def test_hours_that_are_none_are_refused(hours: ClockHours) -> None:
     with pytest.raises(BadSettings, match="quiet hours"):
-        quiet_spans((hours,))
+        parse_quiet_spans((hours,))

@@ -10,9 +10,9 @@ from msgspec import structs
 from tally.alerts.delivery.attempts import (
     GIVES_UP_AFTER,
     WebhookAnswer,
-    answered,
-    begun,
-    given_up,
+    apply_answer,
+    begin_attempt,
+    give_up_overdue,
 )
 from tally.alerts.delivery.records import WebhookMessage
 from tally.backoff import DELAYS
@@ -41,11 +41,11 @@ def played(answer: WebhookAnswer, one: WebhookMessage | None = None) -> list[int
     found: list[int] = []
     while waiting.outcome == "waiting" and len(found) < 1_000:
         now = waiting.due_at
-        if over := given_up(waiting, now):
+        if over := give_up_overdue(waiting, now):
             waiting = over
             continue
         found.append(now - NOON)
-        waiting = answered(begun(waiting, now), answer, now + 100)
+        waiting = apply_answer(begin_attempt(waiting, now), answer, now + 100)
     return found
 
 
@@ -66,7 +66,7 @@ def test_attempts_without_an_answer_follow_the_schedule_and_end_after_three_days
 
 @pytest.mark.parametrize("status", [None, 408, 429, 500, 503, 599, 100])
 def test_an_answer_that_may_be_better_next_time_is_asked_for_again(status: int | None) -> None:
-    after = answered(begun(message(), NOON), WebhookAnswer(status=status), NOON)
+    after = apply_answer(begin_attempt(message(), NOON), WebhookAnswer(status=status), NOON)
 
     assert after.outcome == "waiting"
     assert after.may_have_arrived == (status != 429)
@@ -74,13 +74,13 @@ def test_an_answer_that_may_be_better_next_time_is_asked_for_again(status: int |
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
 def test_every_2xx_is_delivered(status: int) -> None:
-    after = answered(begun(message(), NOON), WebhookAnswer(status=status), NOON)
+    after = apply_answer(begin_attempt(message(), NOON), WebhookAnswer(status=status), NOON)
 
     assert (after.outcome, after.may_have_arrived) == ("delivered", True)
 
 
 def test_410_ends_a_message_at_once() -> None:
-    after = answered(begun(message(), NOON), WebhookAnswer(status=410), NOON)
+    after = apply_answer(begin_attempt(message(), NOON), WebhookAnswer(status=410), NOON)
 
     assert (after.outcome, after.may_have_arrived) == ("dead", False)
 
@@ -96,40 +96,40 @@ def test_410_ends_a_message_at_once() -> None:
     ],
 )
 def test_retry_after_is_obeyed_within_bounds(asked: float, gap: int) -> None:
-    one = begun(message(), NOON)
+    one = begin_attempt(message(), NOON)
 
-    after = answered(one, WebhookAnswer(status=503, retry_after=asked), NOON)
+    after = apply_answer(one, WebhookAnswer(status=503, retry_after=asked), NOON)
 
     assert after.due_at - NOON == gap
 
 
 def test_an_attempt_whose_process_died_is_due_again_by_its_record_alone() -> None:
-    one = begun(message(), NOON)
+    one = begin_attempt(message(), NOON)
 
     assert (one.outcome, one.may_have_arrived) == ("waiting", True)
     assert 4 * SECOND <= one.due_at - NOON <= 6 * SECOND
 
 
 def test_an_attempt_that_nobody_heard_of_stays_in_doubt_when_the_next_is_refused() -> None:
-    again = begun(begun(message(), NOON), NOON + MINUTE)
+    again = begin_attempt(begin_attempt(message(), NOON), NOON + MINUTE)
 
-    assert answered(again, WebhookAnswer(status=400), NOON + MINUTE).may_have_arrived
+    assert apply_answer(again, WebhookAnswer(status=400), NOON + MINUTE).may_have_arrived
 
 
 def test_who_was_not_there_at_the_end_makes_one_last_attempt() -> None:
     much_later = NOON + 100 * HOUR
-    waiting = answered(begun(message(), NOON), NOTHING, NOON)
+    waiting = apply_answer(begin_attempt(message(), NOON), NOTHING, NOON)
 
-    assert given_up(waiting, much_later) is None
-    last = answered(begun(waiting, much_later), NOTHING, much_later)
+    assert give_up_overdue(waiting, much_later) is None
+    last = apply_answer(begin_attempt(waiting, much_later), NOTHING, much_later)
     assert last.outcome == "dead"
 
 
 def test_a_last_attempt_whose_process_died_is_given_up() -> None:
-    last = begun(begun(message(), NOON), NOON + GIVES_UP_AFTER)
+    last = begin_attempt(begin_attempt(message(), NOON), NOON + GIVES_UP_AFTER)
 
-    assert given_up(last, NOON + GIVES_UP_AFTER) is None
-    over = given_up(last, last.due_at)
+    assert give_up_overdue(last, NOON + GIVES_UP_AFTER) is None
+    over = give_up_overdue(last, last.due_at)
     assert over is not None and over.outcome == "dead"
 
 
@@ -144,10 +144,10 @@ def test_a_last_attempt_whose_process_died_is_given_up() -> None:
     ],
 )
 def test_at_most_once_is_called_once(answer: WebhookAnswer, outcome: str) -> None:
-    one = begun(message(promise="at_most_once"), NOON)
+    one = begin_attempt(message(promise="at_most_once"), NOON)
 
     assert one.outcome == "unknown"
-    assert answered(one, answer, NOON).outcome == outcome
+    assert apply_answer(one, answer, NOON).outcome == outcome
 
 
 @given(
@@ -161,18 +161,18 @@ def test_whatever_is_answered_the_attempts_end_within_three_days(
     waiting = message(message_id=message_id)
     for status in statuses:
         now = waiting.due_at
-        if waiting.outcome != "waiting" or given_up(waiting, now):
+        if waiting.outcome != "waiting" or give_up_overdue(waiting, now):
             break
         assert now <= NOON + GIVES_UP_AFTER
         answer = WebhookAnswer(status=status, retry_after=seconds)
-        before, waiting = waiting, answered(begun(waiting, now), answer, now)
+        before, waiting = waiting, apply_answer(begin_attempt(waiting, now), answer, now)
         assert waiting.outcome == "dead" or waiting.due_at > before.due_at
 
 
 def test_retry_after_does_not_lead_beyond_the_end() -> None:
     two_days_later = NOON + 48 * HOUR
-    one = begun(begun(message(), NOON), two_days_later)
+    one = begin_attempt(begin_attempt(message(), NOON), two_days_later)
 
-    after = answered(one, WebhookAnswer(status=503, retry_after=10**6), two_days_later)
+    after = apply_answer(one, WebhookAnswer(status=503, retry_after=10**6), two_days_later)
 
     assert after.due_at == NOON + GIVES_UP_AFTER

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from runtime.outbound.secrets import SigningKeys
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
 from tally.alerts.delivery.attempts import GIVES_UP_AFTER, WebhookAnswer
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import WebhookMessage
 from tests.unit.alerts.deliveries import (
     HOUR,
@@ -40,19 +40,19 @@ BUSY = WebhookAnswer(status=429, retry_after=30)
 Call = tuple[str, int]
 
 
-def days(desk: Desk, answer: Callable[[int], WebhookAnswer], hours: int) -> list[Call]:
+def days(desk: DeliveryEngine, answer: Callable[[int], WebhookAnswer], hours: int) -> list[Call]:
     """The calls of so many hours, a tick every five minutes, each answered by its instant."""
     found: list[Call] = []
     for _ in range(hours * 12):
-        for called in desk.begin(()).calls:
+        for called in desk.begin_attempts(()).calls:
             since = desk.memory.time.at - NOON
             found.append((json.loads(called.body)["type"].removeprefix("alert."), since))
-            desk.answered(called, answer(since))
+            desk.record_answer(called, answer(since))
         later(desk, 5 * MINUTE)
     return found
 
 
-def messages_of(desk: Desk) -> dict[str, WebhookMessage]:
+def messages_of(desk: DeliveryEngine) -> dict[str, WebhookMessage]:
     """By state, of a single alert."""
     return {key.rsplit("_", 1)[1]: one for key, one in desk.memory.messages.items()}
 
@@ -60,9 +60,9 @@ def messages_of(desk: Desk) -> dict[str, WebhookMessage]:
 @pytest.mark.parametrize("hour", [0, 10, 71])
 def test_a_retraction_waits_for_its_raise_as_long_as_that_is_called_for(hour: int) -> None:
     desk = desk_with(channel(max_age=10**9))
-    desk.take(alert())
+    desk.process_alert(alert())
     calls = days(desk, lambda _: AWAY, hour)
-    desk.take(alert(state="retracted", reason="late_data"))
+    desk.process_alert(alert(state="retracted", reason="late_data"))
 
     calls += days(desk, lambda _: AWAY, 73 - hour)
     calls += days(desk, lambda _: WebhookAnswer(status=204), 24)
@@ -78,7 +78,7 @@ def test_a_retraction_waits_for_its_raise_as_long_as_that_is_called_for(hour: in
 
 def test_who_is_back_at_the_very_end_has_it_with_the_last_attempt() -> None:
     desk = desk_with(channel(max_age=10**9))
-    desk.take(alert())
+    desk.process_alert(alert())
 
     calls = days(desk, lambda at: WebhookAnswer(status=204 if at >= GIVES_UP_AFTER else 503), 80)
 
@@ -88,8 +88,8 @@ def test_who_is_back_at_the_very_end_has_it_with_the_last_attempt() -> None:
 
 def test_who_has_taken_nothing_for_three_days_is_not_told_that_it_was_taken_back() -> None:
     desk = desk_with(channel(max_age=10**9))
-    desk.take(alert())
-    desk.take(alert(state="retracted", reason="late_data"))
+    desk.process_alert(alert())
+    desk.process_alert(alert(state="retracted", reason="late_data"))
 
     calls = days(desk, lambda at: BUSY if at <= GIVES_UP_AFTER else WebhookAnswer(status=204), 90)
 
@@ -102,20 +102,20 @@ def test_who_has_taken_nothing_for_three_days_is_not_told_that_it_was_taken_back
 @pytest.mark.parametrize("asked", [0.0, 1e-9, 1.0])
 def test_who_asks_for_the_next_attempt_at_once_waits_five_seconds(asked: float) -> None:
     desk = desk_with()
-    desk.take(alert())
-    [called] = desk.begin(()).calls
+    desk.process_alert(alert())
+    [called] = desk.begin_attempts(()).calls
 
-    desk.answered(called, structs.replace(BUSY, retry_after=asked))
+    desk.record_answer(called, structs.replace(BUSY, retry_after=asked))
 
     assert messages_of(desk)["provisional"].due_at - NOON == 5_000
 
 
 def test_after_days_without_ticks_one_last_attempt_is_made_and_then_what_follows() -> None:
     desk = desk_with(channel(max_age=10**9))
-    desk.take(alert())
-    desk.take(alert(state="confirmed"))
-    [first] = desk.begin(()).calls
-    desk.answered(first, AWAY)
+    desk.process_alert(alert())
+    desk.process_alert(alert(state="confirmed"))
+    [first] = desk.begin_attempts(()).calls
+    desk.record_answer(first, AWAY)
     later(desk, 200 * HOUR)
 
     calls = days(desk, lambda at: AWAY if at == 200 * HOUR else WebhookAnswer(status=204), 2)
@@ -126,13 +126,13 @@ def test_after_days_without_ticks_one_last_attempt_is_made_and_then_what_follows
 
 def test_nothing_of_any_kind_is_called_at_an_address_that_wants_no_more() -> None:
     desk = desk_with(channel(digest="07:00", most_a_minute=1, heartbeat=True, max_age=10**9))
-    desk.take(alert(1))
-    changes = desk.begin(()).calls
+    desk.process_alert(alert(1))
+    changes = desk.begin_attempts(()).calls
     for called in changes:
-        desk.answered(called, WebhookAnswer(status=410))
+        desk.record_answer(called, WebhookAnswer(status=410))
     # Too many, so that a message tells their number; and all of them are in the digest.
     for number in range(2, 9):
-        desk.take(alert(number))
+        desk.process_alert(alert(number))
 
     assert changes
     assert days(desk, lambda _: WebhookAnswer(status=204), 30) == []
@@ -158,9 +158,9 @@ def test_a_secret_that_follows_another_between_two_attempts_signs_the_next_besid
         file.chmod(0o600)
 
     keep(old=old)
-    sender = WebhookSender(allowed_networks("127.0.0.0/8"))
+    sender = WebhookSender(parse_networks("127.0.0.0/8"))
     calls = WebhookCalls(sender, SigningKeys(file))
-    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     with receiver(status(503)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", secrets=("old",))
         _taken(step, record(CONTROLS, at), tick(1), record(ALERTS, alert()))
@@ -191,26 +191,26 @@ def _taken(step: Dispatcher, *records: Any) -> None:
     for one in records:
         step.process(one)
     step.tick()
-    step.stored()
+    step.on_commit()
 
 
 def test_a_receiver_that_wants_no_more_is_not_called_again_by_whatever_comes() -> None:
-    calls = WebhookCalls(WebhookSender(allowed_networks("127.0.0.0/8")), lambda _: [b"k" * 32])
-    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks))
+    calls = WebhookCalls(WebhookSender(parse_networks("127.0.0.0/8")), lambda _: [b"k" * 32])
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     with receiver(status(410)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", heartbeat=True)
         _taken(step, record(CONTROLS, at), tick(1), record(ALERTS, alert()))
 
         def are_answered() -> bool:
             step.tick()
-            return not calls.under_way(0)
+            return not calls.in_flight(0)
 
         wait_for(are_answered)
         came = len(got)
         for number in range(2, 40):
             ended = record(ALERTS, alert(1, state="retracted", reason="late_data"))
             _taken(step, tick(number), record(ALERTS, alert(number)), ended)
-        assert calls.under_way(0) == []
+        assert calls.in_flight(0) == []
     step.close()
 
     assert came <= 2 and len(got) == came

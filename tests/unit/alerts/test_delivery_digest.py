@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from tally.alerts.delivery.body import MOST_BYTES
-from tally.alerts.delivery.controls import AlertChannel, parsed_control
+from tally.alerts.delivery.controls import AlertChannel, decode_control
 from tally.alerts.delivery.digest import DigestSpan, digest_span
 from tests.unit.alerts.deliveries import (
     HOUR,
@@ -71,9 +71,9 @@ def test_after_days_without_ticks_one_digest_is_about_all_of_them() -> None:
 
 def test_a_digest_tells_what_was_decided_and_why_nothing_was_told() -> None:
     desk = desk_with(channel(least_severity="info", most_a_minute=1, **DIGESTED))
-    desk.take(alert(1))
-    desk.take(alert(2))
-    desk.take(end_of(alert(2), 3))
+    desk.process_alert(alert(1))
+    desk.process_alert(alert(2))
+    desk.process_alert(end_of(alert(2), 3))
     assert not any(one.kind == "digest" for one in messages(later(desk, 17 * HOUR)))
 
     [digest] = [one for one in messages(later(desk, 2 * HOUR)) if one.kind == "digest"]
@@ -91,7 +91,7 @@ def test_a_digest_tells_what_was_decided_and_why_nothing_was_told() -> None:
 def test_each_store_has_its_own_and_a_long_one_is_cut() -> None:
     desk = desk_with(channel(**DIGESTED), town=Town(zone="UTC"))
     for number in range(1, 201):
-        desk.take(alert(number, store_id="1" if number % 20 else "2"))
+        desk.process_alert(alert(number, store_id="1" if number % 20 else "2"))
 
     found = [one for one in messages(later(desk, 20 * HOUR)) if one.kind == "digest"]
 
@@ -108,8 +108,8 @@ def test_a_digest_has_one_line_an_alert_the_most_severe_first_and_then_by_time()
         # Later ones have lower ids, so that neither order is that of the other.
         raised = alert(90 - number, at=NOON + number * 60_000, severity=severities[number % 3])
         for one in (raised, end_of(raised, 200 + number, at=NOON + number * 60_000)):
-            desk.take(one)
-            desk.take(structs.replace(one, state="confirmed"))
+            desk.process_alert(one)
+            desk.process_alert(structs.replace(one, state="confirmed"))
 
     [digest] = [one for one in messages(later(desk, 20 * HOUR)) if one.kind == "digest"]
 
@@ -125,4 +125,4 @@ def test_a_digest_has_one_line_an_alert_the_most_severe_first_and_then_by_time()
 def test_a_time_that_is_none_is_no_digest(given: str) -> None:
     wrong: AlertChannel = channel(digest=given)
     with pytest.raises(msgspec.ValidationError):
-        parsed_control(msgspec.json.encode(wrong))
+        decode_control(msgspec.json.encode(wrong))

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from runtime.outbound.secrets import SigningKeys
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
-from tally.alerts.delivery.attempts import GIVES_UP_AFTER, WebhookAnswer, answered, begun
+from tally.alerts.delivery.attempts import (
+    GIVES_UP_AFTER,
+    WebhookAnswer,
+    apply_answer,
+    begin_attempt,
+)
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import UndeliveredMessages
 from tests.unit.alerts.deliveries import MINUTE, NOON, Town, alert, channel, desk_with, later
 from tests.unit.alerts.receivers import Got, receiver, status
@@ -36,7 +41,7 @@ def test_a_fault_that_people_repair_is_retried_for_72_hours(fault: WebhookAnswer
     times = played(fault)
 
     assert (times[-1], len(times) > 10) == (GIVES_UP_AFTER, True)
-    assert not answered(begun(message(), NOON), fault, NOON).may_have_arrived
+    assert not apply_answer(begin_attempt(message(), NOON), fault, NOON).may_have_arrived
 
 
 @pytest.mark.parametrize("code", [300, 301, 307, 400, 409, 413, 422, 499])
@@ -47,23 +52,23 @@ def test_a_message_that_the_receiver_rejects_ends_after_three(code: int) -> None
 @FAULT_CASES
 def test_a_blocked_message_holds_its_lane_and_is_counted(fault: WebhookAnswer) -> None:
     desk = desk_with(channel(max_age=10**9))
-    desk.take(alert(1))
-    desk.take(alert(1, state="retracted"))
+    desk.process_alert(alert(1))
+    desk.process_alert(alert(1, state="retracted"))
     for _ in range(10):
-        for call in desk.begin(()).calls:
+        for call in desk.begin_attempts(()).calls:
             assert call.message_id.endswith("provisional")
-            desk.answered(call, fault)
+            desk.record_answer(call, fault)
         later(desk, 10 * MINUTE)
 
     is_blocked = fault.is_refused or fault.status is not None
     expected = UndeliveredMessages(NOON, dead=0, blocked=int(is_blocked))
-    assert desk.memory.undelivered(desk.memory.time.at) == {"floor": expected}
+    assert desk.memory.summarise_undelivered(desk.memory.time.at) == {"floor": expected}
 
 
 def test_a_call_that_never_left_may_be_made_again_at_most_once_for_the_receiver() -> None:
-    once = begun(message(promise="at_most_once"), NOON)
+    once = begin_attempt(message(promise="at_most_once"), NOON)
 
-    outcomes = [answered(once, fault, NOON).outcome for fault in FAULTS]
+    outcomes = [apply_answer(once, fault, NOON).outcome for fault in FAULTS]
 
     assert outcomes == ["waiting", "waiting", "dead", "dead", "dead"]
 
@@ -72,8 +77,8 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
     file = tmp_path / "secrets.json"
     file.write_text(SECRET)
     file.chmod(0o644)
-    calls = WebhookCalls(WebhookSender(allowed_networks("127.0.0.0/8")), SigningKeys(file))
-    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks))
+    calls = WebhookCalls(WebhookSender(parse_networks("127.0.0.0/8")), SigningKeys(file))
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     with receiver(status(204)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", max_age=10**9)
         for one in (record(CONTROLS, at), tick(1), record(ALERTS, alert())):
@@ -81,16 +86,16 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
         # A tick an hour, in milliseconds of the desk's clock; nobody waits for it here.
         for hour in range(1, 25):
             step.tick()
-            step.stored()
-            wait_for(lambda: not calls.under_way(0) or calls._calls._ended)
+            step.on_commit()
+            wait_for(lambda: not calls.in_flight(0) or calls._calls._completed)
             step.process(tick(1 + 60 * hour))
         assert got == []
         file.chmod(0o600)
         for hour in range(25, 33):
             step.process(tick(1 + 60 * hour))
             step.tick()
-            step.stored()
-            wait_for(lambda: not calls.under_way(0) or calls._calls._ended)
+            step.on_commit()
+            wait_for(lambda: not calls.in_flight(0) or calls._calls._completed)
     step.close()
 
     assert len(got) == 1

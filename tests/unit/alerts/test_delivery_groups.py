@@ -10,12 +10,12 @@ from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.body import alert_message_id
 from tally.alerts.delivery.controls import Silence
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.groups import JUDGED_AFTER, MOST_UNJUDGED
-from tally.alerts.delivery.records import TickTime, WebhookMessage, kept_value, parsed_kept
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.groups import MAX_EVALUATION_WAIT, MAX_TICK_LAG
+from tally.alerts.delivery.records import TickTime, WebhookMessage, decode_record, encode_record
 from tally.alerts.message import Alert, AlertWindow
 from tally.alerts.rule import ClockHours
-from tally.instants import from_millis, instant_text
+from tally.instants import format_utc, from_millis
 from tally.windows import WINDOW_MILLIS
 from tests.unit.alerts.deliveries import (
     HOUR,
@@ -41,16 +41,16 @@ def silence(number: int, tick: int = 1) -> Alert:
 
 def in_window(one: Alert, quarters: int) -> Alert:
     """The alert of a quarter hour so much later."""
-    instant = instant_text(from_millis(NOON + quarters * WINDOW_MILLIS))
+    instant = format_utc(from_millis(NOON + quarters * WINDOW_MILLIS))
     return structs.replace(one, window=AlertWindow(instant, instant))
 
 
-def called(desk: Desk, millis: int) -> list[WebhookMessage]:
+def called(desk: DeliveryEngine, millis: int) -> list[WebhookMessage]:
     """The calls that come so much later, each delivered."""
     later(desk, millis)
-    calls = desk.begin(()).calls
+    calls = desk.begin_attempts(()).calls
     for one in calls:
-        desk.answered(one, WebhookAnswer(status=204))
+        desk.record_answer(one, WebhookAnswer(status=204))
     return calls
 
 
@@ -61,7 +61,7 @@ class Desks:
         self.kept: dict[int, list[WebhookMessage]] = {number: [] for number in range(count)}
         self.town = town = Town(kind=kind, peers=peers)
         self.desks = {
-            number: Desk(
+            number: DeliveryEngine(
                 DeliveryRules(),
                 town,
                 number,
@@ -70,7 +70,7 @@ class Desks:
             for number in range(count)
         }
         for desk in self.desks.values():
-            desk.settle(channel())
+            desk.apply_control(channel())
         self.pass_ticks(1)
 
     def pass_ticks(self, count: int, order: Sequence[int] = ()) -> list[WebhookMessage]:
@@ -80,7 +80,7 @@ class Desks:
             for number in order or [*self.desks]:
                 time = self.desks[number].memory.time
                 tick = TickTime(n=time.n + 1, at=(time.at or NOON) + 5 * SECOND)
-                made = messages(self.desks[number].pass_time(tick))
+                made = messages(self.desks[number].advance_time(tick))
                 self.kept[number] += made
                 found += made
         return found
@@ -88,10 +88,10 @@ class Desks:
 
 def test_a_few_silent_stores_are_told_once_all_partitions_are_judged() -> None:
     town = Town(kind="silence", peers=6)
-    town.judged_at = NOON + JUDGED_AFTER - 1
+    town.judged_at = NOON + MAX_TICK_LAG - 1
     desk = desk_with(town=town)
     for number in (1, 2, 3):
-        assert decisions(desk.take(silence(number))) == [("held", "many silent")]
+        assert decisions(desk.process_alert(silence(number))) == [("held", "many silent")]
     assert [messages(later(desk, MINUTE)) for _ in range(10)] == [[]] * 10
 
     town.judged_at += 1
@@ -104,8 +104,8 @@ def test_a_partition_that_is_never_judged_keeps_nobody_waiting_for_ever() -> Non
     town = Town(kind="silence", peers=6)
     town.judged_at = 0
     desk = desk_with(town=town)
-    desk.take(silence(1))
-    assert messages(later(desk, MOST_UNJUDGED - SECOND)) == []
+    desk.process_alert(silence(1))
+    assert messages(later(desk, MAX_EVALUATION_WAIT - SECOND)) == []
 
     assert [one.kind for one in messages(later(desk, SECOND))] == ["alert"]
 
@@ -114,13 +114,13 @@ def test_a_silent_region_is_told_as_one_until_a_generation_speaks() -> None:
     desk = desk_with(town=Town(kind="silence", peers=6))
     raised = [silence(number) for number in range(1, 5)]
     for one in raised:
-        desk.take(one)
+        desk.process_alert(one)
     [region] = [one for _ in range(9) for one in messages(later(desk, 5 * SECOND))]
     told = json.loads(region.body)["data"]
     assert (region.kind, told["region"], told["stores"]) == ("summary", "west", [*"1234"])
 
-    desk.take(structs.replace(raised[0], state="confirmed"))
-    desk.take(structs.replace(raised[1], state="retracted"))
+    desk.process_alert(structs.replace(raised[0], state="confirmed"))
+    desk.process_alert(structs.replace(raised[1], state="retracted"))
     [spoken] = messages(later(desk, 5 * SECOND))
 
     assert spoken.message_id == alert_message_id(structs.replace(raised[0], state="confirmed"))
@@ -129,7 +129,7 @@ def test_a_silent_region_is_told_as_one_until_a_generation_speaks() -> None:
 def test_two_stores_are_no_crowd_however_small_the_region() -> None:
     desk = desk_with(town=Town(kind="silence", peers=2))
     for number in (1, 2):
-        desk.take(silence(number))
+        desk.process_alert(silence(number))
 
     assert [one.kind for one in messages(later(desk, 5 * SECOND))] == ["group"]
 
@@ -141,7 +141,7 @@ def test_a_region_whose_stores_lie_in_all_partitions_is_told_of_once(
     # Of two stores in each partition one is silent, and in one of them both: five of eight.
     town = Desks(4, peers=2)
     for number in range(5):
-        town.desks[number % 4].take(silence(number))
+        town.desks[number % 4].process_alert(silence(number))
 
     [region] = town.pass_ticks(9, order)
 
@@ -152,7 +152,7 @@ def test_a_region_whose_stores_lie_in_all_partitions_is_told_of_once(
 def test_half_of_a_region_over_all_partitions_is_told_store_by_store() -> None:
     town = Desks(4, peers=2)
     for number in range(4):
-        town.desks[number].take(silence(number))
+        town.desks[number].process_alert(silence(number))
 
     found = town.pass_ticks(9)
 
@@ -162,15 +162,15 @@ def test_half_of_a_region_over_all_partitions_is_told_store_by_store() -> None:
 def test_a_store_that_joins_a_silent_region_later_is_counted_with_it() -> None:
     town = Desks(2, peers=2)
     for number in range(3):
-        town.desks[number % 2].take(silence(number))
+        town.desks[number % 2].process_alert(silence(number))
     assert [one.kind for one in town.pass_ticks(4)] == ["summary"]
 
-    town.desks[1].take(silence(3, tick=2))
+    town.desks[1].process_alert(silence(3, tick=2))
 
     assert town.pass_ticks(9) == []
     # It stays so, though by now it is the only one of which no generation has spoken.
     for number in range(3):
-        town.desks[number % 2].take(structs.replace(silence(number), state="retracted"))
+        town.desks[number % 2].process_alert(structs.replace(silence(number), state="retracted"))
     assert town.pass_ticks(9) == []
 
 
@@ -182,7 +182,7 @@ def test_lots_of_an_evaluator_far_apart_are_one_crowd(seconds: int) -> None:
     found: list[WebhookMessage] = []
     for lot in range(20):
         for number in range(lot * 23, min(457, (lot + 1) * 23)):
-            town.desks[number % 4].take(silence(number))
+            town.desks[number % 4].process_alert(silence(number))
         found += town.pass_ticks(seconds // 5)
     town.town.judged_at = town.desks[0].memory.time.at
     found += town.pass_ticks(3)
@@ -196,8 +196,8 @@ def test_lots_of_an_evaluator_far_apart_are_one_crowd(seconds: int) -> None:
 def test_silences_of_other_windows_and_other_rules_make_no_crowd() -> None:
     desk = desk_with(town=Town(kind="silence", peers=3))
     for number, quarters in ((1, 0), (2, 1), (3, 4)):
-        desk.take(in_window(silence(number), quarters))
-    desk.take(structs.replace(silence(4), rule_id="another-silence"))
+        desk.process_alert(in_window(silence(number), quarters))
+    desk.process_alert(structs.replace(silence(4), rule_id="another-silence"))
 
     [group] = messages(later(desk, 5 * SECOND))
 
@@ -210,9 +210,9 @@ def test_a_crowd_that_falls_silent_within_another_hold_is_one_message_behind_it(
     night = (ClockHours("mon-sun", "12:00", "20:00"),) if hold == "quiet" else ()
     desk = desk_with(channel(quiet=night), town=town)
     if hold == "silence":
-        desk.settle(Silence(silence_id="s", starts=NOON, ends=NOON + 7 * HOUR))
+        desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 7 * HOUR))
     for number in range(40):
-        desk.take(silence(number))
+        desk.process_alert(silence(number))
     during = [one for _ in range(6) for one in called(desk, HOUR)]
 
     after = [one for _ in range(6) for one in called(desk, HOUR)]
@@ -227,22 +227,22 @@ def test_partitions_of_another_process_are_not_counted() -> None:
     for number in (2, 3):
         town.desks[number].restore([])
     for number in range(3):
-        town.desks[number % 2].take(silence(number))
+        town.desks[number % 2].process_alert(silence(number))
 
     assert [one.kind for one in town.pass_ticks(9, (0, 1))] == ["summary"]
 
 
 def test_what_was_told_as_one_is_so_after_a_restart() -> None:
     town = Desks(1, peers=4)
-    kept = [one for number in range(3) for one in town.desks[0].take(silence(number))]
+    kept = [one for number in range(3) for one in town.desks[0].process_alert(silence(number))]
     kept += [channel()]
     for _ in range(4):
         made = later(town.desks[0], 5 * SECOND)
-        kept += [parsed_kept(value) for one in made if (value := kept_value(one))]
+        kept += [decode_record(value) for one in made if (value := encode_record(one))]
     assert [one.kind for one in messages(kept)] == ["summary"]
 
     town.desks[0].restore(kept)
-    town.desks[0].take(structs.replace(silence(0), state="retracted"))
+    town.desks[0].process_alert(structs.replace(silence(0), state="retracted"))
 
     assert town.pass_ticks(5) == []
 
@@ -250,10 +250,10 @@ def test_what_was_told_as_one_is_so_after_a_restart() -> None:
 def test_an_end_within_a_silent_region_tells_nobody_of_a_raise_that_nobody_has() -> None:
     town = Desks(1, peers=4)
     for number in range(3):
-        town.desks[0].take(silence(number))
+        town.desks[0].process_alert(silence(number))
     town.pass_ticks(4)
 
-    found = town.desks[0].take(end_of(silence(0), 9, store_id="0"))
+    found = town.desks[0].process_alert(end_of(silence(0), 9, store_id="0"))
 
     assert decisions(found) == [("held", "raise not sent")]
     assert town.pass_ticks(5) == []

@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.body import MOST_BYTES, alert_body, alert_message_id, hashed_id
+from tally.alerts.delivery.body import MOST_BYTES, alert_body, alert_message_id, hash_id
 from tally.alerts.delivery.controls import AlertChannel, Redelivery, Silence
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import DroppedRecord
 from tally.alerts.message import ReadRows
 from tests.unit.alerts.deliveries import (
@@ -30,9 +30,9 @@ from tests.unit.alerts.deliveries import (
 LUNCH = Silence(silence_id="lunch", starts=NOON, ends=NOON + HOUR)
 
 
-def silenced(*channels: AlertChannel) -> Desk:
+def silenced(*channels: AlertChannel) -> DeliveryEngine:
     desk = desk_with(*channels)
-    desk.settle(LUNCH)
+    desk.apply_control(LUNCH)
     return desk
 
 
@@ -45,10 +45,10 @@ def test_what_is_still_open_when_a_silence_ends_goes_out_in_its_last_state_as_on
     desk = silenced()
     open_one, confirmed, ended, gone = (alert(number) for number in (1, 2, 3, 4))
     for one in (open_one, confirmed, ended, gone):
-        desk.take(one)
-    desk.take(structs.replace(confirmed, state="confirmed"))
-    desk.take(end_of(ended, 5))
-    desk.take(structs.replace(gone, state="retracted"))
+        desk.process_alert(one)
+    desk.process_alert(structs.replace(confirmed, state="confirmed"))
+    desk.process_alert(end_of(ended, 5))
+    desk.process_alert(structs.replace(gone, state="retracted"))
     assert messages(later(desk, HOUR - SECOND)) == []
 
     [group] = messages(later(desk, SECOND))
@@ -63,7 +63,7 @@ def test_what_is_still_open_when_a_silence_ends_goes_out_in_its_last_state_as_on
 
 def test_a_single_one_goes_out_under_its_own_key() -> None:
     desk = silenced()
-    desk.take(alert())
+    desk.process_alert(alert())
 
     [message] = messages(later(desk, HOUR))
 
@@ -72,9 +72,9 @@ def test_a_single_one_goes_out_under_its_own_key() -> None:
 
 def test_an_end_that_was_held_goes_out_when_its_raise_has() -> None:
     desk = desk_with()
-    desk.take(alert())
-    desk.settle(LUNCH)
-    assert decisions(desk.take(end_of(alert(), 2))) == [("held", "silence")]
+    desk.process_alert(alert())
+    desk.apply_control(LUNCH)
+    assert decisions(desk.process_alert(end_of(alert(), 2))) == [("held", "silence")]
 
     [message] = messages(later(desk, HOUR))
 
@@ -83,10 +83,10 @@ def test_an_end_that_was_held_goes_out_when_its_raise_has() -> None:
 
 def test_a_raise_whose_end_was_taken_back_is_open_again() -> None:
     desk = silenced()
-    desk.take(alert())
-    desk.take(end_of(alert(), 2))
+    desk.process_alert(alert())
+    desk.process_alert(end_of(alert(), 2))
     assert messages(later(desk, HOUR)) == []
-    desk.take(end_of(alert(), 2, state="retracted"))
+    desk.process_alert(end_of(alert(), 2, state="retracted"))
 
     [message] = messages(later(desk, SECOND))
 
@@ -96,29 +96,29 @@ def test_a_raise_whose_end_was_taken_back_is_open_again() -> None:
 def test_a_group_too_long_for_a_body_is_parted_and_what_follows_waits_for_its_part() -> None:
     desk = silenced()
     for number in range(1, 61):
-        desk.take(alert(number))
+        desk.process_alert(alert(number))
 
     groups = messages(later(desk, HOUR))
-    [after] = messages(desk.take(alert(60, state="retracted")))
+    [after] = messages(desk.process_alert(alert(60, state="retracted")))
 
     assert len(groups) > 1
     assert all(len(group.body.encode()) <= MOST_BYTES for group in groups)
     assert [one for group in groups for one in told(group.body)] == [
         (alert(number).alert_id, "provisional") for number in range(1, 61)
     ]
-    assert after.message_id not in [one.message_id for one in desk.begin(()).calls]
+    assert after.message_id not in [one.message_id for one in desk.begin_attempts(()).calls]
 
 
 def test_above_its_cap_a_minute_is_told_by_its_numbers() -> None:
     desk = desk_with(channel(most_a_minute=3))
-    found = [decisions(desk.take(alert(number))) for number in range(1, 11)]
+    found = [decisions(desk.process_alert(alert(number))) for number in range(1, 11)]
     assert [one for [one] in found] == [("send", "")] * 3 + [("suppressed", "storm")] * 7
     assert messages(later(desk, 30 * SECOND)) == []
 
     [storm] = messages(later(desk, 30 * SECOND))
 
     assert (storm.kind, json.loads(storm.body)["data"]["alerts"]) == ("summary", 7)
-    assert decisions(desk.take(alert(11, at=NOON + MINUTE))) == [("send", "")]
+    assert decisions(desk.process_alert(alert(11, at=NOON + MINUTE))) == [("send", "")]
     assert messages(later(desk, MINUTE)) == []
 
 
@@ -126,7 +126,7 @@ def test_old_alerts_are_told_as_one_message_when_catching_up_is_over() -> None:
     desk = desk_with()
     found = []
     for hour in range(20, 2, -1):
-        desk.take(alert(hour, at=NOON - hour * HOUR))
+        desk.process_alert(alert(hour, at=NOON - hour * HOUR))
         found += messages(later(desk, 30 * SECOND))
     assert found == []
 
@@ -145,23 +145,23 @@ def test_a_heartbeat_comes_every_five_minutes_and_is_not_called_for_later() -> N
     assert len({beat.message_id for beat in beats}) == 12
     assert len({beat.key for beat in beats}) == 1
     later(desk, 4 * MINUTE - SECOND)
-    calls = desk.begin(()).calls
+    calls = desk.begin_attempts(()).calls
     assert [call.kind for call in calls] == ["heartbeat"]
     later(desk, HOUR)
-    assert desk.begin(()).calls[0].message_id != calls[0].message_id
+    assert desk.begin_attempts(()).calls[0].message_id != calls[0].message_id
 
 
 def test_a_dead_message_is_called_for_again_under_its_key_with_its_bytes() -> None:
     desk = desk_with()
-    [made] = messages(desk.take(alert()))
+    [made] = messages(desk.process_alert(alert()))
     for _ in range(3):
-        [call] = desk.begin(()).calls
-        desk.answered(call, WebhookAnswer(status=400))
+        [call] = desk.begin_attempts(()).calls
+        desk.record_answer(call, WebhookAnswer(status=400))
         later(desk, 3 * MINUTE)
-    assert desk.begin(()).calls == []
+    assert desk.begin_attempts(()).calls == []
 
-    desk.settle(Redelivery(channel_id="floor", message_id=made.message_id, asked_at=NOON))
-    [again] = desk.begin(()).calls
+    desk.apply_control(Redelivery(channel_id="floor", message_id=made.message_id, asked_at=NOON))
+    [again] = desk.begin_attempts(()).calls
 
     assert (again.message_id, again.body, again.attempts) == (made.message_id, made.body, 1)
 
@@ -175,7 +175,7 @@ def test_a_body_is_of_the_record_alone_and_its_key_has_no_dot(store: str) -> Non
     assert body["timestamp"] == one.raised_at
     assert (body["data"]["store_id"], body["data"]["value"]) == (store, 8)
     assert alert_body(one) == alert_body(alert(store_id=store))
-    assert "." not in alert_message_id(one) + hashed_id("storm", store)
+    assert "." not in alert_message_id(one) + hash_id("storm", store)
 
 
 @pytest.mark.parametrize(
@@ -206,11 +206,11 @@ def test_what_ended_ninety_days_ago_is_kept_no_longer_and_what_goes_on_is() -> N
     desk = desk_with()
     open_one, ended, gone = (alert(number) for number in (1, 2, 3))
     for one in (open_one, ended, end_of(ended, 4), gone):
-        desk.take(one)
-    desk.take(structs.replace(gone, state="retracted"))
-    while calls := desk.begin(()).calls:
+        desk.process_alert(one)
+    desk.process_alert(structs.replace(gone, state="retracted"))
+    while calls := desk.begin_attempts(()).calls:
         for call in calls:
-            desk.answered(call, WebhookAnswer(status=204))
+            desk.record_answer(call, WebhookAnswer(status=204))
     assert of_kind(DroppedRecord, later(desk, 89 * 24 * HOUR)) == []
 
     dropped = {one.topic_key.decode() for one in of_kind(DroppedRecord, later(desk, 48 * HOUR))}
@@ -223,12 +223,12 @@ def test_what_ended_ninety_days_ago_is_kept_no_longer_and_what_goes_on_is() -> N
         f"floor|{gone.alert_id}|retracted",
     }
     assert len(dropped - decided) == 4
-    desk.take(end_of(open_one, 5))
-    desk.take(structs.replace(open_one, state="retracted"))
-    assert [one.message_id for one in desk.begin(()).calls] == [
+    desk.process_alert(end_of(open_one, 5))
+    desk.process_alert(structs.replace(open_one, state="retracted"))
+    assert [one.message_id for one in desk.begin_attempts(()).calls] == [
         alert_message_id(end_of(open_one, 5))
     ]
-    assert decisions(desk.take(end_of(ended, 4))) == [("suppressed", "raise not sent")]
+    assert decisions(desk.process_alert(end_of(ended, 4))) == [("suppressed", "raise not sent")]
 
 
 @pytest.mark.parametrize("more", range(18_000, 21_000, 50))

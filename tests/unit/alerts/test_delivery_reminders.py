@@ -13,10 +13,10 @@ from tally.alerts.delivery.controls import (
     Escalation,
     Silence,
     Snooze,
-    parsed_control,
+    decode_control,
 )
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.records import WebhookMessage, kept_key, kept_value, parsed_kept
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.records import WebhookMessage, decode_record, encode_record, record_key
 from tally.alerts.rule import ClockHours
 from tests.unit.alerts.deliveries import (
     HOUR,
@@ -36,12 +36,12 @@ BOSS = channel("boss", rules=(), url="https://boss.example/")
 ACK = Acknowledgement(alert_id=RAISED.alert_id, store_id="367", at=NOON, by="anna")
 
 
-def called(desk: Desk, minutes: int) -> list[tuple[int, WebhookMessage]]:
+def called(desk: DeliveryEngine, minutes: int) -> list[tuple[int, WebhookMessage]]:
     """The calls of so many minutes, each delivered, by their minute after NOON."""
     found = []
     for _ in range(minutes):
-        for call in desk.begin(()).calls:
-            desk.answered(call, WebhookAnswer(status=204))
+        for call in desk.begin_attempts(()).calls:
+            desk.record_answer(call, WebhookAnswer(status=204))
             found.append(((desk.memory.time.at - NOON) // MINUTE, call))
         later(desk, MINUTE)
     return found
@@ -53,9 +53,9 @@ def minutes(calls: list[tuple[int, WebhookMessage]], channel_id: str = "floor") 
 
 def test_an_open_alert_is_sent_again_under_another_id_until_it_ends() -> None:
     desk = desk_with(REPEATING)
-    desk.take(RAISED)
+    desk.process_alert(RAISED)
     calls = called(desk, 100)
-    desk.take(end_of(RAISED, 2))
+    desk.process_alert(end_of(RAISED, 2))
     calls += called(desk, 100)
 
     assert minutes(calls) == [0, 30, 60, 90, 100]
@@ -77,9 +77,9 @@ def test_an_open_alert_is_sent_again_under_another_id_until_it_ends() -> None:
 )
 def test_an_alert_that_somebody_looks_after_is_not_sent_again(control: Any) -> None:
     desk = desk_with(REPEATING)
-    desk.take(RAISED)
+    desk.process_alert(RAISED)
     calls = called(desk, 20)
-    desk.settle(control)
+    desk.apply_control(control)
     calls += called(desk, 200)
 
     assert minutes(calls) == [0]
@@ -87,10 +87,10 @@ def test_an_alert_that_somebody_looks_after_is_not_sent_again(control: Any) -> N
 
 def test_a_repeat_that_waits_is_withdrawn_when_somebody_takes_the_alert_on() -> None:
     desk = desk_with(REPEATING)
-    desk.take(RAISED)
+    desk.process_alert(RAISED)
     called(desk, 1)
     later(desk, 30 * MINUTE)
-    desk.settle(ACK)
+    desk.apply_control(ACK)
 
     assert called(desk, 5) == []
     assert [one.outcome for one in desk.memory.messages.values()] == ["delivered", "withdrawn"]
@@ -100,18 +100,18 @@ def test_quiet_hours_hold_a_repeat_and_one_is_sent_behind_them() -> None:
     # In Rome 13:00 to 13:20 is told, and the rest of the hour is quiet.
     quiet = (ClockHours("mon-sun", "13:20", "15:00"),)
     desk = desk_with(structs.replace(REPEATING, quiet=quiet))
-    desk.take(RAISED)
+    desk.process_alert(RAISED)
 
     assert minutes(called(desk, 149)) == [0, 120]
 
 
 def test_an_alert_that_nobody_takes_on_is_told_to_the_second_channel_with_its_end() -> None:
     desk = desk_with(ESCALATING, BOSS)
-    desk.take(RAISED)
-    desk.take(alert(2, store_id="368"))
-    desk.settle(structs.replace(ACK, alert_id=alert(2).alert_id))
+    desk.process_alert(RAISED)
+    desk.process_alert(alert(2, store_id="368"))
+    desk.apply_control(structs.replace(ACK, alert_id=alert(2).alert_id))
     calls = called(desk, 60)
-    desk.take(end_of(RAISED, 3))
+    desk.process_alert(end_of(RAISED, 3))
     calls += called(desk, 5)
 
     assert minutes(calls, "boss") == [15, 60]
@@ -123,7 +123,7 @@ def test_an_alert_that_nobody_takes_on_is_told_to_the_second_channel_with_its_en
 def test_an_escalation_is_not_too_old_for_the_second_channel() -> None:
     slow = channel(escalate=Escalation(after=3 * 3_600, channel="boss"))
     desk = desk_with(slow, BOSS)
-    desk.take(RAISED)
+    desk.process_alert(RAISED)
 
     assert minutes(called(desk, 200), "boss") == [180]
 
@@ -131,23 +131,23 @@ def test_an_escalation_is_not_too_old_for_the_second_channel() -> None:
 def test_who_restores_the_records_repeats_and_escalates_as_before() -> None:
     def run(restores: bool) -> list[tuple[int, str, str]]:
         desk = desk_with(structs.replace(ESCALATING, repeat_after=1_200), BOSS)
-        stored = {kept_key(one): kept_value(one) for one in desk.memory.channels.values()}
+        stored = {record_key(one): encode_record(one) for one in desk.memory.channels.values()}
         found = []
-        kept: list[Any] = [desk.memory.time, *desk.take(RAISED)]
+        kept: list[Any] = [desk.memory.time, *desk.process_alert(RAISED)]
         for _ in range(90):
-            begun = desk.begin(())
-            kept += begun.kept
+            begun = desk.begin_attempts(())
+            kept += begun.records
             for call in begun.calls:
-                kept += desk.answered(call, WebhookAnswer(status=204))
+                kept += desk.record_answer(call, WebhookAnswer(status=204))
                 at = (desk.memory.time.at - NOON) // MINUTE
                 found.append((at, call.channel, call.message_id))
             kept += later(desk, MINUTE)
             if restores:
                 for one in kept:
-                    stored.pop(kept_key(one), None)
-                    stored[kept_key(one)] = kept_value(one)
+                    stored.pop(record_key(one), None)
+                    stored[record_key(one)] = encode_record(one)
                 kept = []
-                desk.restore(parsed_kept(value) for value in stored.values() if value)
+                desk.restore(decode_record(value) for value in stored.values() if value)
         return found
 
     plain = run(restores=False)
@@ -169,4 +169,4 @@ def test_an_escalation_that_cannot_be_is_refused_by_its_field(wrong: dict[str, A
     told = {**msgspec.to_builtins(channel()), **wrong}
 
     with pytest.raises(msgspec.ValidationError, match=r"escalate|repeat_after|channel"):
-        parsed_control(msgspec.json.encode(told))
+        decode_control(msgspec.json.encode(told))

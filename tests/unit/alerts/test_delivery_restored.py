@@ -2,11 +2,11 @@
 
 from tally.alerts.delivery.controls import AlertChannel, Silence
 from tally.alerts.delivery.records import (
-    KeptDelivery,
+    StoredDelivery,
     TickTime,
-    kept_key,
-    kept_value,
-    parsed_kept,
+    decode_record,
+    encode_record,
+    record_key,
 )
 from tally.alerts.rule import ClockHours
 from tests.unit.alerts.deliveries import HOUR, NOON, alert, channel, desk_with, end_of, of_kind
@@ -18,23 +18,23 @@ def test_a_desk_that_is_restored_goes_on_as_the_one_before() -> None:
     desk = desk_with(channel(), channel("night", quiet=NIGHT), at=NOON + 9 * HOUR)
     stored: dict[bytes, bytes] = {}
 
-    def keep(kept: list[KeptDelivery]) -> None:
-        stored.update({kept_key(one): kept_value(one) or b"" for one in kept})
+    def keep(kept: list[StoredDelivery]) -> None:
+        stored.update({record_key(one): encode_record(one) or b"" for one in kept})
 
     keep([*desk.memory.channels.values(), desk.memory.time, *()])
     for one in (alert(1, at=NOON + 9 * HOUR), alert(2), alert(1, state="confirmed")):
-        keep(desk.take(one))
-    keep(desk.begin(()).kept)
+        keep(desk.process_alert(one))
+    keep(desk.begin_attempts(()).records)
     restored = desk_with()
-    restored.restore(parsed_kept(value) for value in reversed(stored.values()))
+    restored.restore(decode_record(value) for value in reversed(stored.values()))
 
     for each in (desk, restored):
-        each.pass_time(TickTime(n=9, at=NOON + 18 * HOUR))
+        each.advance_time(TickTime(n=9, at=NOON + 18 * HOUR))
     rest = (alert(3, at=NOON + 18 * HOUR), alert(1, state="retracted"), end_of(alert(2), 4))
-    expected = [desk.take(one) for one in rest]
+    expected = [desk.process_alert(one) for one in rest]
 
-    assert [restored.take(one) for one in rest] == expected
-    assert restored.begin(()) == desk.begin(())
+    assert [restored.process_alert(one) for one in rest] == expected
+    assert restored.begin_attempts(()) == desk.begin_attempts(())
 
 
 def test_records_have_keys_of_their_own_whatever_channels_are_called() -> None:
@@ -43,10 +43,10 @@ def test_records_have_keys_of_their_own_whatever_channels_are_called() -> None:
     kept = [
         *named,
         Silence(silence_id="lunch", starts=NOON, ends=NOON + HOUR),
-        *desk.take(alert()),
+        *desk.process_alert(alert()),
         desk.memory.time,
     ]
 
-    assert len({kept_key(one) for one in kept}) == len(kept)
-    assert [parsed_kept(kept_value(one) or b"") for one in kept] == kept
+    assert len({record_key(one) for one in kept}) == len(kept)
+    assert [decode_record(encode_record(one) or b"") for one in kept] == kept
     assert of_kind(AlertChannel, kept) == named

@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from runtime.processor.record import Output
-from serving.alerts.dispatch.calls import Answered, PlacedMessage, WebhookCalls
+from serving.alerts.dispatch.calls import CallResult, OutboundMessage, WebhookCalls
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import WebhookMessage
 from tally.alerts.delivery.room import (
-    MOST_CALLS,
-    MOST_IN_ALL,
+    MAX_ADDRESS_CALLS,
+    MAX_CALLS,
     OPENS_AFTER,
-    Breakers,
-    CallRoom,
-    address_of,
+    CallCapacity,
+    CircuitBreakers,
+    url_origin,
 )
 from tests.unit.alerts.deliveries import MINUTE, SECOND, Town, alert, channel, desk_with, later
 from tests.unit.alerts.receivers import receiver, status
@@ -41,26 +41,26 @@ class HeldCalls:
     """Calls that end when a test says so."""
 
     def __init__(self) -> None:
-        self.placed: list[PlacedMessage] = []
-        self.ended: list[Answered] = []
+        self.placed: list[OutboundMessage] = []
+        self.ended: list[CallResult] = []
         self.most = 0
 
-    def begin(self, placed: PlacedMessage) -> None:
+    def begin(self, placed: OutboundMessage) -> None:
         self.placed.append(placed)
         self.most = max(self.most, len(self.placed))
 
-    def under_way(self, partition: int) -> list[WebhookMessage]:
+    def in_flight(self, partition: int) -> list[WebhookMessage]:
         return [one.message for one in self.placed if one.partition == partition]
 
     def urls(self) -> list[str]:
         return [one.message.url for one in self.placed]
 
-    def take_answers(self) -> list[Answered]:
+    def take_answers(self) -> list[CallResult]:
         ended, self.ended = self.ended, []
         return ended
 
     def end(self, answer: WebhookAnswer) -> None:
-        self.ended += [Answered(one.partition, one.message, answer) for one in self.placed]
+        self.ended += [CallResult(one.partition, one.message, answer) for one in self.placed]
         self.placed = []
 
     def close(self) -> None: ...
@@ -70,7 +70,7 @@ class HeldCalls:
 def dispatching(partitions: int, channels: int) -> Iterator[tuple[Dispatcher, HeldCalls]]:
     """A dispatcher of so many partitions, in which each channel has 40 alerts."""
     calls: Any = HeldCalls()
-    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     for partition in range(partitions):
         for number in range(channels):
             at = channel(f"c{number}", url=f"https://c{number}.example/", most_a_minute=10**6)
@@ -83,7 +83,7 @@ def dispatching(partitions: int, channels: int) -> Iterator[tuple[Dispatcher, He
 
 def turn(step: Dispatcher) -> list[Output]:
     outputs = [*step.tick()]
-    step.stored()
+    step.on_commit()
     return outputs
 
 
@@ -93,7 +93,7 @@ def test_calls_at_once_to_an_address_are_bounded_over_all_partitions(partitions:
         for _ in range(5):
             turn(step)
 
-        assert len(calls.placed) == MOST_CALLS
+        assert len(calls.placed) == MAX_ADDRESS_CALLS
 
 
 def test_calls_at_once_are_bounded_for_the_process() -> None:
@@ -101,7 +101,7 @@ def test_calls_at_once_are_bounded_for_the_process() -> None:
         for _ in range(5):
             turn(step)
 
-        assert len(calls.placed) == MOST_IN_ALL
+        assert len(calls.placed) == MAX_CALLS
 
 
 def test_an_address_that_does_not_answer_is_called_by_one_message_at_a_time() -> None:
@@ -109,48 +109,50 @@ def test_an_address_that_does_not_answer_is_called_by_one_message_at_a_time() ->
         turn(step)
         for _ in range(OPENS_AFTER):
             mine = [one for one in calls.placed if "c0" in one.message.url]
-            calls.ended += [Answered(one.partition, one.message, AWAY) for one in mine]
+            calls.ended += [CallResult(one.partition, one.message, AWAY) for one in mine]
             calls.placed = [one for one in calls.placed if one not in mine]
             turn(step)
 
-        urls = [address_of(url) for url in calls.urls()]
+        urls = [url_origin(url) for url in calls.urls()]
         assert urls.count("https://c0.example") == 1
-        assert urls.count("https://c1.example") == MOST_CALLS
+        assert urls.count("https://c1.example") == MAX_ADDRESS_CALLS
         calls.end(TAKEN)
         turn(step)
-        assert len(calls.placed) == 2 * MOST_CALLS
+        assert len(calls.placed) == 2 * MAX_ADDRESS_CALLS
 
 
 def test_a_breaker_closes_with_the_first_answer_about_the_message() -> None:
-    breakers = Breakers()
+    breakers = CircuitBreakers()
     for _ in range(OPENS_AFTER):
-        breakers.note("https://a.example/x", AWAY)
-    opened = breakers.most("https://a.example")
-    breakers.note("https://a.example/y", WebhookAnswer(status=400))
+        breakers.record_answer("https://a.example/x", AWAY)
+    opened = breakers.max_calls("https://a.example")
+    breakers.record_answer("https://a.example/y", WebhookAnswer(status=400))
 
-    assert (opened, breakers.most("https://a.example")) == (1, MOST_CALLS)
-    assert not CallRoom(["https://b.example/"] * MOST_IN_ALL, breakers).take("https://a.example/")
+    assert (opened, breakers.max_calls("https://a.example")) == (1, MAX_ADDRESS_CALLS)
+    assert not CallCapacity(["https://b.example/"] * MAX_CALLS, breakers).reserve(
+        "https://a.example/"
+    )
 
 
 @pytest.mark.parametrize("failing", [1_000, 3_000])
 def test_a_new_critical_alert_is_called_for_before_all_that_fail(failing: int) -> None:
     desk = desk_with(channel(most_a_minute=10**6, max_age=10**9))
-    breakers, under_way = Breakers(), list[WebhookMessage]()
+    breakers, under_way = CircuitBreakers(), list[WebhookMessage]()
     for number in range(failing):
-        desk.take(alert(number))
+        desk.process_alert(alert(number))
     for _ in range(5):
         for called in under_way:
-            breakers.note(called.url, AWAY)
-            desk.answered(called, AWAY)
+            breakers.record_answer(called.url, AWAY)
+            desk.record_answer(called, AWAY)
         later(desk, 10 * MINUTE)
-        under_way = desk.begin([], CallRoom([], breakers)).calls
-    desk.take(alert(10**6, severity="critical"))
+        under_way = desk.begin_attempts([], CallCapacity([], breakers)).calls
+    desk.process_alert(alert(10**6, severity="critical"))
 
     # Those under way end after 15 seconds.
     for called in under_way:
-        desk.answered(called, AWAY)
+        desk.record_answer(called, AWAY)
     later(desk, 15 * SECOND)
-    [first] = desk.begin([], CallRoom([], breakers)).calls
+    [first] = desk.begin_attempts([], CallCapacity([], breakers)).calls
 
     assert first.message_id == f"alrt_{alert(10**6).alert_id[:40]}_provisional"
 
@@ -169,19 +171,19 @@ def test_a_name_that_hangs_keeps_one_thread_however_many_messages_wait(
         return real(host, *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    sender = WebhookSender(allowed_networks("127.0.0.0/8"), seconds=1.0)
+    sender = WebhookSender(parse_networks("127.0.0.0/8"), seconds=1.0)
     calls = WebhookCalls(sender, lambda _names: [b"k" * 32])
     try:
         for number in range(300):
             one = message(message_id=f"alrt_{number}_confirmed", url="https://hanging.test/")
-            calls.begin(PlacedMessage(0, one, ("a",)))
-        wait_for(lambda: len(calls._calls._ended) == 300)
+            calls.begin(OutboundMessage(0, one, ("a",)))
+        wait_for(lambda: len(calls._calls._completed) == 300)
         new = [one for one in all_threads() if one.ident not in before]
         lookups = [one for one in new if one.name.startswith("lookups")]
         with receiver(status(204)) as (port, _):
             calls.take_answers()
             other = message(message_id="alrt_999_confirmed", url=f"http://127.0.0.1:{port}/")
-            calls.begin(PlacedMessage(0, other, ("a",)))
+            calls.begin(OutboundMessage(0, other, ("a",)))
             [found] = wait_for(calls.take_answers)
     finally:
         let_go.set()

@@ -19,8 +19,8 @@ from tally.alerts.delivery.controls import (
     Snooze,
 )
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.records import parsed_kept
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.records import decode_record
 from tests.unit.alerts.deliveries import (
     HOUR,
     MINUTE,
@@ -46,7 +46,7 @@ SNOOZED = Snooze(alert_id=alert(7).alert_id, store_id="367", until=NOON - 3 * DA
 def dispatcher(*foreseen: Input) -> Dispatcher:
     return Dispatcher(
         WebhookCalls(WebhookSender(), keys),
-        lambda n, desks: Desk(DeliveryRules(), Town(), n, desks),
+        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
         foreseen=lambda: foreseen,
     )
 
@@ -63,11 +63,11 @@ def deleted(outputs: Iterable[Output]) -> dict[str, list[bytes | None]]:
 @pytest.mark.parametrize("how", ["ended", "retracted"])
 def test_what_was_held_and_is_over_is_not_walked_through_any_more(how: str) -> None:
     desk = desk_with()
-    desk.settle(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
+    desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
     for number in range(1, 2_001):
-        desk.take(alert(number))
+        desk.process_alert(alert(number))
         over = alert(number, state="retracted")
-        desk.take(over if how == "retracted" else end_of(alert(number), 10_000 + number))
+        desk.process_alert(over if how == "retracted" else end_of(alert(number), 10_000 + number))
 
     assert len(desk.memory.held) == 0
 
@@ -75,10 +75,10 @@ def test_what_was_held_and_is_over_is_not_walked_through_any_more(how: str) -> N
 def test_a_tick_costs_the_same_however_much_was_held_and_is_over() -> None:
     def seconds(count: int) -> float:
         desk = desk_with()
-        desk.settle(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
+        desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
         for number in range(count):
-            desk.take(alert(number))
-            desk.take(alert(number, state="retracted"))
+            desk.process_alert(alert(number))
+            desk.process_alert(alert(number, state="retracted"))
         begun = time.process_time()
         for _ in range(20):
             later(desk, 5 * SECOND)
@@ -89,10 +89,10 @@ def test_a_tick_costs_the_same_however_much_was_held_and_is_over() -> None:
 
 def test_an_end_that_is_taken_back_puts_its_raise_among_the_held_ones_again() -> None:
     desk = desk_with()
-    desk.settle(Silence(silence_id="s", starts=NOON, ends=NOON + HOUR))
-    desk.take(alert(1))
-    desk.take(end_of(alert(1), 2))
-    desk.take(end_of(alert(1), 2, state="retracted"))
+    desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + HOUR))
+    desk.process_alert(alert(1))
+    desk.process_alert(end_of(alert(1), 2))
+    desk.process_alert(end_of(alert(1), 2, state="retracted"))
 
     assert [*desk.memory.held] == [("floor", alert(1).alert_id)]
     assert [one.kind for one in messages(later(desk, HOUR))] == ["alert"]
@@ -114,12 +114,12 @@ def test_controls_that_are_over_leave_the_state_and_the_topic_a_day_later() -> N
 
 def test_an_acknowledgement_stays_as_long_as_its_alert_is_open() -> None:
     desk = desk_with()
-    desk.take(alert(1))
+    desk.process_alert(alert(1))
     noted = Acknowledgement(alert_id=alert(1).alert_id, store_id="367", at=NOON, by="anna")
-    desk.settle(noted)
+    desk.apply_control(noted)
     later(desk, 5 * DAY)
     kept = dict(desk.memory.acknowledged)
-    desk.take(end_of(alert(1), 2))
+    desk.process_alert(end_of(alert(1), 2))
     later(desk, 2 * DAY)
 
     assert (kept, desk.memory.acknowledged) == ({noted.alert_id: noted}, {})
@@ -130,13 +130,13 @@ def test_what_ended_long_ago_is_not_foreseen_and_is_deleted() -> None:
     settled: list[AlertControl] = [channel(), IN_FORCE, SNOOZED, *many]
     step = dispatcher(tick(1), *(record(CONTROLS, one) for one in settled))
     step.restore([])
-    known = [*step._desk(0).memory.holds.silences]
+    known = [*step._engine(0).memory.holds.silences]
     outputs = [*step.process(record(ALERTS, alert(1)))]
     step.close()
 
     assert known == [IN_FORCE]
     assert len(deleted(outputs)[CONTROLS]) == 1_001
-    made = [parsed_kept(one.value) for one in outputs if one.value is not None]
+    made = [decode_record(one.value) for one in outputs if one.value is not None]
     assert decisions(made) == [("held", "silence")]
 
 
@@ -165,5 +165,5 @@ def test_the_newest_tick_holds_before_the_first_alert_whatever_the_state_says() 
     outputs = [*step.process(record(ALERTS, alert(1, at=NOON + MINUTE)))]
     step.close()
 
-    made = [parsed_kept(one.value) for one in outputs if one.value is not None]
+    made = [decode_record(one.value) for one in outputs if one.value is not None]
     assert decisions(made) == [("suppressed", "late")]

@@ -30,8 +30,10 @@ class TwoRegions(Town):
 def test_the_cap_of_a_minute_is_of_all_partitions_and_each_tells_its_own_storm() -> None:
     town = Desks(2, peers=9, kind="threshold")
     for desk in town.desks.values():
-        desk.settle(channel(most_a_minute=3))
-    found = [decisions(town.desks[number % 2].take(alert(number)))[0] for number in range(8)]
+        desk.apply_control(channel(most_a_minute=3))
+    found = [
+        decisions(town.desks[number % 2].process_alert(alert(number)))[0] for number in range(8)
+    ]
     assert found == [("send", "")] * 3 + [("suppressed", "storm")] * 5
 
     storms = [json.loads(one.body)["data"] for one in town.pass_ticks(13) if one.kind == "summary"]
@@ -45,9 +47,9 @@ def test_the_cap_of_a_minute_is_of_all_partitions_and_each_tells_its_own_storm()
 def test_a_critical_alert_goes_out_however_many_others_have_filled_the_minute() -> None:
     desk = desk_with(channel(most_a_minute=30))
     for number in range(40):
-        desk.take(alert(number, severity="info", store_id=f"{number}"))
+        desk.process_alert(alert(number, severity="info", store_id=f"{number}"))
 
-    found = decisions(desk.take(alert(99, severity="critical")))
+    found = decisions(desk.process_alert(alert(99, severity="critical")))
 
     assert found == [("send", "")]
     [storm] = messages(later(desk, WAIT))
@@ -59,7 +61,9 @@ def test_a_summary_shows_the_most_severe_and_names_the_stores_of_all() -> None:
     desk = desk_with(channel(most_a_minute=1))
     severities = ("info", "warning", "critical")
     for number in range(300):
-        desk.take(alert(number, severity=severities[number % 3], store_id=f"store-{number}"))
+        desk.process_alert(
+            alert(number, severity=severities[number % 3], store_id=f"store-{number}")
+        )
 
     [storm] = messages(later(desk, WAIT))
 
@@ -76,10 +80,10 @@ def test_two_groups_of_one_pass_have_two_ids() -> None:
     first = [alert(number, at=old) for number in range(3)]
     second = [alert(number, at=old) for number in range(3, 23)]
     for early in first:
-        desk.take(early)
+        desk.process_alert(early)
     [one] = messages(later(desk, WAIT))
     for late in second:
-        desk.take(late)
+        desk.process_alert(late)
     [other] = messages(later(desk, WAIT))
 
     counts = [json.loads(message.body)["data"]["alerts"] for message in (one, other)]
@@ -91,7 +95,9 @@ def test_alerts_of_two_rules_and_two_regions_are_three_groups() -> None:
     desk = desk_with(channel(most_a_minute=1), town=TwoRegions())
     for number in range(1, 10):
         rule = "another-rule" if number % 3 == 0 else "queue-too-long"
-        desk.take(alert(number, rule_id=rule, store_id="north" if number % 3 == 1 else "367"))
+        desk.process_alert(
+            alert(number, rule_id=rule, store_id="north" if number % 3 == 1 else "367")
+        )
 
     found = [json.loads(one.body)["data"] for one in messages(later(desk, WAIT))]
 

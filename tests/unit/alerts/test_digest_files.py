@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from serving.alerts.dispatch.digest_files import FILE_MOMENTS, RENAMED, DigestFiles
+from serving.alerts.dispatch.digest_files import FILE_STEPS, RENAMED, DigestFiles
 from tally.alerts.delivery.digest import file_name
-from tally.alerts.delivery.records import FILE, WebhookMessage
+from tally.alerts.delivery.records import FILE_PREFIX, WebhookMessage
 from tests.unit.alerts.deliveries import (
     HOUR,
     NOON,
@@ -51,12 +51,12 @@ def names(folder: Path) -> list[str]:
     return sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
 
 
-@pytest.mark.parametrize("step", FILE_MOMENTS)
+@pytest.mark.parametrize("step", FILE_STEPS)
 def test_killed_between_two_steps_it_is_there_whole_or_not_and_then_once(
     tmp_path: Path, step: str
 ) -> None:
     assert killed(tmp_path, step) == -signal.SIGKILL
-    has_name = FILE_MOMENTS.index(step) >= FILE_MOMENTS.index(RENAMED)
+    has_name = FILE_STEPS.index(step) >= FILE_STEPS.index(RENAMED)
     assert (tmp_path / NAME).exists() == has_name
     assert not has_name or (tmp_path / NAME).read_bytes() == CONTENT
 
@@ -68,7 +68,7 @@ def test_killed_between_two_steps_it_is_there_whole_or_not_and_then_once(
 
 
 def test_killed_at_every_step_one_after_the_other_nothing_is_left_behind(tmp_path: Path) -> None:
-    for attempt, step in enumerate(FILE_MOMENTS, 1):
+    for attempt, step in enumerate(FILE_STEPS, 1):
         assert killed(tmp_path, step, attempt) == -signal.SIGKILL
 
     assert DigestFiles(tmp_path).write(NAME, 9, CONTENT).status == 201
@@ -149,7 +149,7 @@ def test_a_store_with_a_long_name_has_a_file_of_its_own(store: str, tmp_path: Pa
 def due(**changed: Any) -> WebhookMessage:
     """The digest of a desk whose tick makes one due."""
     desk = desk_with(channel("office", **FILED | changed))
-    desk.take(alert(1))
+    desk.process_alert(alert(1))
     [digest] = [one for one in messages(later(desk, 19 * HOUR)) if one.kind == "digest"]
     return digest
 
@@ -157,7 +157,7 @@ def due(**changed: Any) -> WebhookMessage:
 def test_a_digest_is_a_file_of_its_store_and_date_and_may_always_be_written_again() -> None:
     digest = due(promise="at_most_once")
 
-    assert digest.url == FILE + NAME
+    assert digest.url == FILE_PREFIX + NAME
     assert digest.promise == "at_least_once"
     assert json.loads(digest.body)["data"]["date"] == "2026-11-27"
     assert due(digest_as="webhook").url.startswith("https:")
@@ -165,16 +165,16 @@ def test_a_digest_is_a_file_of_its_store_and_date_and_may_always_be_written_agai
 
 def test_it_is_what_was_decided_up_to_its_tick_whatever_comes_before_it_is_written() -> None:
     desk = desk_with(channel("office", **FILED))
-    desk.take(alert(1))
+    desk.process_alert(alert(1))
     kept = later(desk, 19 * HOUR)
     [digest] = [one for one in messages(kept) if one.kind == "digest"]
     again = desk_with(channel("office", **FILED))
-    again.restore([*desk.memory.decisions("office"), *kept])  # type: ignore[list-item]
-    again.settle(channel("office", **FILED))
-    again.take(alert(2))
+    again.restore([*desk.memory.channel_decisions("office"), *kept])  # type: ignore[list-item]
+    again.apply_control(channel("office", **FILED))
+    again.process_alert(alert(2))
     assert not [one for one in messages(later(again, HOUR)) if one.kind == "digest"]
 
-    [called] = [one for one in again.begin([]).calls if one.kind == "digest"]
+    [called] = [one for one in again.begin_attempts([]).calls if one.kind == "digest"]
 
     assert (called.url, called.body, called.message_id) == (
         *(digest.url, digest.body),
@@ -187,7 +187,7 @@ def test_a_day_that_a_zone_has_left_out_has_no_file_and_its_alerts_stand_in_the_
     evening = 1_325_232_000_000
     desk = desk_with(channel("office", **FILED), town=Town(zone="Pacific/Apia"), at=evening - HOUR)
     assert desk.memory.time.at == evening - HOUR and evening < NOON
-    desk.take(alert(1, at=evening))
+    desk.process_alert(alert(1, at=evening))
     found = [one for _ in range(60) for one in messages(later(desk, HOUR)) if one.kind == "digest"]
 
-    assert [one.url for one in found] == [FILE + "office/2011-12-31_367.json"]
+    assert [one.url for one in found] == [FILE_PREFIX + "office/2011-12-31_367.json"]

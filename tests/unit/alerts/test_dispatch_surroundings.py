@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 import pytest
 from confluent_kafka import KafkaException
 
-from runtime.stores import entries_of
+from runtime.stores import parse_stores
 from serving.alerts.dispatch import rule_facts
-from serving.alerts.dispatch.peers import KNOWN_SECONDS, StoresOfFamilies
-from serving.alerts.dispatch.rule_facts import LearnedRules
+from serving.alerts.dispatch.peers import CACHE_SECONDS, FamilyStoreCache
+from serving.alerts.dispatch.rule_facts import CachedRules
 from serving.alerts.dispatch.surroundings import RegisteredStores, unknown_rule
 from serving.merge.views import Activity
 from tally.alerts.delivery.deciding import RuleFacts
 from tally.alerts.delivery.groups import EVERYWHERE
 from tally.alerts.rule import Rule, RuleVersion, Threshold
-from tally.alerts.versions import RuleChains
-from tally.errors import Aborted, StackError, ViewsUnreachable
-from tally.partitions import partition_of
+from tally.alerts.versions import RuleHistory
+from tally.errors import StackError, TransactionAborted, ViewsUnreachable
+from tally.partitions import partition_number
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
 from tests.unit.architecture.sources import ROOT
@@ -51,21 +51,21 @@ class Topic:
             raise self.wrong
         return len(self.versions)
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         self.reads.append(until or 0)
         # The last of a number, as revisions have it.
         newest: Mapping[int, RuleVersion] = {one.version: one for one in self.versions[:until]}
-        return RuleChains({"r": tuple(newest.values())} if newest else {}, {})
+        return RuleHistory({"r": tuple(newest.values())} if newest else {}, {})
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rule_facts, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(rule_facts, "_RETRY_SECONDS", 0.0)
 
 
 def test_a_rule_names_its_channels_in_the_version_by_which_the_alert_was_judged() -> None:
     topic = Topic(version(1, "floor"), version(2, "tills", kind="silence"))
-    known = LearnedRules(topic)
+    known = CachedRules(topic)
 
     found = [known("r", number) for number in (1, 2, 1)]
 
@@ -79,19 +79,19 @@ def test_a_rule_names_its_channels_in_the_version_by_which_the_alert_was_judged(
 
 def test_another_wording_holds_as_soon_as_a_tick_tells_of_it() -> None:
     topic = Topic(version(1, "floor"))
-    known = LearnedRules(topic)
+    known = CachedRules(topic)
     assert known("r", 1).channels == ("floor",)
 
     topic.versions.append(version(1, "tills"))
     before = known("r", 1).channels
-    known.learn(2)
+    known.require_until(2)
 
     assert (before, known("r", 1).channels) == (("floor",), ("tills",))
 
 
 def test_an_alert_of_a_version_that_no_tick_has_told_of_yet_finds_its_rule() -> None:
     topic = Topic(version(1, "floor"))
-    known = LearnedRules(topic)
+    known = CachedRules(topic)
     known("r", 1)
 
     topic.versions.append(version(2, "tills"))
@@ -101,20 +101,20 @@ def test_an_alert_of_a_version_that_no_tick_has_told_of_yet_finds_its_rule() -> 
 
 def test_a_rule_that_nobody_knows_is_looked_for_once_until_there_are_others() -> None:
     topic = Topic(version(1, "floor"))
-    known = LearnedRules(topic)
+    known = CachedRules(topic)
 
     assert [known("gone", 1) for _ in range(3)] == [RuleFacts("", ())] * 3
     assert topic.reads == [1]
     topic.versions.append(version(2, "tills"))
     for _ in range(3):
         # Further than the topic comes: it was made anew.
-        known.learn(100)
+        known.require_until(100)
         assert known("gone", 1) == RuleFacts("", ())
     assert topic.reads == [1, 2]
 
 
 def test_another_version_is_not_that_by_which_the_alert_was_judged() -> None:
-    known = LearnedRules(Topic(version(2, "tills")))
+    known = CachedRules(Topic(version(2, "tills")))
 
     assert [known("r", number) for number in (1, 3)] == [RuleFacts("", ())] * 2
 
@@ -124,13 +124,13 @@ def test_while_brokers_tell_no_rules_what_is_known_holds_and_nobody_is_forgotten
     wrong: Exception,
 ) -> None:
     topic = Topic(version(1, "floor"))
-    known = LearnedRules(topic)
+    known = CachedRules(topic)
     known("r", 1)
     topic.wrong = wrong
-    known.learn(2)
+    known.require_until(2)
 
     assert known("r", 1).channels == ("floor",)
-    with pytest.raises(Aborted):
+    with pytest.raises(TransactionAborted):
         known("r", 2)
     topic.wrong = None
     topic.versions.append(version(2, "tills"))
@@ -138,7 +138,7 @@ def test_while_brokers_tell_no_rules_what_is_known_holds_and_nobody_is_forgotten
 
 
 def stores_by(found: Mapping[str, list[str]]) -> RegisteredStores:
-    entries = entries_of(STORES, ROOT / "stores.yaml")
+    entries = parse_stores(STORES, ROOT / "stores.yaml")
     return RegisteredStores(entries, "Europe/Rome", unknown_rule, lambda name, _: found[name])
 
 
@@ -158,7 +158,7 @@ def test_stores_have_the_zone_and_the_groups_of_today_and_others_the_default() -
 def test_peers_are_the_stores_of_a_region_that_send_the_family() -> None:
     around = stores_by({FAMILY: ["a1", "a3", "nobody"]})
 
-    found = {name: around.peers(FAMILY, name, (0,)) for name in ("west", "east", EVERYWHERE)}
+    found = {name: around.count_peers(FAMILY, name, (0,)) for name in ("west", "east", EVERYWHERE)}
 
     assert found == {"west": 1, "east": 1, EVERYWHERE: 3}
     assert around.rule("r", 1) == RuleFacts("", ())
@@ -181,25 +181,25 @@ class Views(MemoryViews):
 
 def test_the_stores_of_a_family_are_read_now_and_then_and_kept_while_nobody_answers() -> None:
     views, clock = Views("a", "b", "c", "d"), [0.0]
-    known = StoresOfFamilies(views, 4, lambda: clock[0])
-    mine = [one for one in "abcd" if partition_of(one, 4) in (0, 1)]
+    known = FamilyStoreCache(views, 4, lambda: clock[0])
+    mine = [one for one in "abcd" if partition_number(one, 4) in (0, 1)]
 
-    assert sorted(known.of(FAMILY, (0, 1))) == mine
-    assert sorted(known.of(FAMILY, range(4))) == [*"abcd"]
-    assert (known.of("nothing", range(4)), views.asked) == ([], 1)
-    clock[0], views.is_away = KNOWN_SECONDS, True
-    assert sorted(known.of(FAMILY, range(4))) == [*"abcd"]
-    assert (len(known.of(FAMILY, range(4))), views.asked) == (4, 2)
-    clock[0], views.is_away, views.stores = 2 * KNOWN_SECONDS, False, ("a",)
-    assert known.of(FAMILY, range(4)) == ["a"]
+    assert sorted(known.find_stores(FAMILY, (0, 1))) == mine
+    assert sorted(known.find_stores(FAMILY, range(4))) == [*"abcd"]
+    assert (known.find_stores("nothing", range(4)), views.asked) == ([], 1)
+    clock[0], views.is_away = CACHE_SECONDS, True
+    assert sorted(known.find_stores(FAMILY, range(4))) == [*"abcd"]
+    assert (len(known.find_stores(FAMILY, range(4))), views.asked) == (4, 2)
+    clock[0], views.is_away, views.stores = 2 * CACHE_SECONDS, False, ("a",)
+    assert known.find_stores(FAMILY, range(4)) == ["a"]
     known.close()
 
 
 def test_of_a_family_that_nobody_has_ever_told_of_there_are_no_stores() -> None:
     views = Views("a")
     views.is_away = True
-    known = StoresOfFamilies(views, 4, lambda: 0.0)
+    known = FamilyStoreCache(views, 4, lambda: 0.0)
 
-    assert (known.of(FAMILY, range(4)), known.of(FAMILY, range(4))) == ([], [])
+    assert (known.find_stores(FAMILY, range(4)), known.find_stores(FAMILY, range(4))) == ([], [])
     assert views.asked == 1
     known.close()

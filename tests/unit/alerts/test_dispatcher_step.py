@@ -8,27 +8,27 @@ import msgspec
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from runtime.processor.record import Input, Output
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
 from tally.alerts.delivery.controls import AlertControl
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
+from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.records import (
     GoneAddress,
     WebhookMessage,
-    kept_key,
-    kept_value,
-    parsed_kept,
+    decode_record,
+    encode_record,
+    record_key,
 )
 from tally.alerts.message import Alert
-from tally.errors import BadSettings, Refused
+from tally.errors import BadSettings, UnrecoverableError
 from tests.unit.alerts.deliveries import NOON, SECOND, Town, alert, channel
 from tests.unit.alerts.receivers import Got, receiver, status
 
-LOOPBACK = allowed_networks("127.0.0.0/8")
+LOOPBACK = parse_networks("127.0.0.0/8")
 
 
 def keys(names: Sequence[str]) -> list[bytes]:
@@ -43,7 +43,9 @@ def make() -> Iterator[Callable[[], Dispatcher]]:
 
     def begin() -> Dispatcher:
         calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
-        made.append(Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks)))
+        made.append(
+            Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+        )
         return made[-1]
 
     yield begin
@@ -79,7 +81,7 @@ def begun(step: Dispatcher, port: int, *more: Alert | AlertControl) -> list[Outp
 
 def outcomes(outputs: Sequence[Output]) -> list[str]:
     """What came of the messages among outputs."""
-    kept = [parsed_kept(one.value or b"") for one in outputs]
+    kept = [decode_record(one.value or b"") for one in outputs]
     return [one.outcome for one in kept if isinstance(one, WebhookMessage)]
 
 
@@ -97,7 +99,7 @@ def test_nothing_is_called_before_its_attempt_is_stored(make: Callable[[], Dispa
     with receiver(status(204)) as (port, calls):
         outputs = begun(step, port, alert())
         assert calls == []
-        step.stored()
+        step.on_commit()
         found = wait_for(lambda: [*step.tick()])
 
     assert {one.topic for one in outputs} == {DELIVERIES}
@@ -109,10 +111,10 @@ def test_a_transaction_that_was_aborted_calls_nobody(make: Callable[[], Dispatch
     with receiver(status(204)) as (port, calls):
         begun(step, port, alert())
         step.restore([])
-        step.stored()
+        step.on_commit()
         step.process(tick(2))
         step.tick()
-        step.stored()
+        step.on_commit()
 
     assert calls == []
 
@@ -126,12 +128,12 @@ def test_whoever_restores_the_state_calls_again_with_the_same_key_and_bytes(
     first, second = make(), make()
     with receiver(lost) as (port, calls):
         outputs = begun(first, port, alert())
-        first.stored()
+        first.on_commit()
         wait_for(lambda: calls)
         second.restore(state(outputs))
         second.process(tick(2))
         second.tick()
-        second.stored()
+        second.on_commit()
         wait_for(lambda: len(calls) > 1)
 
     one, other = calls
@@ -145,7 +147,7 @@ def test_an_answer_of_a_partition_that_was_given_away_is_dropped(
     step = make()
     with receiver(status(204)) as (port, calls):
         begun(step, port, alert())
-        step.stored()
+        step.on_commit()
         step.restore([])
         wait_for(lambda: calls)
         found = [out for _ in range(20) for out in step.tick()]
@@ -165,12 +167,12 @@ def test_a_record_that_nobody_understands_keeps_nobody_else_from_being_told(
         assert [*step.process(Input(CONTROLS, 0, 0, NOON, b"channel|floor", None))] == []
         step.process(record(ALERTS, alert()))
         step.tick()
-        step.stored()
+        step.on_commit()
         wait_for(lambda: calls)
 
 
 def test_a_state_of_another_version_is_refused(make: Callable[[], Dispatcher]) -> None:
-    with pytest.raises(Refused, match="another version"):
+    with pytest.raises(UnrecoverableError, match="another version"):
         make().restore([Input(DELIVERIES, 0, 0, NOON, b"key", b'{"is": "newer"}')])
 
 
@@ -183,10 +185,10 @@ def test_a_secret_that_is_missing_blocks_a_message_and_ends_nothing(
         for one in (record(CONTROLS, at), tick(1), record(ALERTS, alert())):
             step.process(one)
         step.tick()
-        step.stored()
+        step.on_commit()
         found = wait_for(lambda: [*step.tick()])
 
-    message = parsed_kept(found[0].value or b"")
+    message = decode_record(found[0].value or b"")
     assert isinstance(message, WebhookMessage)
     assert (calls, message.is_blocked, "other" in message.cause) == ([], True, True)
     assert message.outcome == "waiting"
@@ -202,7 +204,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
 
     step = Dispatcher(
         WebhookCalls(WebhookSender(LOOPBACK), keys),
-        lambda number, desks: Desk(DeliveryRules(), Town(), number, desks),
+        lambda number, desks: DeliveryEngine(DeliveryRules(), Town(), number, desks),
         foreseen=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
     )
     step.restore([])
@@ -215,7 +217,9 @@ def test_a_tick_says_up_to_where_there_are_rules() -> None:
     learned: list[int] = []
     calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
     step = Dispatcher(
-        calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks), learn=learned.append
+        calls,
+        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
+        learn=learned.append,
     )
 
     step.process(record(TICKS, {"n": 1, "at": NOON, "rules_until": 7}))
@@ -228,7 +232,7 @@ def test_a_tick_says_up_to_where_there_are_rules() -> None:
 def test_a_region_whose_stores_lie_in_two_partitions_is_told_of_once() -> None:
     town = Town(kind="silence", peers=2)
     calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
-    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), town, n, desks))
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), town, n, desks))
     for at in (0, 1):
         step.process(record(CONTROLS, channel(), at))
         step.process(record(TICKS, {"n": 1, "at": NOON}, at))
@@ -240,7 +244,7 @@ def test_a_region_whose_stores_lie_in_two_partitions_is_told_of_once() -> None:
     outputs = [out for one in later for out in step.process(one)]
     step.close()
 
-    made = [parsed_kept(one.value or b"") for one in outputs]
+    made = [decode_record(one.value or b"") for one in outputs]
     assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["summary"]
 
 
@@ -249,10 +253,10 @@ def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_cam
     gone = GoneAddress(channel="floor", url=newer.url, at=NOON)
     step = Dispatcher(
         WebhookCalls(WebhookSender(LOOPBACK), keys),
-        lambda n, desks: Desk(DeliveryRules(), Town(), n, desks),
+        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
         foreseen=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
     )
-    kept = [Output(DELIVERIES, kept_key(one), kept_value(one), 0) for one in (newer, gone)]
+    kept = [Output(DELIVERIES, record_key(one), encode_record(one), 0) for one in (newer, gone)]
 
     step.restore(state(kept))
 

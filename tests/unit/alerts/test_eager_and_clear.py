@@ -8,15 +8,15 @@ from msgspec import structs
 
 from runtime.rules.catalogue import rule_catalogue
 from tally.alerts.rule import Threshold
-from tally.alerts.rule_checks import not_judged
-from tally.alerts.rule_file import checked_rule
+from tally.alerts.rule_checks import find_unsupported_field
+from tally.alerts.rule_file import validate_rule
 from tally.errors import BadRule
 from tests.unit.alerts.rules import CATALOGUE, rule, told
 
 
 def problems(content: Any) -> list[str]:
     with pytest.raises(BadRule) as refused:
-        checked_rule(content, CATALOGUE)
+        validate_rule(content, CATALOGUE)
     return [*refused.value.problems]
 
 
@@ -88,7 +88,7 @@ def test_clear_is_refused_exactly_where_some_number_fulfils_both(
             "clear: some values fulfil it and condition too; move one of them away"
         ]
     else:
-        assert checked_rule(asked, CATALOGUE).clear == Threshold(clear_op, Decimal(clear_value))  # type: ignore[arg-type]
+        assert validate_rule(asked, CATALOGUE).clear == Threshold(clear_op, Decimal(clear_value))  # type: ignore[arg-type]
 
 
 def test_sigmas_clear_nearer_than_they_raise() -> None:
@@ -111,6 +111,6 @@ def test_of_four_values_nobody_asks_deviations() -> None:
 def test_a_rule_of_single_things_is_not_judged_yet_and_says_so(subject: str) -> None:
     of = structs.replace(rule(), subject=subject)
 
-    assert not_judged(of) == (
+    assert find_unsupported_field(of) == (
         f"subject: a store is judged as a whole, and not yet by {subject}; leave it out"
     )

@@ -11,7 +11,7 @@ from runtime.processor.record import Input
 from serving.alerts.evaluator import step
 from serving.alerts.evaluator.step import TICKS, UPDATES
 from tally.alerts.rule import Threshold
-from tally.errors import NotYet
+from tally.errors import RetryLater
 from tally.families import Family
 from tally.generation import Generation
 from tally.settings import Settings
@@ -159,7 +159,7 @@ def test_flip_between_the_reading_and_the_commit_is_judged_again(
     store.world.rows.append(sale("367", f"{DAY}T09:00", 8, 300, receipts=3, generation=2))
     store.publish(flip(DAY, 1, f"{DAY}T09:40", 0, covered_until=f"{DAY}T09:15"))
     later = flip(DAY, 2, f"{DAY}T09:41", 0, covered_until=f"{DAY}T09:15")
-    read = store.views.published
+    read = store.views.current_generations
 
     async def flipped_behind(family: Family, days: Sequence[date]) -> dict[date, Generation]:
         found = await read(family, days)
@@ -167,7 +167,7 @@ def test_flip_between_the_reading_and_the_commit_is_judged_again(
             store.publish(later)
         return found
 
-    monkeypatch.setattr(store.views, "published", flipped_behind)
+    monkeypatch.setattr(store.views, "current_generations", flipped_behind)
 
     assert said(store.tick(f"{DAY}T09:41")) == [("raise", "confirmed", "09:00")]
     store.begin_again()
@@ -197,13 +197,13 @@ def test_without_any_hint_the_alerts_are_the_same(watched: Watching) -> None:
 def test_nothing_is_told_and_nothing_kept_while_cassandra_is_away(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(step, "_RETRY_SECONDS", 0.0)
     store = watched(BUSY)
     sold(store, "09:00", 7)
     store.views.is_down = True
     kept = [*store.state]
 
-    with pytest.raises(NotYet):
+    with pytest.raises(RetryLater):
         store.tick(f"{DAY}T09:17")
     store.views.is_down = False
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from serving.alerts.evaluator.judged_rules import JudgedRule
-from serving.alerts.evaluator.judgements import Judgements
+from serving.alerts.evaluator.judged_rules import VersionedRule
+from serving.alerts.evaluator.judgements import Verdicts
 from tally.alerts.rule import Rule, Threshold
 from tests.support.evaluating import DAY, ListedRules, Watched, in_force, sold
 from tests.support.simulating import clock_of, served, simulated
@@ -60,14 +60,14 @@ def seconds(count: int, *, waits: bool) -> float:
 def folds_of(count: int, monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> Counter[str]:
     """By rule how many times its verdicts on a day are asked for while two hours are judged."""
     asked: Counter[str] = Counter()
-    real = Judgements.stretches
+    real = Verdicts.stretches
 
-    def counting(self: Judgements, rule: JudgedRule, *more: Any) -> Any:
+    def counting(self: Verdicts, rule: VersionedRule, *more: Any) -> Any:
         asked[rule.rule_id] += 1
         return real(self, rule, *more)
 
     with monkeypatch.context() as patched, closing(busy_store(ladder(count, waits=waits))) as store:
-        patched.setattr(Judgements, "stretches", counting)
+        patched.setattr(Verdicts, "stretches", counting)
         store.tick(f"{DAY}T10:01")
     return asked
 
@@ -204,9 +204,9 @@ def test_the_walk_finds_a_rule_that_does_not_wait() -> None:
 def simulated_days(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many verdicts on days a simulation of the first rule of a chain asks for."""
     asked = 0
-    real: Callable[..., Any] = Judgements._judge_day
+    real: Callable[..., Any] = Verdicts._evaluate_day
 
-    def counting(self: Judgements, *more: Any) -> Any:
+    def counting(self: Verdicts, *more: Any) -> Any:
         nonlocal asked
         asked += 1
         return real(self, *more)
@@ -227,7 +227,7 @@ def simulated_days(count: int, monkeypatch: pytest.MonkeyPatch) -> int:
         store.sends("2026-01-01")
         sold(store, "08:00", 3, generation=1)
         served(store, "10:00")
-        patched.setattr(Judgements, "_judge_day", counting)
+        patched.setattr(Verdicts, "_evaluate_day", counting)
         simulated(store, "r0", f"{DAY}T08:00", f"{DAY}T09:00")
     return asked
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from serving.alerts.evaluator import judging
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
 from tests.support.evaluating import BUSY, DAY, Watched, Watching, said, sold
 
 MOST = 2
@@ -16,19 +16,19 @@ class Lots:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.of_transactions: list[list[int]] = [[]]
-        read = ViewsMoment.read
+        read = SnapshotReader.read
 
-        async def counted(moment: ViewsMoment, wanted: Sequence[ReadingWanted]) -> None:
+        async def counted(moment: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
             self.of_transactions[-1].append(len(wanted))
             await read(moment, wanted)
 
-        patch.setattr(ViewsMoment, "read", counted)
+        patch.setattr(SnapshotReader, "read", counted)
 
 
 @pytest.fixture
 def store(begun: Watching, monkeypatch: pytest.MonkeyPatch) -> Watched:
     """One that is judged since a week ago, by somebody who has no time."""
-    monkeypatch.setattr(judging, "_MOST_AT_ONCE", MOST)
+    monkeypatch.setattr(judging, "_MAX_CONCURRENT_READS", MOST)
     found = begun(BUSY, since="2026-11-17T08:00")
     found.sends("2026-11-16")
     sold(found, "09:00", 6)

@@ -12,31 +12,31 @@ import pytest
 from serving.alerts.evaluator.calendar import (
     StoreCalendarDays,
     WindowSpan,
-    millis_of,
-    watched_windows,
+    to_millis,
+    windows_in_schedule,
 )
 from serving.alerts.evaluator.facts import exact_value
-from serving.alerts.evaluator.judged_rules import JudgedRules
-from serving.alerts.evaluator.messages import number_of
+from serving.alerts.evaluator.judged_rules import RuleSet
+from serving.alerts.evaluator.messages import json_number
 from serving.query.catalogue import metric
 from serving.query.cells import Cell
 from serving.query.grains import Slot
 from serving.query.stores import Store
 from tally.alerts.rule import ClockHours, Rule, Threshold
-from tally.alerts.tick import Tick, closed_until
+from tally.alerts.tick import Tick, last_closed_end
 from tally.algebra.merge import Axes, Parts
-from tally.calendar.opening_hours import opening_hours
+from tally.calendar.opening_hours import parse_opening_hours
 from tally.day_clock import DayClock
 from tests.support.evaluating import in_force
 from tests.support.serving_world import at
 
 HOUR = 3_600_000
-START = millis_of(at("2026-03-29T00:00"))
+START = to_millis(at("2026-03-29T00:00"))
 DAY_MILLIS = 24 * HOUR
 
 
 def rome(**entry: Any) -> StoreCalendarDays:
-    store = Store("367", "367", DayClock.of(ZoneInfo("Europe/Rome")), "EUR")
+    store = Store("367", "367", DayClock.from_zone(ZoneInfo("Europe/Rome")), "EUR")
     return StoreCalendarDays(replace(store, entry=replace(store.entry, **entry)))
 
 
@@ -45,7 +45,7 @@ def rome(**entry: Any) -> StoreCalendarDays:
     [("2026-03-29T12:00", 92), ("2026-10-25T12:00", 100), ("2026-11-24T12:00", 96)],
 )
 def test_local_day_has_the_windows_of_its_clock(noon: str, count: int) -> None:
-    day = rome().day(millis_of(at(noon)))
+    day = rome().day(to_millis(at(noon)))
 
     assert len(day.windows) == count
     assert {rome().day(one) for one in day.windows} == {day}
@@ -67,7 +67,7 @@ def clock(millis: int, zone: ZoneInfo) -> datetime:
     return datetime.fromtimestamp(millis / 1000, zone)
 
 
-NIGHTLY = opening_hours(
+NIGHTLY = parse_opening_hours(
     {"mon-fri": ["08:00-12:00", "20:10-02:00"], "sat": "09:00-13:00", "sun": "closed"}
 )
 
@@ -87,17 +87,17 @@ def test_windows_within_opening_hours_start_while_the_store_is_open(
     days = rome(opening_hours=NIGHTLY)
     rule = Rule(rule_id="busy", within="opening_hours")
 
-    assert local(days, watched_windows(rule, days, days.day(millis_of(at(noon))))) == expected
+    assert local(days, windows_in_schedule(rule, days, days.day(to_millis(at(noon))))) == expected
 
 
 def test_hours_that_nobody_has_told_are_all_and_those_of_a_rule_go_by_the_store_s_clock() -> None:
     days = rome()
-    day = days.day(millis_of(at("2026-11-24T12:00")))
+    day = days.day(to_millis(at("2026-11-24T12:00")))
     always, opening = (Rule(rule_id="busy", within=one) for one in ("always", "opening_hours"))
     own = Rule(rule_id="busy", within=(ClockHours("mon-tue", "22:00", "01:00"),))
 
-    assert watched_windows(always, days, day) == watched_windows(opening, days, day)
-    own_windows = local(days, watched_windows(own, days, day))
+    assert windows_in_schedule(always, days, day) == windows_in_schedule(opening, days, day)
+    own_windows = local(days, windows_in_schedule(own, days, day))
     assert own_windows == "Tue 00:00-01:00 Tue 22:00-00:00"
 
 
@@ -114,13 +114,13 @@ def test_rules_come_behind_those_that_they_wait_for_and_none_waits_in_a_circle()
         threshold("gone", metric=None),
         threshold("of-items", subject="item"),
     ]
-    book = JudgedRules({one.rule_id: (in_force(one, "2026-11-24T08:00"),) for one in rules})
+    book = RuleSet({one.rule_id: (in_force(one, "2026-11-24T08:00"),) for one in rules})
     rules[2] = threshold("c", unless=("a",))
-    circle = JudgedRules({one.rule_id: (in_force(one, "2026-11-24T08:00"),) for one in rules})
+    circle = RuleSet({one.rule_id: (in_force(one, "2026-11-24T08:00"),) for one in rules})
 
     assert [one.rule_id for one in book.rules] == ["c", "b", "a"]
     waits = {
-        one.rule_id: [other.rule_id for other in circle.waits_for(one, one.unless)]
+        one.rule_id: [other.rule_id for other in circle.find_dependencies(one, one.unless)]
         for one in circle.rules
     }
     assert waits == {"a": [], "b": [], "c": ["a"]}
@@ -130,10 +130,10 @@ def test_rules_come_behind_those_that_they_wait_for_and_none_waits_in_a_circle()
 def test_window_is_closed_in_all_families_and_by_their_slowest() -> None:
     tick = Tick(through={"sales": START + HOUR + 60_000, "traffic": START + HOUR})
 
-    assert closed_until(tick, ["sales"], 60_000) == START + HOUR
-    assert closed_until(tick, ["sales"], 60_001) == START + HOUR - HOUR // 4
-    assert closed_until(tick, ["sales", "traffic"], 60_000) == START + HOUR - HOUR // 4
-    assert closed_until(tick, ["sales", "wifi"], 0) == 0
+    assert last_closed_end(tick, ["sales"], 60_000) == START + HOUR
+    assert last_closed_end(tick, ["sales"], 60_001) == START + HOUR - HOUR // 4
+    assert last_closed_end(tick, ["sales", "traffic"], 60_000) == START + HOUR - HOUR // 4
+    assert last_closed_end(tick, ["sales", "wifi"], 0) == 0
 
 
 def test_value_is_exact_whatever_it_is_divided_by() -> None:
@@ -146,13 +146,13 @@ def test_value_is_exact_whatever_it_is_divided_by() -> None:
     assert exact_value(metric("units"), cell) == Fraction(1, 1000)
     assert exact_value(metric("average_basket"), cell) == Fraction(100, 3)
     assert exact_value(metric("average_basket"), Cell(slot, known=1, windows=1)) is None
-    assert [number_of(one) for one in (Fraction(100, 3), Fraction(6, 3), 7)] == [33.333333, 2, 7]
+    assert [json_number(one) for one in (Fraction(100, 3), Fraction(6, 3), 7)] == [33.333333, 2, 7]
 
 
 def test_span_has_no_windows_where_two_have_nothing_in_common() -> None:
     one, other = WindowSpan(START, START + HOUR), WindowSpan(START + 2 * HOUR, START + 3 * HOUR)
 
-    assert [*one.within(other).windows] == [*other.within(one).windows] == []
-    assert one.within(WindowSpan(START + HOUR // 2, START + DAY_MILLIS)).windows == range(
+    assert [*one.intersect(other).windows] == [*other.intersect(one).windows] == []
+    assert one.intersect(WindowSpan(START + HOUR // 2, START + DAY_MILLIS)).windows == range(
         START + HOUR // 2, START + HOUR, HOUR // 4
     )

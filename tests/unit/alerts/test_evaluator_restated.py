@@ -9,8 +9,8 @@ import pytest
 
 from runtime.sources import FAMILIES
 from serving.alerts.evaluator import judging, step
-from serving.alerts.evaluator.moment import ReadingWanted, ViewsMoment
-from tally.errors import NotYet
+from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
+from tally.errors import RetryLater
 from tests.support.evaluating import BUSY, DAY, Watched, Watching, said, sold
 from tests.support.judged_shelves import INVENTORY, SOLD_OUT, look, open_shelves
 from tests.support.serving_world import flip
@@ -24,13 +24,13 @@ class ReadDays:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.days: list[tuple[str, str]] = []
-        read = ViewsMoment.read
+        read = SnapshotReader.read
 
-        async def noted(moment: ViewsMoment, wanted: Sequence[ReadingWanted]) -> None:
+        async def noted(moment: SnapshotReader, wanted: Sequence[ReadRequest]) -> None:
             self.days += [(one.store_id, str(type(one).__name__)) for one in wanted]
             await read(moment, wanted)
 
-        patch.setattr(ViewsMoment, "read", noted)
+        patch.setattr(SnapshotReader, "read", noted)
 
 
 @pytest.fixture
@@ -76,18 +76,18 @@ def test_restated_day_is_judged_everywhere_where_notices_may_have_been_lost(
 def test_what_was_told_before_the_views_are_away_is_stored_and_the_rest_is_judged_later(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(step, "_RETRY_SECONDS", 0.0)
     store = watched(BUSY)
     sold(store, "09:00", 7)
     store.views.is_down = True
     for _ in range(3):
-        with pytest.raises(NotYet):
+        with pytest.raises(RetryLater):
             store.tick(f"{DAY}T09:17")
-        assert {*store.evaluator.held_partitions} == {store.partition}
+        assert {*store.evaluator.busy_partitions} == {store.partition}
     store.views.is_down = False
 
     assert said(store.take(store.evaluator.tick())) == [("raise", "provisional", "09:00")]
-    assert {*store.evaluator.held_partitions} == set()
+    assert {*store.evaluator.busy_partitions} == set()
 
 
 def test_tick_counts_as_judged_when_all_that_it_speaks_of_is(
@@ -99,13 +99,13 @@ def test_tick_counts_as_judged_when_all_that_it_speaks_of_is(
         day = str(date.fromisoformat(DAY) - timedelta(days=number))
         store.publish(flip(day, 1, f"{DAY}T08:40", 0))
     # A pass judges one day, and nobody has time.
-    monkeypatch.setattr(judging, "MOST_RULE_DAYS", 1)
+    monkeypatch.setattr(judging, "MAX_RULE_DAYS", 1)
     monkeypatch.setattr(type(store.evaluator), "most_seconds", -1.0)
 
     store.tick(f"{DAY}T09:17")
     transactions = 1
-    while store.evaluator.held_partitions:
-        assert store.partition in store.evaluator.held_partitions
+    while store.evaluator.busy_partitions:
+        assert store.partition in store.evaluator.busy_partitions
         store.take(store.evaluator.tick())
         transactions += 1
 

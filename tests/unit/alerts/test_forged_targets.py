@@ -12,16 +12,22 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from runtime.processor.record import Input
-from serving.alerts.dispatch.calls import Answered, PlacedMessage, WebhookCalls
+from serving.alerts.dispatch.calls import CallResult, OutboundMessage, WebhookCalls
 from serving.alerts.dispatch.digest_files import DigestFiles
 from serving.alerts.dispatch.sender import WebhookSender
 from serving.alerts.dispatch.step import CONTROLS, DELIVERIES, TICKS, Dispatcher
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.records import FILE, WebhookMessage, kept_key, kept_value, parsed_kept
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.records import (
+    FILE_PREFIX,
+    WebhookMessage,
+    decode_record,
+    encode_record,
+    record_key,
+)
 from tests.unit.alerts.deliveries import NOON, SECOND, Town, channel
 from tests.unit.alerts.test_delivery_attempts import message
 from tests.unit.alerts.test_dispatcher_step import record, wait_for
@@ -83,13 +89,13 @@ def seen(folder: Path) -> dict[str, bytes | str]:
 def answer_to(folder: Path, forged: WebhookMessage, digest_as: str = "file") -> WebhookAnswer:
     """What comes of a call for the message."""
     calls = WebhookCalls(
-        WebhookSender(allowed_networks("127.0.0.0/8")),
+        WebhookSender(parse_networks("127.0.0.0/8")),
         lambda _names: [b"k" * 32],
         DigestFiles(folder),
     )
     try:
-        calls.begin(PlacedMessage(0, forged, ("floor",), digest_as))
-        found: Answered = wait_for(calls.take_answers)[0]
+        calls.begin(OutboundMessage(0, forged, ("floor",), digest_as))
+        found: CallResult = wait_for(calls.take_answers)[0]
     finally:
         calls.close()
     return found.answer
@@ -97,7 +103,7 @@ def answer_to(folder: Path, forged: WebhookMessage, digest_as: str = "file") -> 
 
 def digest(name: str, **changed: Any) -> WebhookMessage:
     told = {"channel": "office", "kind": "digest", "body": "planted", "attempts": 1}
-    return message(url=FILE + name, **(told | changed))
+    return message(url=FILE_PREFIX + name, **(told | changed))
 
 
 @pytest.mark.parametrize("number", range(len(FORGED)))
@@ -202,16 +208,16 @@ def test_a_restored_dispatcher_calls_nobody_for_a_forged_record(digests: Path, k
     outside = digests.parent / "outside"
     forged = digest(f"{outside}/profile", attempts=0, due_at=NOON)
     calls = WebhookCalls(WebhookSender(), lambda _names: [b"k" * 32], DigestFiles(digests))
-    step = Dispatcher(calls, lambda n, desks: Desk(DeliveryRules(), Town(), n, desks))
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     try:
-        step.restore([Input(DELIVERIES, 0, 0, NOON, kept_key(forged), kept_value(forged))])
+        step.restore([Input(DELIVERIES, 0, 0, NOON, record_key(forged), encode_record(forged))])
         if known:
             step.process(record(CONTROLS, channel("office", digest="07:00", digest_as="file")))
         step.process(record(TICKS, {"n": 2, "at": NOON + SECOND}))
         step.tick()
-        step.stored()
+        step.on_commit()
         [ended] = wait_for(lambda: [*step.tick()])
-        after = parsed_kept(ended.value or b"")
+        after = decode_record(ended.value or b"")
     finally:
         step.close()
 

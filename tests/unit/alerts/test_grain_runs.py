@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import parse_rule, rule_text
+from runtime.rules.files import dump_rule_yaml, parse_rule_yaml
 from serving.dashboard.rule_markup import condition_text
-from tally.alerts.fold import Episode, JudgedStretch, fold
-from tally.alerts.grain_runs import counted_stretches
+from tally.alerts.fold import Episode, VerdictRange, fold
+from tally.alerts.grain_runs import reduce_to_grain
 from tally.alerts.rule import (
     Rule,
     Threshold,
@@ -26,11 +26,11 @@ HOURLY = Rule(
 )
 
 
-def hours_of(verdicts: bytes, wanted: int = 2, complete: int | None = None) -> JudgedStretch:
+def hours_of(verdicts: bytes, wanted: int = 2, complete: int | None = None) -> VerdictRange:
     """A stretch of windows of which each fourth ends an hour."""
     count = len(verdicts) * 4
     each = b"".join(LEAVES * 3 + bytes([one]) for one in verdicts)
-    return JudgedStretch(0, each, 1, wanted, wanted, count if complete is None else complete)
+    return VerdictRange(0, each, 1, wanted, wanted, count if complete is None else complete)
 
 
 ENDS = frozenset(range(3 * 900_000, 96 * 900_000, 4 * 900_000))
@@ -39,7 +39,7 @@ ENDS = frozenset(range(3 * 900_000, 96 * 900_000, 4 * 900_000))
 def test_for_and_clear_for_count_hours() -> None:
     hours = hours_of(RAISES + RAISES + LEAVES + CLEARS + RAISES + CLEARS + CLEARS)
 
-    [episode] = fold(counted_stretches([(hours, ENDS)])).episodes
+    [episode] = fold(reduce_to_grain([(hours, ENDS)])).episodes
 
     hour = 4 * 900_000
     assert episode == Episode(hour - 900_000, 2 * hour - 900_000, 1, 7 * hour - 900_000)
@@ -51,7 +51,7 @@ def test_for_and_clear_for_count_hours() -> None:
 def test_settled_are_hours_that_are_complete_and_all_before_them(complete: int) -> None:
     hours = hours_of(RAISES * 7, 1, complete)
 
-    found = counted_stretches([(hours, ENDS)])
+    found = reduce_to_grain([(hours, ENDS)])
 
     # As tally/alerts/days.py counts them: from the day's begin on, up to the first hole.
     settled = 0
@@ -64,19 +64,19 @@ def test_settled_are_hours_that_are_complete_and_all_before_them(complete: int) 
 
 
 def test_behind_a_hole_at_the_end_of_one_version_nothing_of_the_next_is_settled() -> None:
-    first = JudgedStretch(0, LEAVES * 6, 1, 1, 1, 5)
-    second = JudgedStretch(6 * 900_000, LEAVES + RAISES, 2, 1, 1, 2)
+    first = VerdictRange(0, LEAVES * 6, 1, 1, 1, 5)
+    second = VerdictRange(6 * 900_000, LEAVES + RAISES, 2, 1, 1, 2)
 
-    found = counted_stretches([(first, ENDS), (second, ENDS)])
+    found = reduce_to_grain([(first, ENDS), (second, ENDS)])
 
     assert sum(one.complete for one in found) == 4
     assert [one.verdicts for one in found if one.verdicts] == [LEAVES, RAISES]
 
 
 def test_stretches_of_quarter_hours_are_folded_as_they_are() -> None:
-    stretches = [JudgedStretch(0, RAISES + LEAVES, 1), JudgedStretch(1_800_000, CLEARS, 2)]
+    stretches = [VerdictRange(0, RAISES + LEAVES, 1), VerdictRange(1_800_000, CLEARS, 2)]
 
-    found = counted_stretches((one, None) for one in stretches)
+    found = reduce_to_grain((one, None) for one in stretches)
 
     assert all(one is other for one, other in zip(found, stretches, strict=True))
 
@@ -217,9 +217,9 @@ def test_what_does_not_fit_is_told(kind: str, changed: dict[str, Any], problem: 
 
 
 def test_a_grain_is_read_written_and_shown() -> None:
-    text = rule_text(HOURLY)
+    text = dump_rule_yaml(HOURLY)
 
     assert "grain: hour" in text
-    assert parse_rule(text) == HOURLY
+    assert parse_rule_yaml(text) == HOURLY
     assert rule("threshold", grain="since_opening", evaluate="eager", clear=None).grain
     assert condition_text(HOURLY) == "transactions >= 12 in an hour"

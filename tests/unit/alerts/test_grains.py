@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from tally.alerts.rule import (
     ClockHours,
     FurtherCondition,
@@ -26,7 +26,7 @@ HOURLY = Rule(
 
 def verdicts(judged: JudgedDays, of: Rule, noon: str = f"{DAY}T10:00") -> dict[str, int]:
     """By the clock of UTC the windows that say something."""
-    each = (one.judgement for one in judged.of_day(of, noon))
+    each = (one.verdict for one in judged.of_day(of, noon))
     return {f"{from_millis(one.window):%H:%M}": one.verdict for one in each if one.verdict}
 
 
@@ -81,7 +81,7 @@ def test_a_window_that_is_hidden_or_of_another_definition_makes_its_hour_unknown
     judged = JudgedDays(morning(), f"{DAY}T12:20")
     # From 10:15 on nobody knows whether the speed layer has read by this definition.
     judged.memory.tick = structs.replace(
-        judged.memory.tick, through={"sales": millis_of(at(f"{DAY}T10:20"))}
+        judged.memory.tick, through={"sales": to_millis(at(f"{DAY}T10:20"))}
     )
 
     assert verdicts(judged, HOURLY) == {"08:45": 1, "09:45": 1}
@@ -139,9 +139,9 @@ def test_the_version_in_force_as_an_hour_ends_judges_all_of_it(border: str) -> N
     versions = [in_force(HOURLY, "2026-11-01T00:00"), in_force(more, f"{DAY}T{border}", 2)]
 
     said_by = {
-        f"{from_millis(one.judgement.window):%H:%M}": (one.judgement.verdict, one.judgement.version)
+        f"{from_millis(one.verdict.window):%H:%M}": (one.verdict.verdict, one.verdict.version)
         for one in judged.of_day(versions, f"{DAY}T10:00")
-        if one.judgement.verdict
+        if one.verdict.verdict
     }
 
     assert said_by == {"08:45": (1, 1), "09:45": (1, 1), "10:45": (-1, 2), "11:45": (-1, 2)}
@@ -157,8 +157,8 @@ def test_a_rule_of_quarter_hours_that_becomes_one_of_the_day_judges_the_whole_da
 
     found = judged.of_day(versions, f"{DAY}T10:00")
 
-    told = {f"{from_millis(one.judgement.window):%H:%M}": one for one in found}
-    assert {clock for clock, one in told.items() if one.judgement.verdict == 1} == {
+    told = {f"{from_millis(one.verdict.window):%H:%M}": one for one in found}
+    assert {clock for clock, one in told.items() if one.verdict.verdict == 1} == {
         "08:00", "08:15", "08:30", "08:45", "23:45",
     }  # fmt: skip
     # All 16 quarter hours of the day, seven of them before the version.

@@ -6,13 +6,13 @@ import pytest
 from msgspec import json, structs
 
 from tally.alerts.days import FoldedDays
-from tally.alerts.fold import AT_REST, Episode, FoldState, Judgement, fold
+from tally.alerts.fold import IDLE_STATE, Episode, FoldState, WindowVerdict, fold
 from tally.alerts.ids import Chain, alert_id
-from tally.alerts.judge import Basis, Transition, transitions
-from tally.alerts.match import match
+from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
+from tally.alerts.match import match_alerts
 from tally.alerts.message import AlertState, Edge, Reason
-from tally.alerts.told import ToldAlert
-from tally.alerts.verdict import Ruling
+from tally.alerts.told import PublishedAlert
+from tally.alerts.verdict import Verdict
 from tally.windows import WINDOW_MILLIS
 
 CHAIN = Chain("queue-too-long", "367", "device:q-2")
@@ -32,16 +32,18 @@ def episode(start: int, raised: int, ended: int | None, version: int = 1) -> Epi
 
 
 def days(
-    *spans: tuple[int, int, int | None], settled: Iterable[int] = (), begin: FoldState = AT_REST
+    *spans: tuple[int, int, int | None], settled: Iterable[int] = (), begin: FoldState = IDLE_STATE
 ) -> FoldedDays:
     """Eight windows with these episodes, of which the settled ones are covered."""
     episodes = tuple(episode(*one) for one in spans)
     return FoldedDays(0, instant(COUNT), begin, episodes, frozenset(map(instant, settled)))
 
 
-def told(window: int, state: AlertState = "provisional", of: ToldAlert | None = None) -> ToldAlert:
+def told(
+    window: int, state: AlertState = "provisional", of: PublishedAlert | None = None
+) -> PublishedAlert:
     edge: Edge = "raise" if of is None else "clear"
-    return ToldAlert(
+    return PublishedAlert(
         alert_id=alert_id(CHAIN, 1, instant(window), edge),
         chain=CHAIN,
         version=1,
@@ -55,10 +57,13 @@ def told(window: int, state: AlertState = "provisional", of: ToldAlert | None = 
 
 
 def judged(
-    folded: FoldedDays, *before: ToldAlert, at: int = 3, causes: dict[int, Reason] | None = None
+    folded: FoldedDays,
+    *before: PublishedAlert,
+    at: int = 3,
+    causes: dict[int, Reason] | None = None,
 ) -> list[Transition]:
-    basis = Basis(at=instant(at), late_after=900, causes=causes or {})
-    return transitions(CHAIN, folded, before, basis)
+    basis = EvaluationContext(at=instant(at), late_after=900, retraction_reasons=causes or {})
+    return diff_alerts(CHAIN, folded, before, basis)
 
 
 def states(found: Sequence[Transition]) -> list[tuple[str, int, str]]:
@@ -204,8 +209,8 @@ def test_a_later_state_is_as_late_as_the_first_message_was() -> None:
 
 
 def test_alerts_of_other_days_are_left_alone() -> None:
-    before = FoldedDays(instant(4), instant(8), AT_REST, (), ALL)
-    after = FoldedDays(0, instant(2), AT_REST, (), ALL)
+    before = FoldedDays(instant(4), instant(8), IDLE_STATE, (), ALL)
+    after = FoldedDays(0, instant(2), IDLE_STATE, (), ALL)
 
     assert judged(before, told(2)) == judged(after, told(2)) == []
 
@@ -218,10 +223,10 @@ def test_an_episode_from_the_day_before_keeps_its_alert_and_gets_its_end() -> No
 
 
 def test_a_retired_rule_leaves_its_last_alert_as_it_is_and_its_version_settles_it() -> None:
-    said: list[Ruling] = [0, 1, 1, 0, 0, 0]
-    folded = fold([Judgement(instant(place), one, 1, 2) for place, one in enumerate(said)])
+    said: list[Verdict] = [0, 1, 1, 0, 0, 0]
+    folded = fold([WindowVerdict(instant(place), one, 1, 2) for place, one in enumerate(said)])
 
-    found = judged(FoldedDays(0, instant(6), AT_REST, folded.episodes, ALL), told(2))
+    found = judged(FoldedDays(0, instant(6), IDLE_STATE, folded.episodes, ALL), told(2))
 
     assert states(found) == [("raise", 2, "confirmed")]
 
@@ -229,15 +234,15 @@ def test_a_retired_rule_leaves_its_last_alert_as_it_is_and_its_version_settles_i
 def test_told_alerts_are_as_good_as_new_after_they_were_stored() -> None:
     end = told(5, of=told(2))
 
-    assert json.decode(json.encode(end), type=ToldAlert) == end
+    assert json.decode(json.encode(end), type=PublishedAlert) == end
 
 
 def test_alerts_are_matched_in_any_order_of_both() -> None:
     episodes = [episode(1, 2, 3), episode(4, 4, None)]
     alerts = [told(2), told(4), told(5), told(3)]
 
-    found = match(alerts, episodes)
+    found = match_alerts(alerts, episodes)
 
-    assert match(alerts[::-1], episodes[::-1]) == found
+    assert match_alerts(alerts[::-1], episodes[::-1]) == found
     assert [one.window // WINDOW_MILLIS if one else None for _, one in found.pairs] == [2, 4]
-    assert (found.merged, found.unwanted) == ((told(5),), (told(3),))
+    assert (found.merged, found.unmatched) == ((told(5),), (told(3),))

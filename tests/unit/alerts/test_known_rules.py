@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from serving.alerts.simulation.desk import REUSED_SECONDS, KnownRules
-from tally.alerts.rule_changes import planned
-from tally.alerts.versions import RuleChains
+from serving.alerts.simulation.desk import CACHE_SECONDS, RuleRepository
+from tally.alerts.rule_changes import plan_rule
+from tally.alerts.versions import RuleHistory
 from tally.errors import ViewsUnreachable
 from tests.support.evaluating import BUSY, SILENT, in_force
 from tests.support.simulating import AwayRules, WrittenRules
@@ -19,7 +19,7 @@ class CountedRules(WrittenRules):
         super().__init__(in_force(BUSY, "2026-11-20T00:00"))
         self.reads = 0
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         self.reads += 1
         return super().read(until)
 
@@ -35,22 +35,22 @@ def clock() -> list[float]:
 
 
 @pytest.fixture
-def known(rules: CountedRules, clock: list[float]) -> KnownRules:
-    return KnownRules(rules, rules.write, lambda: clock[0])
+def known(rules: CountedRules, clock: list[float]) -> RuleRepository:
+    return RuleRepository(rules, rules.write, lambda: clock[0])
 
 
-def test_many_askers_at_once_share_one_read(known: KnownRules, rules: CountedRules) -> None:
-    async def asked() -> list[RuleChains]:
+def test_many_askers_at_once_share_one_read(known: RuleRepository, rules: CountedRules) -> None:
+    async def asked() -> list[RuleHistory]:
         return await asyncio.gather(*(known.read() for _ in range(100)))
 
     found = asyncio.run(asked())
 
-    assert ({len(one.chains) for one in found}, len(found), rules.reads) == ({1}, 100, 1)
+    assert ({len(one.versions) for one in found}, len(found), rules.reads) == ({1}, 100, 1)
 
 
-@pytest.mark.parametrize(("later", "reads"), [(REUSED_SECONDS, 1), (REUSED_SECONDS + 0.1, 2)])
+@pytest.mark.parametrize(("later", "reads"), [(CACHE_SECONDS, 1), (CACHE_SECONDS + 0.1, 2)])
 def test_an_answer_is_reused_for_a_second(
-    known: KnownRules, rules: CountedRules, clock: list[float], later: float, reads: int
+    known: RuleRepository, rules: CountedRules, clock: list[float], later: float, reads: int
 ) -> None:
     async def asked() -> None:
         await known.read()
@@ -62,19 +62,21 @@ def test_an_answer_is_reused_for_a_second(
     assert rules.reads == reads
 
 
-def test_what_was_written_is_read_at_once(known: KnownRules, rules: CountedRules) -> None:
-    stored = planned(SILENT, None).stored
+def test_what_was_written_is_read_at_once(known: RuleRepository, rules: CountedRules) -> None:
+    stored = plan_rule(SILENT, None).stored
     assert stored is not None
 
     async def asked() -> list[list[str]]:
         before = await known.read()
         await known.write(stored)
-        return [sorted(before.chains), sorted((await known.read()).chains)]
+        return [sorted(before.versions), sorted((await known.read()).versions)]
 
     assert asyncio.run(asked()) == [["busy"], ["busy", "silent"]]
 
 
-def test_who_must_know_what_holds_now_reads_anew(known: KnownRules, rules: CountedRules) -> None:
+def test_who_must_know_what_holds_now_reads_anew(
+    known: RuleRepository, rules: CountedRules
+) -> None:
     async def asked() -> None:
         await known.read()
         await known.read_now()
@@ -84,20 +86,20 @@ def test_who_must_know_what_holds_now_reads_anew(known: KnownRules, rules: Count
     assert rules.reads == 2
 
 
-def test_the_first_asker_may_hang_up(known: KnownRules, rules: CountedRules) -> None:
-    async def asked() -> RuleChains:
+def test_the_first_asker_may_hang_up(known: RuleRepository, rules: CountedRules) -> None:
+    async def asked() -> RuleHistory:
         first, second = (asyncio.create_task(known.read()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()
         return await second
 
-    assert (len(asyncio.run(asked()).chains), rules.reads) == (1, 1)
+    assert (len(asyncio.run(asked()).versions), rules.reads) == (1, 1)
 
 
 def test_a_failure_is_told_to_all_and_not_kept() -> None:
-    away = KnownRules(AwayRules())
+    away = RuleRepository(AwayRules())
 
-    async def asked() -> list[RuleChains | BaseException]:
+    async def asked() -> list[RuleHistory | BaseException]:
         first = await asyncio.gather(*(away.read() for _ in range(3)), return_exceptions=True)
         return [*first, *await asyncio.gather(away.read(), return_exceptions=True)]
 

@@ -161,7 +161,7 @@ def test_a_simulation_says_the_same(begun: Watching, tmp_path: Path) -> None:
     compared = simulated(store, "silent", as_told=True)
 
     assert [one[:2] for one in clocks(page)] == [("09:00", None)]
-    [found] = compared.told.values()
+    [found] = compared.comparisons.values()
     assert (found.differences, found.compared) == ((), 1)
 
 

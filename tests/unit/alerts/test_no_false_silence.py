@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from tally.alerts.message import Alert
 from tally.alerts.tick import SpeedEpoch
 from tally.settings import Settings
@@ -195,7 +195,7 @@ def test_rows_that_count_no_more_are_no_silence(open_at_night: Watching, raised_
         told = store.tick(minute(now + SOON))
     else:
         store.world.rows = []
-        speaking = SpeedEpoch(epoch, floor=millis_of(now))
+        speaking = SpeedEpoch(epoch, floor=to_millis(now))
         told = store.tick(minute(now + SOON), speaking=speaking)
 
     assert told == []

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.support.alert_oracle import AlertMessages, messages, provisional
 from tests.support.alert_receipts import (
     RULES,
@@ -58,7 +58,7 @@ def told(
 
 def time_of(number: int) -> str:
     """When the quarter hour begins, as a clock has it."""
-    return instant_text(FIRST + number * timedelta(minutes=15))[11:16]
+    return format_utc(FIRST + number * timedelta(minutes=15))[11:16]
 
 
 @pytest.mark.parametrize("in_time", [True, False])

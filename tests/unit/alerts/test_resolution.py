@@ -8,7 +8,7 @@ from msgspec import structs
 
 from schemas.loader import topics
 from tally.alerts.resolution import AlertResolution
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 
 RESOLUTION = AlertResolution(
     alert_id="0" * 64,
@@ -22,19 +22,19 @@ RESOLUTION = AlertResolution(
 
 
 def test_a_resolution_is_read_back_as_it_was_written() -> None:
-    assert AlertResolution.read(RESOLUTION.value) == RESOLUTION
+    assert AlertResolution.decode(RESOLUTION.value) == RESOLUTION
     assert RESOLUTION.key == "0" * 64
 
 
 def test_a_field_of_a_later_version_is_passed_over() -> None:
     later = json.dumps({**json.loads(RESOLUTION.value), "more": 1}).encode()
 
-    assert AlertResolution.read(later) == RESOLUTION
+    assert AlertResolution.decode(later) == RESOLUTION
 
 
 def test_it_lies_in_the_partition_of_its_store() -> None:
     assert topics()["alert-resolutions"]["kind"] == "compacted"
-    assert RESOLUTION.partition(4) == partition_of("367", 4) == 1
+    assert RESOLUTION.partition(4) == partition_number("367", 4) == 1
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_it_lies_in_the_partition_of_its_store() -> None:
 )
 def test_a_text_that_says_nothing_or_too_much_is_refused(field: str, text: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=field):
-        AlertResolution.read(structs.replace(RESOLUTION, **{field: text}).value)
+        AlertResolution.decode(structs.replace(RESOLUTION, **{field: text}).value)
 
 
 def test_who_resolved_it_may_be_left_empty() -> None:
     unnamed = structs.replace(RESOLUTION, by="")
 
-    assert AlertResolution.read(unnamed.value) == unnamed
+    assert AlertResolution.decode(unnamed.value) == unnamed

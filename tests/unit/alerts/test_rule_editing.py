@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import parse_rule, rule_text
-from runtime.strict_yaml import yaml_lines
-from serving.alerts.editing import MOST_TEXT_BYTES, RuleDraft, RuleEditing, draft_of
-from serving.alerts.simulation.desk import KnownRules
-from tally.alerts.rule import ClockHours, InGroup, Rule, RuleVersion, told_rule
-from tally.alerts.versions import RuleChains, StoredRule
+from runtime.rules.files import dump_rule_yaml, parse_rule_yaml
+from runtime.strict_yaml import find_yaml_lines
+from serving.alerts.editing import MAX_TEXT_BYTES, RuleDraft, RuleEditService, check_draft
+from serving.alerts.simulation.desk import RuleRepository
+from tally.alerts.rule import ClockHours, InGroup, Rule, RuleVersion, rule_to_fields
+from tally.alerts.versions import RuleHistory, StoredRule
 from tally.errors import RuleConflict, StackError, UnknownName, ViewsUnreachable
 from tests.controls.blind_rule_editing import BlindRuleEditing
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
 from tests.support.simulating import AwayRules, WrittenRules
 from tests.unit.alerts.rules import CATALOGUE, GOOD, rule
 
-NOTHING = RuleChains({}, {})
+NOTHING = RuleHistory({}, {})
 EXAMPLE = Path("schemas/rules/example.yaml")
 HOURS = (ClockHours(days="mon-fri", from_="08:00", to="20:00"),)
 HARD = {
@@ -40,14 +40,14 @@ HARD = {
 def test_the_text_of_a_rule_is_read_as_the_rule(kind: str) -> None:
     one = rule(kind)
 
-    assert told_rule(_again(one)) == told_rule(one)
+    assert rule_to_fields(_again(one)) == rule_to_fields(one)
 
 
 @pytest.mark.parametrize("name", HARD)
 def test_hostile_values_come_through_the_text(name: str) -> None:
     one = structs.replace(rule(), **{name: HARD[name]})
 
-    assert told_rule(_again(one)) == told_rule(one)
+    assert rule_to_fields(_again(one)) == rule_to_fields(one)
 
 
 def test_smallest_number_of_deviations_comes_through() -> None:
@@ -59,7 +59,7 @@ def test_smallest_number_of_deviations_comes_through() -> None:
 
 
 def test_example_is_written_as_people_write_it() -> None:
-    text = rule_text(parse_rule(EXAMPLE.read_bytes()))
+    text = dump_rule_yaml(parse_rule_yaml(EXAMPLE.read_bytes()))
 
     assert "stores: {region: west}\n" in text and "for: 2\n" in text
     # Defaults are left out.
@@ -82,14 +82,14 @@ def test_example_is_written_as_people_write_it() -> None:
     ],
 )
 def test_each_problem_is_told_at_its_line(text: str, lines: list[int | None]) -> None:
-    draft = draft_of(text, None, NOTHING)
+    draft = check_draft(text, None, NOTHING)
 
     assert (draft.rule, [one.line for one in draft.problems]) == (None, lines)
 
 
 def test_what_is_not_judged_is_refused_at_its_line() -> None:
-    text = rule_text(structs.replace(BUSY, backfill=True))
-    draft = draft_of(text, None, NOTHING)
+    text = dump_rule_yaml(structs.replace(BUSY, backfill=True))
+    draft = check_draft(text, None, NOTHING)
 
     line = 1 + text.splitlines().index("backfill: true")
     assert [one.line for one in draft.problems] == [line]
@@ -97,7 +97,7 @@ def test_what_is_not_judged_is_refused_at_its_line() -> None:
 
 
 def test_text_that_is_too_large_is_told_and_not_read() -> None:
-    draft = draft_of("a: [" * MOST_TEXT_BYTES, None, NOTHING)
+    draft = check_draft("a: [" * MAX_TEXT_BYTES, None, NOTHING)
 
     assert len(draft.problems) == 1
     assert "`tally rules apply FILE` takes larger ones" in draft.problems[0].text
@@ -107,13 +107,13 @@ def test_text_that_is_too_large_is_told_and_not_read() -> None:
     ("rule_id", "told"), [("silent", "it is silent that is edited"), (None, "there is a rule busy")]
 )
 def test_another_rule_than_is_edited_is_refused(rule_id: str | None, told: str) -> None:
-    draft = draft_of(rule_text(BUSY), rule_id, _topic().read())
+    draft = check_draft(dump_rule_yaml(BUSY), rule_id, _topic().read())
 
     assert [(one.line, told in one.text) for one in draft.problems] == [(1, True)]
 
 
 def test_what_it_changes_is_told_against_the_newest_version() -> None:
-    draft = _checked(rule_text(structs.replace(BUSY, for_=3, title="Busy")))
+    draft = _checked(dump_rule_yaml(structs.replace(BUSY, for_=3, title="Busy")))
 
     assert draft.plan is not None and draft.plan.change == "version"
     assert [one.field for one in draft.plan.fields] == ["for", "title"]
@@ -121,40 +121,40 @@ def test_what_it_changes_is_told_against_the_newest_version() -> None:
 
 def test_applying_makes_the_next_version() -> None:
     topic = _topic()
-    editing = RuleEditing(KnownRules(topic, topic.write))
+    editing = RuleEditService(RuleRepository(topic, topic.write))
 
     made = asyncio.run(_applied(editing, structs.replace(BUSY, for_=3)))
 
     assert (made.version, made.rule.for_) == (2, 3)
-    assert topic.read().newest("busy") == made
+    assert topic.read().newest_version("busy") == made
 
 
 def test_what_means_the_same_writes_nothing() -> None:
     topic = _topic()
     before = topic.read()
 
-    made = asyncio.run(_applied(RuleEditing(KnownRules(topic, topic.write)), BUSY))
+    made = asyncio.run(_applied(RuleEditService(RuleRepository(topic, topic.write)), BUSY))
 
-    assert (made, topic.read()) == (before.newest("busy"), before)
+    assert (made, topic.read()) == (before.newest_version("busy"), before)
 
 
 def test_who_has_not_seen_what_holds_applies_nothing() -> None:
     topic = _topic()
-    editing = RuleEditing(KnownRules(topic, topic.write))
-    base = topic.read().newest("busy")
+    editing = RuleEditService(RuleRepository(topic, topic.write))
+    base = topic.read().newest_version("busy")
     asyncio.run(editing.apply(structs.replace(BUSY, for_=3), base))
 
     with pytest.raises(RuleConflict, match="Nothing of yours was applied"):
         asyncio.run(editing.apply(structs.replace(BUSY, for_=4), base))
 
-    newest = topic.read().newest("busy")
+    newest = topic.read().newest_version("busy")
     assert newest is not None and (newest.version, newest.rule.for_) == (2, 3)
 
 
 def test_negative_control_who_compares_with_now_undoes_what_he_has_not_seen() -> None:
     topic = _topic()
-    blind = BlindRuleEditing(KnownRules(topic, topic.write))
-    base = topic.read().newest("busy")
+    blind = BlindRuleEditing(RuleRepository(topic, topic.write))
+    base = topic.read().newest_version("busy")
     asyncio.run(blind.apply(structs.replace(BUSY, for_=3), base))
 
     made = asyncio.run(blind.apply(structs.replace(BUSY, for_=4), base))
@@ -164,8 +164,8 @@ def test_negative_control_who_compares_with_now_undoes_what_he_has_not_seen() ->
 
 def test_a_title_that_somebody_else_changed_is_seen_too() -> None:
     topic = _topic()
-    editing = RuleEditing(KnownRules(topic, topic.write))
-    base = topic.read().newest("busy")
+    editing = RuleEditService(RuleRepository(topic, topic.write))
+    base = topic.read().newest_version("busy")
     asyncio.run(editing.apply(structs.replace(BUSY, title="Theirs"), base))
 
     with pytest.raises(RuleConflict):
@@ -175,43 +175,45 @@ def test_a_title_that_somebody_else_changed_is_seen_too() -> None:
 def test_two_in_one_moment_are_parted_by_the_topic() -> None:
     topic = _topic()
     stale = ListedRules(in_force(BUSY, f"{DAY}T08:00"))
-    base = stale.read().newest("busy")
+    base = stale.read().newest_version("busy")
     topic.write([StoredRule(rule=structs.replace(BUSY, for_=3), version=2)])
     # He read before the other one wrote, and writes after that.
-    late = RuleEditing(KnownRules(stale, topic.write))
+    late = RuleEditService(RuleRepository(stale, topic.write))
 
     with pytest.raises(RuleConflict, match="then apply again"):
         asyncio.run(late.apply(structs.replace(BUSY, for_=4), base))
 
 
-@pytest.mark.parametrize("known", [KnownRules(AwayRules()), KnownRules(ListedRules())])
-def test_without_a_topic_it_is_said(known: KnownRules) -> None:
+@pytest.mark.parametrize("known", [RuleRepository(AwayRules()), RuleRepository(ListedRules())])
+def test_without_a_topic_it_is_said(known: RuleRepository) -> None:
     with pytest.raises(ViewsUnreachable):
-        asyncio.run(RuleEditing(known).apply(BUSY, None))
+        asyncio.run(RuleEditService(known).apply(BUSY, None))
 
 
 def test_a_writer_that_is_away_is_no_conflict() -> None:
     def away(_: Sequence[StoredRule]) -> list[RuleVersion]:
         raise StackError("planted")
 
-    editing = RuleEditing(KnownRules(ListedRules(), away))
+    editing = RuleEditService(RuleRepository(ListedRules(), away))
     with pytest.raises(ViewsUnreachable, match="cannot be written"):
         asyncio.run(editing.apply(BUSY, None))
 
 
 def test_a_rule_that_nobody_knows_is_not_opened() -> None:
     with pytest.raises(UnknownName):
-        asyncio.run(RuleEditing(KnownRules(_topic())).opened("nobody"))
+        asyncio.run(RuleEditService(RuleRepository(_topic())).load("nobody"))
 
 
 def test_lines_are_of_fields_and_of_those_inside() -> None:
-    assert yaml_lines(b"a: 1\nb:\n  c: {d: 1}\n- x") == {}
-    assert yaml_lines(b"a: 1\nb:\n  c: {d: 1}\n") == {"a": 1, "b": 2, "b.c": 3}
-    assert yaml_lines(b"[1]") == yaml_lines(b"\xff") == yaml_lines(b"[" * 5_000) == {}
+    assert find_yaml_lines(b"a: 1\nb:\n  c: {d: 1}\n- x") == {}
+    assert find_yaml_lines(b"a: 1\nb:\n  c: {d: 1}\n") == {"a": 1, "b": 2, "b.c": 3}
+    assert (
+        find_yaml_lines(b"[1]") == find_yaml_lines(b"\xff") == find_yaml_lines(b"[" * 5_000) == {}
+    )
 
 
 def _again(one: Rule) -> Rule:
-    return parse_rule(rule_text(one), CATALOGUE)
+    return parse_rule_yaml(dump_rule_yaml(one), CATALOGUE)
 
 
 def _topic() -> WrittenRules:
@@ -219,8 +221,8 @@ def _topic() -> WrittenRules:
 
 
 def _checked(text: str) -> RuleDraft:
-    return asyncio.run(RuleEditing(KnownRules(_topic())).checked(text, "busy"))
+    return asyncio.run(RuleEditService(RuleRepository(_topic())).check(text, "busy"))
 
 
-async def _applied(editing: RuleEditing, one: Rule) -> RuleVersion:
-    return await editing.apply(one, (await editing.opened(one.rule_id)).newest)
+async def _applied(editing: RuleEditService, one: Rule) -> RuleVersion:
+    return await editing.apply(one, (await editing.load(one.rule_id)).newest)

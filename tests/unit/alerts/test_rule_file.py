@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import MOST_BYTES, parse_rule
-from tally.alerts.clock_hours import span_of, weekdays_of
-from tally.alerts.rule import JUDGED, ClockHours, InGroup, Rule, Threshold, told_rule
-from tally.alerts.rule_checks import not_judged
-from tally.alerts.rule_file import checked_rule
-from tally.alerts.rule_shape import rule_of
+from runtime.rules.files import MOST_BYTES, parse_rule_yaml
+from tally.alerts.clock_hours import parse_span, parse_weekdays
+from tally.alerts.rule import EVALUATED_KINDS, ClockHours, InGroup, Rule, Threshold, rule_to_fields
+from tally.alerts.rule_checks import find_unsupported_field
+from tally.alerts.rule_file import validate_rule
+from tally.alerts.rule_shape import rule_from_fields
 from tally.errors import BadRule
 from tests.unit.alerts.rules import CATALOGUE, GOOD, rule, told
 
@@ -33,14 +33,14 @@ backfill: true
 def problems(content: Any) -> list[str]:
     with pytest.raises(BadRule) as refused:
         if isinstance(content, str | bytes):
-            parse_rule(content, CATALOGUE)
+            parse_rule_yaml(content, CATALOGUE)
         else:
-            checked_rule(content, CATALOGUE)
+            validate_rule(content, CATALOGUE)
     return [*refused.value.problems]
 
 
 def test_a_file_is_read_as_it_is_written_and_its_defaults_are_filled_in() -> None:
-    assert parse_rule(TEXT, CATALOGUE) == Rule(
+    assert parse_rule_yaml(TEXT, CATALOGUE) == Rule(
         rule_id="many-visitors",
         metric="visitors",
         stores=("0367", "NO", "406"),
@@ -59,8 +59,8 @@ def test_a_file_is_read_as_it_is_written_and_its_defaults_are_filled_in() -> Non
 def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_judged(kind: str) -> None:
     good = rule(kind)
 
-    assert (good.kind, not_judged(good) is None) == (kind, kind in JUDGED)
-    assert rule_of(told_rule(good)) == good
+    assert (good.kind, find_unsupported_field(good) is None) == (kind, kind in EVALUATED_KINDS)
+    assert rule_from_fields(rule_to_fields(good)) == good
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_judged(kind: s
 def test_what_nobody_judges_yet_is_said_and_not_passed_over(field: str, value: object) -> None:
     fits = structs.replace(rule(), **{field: value})
 
-    found = not_judged(fits)
+    found = find_unsupported_field(fits)
 
     assert found is not None and found.startswith(f"{field}: ")
     # Of stocks each article is.
-    assert not_judged(rule("stock")) is None
+    assert find_unsupported_field(rule("stock")) is None
 
 
 def test_a_silence_rule_raises_on_silence_without_saying_so() -> None:
@@ -99,7 +99,7 @@ def test_several_errors_are_told_at_once_each_with_its_field_and_the_fix() -> No
         "severity: 'bad' does not fit; wanted: info, warning or critical",
         "effective_from: is no field: a version is in force by the time at which it was applied;"
         " leave it out",
-        f"'colour': unknown field; known are {', '.join(told_rule(rule()))}",
+        f"'colour': unknown field; known are {', '.join(rule_to_fields(rule()))}",
     ]
 
 
@@ -295,6 +295,6 @@ def test_what_is_no_rule_at_all_is_one_line(text: str | bytes, said: str) -> Non
 def test_hours_of_a_rule_are_read_as_those_of_a_store() -> None:
     night = ClockHours("fri-mon", "22:00", "02:00")
 
-    assert weekdays_of(night) == (4, 5, 6, 0)
-    assert span_of(night) == (22 * 60, 26 * 60)
-    assert span_of(ClockHours("mon", "08:00", "24:00")) == (480, 1440)
+    assert parse_weekdays(night) == (4, 5, 6, 0)
+    assert parse_span(night) == (22 * 60, 26 * 60)
+    assert parse_span(ClockHours("mon", "08:00", "24:00")) == (480, 1440)

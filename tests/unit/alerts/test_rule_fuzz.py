@@ -7,15 +7,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.rules.files import parse_rule
-from tally.alerts.rule import told_rule
-from tally.alerts.rule_file import checked_rule
-from tally.alerts.rule_shape import rule_of
-from tally.alerts.versions import RuleRecord, StoredRule, entry_of
+from runtime.rules.files import parse_rule_yaml
+from tally.alerts.rule import rule_to_fields
+from tally.alerts.rule_file import validate_rule
+from tally.alerts.rule_shape import rule_from_fields
+from tally.alerts.versions import RuleRecord, StoredRule, parse_entry
 from tally.errors import BadRule
 from tests.unit.alerts.rules import CATALOGUE, GOOD
 
-FIELDS = [*told_rule(rule_of(GOOD["threshold"])), "effective_from", "op", "value"]
+FIELDS = [*rule_to_fields(rule_from_fields(GOOD["threshold"])), "effective_from", "op", "value"]
 HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
     [
         "1e400",
@@ -64,15 +64,15 @@ def taken_or_refused(content: Any) -> None:
     """Either way is right; a rule says the same when it is written and read again."""
     try:
         if isinstance(content, str | bytes):
-            found = parse_rule(content, CATALOGUE)
+            found = parse_rule_yaml(content, CATALOGUE)
         else:
-            found = checked_rule(content, CATALOGUE)
+            found = validate_rule(content, CATALOGUE)
     except BadRule as error:
         assert error.problems and all(one and one.isprintable() for one in error.problems)
         assert len(str(error)) < 40_000
     else:
         stored = StoredRule(rule=found, version=1)
-        again = entry_of(RuleRecord(0, stored.key.encode(), stored.value, 0))
+        again = parse_entry(RuleRecord(0, stored.key.encode(), stored.value, 0))
         assert (again.stored, again.problem) == (stored, "")
 
 
@@ -103,7 +103,7 @@ def test_texts_of_good_rules_cut_doubled_and_scrawled_upon(kind: str, data: st.D
 
 @given(st.binary(), st.binary())
 def test_no_record_stops_a_reader(key: bytes, value: bytes) -> None:
-    entry = entry_of(RuleRecord(7, key, value, 0))
+    entry = parse_entry(RuleRecord(7, key, value, 0))
 
     assert entry.stored is None and entry.problem.startswith("offset 7: ")
 
@@ -112,6 +112,6 @@ def test_no_record_stops_a_reader(key: bytes, value: bytes) -> None:
 def test_no_record_that_looks_like_one_stops_a_reader(rule: Any, version: Any, more: Any) -> None:
     told = {"rule_id": "a", "version": version, "revision": more, "retired": more, "rule": rule}
 
-    entry = entry_of(RuleRecord(7, b"a|1", json.dumps(told).encode(), 0))
+    entry = parse_entry(RuleRecord(7, b"a|1", json.dumps(told).encode(), 0))
 
     assert (entry.stored is None) == bool(entry.problem)

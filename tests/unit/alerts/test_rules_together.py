@@ -1,7 +1,7 @@
 """Rules that wait for each other: what does not fit between them is named."""
 
 from tally.alerts.rule import Rule
-from tally.alerts.rule_file import problems_together
+from tally.alerts.rule_file import find_contradictions
 from tests.unit.alerts.rules import rule
 
 
@@ -14,7 +14,7 @@ def waiting(**unless: str) -> dict[str, Rule]:
 
 
 def test_rules_that_wait_for_each_other_in_a_circle_are_refused() -> None:
-    found = problems_together(waiting(a="b", b="c", c="a", d="a"))
+    found = find_contradictions(waiting(a="b", b="c", c="a", d="a"))
 
     assert [*found] != ["d"] and len(found) == 1
     [[problem]] = found.values()
@@ -22,7 +22,7 @@ def test_rules_that_wait_for_each_other_in_a_circle_are_refused() -> None:
 
 
 def test_a_circle_over_rules_in_force_is_named_by_the_new_rule() -> None:
-    assert problems_together(waiting(a="b"), waiting(b="c", c="a")) == {
+    assert find_contradictions(waiting(a="b"), waiting(b="c", c="a")) == {
         "a": ["unless: a → b → c → a is a circle, and each waits for the other; break it"]
     }
 
@@ -30,16 +30,16 @@ def test_a_circle_over_rules_in_force_is_named_by_the_new_rule() -> None:
 def test_a_circle_that_others_have_made_hides_no_other_and_is_nobody_s_fault() -> None:
     made = waiting(x="y", y="x", b="a")
 
-    assert problems_together(waiting(n="x"), made) == {}
-    assert [*problems_together(waiting(a="b"), made)] == ["a"]
+    assert find_contradictions(waiting(n="x"), made) == {}
+    assert [*find_contradictions(waiting(a="b"), made)] == ["a"]
 
 
 def test_a_rule_that_is_not_there_is_waited_for_in_vain() -> None:
     alone = waiting(a="b")
 
-    assert problems_together(alone) == {}
-    assert problems_together(alone, waiting(b="")) == {}
-    assert problems_together(alone, {}) == {
+    assert find_contradictions(alone) == {}
+    assert find_contradictions(alone, waiting(b="")) == {}
+    assert find_contradictions(alone, {}) == {
         "a": ["unless: there is no rule b in force; apply it too, or first"]
     }
 
@@ -48,7 +48,7 @@ def test_a_chain_of_ten_thousand_rules_is_no_circle() -> None:
     long = {f"r{one}": rule(rule_id=f"r{one}", unless=[f"r{one + 1}"]) for one in range(10_000)}
     whole = {**long, "r10000": rule(rule_id="r10000")}
 
-    assert problems_together(whole, {}) == {}
+    assert find_contradictions(whole, {}) == {}
     closed = {**whole, "r10000": rule(rule_id="r10000", unless=["r0"])}
-    [[problem]] = problems_together(closed, {}).values()
+    [[problem]] = find_contradictions(closed, {}).values()
     assert "…" in problem and len(problem) < 200

@@ -26,7 +26,11 @@ def test_episode_has_begin_end_value_and_threshold_as_generations_serve_them(
     assert clocks(page) == [("09:00", "09:30", True)]
     [one] = page.stores[0].episodes
     assert (one.value, one.threshold, one.episode.version) == (7, 5, 1)
-    assert (page.stores[0].incomplete, page.stores[0].is_sure, page.after) == ((), True, None)
+    assert (page.stores[0].incomplete_days, page.stores[0].is_certain, page.after) == (
+        (),
+        True,
+        None,
+    )
 
 
 def test_windows_that_no_generation_serves_raise_nothing_and_are_told_as_such(
@@ -40,8 +44,8 @@ def test_windows_that_no_generation_serves_raise_nothing_and_are_told_as_such(
     [found] = simulated(store).stores
 
     assert [one.episode.ended is not None for one in found.episodes] == [True]
-    [day] = found.incomplete
-    assert (day.day.isoformat(), day.windows, day.of) == (DAY, 8, 16)
+    [day] = found.incomplete_days
+    assert (day.day.isoformat(), day.incomplete_windows, day.requested_windows) == (DAY, 8, 16)
 
 
 def test_an_episode_that_goes_on_beyond_what_is_served_is_not_complete(watched: Watching) -> None:
@@ -59,7 +63,7 @@ def test_days_that_have_not_begun_are_told_as_not_complete(watched: Watching) ->
     [found] = simulated(store, start="2026-12-24T00:00", end="2026-12-26T00:00").stores
 
     # By the clock of Rome a day more, and windows enough for two.
-    assert [one.windows for one in found.incomplete] == [92, 96, 4]
+    assert [one.incomplete_windows for one in found.incomplete_days] == [92, 96, 4]
     assert found.episodes == ()
 
 
@@ -85,9 +89,9 @@ def test_where_nothing_before_shows_how_the_rule_stood_it_is_said(begun: Watchin
     # Of the hour before midnight in Rome no generation says anything.
     [found] = simulated(store, start=f"{EVE}T23:00").stores
 
-    assert (found.is_sure, found.since < found.spans[WHOLE_STORE].start) == (False, True)
+    assert (found.is_certain, found.since < found.spans[WHOLE_STORE].start) == (False, True)
     store.publish(flip(EVE, 2, f"{DAY}T18:30", 0))
-    assert simulated(store).stores[0].is_sure
+    assert simulated(store).stores[0].is_certain
 
 
 def test_back_dated_it_judges_by_its_first_version_what_was_before_it(begun: Watching) -> None:
@@ -137,7 +141,7 @@ def test_rule_in_unless_holds_back_here_too(begun: Watching) -> None:
 def test_stores_come_in_pages_whole_and_once(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MOST_STORE_DAYS", 1)
+    monkeypatch.setattr(simulator, "MAX_STORE_DAYS", 1)
     store = watched(BUSY)
     for one in ("367", "406", "500"):
         store.store = one

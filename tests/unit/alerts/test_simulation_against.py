@@ -10,8 +10,8 @@ from serving.alerts.evaluator.judgements import WHOLE_STORE
 from tally.alerts.fold import Episode
 from tally.alerts.ids import Chain
 from tally.alerts.rule import Threshold
-from tally.alerts.simulated import FoldedSpan, ToldDifference, compared
-from tally.alerts.told import ToldAlert
+from tally.alerts.simulated import AlertDifference, ComparisonSpan, compare_alerts
+from tally.alerts.told import PublishedAlert
 from tally.windows import WINDOW_MILLIS
 from tests.support.evaluating import BUSY, DAY, SILENT, Watched, Watching, in_force, sold
 from tests.support.serving_world import sale
@@ -42,8 +42,8 @@ def rebuilt(store: Watched, counts: dict[str, int], generation: int) -> None:
 
 def against(
     store: Watched, rule_id: str = "busy", **more: Any
-) -> tuple[int, int, list[ToldDifference]]:
-    [found] = simulated(store, rule_id, as_told=True, **more).told.values()
+) -> tuple[int, int, list[AlertDifference]]:
+    [found] = simulated(store, rule_id, as_told=True, **more).comparisons.values()
     return found.compared, found.left_out, [*found.differences]
 
 
@@ -86,10 +86,10 @@ def test_day_whose_generation_was_not_judged_yet_says_nothing(watched: Watching)
 
     page = simulated(store, as_told=True)
 
-    assert [one.isoformat() for one in page.unjudged] == [DAY]
-    assert page.told[store.store, WHOLE_STORE].differences == ()
+    assert [one.isoformat() for one in page.unevaluated_days] == [DAY]
+    assert page.comparisons[store.store, WHOLE_STORE].differences == ()
     store.tick(f"{DAY}T19:30")
-    assert simulated(store, as_told=True).unjudged == ()
+    assert simulated(store, as_told=True).unevaluated_days == ()
     # The raise moves to 09:30, and ends at 09:45; another one begins at 10:00.
     assert (against(store)[0], against(store)[2]) == (3, [])
 
@@ -102,7 +102,7 @@ def test_partition_that_was_never_judged_is_not_compared(begun: Watching) -> Non
 
     [found] = simulated(store, as_told=True).stores
 
-    assert (found.episodes, [one.windows for one in found.incomplete]) == ((), [16])
+    assert (found.episodes, [one.incomplete_windows for one in found.incomplete_days]) == ((), [16])
     assert against(store) == (0, 0, [])
 
 
@@ -141,7 +141,7 @@ def test_second_end_of_one_raise_is_one_too_many(watched: Watching) -> None:
 HOUR = 4 * WINDOW_MILLIS
 A_DAY = frozenset(range(0, 24 * HOUR, WINDOW_MILLIS))
 # Told of a quarter hour behind the day; as it was rebuilt then, the episode began in the day.
-RAISED = ToldAlert(
+RAISED = PublishedAlert(
     alert_id="a",
     chain=Chain("busy", "367", WHOLE_STORE),
     version=1,
@@ -167,9 +167,9 @@ END = structs.replace(RAISED, alert_id="b", edge="clear", window=30 * HOUR, ende
 def test_raise_told_of_a_window_behind_the_span_is_compared_where_it_names_the_episode(
     changed: dict[str, Any], left_out: int
 ) -> None:
-    span = FoldedSpan(0, 24 * HOUR, (Episode(20 * HOUR, 20 * HOUR, 1),), A_DAY)
+    span = ComparisonSpan(0, 24 * HOUR, (Episode(20 * HOUR, 20 * HOUR, 1),), A_DAY)
 
-    found = compared(span, [structs.replace(RAISED, **changed)])
+    found = compare_alerts(span, [structs.replace(RAISED, **changed)])
 
     assert (found.compared, found.left_out, found.differences) == (1 - left_out, left_out, ())
 
@@ -181,17 +181,21 @@ def test_end_told_of_a_window_behind_the_span_is_compared_where_it_names_the_end
     episode = Episode(20 * HOUR, 20 * HOUR, 1, 22 * HOUR)
     end = structs.replace(END, ended=ended)
 
-    found = compared(FoldedSpan(0, 24 * HOUR, (episode,), A_DAY), [RAISED_IN_THE_DAY, end])
+    found = compare_alerts(
+        ComparisonSpan(0, 24 * HOUR, (episode,), A_DAY), [RAISED_IN_THE_DAY, end]
+    )
 
     assert (found.compared, found.left_out, found.differences) == (2 - left_out, left_out, ())
 
 
 def test_end_that_was_confirmed_as_one_before_the_span_is_no_part_of_it() -> None:
     next_day = frozenset(one + 24 * HOUR for one in A_DAY)
-    span = FoldedSpan(24 * HOUR, 48 * HOUR, (), next_day)
+    span = ComparisonSpan(24 * HOUR, 48 * HOUR, (), next_day)
 
-    found = compared(span, [RAISED_IN_THE_DAY, END])
-    provisional = compared(span, [RAISED_IN_THE_DAY, structs.replace(END, state="provisional")])
+    found = compare_alerts(span, [RAISED_IN_THE_DAY, END])
+    provisional = compare_alerts(
+        span, [RAISED_IN_THE_DAY, structs.replace(END, state="provisional")]
+    )
 
     assert (found.compared, found.left_out) == (0, 0)
     assert (provisional.compared, provisional.left_out) == (0, 1)
@@ -203,8 +207,8 @@ def test_end_that_nothing_calls_for_is_found_unless_the_episode_may_have_ended_b
 ) -> None:
     goes_on = Episode(20 * HOUR, 20 * HOUR, 1)
 
-    span = FoldedSpan(0, 24 * HOUR, (goes_on,), A_DAY, is_cut)
-    found = compared(span, [RAISED_IN_THE_DAY, END])
+    span = ComparisonSpan(0, 24 * HOUR, (goes_on,), A_DAY, is_cut)
+    found = compare_alerts(span, [RAISED_IN_THE_DAY, END])
 
     expected = [] if is_cut else [("not_called_for", "b")]
     assert [(one.kind, one.alert_id) for one in found.differences] == expected

@@ -10,7 +10,7 @@ from serving.alerts.simulation import simulator
 from serving.alerts.simulation.simulator import SimulatedPage
 from tally.alerts.message import AlertWindow
 from tally.alerts.rule import Threshold
-from tally.alerts.simulated import ToldComparison
+from tally.alerts.simulated import AlertComparison
 from tally.errors import BadQuery
 from tests.support.alerts import id_of, told
 from tests.support.evaluating import BUSY, DAY, Watched, Watching
@@ -61,9 +61,9 @@ def of_stock(shelves: Watched, **more: Any) -> SimulatedPage:
     return simulated(shelves, "sold-out", **more)
 
 
-def against(shelves: Watched) -> dict[str, ToldComparison]:
+def against(shelves: Watched) -> dict[str, AlertComparison]:
     """By subject, where there is something."""
-    found = of_stock(shelves, as_told=True).told.items()
+    found = of_stock(shelves, as_told=True).comparisons.items()
     return {subject: one for (_, subject), one in found if one.compared or one.left_out}
 
 
@@ -80,7 +80,7 @@ def test_each_article_has_its_episodes_with_the_least_that_there_was(shop: Watch
     ]
     [found] = page.stores
     assert {(one.threshold, one.is_complete) for one in found.episodes} == {(0, True)}
-    assert (found.incomplete, found.is_sure, found.articles) == ((), True, 2)
+    assert (found.incomplete_days, found.is_certain, found.articles) == ((), True, 2)
 
 
 def test_what_is_called_for_live_is_what_is_simulated(shop: Watching) -> None:
@@ -150,14 +150,14 @@ def test_where_an_article_is_neither_out_nor_plenty_its_begin_may_lie_before(
 
     [found] = of_stock(shelves).stores
 
-    assert (found.is_sure, found.episodes) == (is_sure, ())
+    assert (found.is_certain, found.episodes) == (is_sure, ())
     assert (found.spans["item:"].start - found.since) // 86_400_000 == (1 if is_sure else 8)
 
 
 def test_what_was_told_of_an_article_whose_begin_nobody_knows_is_left_out(
     begun: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "_MOST_LEAD_OF_ARTICLES", 1)
+    monkeypatch.setattr(simulator, "_MAX_LEAD_DAYS_ARTICLES", 1)
     shelves = begun(SOLD_OUT, since="2026-11-20T08:00")
     long_kept(shelves, 3)
     look(shelves, "12:02")
@@ -183,7 +183,7 @@ def test_of_what_nobody_has_counted_nothing_is_open(shop: Watching) -> None:
 
     [found] = of_stock(shelves).stores
 
-    assert (found.episodes, found.is_sure, found.articles) == ((), True, 3)
+    assert (found.episodes, found.is_certain, found.articles) == ((), True, 3)
 
 
 def test_where_receipts_are_lacking_nobody_knows_what_is_open(begun: Watching) -> None:
@@ -195,8 +195,8 @@ def test_where_receipts_are_lacking_nobody_knows_what_is_open(begun: Watching) -
 
     [found] = of_stock(shelves).stores
 
-    assert (found.episodes, [one.windows for one in found.incomplete]) == ((), [16])
-    assert not found.is_sure
+    assert (found.episodes, [one.incomplete_windows for one in found.incomplete_days]) == ((), [16])
+    assert not found.is_certain
 
 
 @pytest.mark.parametrize("day", [EVE, "2026-11-22"])
@@ -212,8 +212,8 @@ def test_day_says_nothing_while_one_that_it_hangs_on_was_not_judged(
 
     page = of_stock(shelves, as_told=True)
 
-    assert [one.isoformat() for one in page.unjudged] == [DAY]
-    assert [one.differences for one in page.told.values() if one.differences] == []
+    assert [one.isoformat() for one in page.unevaluated_days] == [DAY]
+    assert [one.differences for one in page.comparisons.values() if one.differences] == []
 
 
 def test_a_rule_that_waits_for_a_sold_out_article_waits_here_too(shop: Watching) -> None:
@@ -234,7 +234,7 @@ def test_a_rule_that_waits_for_a_sold_out_article_waits_here_too(shop: Watching)
 def test_stores_come_in_pages_of_so_many_days(
     shop: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MOST_SHELF_DAYS", 1)
+    monkeypatch.setattr(simulator, "MAX_SHELF_DAYS", 1)
     shelves = shop()
     for family in (INVENTORY, SALES):
         shelves.store = "406"
@@ -263,7 +263,7 @@ def test_numbers_are_those_of_the_first_articles_that_are_called_for(
     until = {"start": f"{DAY}T08:45", "end": f"{DAY}T10:30", "with_values": True}
 
     values = of_stock(shelves, **until).stores[0].values
-    monkeypatch.setattr(simulator, "MOST_SUBJECTS_WITH_VALUES", 1)
+    monkeypatch.setattr(simulator, "MAX_SUBJECTS_WITH_VALUES", 1)
 
     assert [one.value for one in values[MILK]] == [10, 0, 0, 6, 6, 0, 0]
     assert [one.value for one in values[BREAD]] == [20, 20, 20, 20, 20, 0, 30]

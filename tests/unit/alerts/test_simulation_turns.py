@@ -6,12 +6,12 @@ from threading import Event
 
 import pytest
 
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.alerts.simulation import simulator
-from serving.alerts.simulation.desk import SimulationWish
-from serving.alerts.simulation.simulator import _read_by
+from serving.alerts.simulation.desk import SimulationRequest
+from serving.alerts.simulation.simulator import _thread_reader
 from serving.alerts.simulation.store import StoreSimulation
-from serving.alerts.simulation.turns import MOST_WAITING, SimulationTurns
+from serving.alerts.simulation.turns import MAX_WAITING, SimulationQueue
 from tally.errors import SimulationsBusy
 from tests.support.evaluating import BUSY, ListedRules, in_force
 from tests.support.serving_example import example
@@ -23,24 +23,24 @@ SECONDS = 20.0
 
 def test_beyond_the_most_waiting_the_next_is_refused() -> None:
     async def asked() -> list[str]:
-        turns, ended, said = SimulationTurns(), asyncio.Event(), list[str]()
+        turns, ended, said = SimulationQueue(), asyncio.Event(), list[str]()
 
         async def simulation() -> None:
             try:
-                async with turns.turn():
+                async with turns.acquire():
                     await ended.wait()
                     said.append("done")
             except SimulationsBusy as error:
                 said.append(str(error))
 
-        tasks = [asyncio.create_task(simulation()) for _ in range(MOST_WAITING + 3)]
+        tasks = [asyncio.create_task(simulation()) for _ in range(MAX_WAITING + 3)]
         await asyncio.sleep(0)
         ended.set()
         await asyncio.gather(*tasks)
         return said
 
     busy = "4 simulations wait already; ask again later"
-    assert asyncio.run(asked()) == [busy, busy, *["done"] * (MOST_WAITING + 1)]
+    assert asyncio.run(asked()) == [busy, busy, *["done"] * (MAX_WAITING + 1)]
 
 
 def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
@@ -50,20 +50,20 @@ def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
 
     def read_by(moment: object, loop: object, stop: Event) -> object:
         stopped.append(stop)
-        return _read_by(moment, loop, stop)  # type: ignore[arg-type]
+        return _thread_reader(moment, loop, stop)  # type: ignore[arg-type]
 
     def simulated(self: StoreSimulation, *_: object) -> None:
         begun.set()
         assert stopped[0].wait(SECONDS)
         ended.set()
 
-    monkeypatch.setattr(simulator, "_read_by", read_by)
+    monkeypatch.setattr(simulator, "_thread_reader", read_by)
     monkeypatch.setattr(StoreSimulation, "simulated", simulated)
     desk = desk_over(MemoryViews(example()), ListedRules(in_force(BUSY, "2026-11-20T00:00")))
-    span = WindowSpan(millis_of(at("2017-09-19T00:00")), millis_of(at("2017-09-20T00:00")))
+    span = WindowSpan(to_millis(at("2017-09-19T00:00")), to_millis(at("2017-09-20T00:00")))
 
     async def asked() -> bool:
-        task = asyncio.create_task(desk.page(SimulationWish("busy", span)))
+        task = asyncio.create_task(desk.simulate_page(SimulationRequest("busy", span)))
         assert await asyncio.to_thread(begun.wait, SECONDS)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -76,7 +76,7 @@ def test_a_thread_that_is_told_to_stop_ends_where_it_reads_next() -> None:
     stopped, asked = Event(), list[object]()
     stopped.set()
     # Nothing is asked of either any more.
-    read_now = _read_by(None, None, stopped)  # type: ignore[arg-type]
+    read_now = _thread_reader(None, None, stopped)  # type: ignore[arg-type]
 
     with pytest.raises(CancelledError):
         read_now(asked)  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def test_a_level_at_its_limit_is_told_to_the_last_digit(
 ) -> None:
     shelves = shop(IMPOSSIBLE)
 
-    deliver(shelves, "08:30", "tea", (0, Level.count(0)), (1, Level.moved(milli)))
+    deliver(shelves, "08:30", "tea", (0, Level.encode_count(0)), (1, Level.encode_movement(milli)))
 
     [raised] = shelves.alerts
     assert (raised.subject, raised.value) == ("item:tea", told)
@@ -84,9 +84,9 @@ def test_a_level_at_its_limit_is_told_to_the_last_digit(
 
 def test_more_than_any_column_holds_is_still_a_number(shop: Watching) -> None:
     shelves = shop(IMPOSSIBLE)
-    least = Level.moved(-1000 * (MOST_LEVEL // 1000))
+    least = Level.encode_movement(-1000 * (MOST_LEVEL // 1000))
 
-    deliver(shelves, "08:30", "tea", (0, Level.count(0)), (1, least), (2, least), (3, least))
+    deliver(shelves, "08:30", "tea", (0, Level.encode_count(0)), (1, least), (2, least), (3, least))
 
     assert [one.value for one in shelves.alerts] == [float(-3 * (MOST_LEVEL // 1000))]
 
@@ -154,4 +154,4 @@ def test_days_of_2017_are_simulated_like_those_of_now(begun: Watching) -> None:
 
     [episode] = found.episodes
     assert (episode.subject, episode.value, episode.is_complete) == ("item:milk", 0, True)
-    assert (found.is_sure, found.incomplete) == (True, ())
+    assert (found.is_certain, found.incomplete_days) == (True, ())

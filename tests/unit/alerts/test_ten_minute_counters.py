@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
 from runtime.sources import TRAFFIC
-from serving.alerts.evaluator.calendar import millis_of
+from serving.alerts.evaluator.calendar import to_millis
 from serving.api.app import create_app
 from serving.merge.views import Activity, ViewRow
 from tally.alerts.rule import Rule, Threshold
@@ -52,7 +52,7 @@ def reported() -> Iterator[CanonicalInterval]:
     while begins < CLOSES:
         one = interval(STORE, "door-1", begins, MANY if begins.hour == 12 else FEW)
         key = one.observed_seconds >> KeyedSum.AMOUNT_BITS
-        seconds = KeyedSum.brings(key, 600)
+        seconds = KeyedSum.encode(key, 600)
         yield replace(one, interval_seconds=600, observed_seconds=seconds)
         begins += LENGTH
 
@@ -64,9 +64,9 @@ def stored(generation: int | None) -> list[Stored]:
         windows[window_start(parse_instant(share.happened_at, ""))].append(share)
     found = []
     for start, some in windows.items():
-        instants = [millis_of(parse_instant(one.happened_at, "")) for one in some]
+        instants = [to_millis(parse_instant(one.happened_at, "")) for one in some]
         parts: list[Value] = [
-            part.of(instants, [getattr(one, part.name) for one in some]) for part in TRAFFIC.parts
+            part.fold(instants, [getattr(one, part.name) for one in some]) for part in TRAFFIC.parts
         ]
         excluded = () if generation is None else tuple(part.zero for part in TRAFFIC.parts)
         row = ViewRow(start, (), TRAFFIC.epoch, len(some), tuple(parts), excluded)
@@ -116,4 +116,4 @@ def test_the_counter_was_there_in_all_of_each_quarter_hour(minute: int) -> None:
     (row,) = [one.row for one in stored(None) if one.row.window_start == start]
 
     (seconds,) = row.parts[TRAFFIC.part_names.index("observed_seconds")]
-    assert KeyedSpans.seconds([seconds]) == {seconds[0]: 900}
+    assert KeyedSpans.seconds_by_key([seconds]) == {seconds[0]: 900}

@@ -7,7 +7,7 @@ import pytest
 
 from serving.alerts.ticks import ticker
 from serving.alerts.ticks.ticker import Ticker
-from tally.alerts.tick import Tick, merged
+from tally.alerts.tick import Tick, merge_ticks
 from tally.settings import Settings
 
 SETTINGS = Settings.load({"TALLY_PARTITIONS": "2"})
@@ -26,12 +26,12 @@ class Topic:
 
     def known(self, _settings: Settings) -> dict[int, Tick]:
         return {
-            number: merged(Tick(), records[-1])
+            number: merge_ticks(Tick(), records[-1])
             for number, records in self.records.items()
             if records
         }
 
-    def sent(self, ticks: Mapping[int, Tick]) -> int:
+    def send(self, ticks: Mapping[int, Tick]) -> int:
         for number, tick in ticks.items():
             self.records[number].append(tick)
         return BEGIN
@@ -55,16 +55,16 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
         yield there
 
     monkeypatch.setattr(ticker, "pipeline", pipeline)
-    monkeypatch.setattr(ticker, "known_ticks", there.known)
-    monkeypatch.setattr(ticker, "newest_ticks", there.known)
-    monkeypatch.setattr(ticker, "millis_now", lambda _settings: BEGIN)
+    monkeypatch.setattr(ticker, "read_ticks", there.known)
+    monkeypatch.setattr(ticker, "read_newest_ticks", there.known)
+    monkeypatch.setattr(ticker, "broker_millis", lambda _settings: BEGIN)
     return there
 
 
 def ticker_of(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> Ticker:
     one = Ticker(SETTINGS)
-    monkeypatch.setattr(one._sender, "sent", topic.sent)
-    monkeypatch.setattr(one._views, "flips", lambda _families: {})
+    monkeypatch.setattr(one._sender, "send", topic.send)
+    monkeypatch.setattr(one._views, "flip_tokens", lambda _families: {})
     return one
 
 

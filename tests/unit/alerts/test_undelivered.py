@@ -4,8 +4,13 @@ from msgspec import structs
 
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.controls import Redelivery
-from tally.alerts.delivery.desk import Desk
-from tally.alerts.delivery.records import TickTime, UndeliveredMessages, kept_value, parsed_kept
+from tally.alerts.delivery.desk import DeliveryEngine
+from tally.alerts.delivery.records import (
+    TickTime,
+    UndeliveredMessages,
+    decode_record,
+    encode_record,
+)
 from tests.unit.alerts.deliveries import (
     MINUTE,
     NOON,
@@ -21,24 +26,24 @@ REFUSED, AWAY = WebhookAnswer(status=400), WebhookAnswer(status=503)
 NOTHING = UndeliveredMessages()
 
 
-def undelivered(desk: Desk, millis: int = SECOND) -> dict[str, UndeliveredMessages]:
+def undelivered(desk: DeliveryEngine, millis: int = SECOND) -> dict[str, UndeliveredMessages]:
     """What the desk says with a tick so much later."""
     [told] = of_kind(TickTime, later(desk, millis))
     return told.undelivered
 
 
-def answer_all(desk: Desk, answer: WebhookAnswer) -> None:
-    for one in desk.begin([]).calls:
-        desk.answered(one, answer)
+def answer_all(desk: DeliveryEngine, answer: WebhookAnswer) -> None:
+    for one in desk.begin_attempts([]).calls:
+        desk.record_answer(one, answer)
 
 
 def test_what_waits_is_as_old_as_its_first_attempt_whatever_the_next_one_is_due() -> None:
     desk = desk_with(channel("floor"), channel("office", rules=("another",)))
     assert undelivered(desk) == {"floor": NOTHING, "office": NOTHING}
-    desk.take(alert(1))
+    desk.process_alert(alert(1))
     began = desk.memory.time.at
     answer_all(desk, AWAY)
-    desk.take(alert(2, store_id="406"))
+    desk.process_alert(alert(2, store_id="406"))
     first = undelivered(desk)
     answer_all(desk, AWAY)
     hour_later = undelivered(desk, 60 * MINUTE)
@@ -50,7 +55,7 @@ def test_what_waits_is_as_old_as_its_first_attempt_whatever_the_next_one_is_due(
 
 def test_what_is_not_due_yet_does_not_wait() -> None:
     desk = desk_with()
-    desk.take(alert(1))
+    desk.process_alert(alert(1))
     [one] = desk.memory.waiting.values()
     desk.memory.remember(structs.replace(one, due_at=NOON + 60 * MINUTE))
 
@@ -60,14 +65,14 @@ def test_what_is_not_due_yet_does_not_wait() -> None:
 
 def test_what_was_given_up_counts_until_somebody_calls_for_it_again() -> None:
     desk = desk_with()
-    desk.take(alert(1))
+    desk.process_alert(alert(1))
     for _ in range(3):
         answer_all(desk, REFUSED)
         later(desk, 30 * MINUTE)
     [dead] = desk.memory.messages.values()
     given_up = undelivered(desk)
     anew = Redelivery(channel_id="floor", message_id=dead.message_id, asked_at=1)
-    desk.settle(anew)
+    desk.apply_control(anew)
     again = undelivered(desk)
 
     assert (dead.outcome, given_up) == ("dead", {"floor": UndeliveredMessages(None, 1)})
@@ -76,17 +81,17 @@ def test_what_was_given_up_counts_until_somebody_calls_for_it_again() -> None:
 
 def test_who_restores_the_records_says_the_same() -> None:
     desk = desk_with()
-    kept = [*desk.memory.channels.values(), *desk.take(alert(1))]
+    kept = [*desk.memory.channels.values(), *desk.process_alert(alert(1))]
     for _ in range(3):
-        for one in desk.begin([]).calls:
-            kept += desk.answered(one, REFUSED)
+        for one in desk.begin_attempts([]).calls:
+            kept += desk.record_answer(one, REFUSED)
         kept += of_kind(TickTime, later(desk, 30 * MINUTE))
     other = desk_with()
-    newest = {one.key: parsed_kept(kept_value(one) or b"") for one in kept}
+    newest = {one.key: decode_record(encode_record(one) or b"") for one in kept}
     other.restore(newest.values())
 
-    said = other.memory.undelivered(NOON)
-    assert said == desk.memory.undelivered(NOON) == {"floor": UndeliveredMessages(dead=1)}
+    said = other.memory.summarise_undelivered(NOON)
+    assert said == desk.memory.summarise_undelivered(NOON) == {"floor": UndeliveredMessages(dead=1)}
 
 
 def test_a_heartbeat_that_came_too_late_is_not_given_up() -> None:
@@ -96,4 +101,4 @@ def test_a_heartbeat_that_came_too_late_is_not_given_up() -> None:
         desk.memory.remember(structs.replace(one, outcome="dead"))
         assert one.kind == "heartbeat"
 
-    assert desk.memory.undelivered(NOON) == {"floor": NOTHING}
+    assert desk.memory.summarise_undelivered(NOON) == {"floor": NOTHING}

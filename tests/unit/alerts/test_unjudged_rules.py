@@ -7,20 +7,25 @@ import pytest
 from msgspec import structs
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.facts import WindowCells, facts_of
-from serving.alerts.evaluator.moment import ViewsMoment
-from serving.alerts.evaluator.version_metrics import metrics_of
+from serving.alerts.evaluator.calendar import to_millis
+from serving.alerts.evaluator.facts import WindowCells, build_facts
+from serving.alerts.evaluator.moment import SnapshotReader
+from serving.alerts.evaluator.version_metrics import resolve_metrics
 from serving.alerts.health import desk as health_desk
-from serving.alerts.health.counter import UnjudgedCounter
-from serving.alerts.health.desk import RuleHealthDesk
-from serving.alerts.health.store import CheckedRule, JudgedPartition, SenderRead, reasons_of_day
+from serving.alerts.health.counter import UnevaluatedCounter
+from serving.alerts.health.desk import RuleHealthService
+from serving.alerts.health.store import (
+    EvaluatedPartition,
+    HealthTarget,
+    RuleInForce,
+    find_day_reasons,
+)
 from serving.query.known_stores import KnownStores
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import Rule
 from tally.alerts.tick import SpeedEpoch
-from tally.alerts.verdict import verdict
-from tally.partitions import partition_of
+from tally.alerts.verdict import evaluate_window
+from tally.partitions import partition_number
 from tally.settings import Settings
 from tests.contract.api.test_rule_health import (
     CONVERSION,
@@ -44,20 +49,20 @@ def selling() -> MemoryViews:
     return MemoryViews(world)
 
 
-def counter_over(views: MemoryViews, *rules: Rule) -> UnjudgedCounter:
+def counter_over(views: MemoryViews, *rules: Rule) -> UnevaluatedCounter:
     settings = Settings()
     desk = desk_over(views, listed(*rules))
-    health = RuleHealthDesk(desk.known, Brokers().facts, views, settings, desk.now)
-    return UnjudgedCounter(health, KnownStores(views, StoreRegistry.load(settings)))
+    health = RuleHealthService(desk.rules, Brokers().facts, views, settings, desk.now)
+    return UnevaluatedCounter(health, KnownStores(views, StoreRegistry.load(settings)))
 
 
-def scraped(counter: UnjudgedCounter) -> list[str]:
+def scraped(counter: UnevaluatedCounter) -> list[str]:
     """The samples behind the first count."""
 
     async def scrape() -> str:
-        assert counter.text() == ""
-        await counter.counted()
-        return counter.text()
+        assert counter.to_text() == ""
+        await counter.wait_idle()
+        return counter.to_text()
 
     return [line for line in asyncio.run(scrape()).splitlines() if not line.startswith("#")]
 
@@ -73,7 +78,7 @@ def test_each_rule_has_its_stores_counted_by_reason() -> None:
 
 
 def test_rules_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_desk, "MOST_RULES", 1)
+    monkeypatch.setattr(health_desk, "MAX_RULES", 1)
 
     found = scraped(counter_over(selling(), BUSY, GONE))
 
@@ -99,10 +104,10 @@ def test_scrapes_begin_one_count_and_no_further_one() -> None:
     counter = counter_over(selling(), BUSY)
 
     async def scrape() -> bool:
-        counter.text()
+        counter.to_text()
         first = counter._counting
-        await counter.counted()
-        counter.text()
+        await counter.wait_idle()
+        counter.to_text()
         return first is counter._counting
 
     assert asyncio.run(scrape())
@@ -110,27 +115,27 @@ def test_scrapes_begin_one_count_and_no_further_one() -> None:
 
 @pytest.mark.parametrize("rule", [BUSY, SILENT, USUAL, structs.replace(BUSY, on_silence="raise")])
 @pytest.mark.parametrize("store_id", ["367", "406"])
-@pytest.mark.parametrize("floor", [0, millis_of(at(f"{DAY}T12:00"))])
+@pytest.mark.parametrize("floor", [0, to_millis(at(f"{DAY}T12:00"))])
 def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, floor: int) -> None:
     views, settings = selling(), Settings()
-    metrics = metrics_of(rule)
+    metrics = resolve_metrics(rule)
     assert metrics is not None
-    checked = CheckedRule(in_force(rule, SINCE), metrics)
+    checked = RuleInForce(in_force(rule, SINCE), metrics)
     facts = Brokers(epochs={"sales": SpeedEpoch(SALES.epoch, floor)}).facts()
-    number = partition_of(store_id, settings.partitions)
-    state = JudgedPartition(facts.ticks[number], facts.judged[number])
-    moment = ViewsMoment(views, StoreRegistry.load(settings), settings)
-    known_by = checked.closed(state.tick)
-    span = moment.days(store_id).day(millis_of(at(NOW))).cut(known_by.closed)
-    asyncio.run(moment.read(checked.wanted(store_id, span)))
+    number = partition_number(store_id, settings.partitions)
+    state = EvaluatedPartition(facts.ticks[number], facts.evaluated_at[number])
+    moment = SnapshotReader(views, StoreRegistry.load(settings), settings)
+    known_by = checked.evaluation_tick(state.tick)
+    span = moment.days(store_id).day(to_millis(at(NOW))).cut_at(known_by.closed)
+    asyncio.run(moment.read(checked.list_requests(store_id, span)))
 
-    read = SenderRead(store_id, date(2026, 11, 1), moment, state)
-    reasons = dict(reasons_of_day(checked, read, span))
+    read = HealthTarget(store_id, date(2026, 11, 1), moment, state)
+    reasons = dict(find_day_reasons(checked, read, span))
 
     compared = 0
     for cell in moment.cells(metrics.metric, store_id, span):
         cells = WindowCells(cell)
-        ruling = verdict(rule, facts_of(rule, metrics, cells, known_by, is_exempt=False))
+        ruling = evaluate_window(rule, build_facts(rule, metrics, cells, known_by, is_exempt=False))
         # What is judged may say nothing too: a value between the two conditions.
         assert reasons[cells.start] is None or ruling == 0
         compared += reasons[cells.start] is not None

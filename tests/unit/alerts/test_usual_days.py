@@ -10,21 +10,21 @@ import pytest
 
 from runtime.sources import TRAFFIC
 from serving.alerts.evaluator import usual_days
-from serving.alerts.evaluator.calendar import millis_of
-from serving.alerts.evaluator.usual import UsualOf
-from serving.alerts.evaluator.usual_days import UsualDays
+from serving.alerts.evaluator.calendar import to_millis
+from serving.alerts.evaluator.usual import BaselineRequest
+from serving.alerts.evaluator.usual_days import BaselineCache
 from serving.query.stores import StoreRegistry
-from tally.alerts.comparison import Usual
+from tally.alerts.comparison import WindowBaseline
 from tally.settings import Settings
 from tests.support.baselines import ONE_DAY, fix, serving, weeks_before
 from tests.support.serving_world import MemoryViews, World, at, counted
 
 STORE, DAY = "367", "2026-11-24"
-WINDOW = millis_of(at(f"{DAY}T09:00"))
+WINDOW = to_millis(at(f"{DAY}T09:00"))
 WEEKS = range(1, 6)
 
 
-def usual(sold_in: Collection[int], counted_in: Collection[int]) -> Usual | None:
+def usual(sold_in: Collection[int], counted_in: Collection[int]) -> WindowBaseline | None:
     """What is usual of ten receipts of twenty visitors, each sent in these weeks before alone."""
     world = World()
     days = weeks_before(
@@ -37,10 +37,10 @@ def usual(sold_in: Collection[int], counted_in: Collection[int]) -> Usual | None
             world.pointers.append((TRAFFIC, replace(serving(of), epoch=TRAFFIC.epoch)))
     fix(world, "2026-11-22T00:40")
     settings = Settings(default_timezone="UTC")
-    reader = UsualDays(MemoryViews(world), StoreRegistry.load(settings), settings)
-    start = millis_of(at(f"{date.fromisoformat(DAY)}T00:00"))
+    reader = BaselineCache(MemoryViews(world), StoreRegistry.load(settings), settings)
+    start = to_millis(at(f"{date.fromisoformat(DAY)}T00:00"))
     [found] = asyncio.run(
-        reader.read([UsualOf("conversion", STORE, start, "same_weekday_4w")])
+        reader.read([BaselineRequest("conversion", STORE, start, "same_weekday_4w")])
     ).values()
     return found.get(WINDOW)
 
@@ -71,20 +71,20 @@ def test_a_day_counts_on_which_both_sides_of_a_share_have_sent(
 def test_days_of_now_are_kept_however_many_they_are(
     stores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usual_days, "_MOST_DAYS", 1)
+    monkeypatch.setattr(usual_days, "_MAX_DAYS", 1)
     world, settings = World(), Settings(default_timezone="UTC")
     fix(world, "2026-11-22T00:40")
     views = MemoryViews(world)
-    reader = UsualDays(views, StoreRegistry.load(settings), settings)
-    begin = millis_of(at(f"{DAY}T00:00"))
+    reader = BaselineCache(views, StoreRegistry.load(settings), settings)
+    begin = to_millis(at(f"{DAY}T00:00"))
     wanted = [
-        UsualOf("units", f"{store}", begin - days * 86_400_000, "hour_of_week")
+        BaselineRequest("units", f"{store}", begin - days * 86_400_000, "hour_of_week")
         for store in range(stores)
         for days in (0, 1)
     ]
 
     asyncio.run(reader.read(wanted))
-    known = len(reader._known)
+    known = len(reader._cache)
     asyncio.run(reader.read(wanted))
 
-    assert known == len(reader._known) == len(wanted)
+    assert known == len(reader._cache) == len(wanted)

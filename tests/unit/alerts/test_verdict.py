@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tally.alerts.comparison import ExactValue, Usual
+from tally.alerts.comparison import ExactValue, WindowBaseline
 from tally.alerts.rule import AgainstBaseline, Rule, RuleKind, Threshold
-from tally.alerts.verdict import Ruling, WindowFacts, WindowPhase, verdict
+from tally.alerts.verdict import Verdict, WindowFacts, WindowPhase, evaluate_window
 
 QUEUE = Rule(
     rule_id="queue-too-long",
@@ -23,7 +23,7 @@ STOCK = structs.replace(EAGER, kind="stock")
 LOW = Threshold("<", Decimal("0.3"))
 SOME: tuple[ExactValue | None, ...] = (6, 4, 3, None)
 # What the windows say to each rule whose value is 6, between, 3, and where nothing has come.
-TABLE: list[tuple[Rule, WindowPhase, tuple[Ruling, ...]]] = [
+TABLE: list[tuple[Rule, WindowPhase, tuple[Verdict, ...]]] = [
     (QUEUE, "open", (0, 0, 0, 0)),
     (QUEUE, "closed", (1, 0, -1, 0)),
     (QUEUE, "covered", (1, 0, -1, -1)),
@@ -59,8 +59,8 @@ facts = st.builds(
 
 
 @pytest.mark.parametrize(("rule", "phase", "expected"), TABLE)
-def test_table_of_verdicts(rule: Rule, phase: WindowPhase, expected: tuple[Ruling, ...]) -> None:
-    found = tuple(verdict(rule, WindowFacts(phase=phase, value=value)) for value in SOME)
+def test_table_of_verdicts(rule: Rule, phase: WindowPhase, expected: tuple[Verdict, ...]) -> None:
+    found = tuple(evaluate_window(rule, WindowFacts(phase=phase, value=value)) for value in SOME)
 
     assert found == expected
 
@@ -70,16 +70,16 @@ def test_table_of_verdicts(rule: Rule, phase: WindowPhase, expected: tuple[Rulin
     [(0, 0, 1), (-2, 9, 1), (0, 9, 1), (1, 4, 0), (1, 5, -1), (5, 5, -1)],
 )
 def test_a_stock_rule_raises_by_the_least_and_clears_by_what_is_left(
-    lowest: int, level: int, expected: Ruling
+    lowest: int, level: int, expected: Verdict
 ) -> None:
     rule = structs.replace(
         STOCK, condition=Threshold("<=", Decimal(0)), clear=Threshold(">=", Decimal(5))
     )
     facts = WindowFacts(phase="closed", value=lowest, level=level)
 
-    assert verdict(rule, facts) == expected
+    assert evaluate_window(rule, facts) == expected
     # While more may come it raises alone.
-    assert verdict(rule, structs.replace(facts, phase="open")) == max(expected, 0)
+    assert evaluate_window(rule, structs.replace(facts, phase="open")) == max(expected, 0)
 
 
 @pytest.mark.parametrize("rule", [QUEUE, EAGER, INSISTING, SILENCE, STOCK])
@@ -90,7 +90,7 @@ def test_what_is_not_known_or_exempt_says_nothing(
     rule: Rule, phase: WindowPhase, why: dict[str, bool], value: ExactValue | None
 ) -> None:
     said = WindowFacts(phase=phase, value=value)
-    found = verdict(rule, structs.replace(said, **why))
+    found = evaluate_window(rule, structs.replace(said, **why))
 
     assert found == 0
 
@@ -98,20 +98,20 @@ def test_what_is_not_known_or_exempt_says_nothing(
 @pytest.mark.parametrize("phase", ["open", "closed", "covered"])
 @pytest.mark.parametrize("value", [6, 3])
 def test_below_its_minimum_a_value_is_not_known(phase: WindowPhase, value: int) -> None:
-    assert verdict(EAGER, WindowFacts(phase=phase, value=value, meets_minimum=False)) == 0
+    assert evaluate_window(EAGER, WindowFacts(phase=phase, value=value, meets_minimum=False)) == 0
 
 
 @pytest.mark.parametrize(("rule", "expected"), [(QUEUE, 0), (INSISTING, 1), (SILENCE, 1)])
-def test_a_true_zero_below_the_minimum_is_still_silence(rule: Rule, expected: Ruling) -> None:
+def test_a_true_zero_below_the_minimum_is_still_silence(rule: Rule, expected: Verdict) -> None:
     facts = WindowFacts(phase="covered", value=None, meets_minimum=False)
 
-    assert verdict(rule, facts) == expected
+    assert evaluate_window(rule, facts) == expected
 
 
 def test_without_a_clear_of_its_own_whatever_does_not_raise_clears() -> None:
     rule = structs.replace(QUEUE, clear=None)
 
-    found = [verdict(rule, WindowFacts(phase="closed", value=value)) for value in (6, 5)]
+    found = [evaluate_window(rule, WindowFacts(phase="closed", value=value)) for value in (6, 5)]
 
     assert found == [1, -1]
 
@@ -120,17 +120,19 @@ def test_without_a_clear_of_its_own_whatever_does_not_raise_clears() -> None:
     ("numerator", "denominator", "expected"),
     [(3, 10, -1), (299_999_999_999_999_999, 10**18, 1), (1, 3, -1), (0, 7, 1)],
 )
-def test_ratios_are_compared_exactly(numerator: int, denominator: int, expected: Ruling) -> None:
+def test_ratios_are_compared_exactly(numerator: int, denominator: int, expected: Verdict) -> None:
     rule = Rule(rule_id="conversion-low", metric="conversion", condition=LOW)
     facts = WindowFacts(phase="closed", value=Fraction(numerator, denominator))
 
-    assert verdict(rule, facts) == expected
+    assert evaluate_window(rule, facts) == expected
 
 
 def test_values_of_any_size_are_compared_exactly() -> None:
     rule = structs.replace(QUEUE, condition=Threshold(">", Decimal(2**63)), clear=None)
 
-    found = [verdict(rule, WindowFacts(phase="closed", value=2**63 + more)) for more in (0, 1)]
+    found = [
+        evaluate_window(rule, WindowFacts(phase="closed", value=2**63 + more)) for more in (0, 1)
+    ]
 
     assert found == [-1, 1]
 
@@ -138,44 +140,48 @@ def test_values_of_any_size_are_compared_exactly() -> None:
 @pytest.mark.parametrize(
     ("condition", "value", "usual", "expected"),
     [
-        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 70, Usual(100, 81), 1),
-        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 71, Usual(100, 81), -1),
-        (AgainstBaseline("same_weekday_4w", ">= +50%"), 150, Usual(100, 81), 1),
-        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 0, Usual(0, 0), 0),
-        (AgainstBaseline("same_weekday_4w", "<= -30 %"), -8, Usual(-10, 1), 0),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 70, Usual(100, 100), 1),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 130, Usual(100, 100), 1),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 129, Usual(100, 100), -1),
-        (AgainstBaseline("hour_of_week", sigmas=3.0), 100, Usual(100, 0), 0),
+        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 70, WindowBaseline(100, 81), 1),
+        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 71, WindowBaseline(100, 81), -1),
+        (AgainstBaseline("same_weekday_4w", ">= +50%"), 150, WindowBaseline(100, 81), 1),
+        (AgainstBaseline("same_weekday_4w", "<= -30 %"), 0, WindowBaseline(0, 0), 0),
+        (AgainstBaseline("same_weekday_4w", "<= -30 %"), -8, WindowBaseline(-10, 1), 0),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 70, WindowBaseline(100, 100), 1),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 130, WindowBaseline(100, 100), 1),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 129, WindowBaseline(100, 100), -1),
+        (AgainstBaseline("hour_of_week", sigmas=3.0), 100, WindowBaseline(100, 0), 0),
         (AgainstBaseline("hour_of_week", sigmas=3.0), 70, None, 0),
-        (AgainstBaseline("hour_of_week"), 70, Usual(100, 100), 0),
+        (AgainstBaseline("hour_of_week"), 70, WindowBaseline(100, 100), 0),
         (None, 70, None, 0),
     ],
 )
 def test_baseline_says_nothing_where_nothing_is_usual(
-    condition: AgainstBaseline | None, value: int, usual: Usual | None, expected: Ruling
+    condition: AgainstBaseline | None, value: int, usual: WindowBaseline | None, expected: Verdict
 ) -> None:
     rule = Rule(rule_id="unusual", kind="baseline", metric="revenue", condition=condition)
-    facts = WindowFacts(phase="closed", value=value, usual=usual)
+    facts = WindowFacts(phase="closed", value=value, baseline=usual)
 
-    assert verdict(rule, facts) == expected
+    assert evaluate_window(rule, facts) == expected
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(130, 1), (129, 0), (121, 0), (120, -1), (100, -1), (80, -1), (79, 0), (70, 1)],
 )
-def test_deviations_end_where_a_value_is_near_what_is_usual(value: int, expected: Ruling) -> None:
+def test_deviations_end_where_a_value_is_near_what_is_usual(value: int, expected: Verdict) -> None:
     far, near = (AgainstBaseline("hour_of_week", sigmas=one) for one in (3.0, 2.0))
     rule = Rule(rule_id="far", kind="baseline", metric="units", condition=far, clear=near)
 
-    def told(usual: Usual | None) -> Ruling:
-        return verdict(rule, WindowFacts(phase="closed", value=value, usual=usual))
+    def told(usual: WindowBaseline | None) -> Verdict:
+        return evaluate_window(rule, WindowFacts(phase="closed", value=value, baseline=usual))
 
-    assert (told(Usual(100, 100)), told(Usual(100, 0)), told(None)) == (expected, 0, 0)
+    assert (told(WindowBaseline(100, 100)), told(WindowBaseline(100, 0)), told(None)) == (
+        expected,
+        0,
+        0,
+    )
 
 
-def by_the_table(rule: Rule, facts: WindowFacts) -> Ruling:
+def by_the_table(rule: Rule, facts: WindowFacts) -> Verdict:
     """The table, read with plain thresholds that do not overlap."""
     kind: RuleKind = rule.kind
     is_nothing = facts.value is None or (kind == "silence" and facts.value == 0)
@@ -203,13 +209,13 @@ def by_the_table(rule: Rule, facts: WindowFacts) -> Ruling:
 
 @given(rules, facts)
 def test_verdict_is_that_of_the_table(rule: Rule, said: WindowFacts) -> None:
-    assert verdict(rule, said) == by_the_table(rule, said)
+    assert evaluate_window(rule, said) == by_the_table(rule, said)
 
 
 @given(rules, facts)
 def test_an_open_window_never_clears_and_only_eager_rules_raise_in_it(
     rule: Rule, said: WindowFacts
 ) -> None:
-    found = verdict(rule, structs.replace(said, phase="open"))
+    found = evaluate_window(rule, structs.replace(said, phase="open"))
 
     assert found == 0 or (found == 1 and rule.evaluate == "eager" and said.value is not None)

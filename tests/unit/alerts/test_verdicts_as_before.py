@@ -8,9 +8,9 @@ from fractions import Fraction
 from hashlib import sha256
 from random import Random
 
-from tally.alerts.comparison import Usual
+from tally.alerts.comparison import WindowBaseline
 from tally.alerts.rule import AgainstBaseline, Condition, Rule, Threshold
-from tally.alerts.verdict import WindowFacts, verdict
+from tally.alerts.verdict import WindowFacts, evaluate_window
 from tests.support.judging_days import JudgedDays
 from tests.support.serving_world import World, at, counted, flip, sale
 
@@ -48,14 +48,14 @@ def facts(random: Random) -> WindowFacts:
         is_known=random.random() < 0.9,
         meets_minimum=random.random() < 0.9,
         is_exempt=random.random() < 0.1,
-        usual=random.choice((None, Usual(Fraction(7, 2), 1))),
+        baseline=random.choice((None, WindowBaseline(Fraction(7, 2), 1))),
         level=random.choice((None, random.randint(0, 10))),
     )
 
 
 def test_verdicts_on_generated_facts_are_those_of_before() -> None:
     random = Random(47)
-    said: list[int] = [verdict(rule(random), facts(random)) for _ in range(20_000)]
+    said: list[int] = [evaluate_window(rule(random), facts(random)) for _ in range(20_000)]
 
     assert min(map(said.count, (-1, 0, 1))) > 2_000
     assert digest(said) == FACTS_BEFORE
@@ -118,7 +118,7 @@ def test_verdicts_on_generated_days_are_those_of_before() -> None:
     judged = JudgedDays(generated_world(Random(47)), f"{DAYS[-1]}T20:10")
 
     said = [
-        (window.judgement.verdict, window.judgement.is_complete)
+        (window.verdict.verdict, window.verdict.is_complete)
         for rule in RULES
         for day in DAYS
         for window in judged.of_day(rule, f"{day}T12:00")

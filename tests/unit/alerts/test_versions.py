@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from schemas.loader import FOLDER
-from tally.alerts.rule import COSMETIC, Rule, RuleVersion, version_at
-from tally.alerts.rule_changes import planned, retirement
+from tally.alerts.rule import COSMETIC_FIELDS, Rule, RuleVersion, version_at
+from tally.alerts.rule_changes import plan_retirement, plan_rule
 from tally.alerts.versions import (
-    RuleChains,
+    RuleHistory,
     RuleRecord,
     StoredRule,
     effective_from,
-    meaning,
-    versions_of,
+    meaning_fields,
+    read_history,
 )
 from tally.errors import TallyError
 from tests.unit.alerts.rules import rule, told
@@ -37,7 +37,7 @@ def version(number: int, revision: int = 1, **changed: Any) -> StoredRule:
 
 
 def chain(records: Iterable[RuleRecord]) -> tuple[RuleVersion, ...]:
-    return versions_of(records).chains["many-visitors"]
+    return read_history(records).versions["many-visitors"]
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_order_and_repeats_of_reading_change_nothing(order: list[int], again: li
         record(5, StoredRule(rule=rule(for_=4), version=3, retired=True), NOW + 2 * WINDOW),
     ]
 
-    read = versions_of([records[one] for one in order])
+    read = read_history([records[one] for one in order])
 
-    assert read == versions_of(records)
-    assert read.chains == versions_of(records + [records[one] for one in again]).chains
+    assert read == read_history(records)
+    assert read.versions == read_history(records + [records[one] for one in again]).versions
 
 
 def test_the_version_of_a_window_is_the_highest_that_has_begun() -> None:
@@ -121,19 +121,19 @@ def test_a_brokers_clock_that_was_set_back_does_not_bring_an_older_version_back(
     assert found is not None and found.version == 2
 
 
-@pytest.mark.parametrize("name", COSMETIC)
+@pytest.mark.parametrize("name", COSMETIC_FIELDS)
 def test_a_cosmetic_change_is_a_revision_that_holds_at_once(name: str) -> None:
     value = {"severity": "critical", "channels": ["x"], "late_after": 5, "backfill": True}
     changed = rule(**{name: value.get(name, "other")})
     [first] = chain([record(0, version(1))])
 
-    plan = planned(changed, first)
+    plan = plan_rule(changed, first)
 
     assert (plan.change, [one.field for one in plan.fields]) == ("revision", [name])
     assert plan.stored is not None and plan.stored.key == "many-visitors|1|2"
     [made] = chain([record(0, version(1)), record(1, plan.stored, NOW + 99 * WINDOW)])
     assert (made.version, made.revision, made.effective_from) == (1, 2, first.effective_from)
-    assert made.rule == changed and meaning(made.rule) == meaning(first.rule)
+    assert made.rule == changed and meaning_fields(made.rule) == meaning_fields(first.rule)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_revision_with_another_meaning_or_of_no_version_revises_nothing(
     ],
 )
 def test_a_version_is_made_by_what_a_rule_means(changed: dict[str, Any], makes: bool) -> None:
-    assert (meaning(rule(**changed)) != meaning(rule())) is makes
+    assert (meaning_fields(rule(**changed)) != meaning_fields(rule())) is makes
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ def test_a_version_is_made_by_what_a_rule_means(changed: dict[str, Any], makes: 
 def test_the_same_in_other_words_is_no_change(one: dict[str, Any], other: dict[str, Any]) -> None:
     [newest] = chain([record(0, version(1, **one))])
 
-    assert planned(rule(**other), newest).change == "same"
+    assert plan_rule(rule(**other), newest).change == "same"
 
 
 def test_a_change_is_the_next_version_and_names_its_fields() -> None:
     [newest] = chain([record(0, version(1))])
 
-    plan = planned(rule(for_=3, stores=WEST, title="Many"), newest)
+    plan = plan_rule(rule(for_=3, stores=WEST, title="Many"), newest)
 
     assert (plan.change, plan.stored and plan.stored.key) == ("version", "many-visitors|2")
     assert [tuple(one) for one in plan.fields] == [
@@ -194,27 +194,27 @@ def test_a_change_is_the_next_version_and_names_its_fields() -> None:
 
 def test_a_rule_is_retired_by_a_last_version_and_may_come_back() -> None:
     records = [record(0, version(1))]
-    last = retirement("many-visitors", versions_of(records))
+    last = plan_retirement("many-visitors", read_history(records))
     records.append(record(1, last, NOW + WINDOW))
 
-    retired = versions_of(records)
+    retired = read_history(records)
 
-    assert (last.key, retired.living()) == ("many-visitors|2", {})
-    assert [one.retired for one in retired.chains["many-visitors"]] == [False, True]
-    back = planned(rule(), retired.newest("many-visitors"))
+    assert (last.key, retired.active_rules()) == ("many-visitors|2", {})
+    assert [one.retired for one in retired.versions["many-visitors"]] == [False, True]
+    back = plan_rule(rule(), retired.newest_version("many-visitors"))
     assert (back.change, back.stored and back.stored.key) == ("version", "many-visitors|3")
 
 
 def test_what_is_not_in_force_or_is_waited_for_cannot_be_retired() -> None:
-    chains: RuleChains = versions_of(
+    chains: RuleHistory = read_history(
         record(offset, StoredRule(rule=one, version=1))
         for offset, one in enumerate([rule(rule_id="a"), rule(rule_id="b", unless=["a"])])
     )
 
     with pytest.raises(TallyError, match="no rule 'c' in force; there are a, b"):
-        retirement("c", chains)
+        plan_retirement("c", chains)
     with pytest.raises(TallyError, match="b names a in `unless`; apply it without"):
-        retirement("a", chains)
+        plan_retirement("a", chains)
 
 
 @pytest.mark.parametrize(
@@ -230,11 +230,11 @@ def test_what_is_not_in_force_or_is_waited_for_cannot_be_retired() -> None:
 def test_a_record_that_says_nothing_is_told_and_passed_over(
     key: bytes, value: bytes, said: str
 ) -> None:
-    chains = versions_of([RuleRecord(3, key, value, NOW), record(4, version(1))])
+    chains = read_history([RuleRecord(3, key, value, NOW), record(4, version(1))])
 
-    [problem] = chains.unread
+    [problem] = chains.problems
     assert problem.startswith(said)
-    assert [one.version for one in chains.chains["many-visitors"]] == [1]
+    assert [one.version for one in chains.versions["many-visitors"]] == [1]
 
 
 def test_a_record_of_a_metric_that_is_gone_is_still_a_version() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from runtime.outbound.addresses import (
-    allowed_networks,
-    callable_addresses,
-    checked_url,
     is_public,
+    parse_networks,
+    parse_url,
+    resolve_callable,
 )
 from tally.errors import AddressRefused, BadSettings
 
@@ -51,7 +51,7 @@ NO_URLS = (
 
 def found(url: str, allowed: str = "") -> list[str]:
     """The addresses that the URL may be called at."""
-    addresses = callable_addresses(checked_url(url), allowed_networks(allowed))
+    addresses = resolve_callable(parse_url(url), parse_networks(allowed))
     return [str(one) for one in asyncio.run(addresses)]
 
 
@@ -121,4 +121,4 @@ def _place(real: Any, address: str) -> list[Any]:
 @pytest.mark.parametrize("text", ["10.0.0.1/8", "everything", "10.0.0.0/33", "::/129"])
 def test_networks_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="TALLY_WEBHOOK_NETWORKS"):
-        allowed_networks(text)
+        parse_networks(text)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import allowed_networks
-from serving.alerts.dispatch.calls import PlacedMessage, WebhookCalls
+from runtime.outbound.addresses import parse_networks
+from serving.alerts.dispatch.calls import OutboundMessage, WebhookCalls
 from serving.alerts.dispatch.digest_files import WRITTEN, DigestFiles
 from serving.alerts.dispatch.sender import WebhookSender
-from tally.alerts.delivery.records import FILE
-from tally.alerts.delivery.room import MOST_CALLS
+from tally.alerts.delivery.records import FILE_PREFIX
+from tally.alerts.delivery.room import MAX_ADDRESS_CALLS
 from tests.unit.alerts.receivers import receiver, status
 from tests.unit.alerts.test_delivery_attempts import message
 from tests.unit.alerts.test_dispatcher_step import wait_for
@@ -24,7 +24,7 @@ NAME = "office/2026-11-27_367.json"
 
 @contextmanager
 def calling(files: DigestFiles | None = None) -> Iterator[WebhookCalls]:
-    sender = WebhookSender(allowed_networks("127.0.0.0/8"))
+    sender = WebhookSender(parse_networks("127.0.0.0/8"))
     calls = WebhookCalls(sender, lambda _names: [b"k" * 32], files)
     yield calls
     calls.close()
@@ -32,7 +32,7 @@ def calling(files: DigestFiles | None = None) -> Iterator[WebhookCalls]:
 
 def begin(calls: WebhookCalls, number: int, url: str, kind: str = "alert") -> None:
     told = message(channel="office", message_id=f"alrt_{number}_confirmed", url=url, kind=kind)
-    calls.begin(PlacedMessage(0, told, ("a",), digest_as="file"))
+    calls.begin(OutboundMessage(0, told, ("a",), digest_as="file"))
 
 
 def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
@@ -48,7 +48,7 @@ def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     with receiver(status(204)) as (port, _), calling() as calls:
         # All that two channels may have under way.
-        for number in range(2 * MOST_CALLS):
+        for number in range(2 * MAX_ADDRESS_CALLS):
             begin(calls, number, f"https://hanging{number % 2}.test/")
         begin(calls, 99, f"http://127.0.0.1:{port}/")
         try:
@@ -61,7 +61,7 @@ def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
 
 def test_a_digest_is_written_where_a_file_is_asked_for_and_signs_nothing(tmp_path: Path) -> None:
     with calling(DigestFiles(tmp_path)) as calls:
-        begin(calls, 1, FILE + NAME, "digest")
+        begin(calls, 1, FILE_PREFIX + NAME, "digest")
         [found] = wait_for(calls.take_answers)
 
     assert (found.answer.status, (tmp_path / NAME).read_text("utf-8")) == (201, "{}")
@@ -75,8 +75,8 @@ def test_a_folder_that_hangs_holds_up_no_receiver(tmp_path: Path) -> None:
             let_go.wait(30)
 
     with receiver(status(204)) as (port, _), calling(DigestFiles(tmp_path, reach)) as calls:
-        for number in range(MOST_CALLS):
-            begin(calls, number, f"{FILE}office/2026-11-27_{number}.json", "digest")
+        for number in range(MAX_ADDRESS_CALLS):
+            begin(calls, number, f"{FILE_PREFIX}office/2026-11-27_{number}.json", "digest")
         begin(calls, 99, f"http://127.0.0.1:{port}/")
         try:
             [first] = wait_for(calls.take_answers)
@@ -88,7 +88,7 @@ def test_a_folder_that_hangs_holds_up_no_receiver(tmp_path: Path) -> None:
 
 def test_without_a_folder_of_digests_no_file_is_written_and_none_is_called() -> None:
     with calling() as calls:
-        begin(calls, 1, f"{FILE}/etc/passwd")
+        begin(calls, 1, f"{FILE_PREFIX}/etc/passwd")
         [found] = wait_for(calls.take_answers)
 
     assert found.answer.is_refused

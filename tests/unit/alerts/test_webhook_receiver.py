@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from runtime.outbound.addresses import allowed_networks
+from runtime.outbound.addresses import parse_networks
 from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.body import alert_body, alert_message_id
 from tally.alerts.delivery.signing import secret_key
@@ -22,7 +22,7 @@ from tests.unit.architecture.sources import ROOT
 PAGE = ROOT / "docs" / "alerts-webhooks.md"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = b"o" * 32
-LOOPBACK = allowed_networks("127.0.0.0/8")
+LOOPBACK = parse_networks("127.0.0.0/8")
 
 
 class Running(NamedTuple):

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import allowed_networks
-from runtime.outbound.caller import retry_after
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import parse_retry_after
 from serving.alerts.dispatch.sender import WebhookSender
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.signing import signature
 from tests.support.nominal_processor import slowness
 from tests.unit.alerts.receivers import CERTIFICATE, TLS_HOST, Got, Reaction, receiver, status
 
-LOOPBACK = allowed_networks("127.0.0.0/8")
+LOOPBACK = parse_networks("127.0.0.0/8")
 KEYS = (b"k" * 32, b"o" * 32)
 NOW = 1_795_694_400.7
 BODY = '{"type":"alert.confirmed","ä":1}'.encode()
@@ -222,7 +222,7 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_retry_after_is_a_number_or_an_instant(text: str, seconds: float | None) -> None:
-    found = retry_after(text, NOW)
+    found = parse_retry_after(text, NOW)
 
     assert found is None or seconds is not None
     assert (found is None) == (seconds is None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.loader import own_sources
+from schemas.loader import builtin_sources
 from tests.unit.architecture.sources import parsed, python_files
 
 # Who may name one, and why.
@@ -26,7 +26,7 @@ MAY = {
 }
 NAMES = [
     name
-    for source in own_sources().values()
+    for source in builtin_sources().values()
     for name in (source.name, source.raw_topic, source.path)
 ]
 NAMED = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, NAMES))})(?![\w-])")
@@ -35,7 +35,7 @@ OUTSIDE = ("tests", "bench")
 
 def product_files() -> Iterator[Path]:
     """Python files of the product outside of the sources' own folders."""
-    own = [Path("ingest/sources") / name for name in own_sources()]
+    own = [Path("ingest/sources") / name for name in builtin_sources()]
     for file in python_files():
         if file.parts[0] not in OUTSIDE and not any(file.is_relative_to(folder) for folder in own):
             yield file
@@ -50,7 +50,7 @@ def names_a_source(tree: ast.Module) -> bool:
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    families = {name.upper() for name in own_sources()}
+    families = {name.upper() for name in builtin_sources()}
     return any(
         (
             isinstance(node, ast.Constant)

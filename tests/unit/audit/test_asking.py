@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ops.audit.asking import asking, question_of
+from ops.audit.asking import open_client, query_parameters
 from tally.errors import StackError, TallyError
 
 WINDOW = ("367", datetime(2026, 3, 2, 10, tzinfo=UTC))
@@ -48,8 +48,8 @@ def address(server: ThreadingHTTPServer) -> str:
 
 
 def test_all_pages_of_an_answer_are_read(server: ThreadingHTTPServer) -> None:
-    with asking(address(server)) as ask:
-        found = ask("waiting_time", question_of(WINDOW), ("queue", "aisle"))
+    with open_client(address(server)) as ask:
+        found = ask("waiting_time", query_parameters(WINDOW), ("queue", "aisle"))
 
     assert found == [{"value": 1}, {"value": 2}]
     first, second = server.asked  # type: ignore[attr-defined]
@@ -67,8 +67,8 @@ def test_all_pages_of_an_answer_are_read(server: ThreadingHTTPServer) -> None:
 def test_another_answer_than_200_is_an_error_that_names_the_question(
     server: ThreadingHTTPServer,
 ) -> None:
-    with asking(address(server)) as ask, pytest.raises(TallyError, match=r"store=367.* 404"):
-        ask("happiness", question_of(WINDOW), ())
+    with open_client(address(server)) as ask, pytest.raises(TallyError, match=r"store=367.* 404"):
+        ask("happiness", query_parameters(WINDOW), ())
 
 
 def test_an_api_that_does_not_answer_is_one_line_that_names_the_way_without_it(
@@ -77,7 +77,7 @@ def test_an_api_that_does_not_answer_is_one_line_that_names_the_way_without_it(
     server.shutdown()
     server.server_close()
 
-    with asking(address(server)) as ask, pytest.raises(StackError, match="--http 0") as raised:
-        ask("waiting_time", question_of(WINDOW), ())
+    with open_client(address(server)) as ask, pytest.raises(StackError, match="--http 0") as raised:
+        ask("waiting_time", query_parameters(WINDOW), ())
 
     assert "\n" not in str(raised.value)

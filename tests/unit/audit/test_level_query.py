@@ -13,7 +13,12 @@ from tests.unit.audit.test_master import EVERY, MONDAY, MONDAY_MILLIS, brought, 
 
 def test_a_level_is_the_last_count_by_instant_and_what_moved_since(tmp_path: Path) -> None:
     # In the order of their offsets: a count that came late is still of its own instant.
-    told = [(30, Level.moved(-4)), (20, Level.count(9)), (10, Level.count(2)), (20, Level.moved(1))]
+    told = [
+        (30, Level.encode_movement(-4)),
+        (20, Level.encode_count(9)),
+        (10, Level.encode_count(2)),
+        (20, Level.encode_movement(1)),
+    ]
     rows = [
         {**one, "happened_at": MONDAY + timedelta(seconds=at)}
         for (at, _), one in zip(told, brought([number for _, number in told])[::2], strict=True)
@@ -22,7 +27,7 @@ def test_a_level_is_the_last_count_by_instant_and_what_moved_since(tmp_path: Pat
     [found] = valued(tmp_path, rows, (Level("pieces"),)).values()
 
     at = [MONDAY_MILLIS + 1000 * second for second in (20, 20, 30)]
-    kept = [Level.count(9), Level.moved(1), Level.moved(-4)]
+    kept = [Level.encode_count(9), Level.encode_movement(1), Level.encode_movement(-4)]
     assert found == {"pieces": [list(pair) for pair in zip(at, kept, strict=True)]}
 
 

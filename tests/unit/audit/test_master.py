@@ -103,7 +103,7 @@ def test_dataset_that_nothing_has_reached_yet_has_no_records(tmp_path: Path) -> 
         {},
     )
     assert (
-        empty.canonical_of_raw("sales", {0: OffsetSpan(0, 9, 9)}),
+        empty.count_canonical_by_raw("sales", {0: OffsetSpan(0, 9, 9)}),
         empty.window_events("sales"),
         empty.window_values(SALES),
     ) == ({}, {}, {})
@@ -125,8 +125,8 @@ def test_each_record_within_the_span_has_one_fate(master: Master) -> None:
 
 
 def test_canonical_records_are_told_by_the_offsets_of_their_raw_ones(master: Master) -> None:
-    assert master.canonical_of_raw("sales", {0: OffsetSpan(0, 1, 1)}) == {0: (1, 7)}
-    assert master.canonical_of_raw("sales", {0: OffsetSpan(1, 9, 1)}) == {}
+    assert master.count_canonical_by_raw("sales", {0: OffsetSpan(0, 1, 1)}) == {0: (1, 7)}
+    assert master.count_canonical_by_raw("sales", {0: OffsetSpan(1, 9, 1)}) == {}
 
 
 def test_values_are_those_of_the_first_copies_by_axes(master: Master) -> None:
@@ -206,7 +206,7 @@ def test_each_part_is_what_its_kind_makes_of_the_first_copies(
     [found] = valued(tmp_path, brought(numbers)).values()
 
     at = [MONDAY_MILLIS] * len(numbers)
-    assert found == {part.name: part.of(at, numbers) for part in EVERY}
+    assert found == {part.name: part.fold(at, numbers) for part in EVERY}
 
 
 def test_parts_of_two_windows_are_apart(tmp_path: Path) -> None:
@@ -216,15 +216,15 @@ def test_parts_of_two_windows_are_apart(tmp_path: Path) -> None:
 
     assert found[MONDAY.isoformat()]["persons"] == [5, 9]
     at = [MONDAY_MILLIS + 900_000]
-    assert found[later.isoformat()] == {part.name: part.of(at, [40]) for part in EVERY}
+    assert found[later.isoformat()] == {part.name: part.fold(at, [40]) for part in EVERY}
 
 
 def test_of_more_different_ones_than_are_kept_the_smallest_are_kept(tmp_path: Path) -> None:
-    numbers = [37 * place % 4099 for place in range(Uniques.KEPT + 100)]
+    numbers = [37 * place % 4099 for place in range(Uniques.SKETCH_SIZE + 100)]
 
     [found] = valued(tmp_path, brought(numbers)).values()
 
-    assert found["persons"] == sorted(numbers)[: Uniques.KEPT]
+    assert found["persons"] == sorted(numbers)[: Uniques.SKETCH_SIZE]
 
 
 def test_a_sum_beyond_the_bound_of_the_pipeline_is_told_as_it_is(tmp_path: Path) -> None:

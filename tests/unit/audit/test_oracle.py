@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from ops.audit.oracle import Difference, compare_rows, is_honest
+from ops.audit.oracle import Difference, compare_rows, is_claim_correct
 from ops.oracle.complete_journey import Scope, Totals, window_totals
 from tally.algebra.merge import MergedWindow
 from tally.generation import Generation
@@ -110,6 +110,6 @@ def test_answer_may_claim_what_the_generation_of_its_day_does(
     start: datetime, source: str, status: str, complete: bool, honest: bool
 ) -> None:
     assert (
-        is_honest({"source": source, "status": status, "complete": complete}, start, CLAIMS)
+        is_claim_correct({"source": source, "status": status, "complete": complete}, start, CLAIMS)
         is honest
     )

@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 
 from ops.audit.master import Master
-from ops.audit.presence import Covered, presence_windows, presence_windows_of
+from ops.audit.presence import CoveredWindows, presence_windows, windows_at_pins
 from runtime.sources import FAMILIES
 from tally.generation import Generation
 from tally.settings import Settings
@@ -95,7 +95,7 @@ def test_each_generation_is_expected_to_hold_what_it_has_read(tmp_path: Path) ->
     master = opened(tmp_path, [*VISIT, (12, "c", "fixed", -60), (13, "c", "fixed", -60)])
     before, after = (_covered(pin) for pin in (len(VISIT), 10**9))
 
-    events = [presence_windows_of(master, WIFI, one).events for one in (before, after)]
+    events = [windows_at_pins(master, WIFI, one).events for one in (before, after)]
 
     assert events == [{("367", NOON): 11}, {("367", NOON): 13}]
 
@@ -108,12 +108,12 @@ def test_windows_that_a_generation_does_not_answer_for_are_left_to_the_speed_lay
 ) -> None:
     covered = _covered(10**9, until)
 
-    found = presence_windows_of(opened(tmp_path, VISIT), WIFI, covered)
+    found = windows_at_pins(opened(tmp_path, VISIT), WIFI, covered)
 
     assert (("367", NOON) in found.values) is held
 
 
-def _covered(pin: int, until: datetime = MIDNIGHT + timedelta(days=1)) -> Covered:
+def _covered(pin: int, until: datetime = MIDNIGHT + timedelta(days=1)) -> CoveredWindows:
     day = date(2026, 3, 2)
     one = Generation(
         day=day,
@@ -126,4 +126,4 @@ def _covered(pin: int, until: datetime = MIDNIGHT + timedelta(days=1)) -> Covere
         pinned={0: pin},
         through={},
     )
-    return Covered({day: one}, {("367", day, 1): (MIDNIGHT, until)})
+    return CoveredWindows({day: one}, {("367", day, 1): (MIDNIGHT, until)})

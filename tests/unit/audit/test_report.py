@@ -13,7 +13,7 @@ from ops.audit import report
 from ops.audit.against_master import FamilyComparison
 from ops.audit.by_catalogue import ApiComparison
 from ops.audit.oracle import Difference
-from ops.audit.report import Audit, WantedProof, as_json, run_audit, show
+from ops.audit.report import Audit, AuditRequest, as_json, run_audit, show
 from ops.oracle.complete_journey import WHOLE
 from tally.settings import Settings
 from tests.support.stored_rows import StoredSession
@@ -98,7 +98,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
 def audited(home: Path, http: int) -> Audit:
     """An audit of what is served against a small master, with so many windows by HTTP."""
     opened(home, ROWS)
-    wanted = WantedProof(WHOLE, http, seed=1, ledger=False, oracle=True, against_master=True)
+    wanted = AuditRequest(WHOLE, http, seed=1, ledger=False, oracle=True, against_master=True)
     return run_audit(Settings(home=home), wanted, lambda _: None)
 
 

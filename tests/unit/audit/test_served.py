@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ops.audit.served import batch_windows, merged_windows
+from ops.audit.served import batch_windows, merge_windows
 from ops.oracle.complete_journey import WHOLE
 from serving.merge.served import window_states
 from serving.merge.views import ViewRow
@@ -108,7 +108,7 @@ def test_a_derived_family_is_served_from_batch_where_its_generation_covers_or_ha
     tables = {VISITS.batch_table: batch, VISITS.speed_table: speed}
     session: Any = StoredSession({**tables, "batch_pointer": [pointer_row(CLAIM)]})
 
-    found = merged_windows(session, WHOLE, VISITS).get(("367", at[start]))
+    found = merge_windows(session, WHOLE, VISITS).get(("367", at[start]))
 
     assert (found and found.source) == source
     assert found is None or found.values == ({(): {"visits": visits}} if visits else {})
@@ -124,10 +124,10 @@ def test_a_covered_window_without_a_row_is_a_zero_of_its_generation_s_epoch(
         {QUEUES.speed_table: [speed], "batch_pointer": [pointer_row(claim)]}
     )
 
-    assert merged_windows(session, WHOLE, QUEUES)[WINDOW].source == source
+    assert merge_windows(session, WHOLE, QUEUES)[WINDOW].source == source
 
 
 def _columns(one: ViewRow) -> dict[str, Any]:
     named = dict(zip(QUEUES.part_names, one.parts, strict=True))
-    taken = dict(zip(QUEUES.excluded_parts, one.excluded, strict=True))
+    taken = dict(zip(QUEUES.exclusion_columns, one.excluded, strict=True))
     return {"queue": one.axes[0], "epoch": one.epoch, "generation": 1, **named, **taken}

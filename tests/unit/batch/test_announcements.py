@@ -21,13 +21,13 @@ def announcements(producer: Any) -> Announcements:
 
 
 def restated(number: int) -> Restatement:
-    return Restatement.of("sales", str(number), START, 3, 4)
+    return Restatement.for_window("sales", str(number), START, 3, 4)
 
 
 def test_every_restatement_is_sent_also_when_the_queue_is_full() -> None:
     producer = FullProducer()
 
-    announcements(producer).restate([restated(number) for number in range(50)])
+    announcements(producer).send_restatements([restated(number) for number in range(50)])
 
     assert [json.loads(value)["store_id"] for *_, value, _ in producer.sent] == [
         str(number) for number in range(50)
@@ -41,7 +41,7 @@ def test_restatement_has_an_id_of_its_own_and_the_same_when_it_is_told_again() -
             restated(1),
             restated(1),
             restated(2),
-            Restatement.of("sales", "1", START, 4, 5),
+            Restatement.for_window("sales", "1", START, 4, 5),
         )
     }
 
@@ -52,7 +52,7 @@ def test_restatement_has_an_id_of_its_own_and_the_same_when_it_is_told_again() -
 
 def test_record_that_was_not_stored_is_an_error_that_names_the_topic() -> None:
     with pytest.raises(TallyError, match="topic restatements: 2 records were not sent"):
-        announcements(FullProducer(KafkaError(KafkaError._MSG_TIMED_OUT))).restate(
+        announcements(FullProducer(KafkaError(KafkaError._MSG_TIMED_OUT))).send_restatements(
             [restated(1), restated(2)]
         )
 
@@ -72,7 +72,7 @@ def test_unreadable_record_of_any_size_is_a_dead_letter_with_its_coordinates(
         "value": value,
     }
 
-    assert announcements(producer).uncounted(SALES, iter([record])) == 1
+    assert announcements(producer).send_dead_letters(SALES, iter([record])) == 1
 
     [(topic, key, partition, sent, headers)] = producer.sent
     assert (
@@ -101,7 +101,7 @@ def told(value: str, **more: Any) -> tuple[Any, bytes, dict[str, bytes]]:
         "value": value,
         **more,
     }
-    announcements(producer).uncounted(SALES, iter([record]))
+    announcements(producer).send_dead_letters(SALES, iter([record]))
     [(_, key, _, sent, headers)] = producer.sent
     return key, sent, headers
 

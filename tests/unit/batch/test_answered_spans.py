@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.views.presence import spans_answered
-from batch_layer.views.registers import longest_on
+from batch_layer.views.presence import join_periods
+from batch_layer.views.registers import longest_span
 from tally.generation import AnsweredSpan
 
 DAY = 1440
@@ -19,7 +19,7 @@ def at(minute: int) -> datetime:
 
 def answered(days: Sequence[int], settled: int) -> list[tuple[float, float]]:
     """Spans in days since 1970, of a store in UTC that was heard on these days."""
-    spans = spans_answered([(day * DAY, day * DAY + DAY) for day in days], settled)
+    spans = join_periods([(day * DAY, day * DAY + DAY) for day in days], settled)
     return [(since.timestamp() / 86400, until.timestamp() / 86400) for since, until in spans]
 
 
@@ -40,8 +40,8 @@ def test_what_is_said_of_a_day_does_not_hang_on_which_days_a_run_reads(
     near = [one for one in sorted(heard) if abs(one - day) <= reach]
 
     def said(days: Sequence[int]) -> AnsweredSpan | None:
-        spans = spans_answered([(one * DAY, one * DAY + DAY) for one in days], settled * DAY)
-        return longest_on(date.fromordinal(date(1970, 1, 1).toordinal() + day), spans)
+        spans = join_periods([(one * DAY, one * DAY + DAY) for one in days], settled * DAY)
+        return longest_span(date.fromordinal(date(1970, 1, 1).toordinal() + day), spans)
 
     is_answered = day in heard and day < settled
     assert (
@@ -53,12 +53,12 @@ def test_what_is_said_of_a_day_does_not_hang_on_which_days_a_run_reads(
 
 def test_what_a_period_that_runs_has_of_earlier_ones_is_left_to_the_speed_layer() -> None:
     """The store's zone was changed: two periods overlap."""
-    assert spans_answered([(0, DAY), (DAY - 60, 2 * DAY - 60)], DAY) == [(at(0), at(DAY - 60))]
+    assert join_periods([(0, DAY), (DAY - 60, 2 * DAY - 60)], DAY) == [(at(0), at(DAY - 60))]
 
 
 def test_a_day_of_two_spans_is_answered_for_in_the_longer() -> None:
     spans = [(at(0), at(300)), (at(600), at(2 * DAY))]
 
-    assert longest_on(date(1970, 1, 1), spans) == (at(600), at(DAY))
-    assert longest_on(date(1970, 1, 2), spans) == (at(DAY), at(2 * DAY))
-    assert longest_on(date(1970, 1, 3), spans) is None
+    assert longest_span(date(1970, 1, 1), spans) == (at(600), at(DAY))
+    assert longest_span(date(1970, 1, 2), spans) == (at(DAY), at(2 * DAY))
+    assert longest_span(date(1970, 1, 3), spans) is None

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from batch_layer.views.coverage import NO_LIMIT, ArrivalGap, Claim, Coverage, end_of, start_of
+from batch_layer.views.coverage import NO_LIMIT, ArrivalGap, Claim, Coverage, day_end, day_start
 
 ARRIVAL = datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, 9, 31, tzinfo=UTC)
@@ -39,7 +39,7 @@ def test_windows_are_covered_up_to_the_slowest_partition() -> None:
 def test_first_day_is_covered_from_the_first_whole_window_after_the_first_arrival() -> None:
     assert coverage().claim(FIRST).covered_from == at(FIRST, 10, 15)
     assert coverage(at(FIRST, 10, 15)).claim(FIRST).covered_from == at(FIRST, 10, 15)
-    assert coverage(at(FIRST, 23, 59)).claim(FIRST).covered_from == end_of(FIRST)
+    assert coverage(at(FIRST, 23, 59)).claim(FIRST).covered_from == day_end(FIRST)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_of_a_day_before_the_first_arrival_nothing_is_claimed(day: date) -> None
     claim, whole = coverage().claim(day), coverage()
 
     assert (claim.covered_from, claim.covered_until, whole.limit(day)) == (
-        start_of(day),
-        start_of(day),
-        start_of(day),
+        day_start(day),
+        day_start(day),
+        day_start(day),
     )
     assert day not in whole.days()
 
@@ -61,7 +61,7 @@ def test_declared_backfill_is_claimed_whole() -> None:
 
     claim = declared.claim(date(2017, 3, 5))
 
-    assert (claim.covered_from, min(claim.covered_until, end_of(date(2017, 3, 5)))) == (
+    assert (claim.covered_from, min(claim.covered_until, day_end(date(2017, 3, 5)))) == (
         at(date(2017, 3, 5), 0),
         at(date(2017, 3, 6), 0),
     )
@@ -96,7 +96,7 @@ def test_gap_in_raw_records_bounds_all_days_that_its_records_may_have_been_of() 
 def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(
     last: timedelta, is_bounded: bool
 ) -> None:
-    gap = ArrivalGap(None, at(FIRST, 12), start_of(TODAY) + last)
+    gap = ArrivalGap(None, at(FIRST, 12), day_start(TODAY) + last)
 
     assert (coverage(gaps=(gap,)).limit(TODAY) != NO_LIMIT) is is_bounded
 

@@ -9,29 +9,29 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from batch_layer.master.positions import (
-    NOTHING_HELD,
-    HeldOffsets,
+    EMPTY_EXTENT,
+    MasterExtent,
     Snapshot,
-    held_by,
     newest_snapshot,
+    read_extent,
     refuse_other_log,
     starting_offsets,
 )
-from runtime.gaps import AcceptedGap, past_gaps
-from runtime.marks import Mark
+from runtime.gaps import AcceptedGap, skip_gaps
+from runtime.marks import RecordFingerprint
 from runtime.topics import Bounds
 from tally.errors import DataLoss
 
 ROW = pa.table({"a": [1]})
 FIRST, SECOND = (
-    HeldOffsets({"sales": "id-1"}, {"sales": {0: 5}}),
-    HeldOffsets({"sales": "id-1"}, {"sales": {0: 9}}),
+    MasterExtent({"sales": "id-1"}, {"sales": {0: 5}}),
+    MasterExtent({"sales": "id-1"}, {"sales": {0: 9}}),
 )
 KEPT = {"sales": {0: Bounds(0, 20)}}
 
 
-def append(path: Path, held: HeldOffsets | None) -> None:
-    note = CommitProperties(custom_metadata={"userMetadata": held.as_metadata()}) if held else None
+def append(path: Path, held: MasterExtent | None) -> None:
+    note = CommitProperties(custom_metadata={"userMetadata": held.to_metadata()}) if held else None
     write_deltalake(path, ROW, mode="append", commit_properties=note)
 
 
@@ -39,15 +39,15 @@ def test_newest_note_counts_also_behind_a_commit_without_one(tmp_path: Path) -> 
     for held in (FIRST, SECOND, None):
         append(tmp_path, held)
 
-    assert held_by(tmp_path) == SECOND
+    assert read_extent(tmp_path) == SECOND
 
 
 def test_an_older_version_is_not_credited_with_later_appends(tmp_path: Path) -> None:
     for held in (None, FIRST, SECOND, None):
         append(tmp_path, held)
 
-    assert [held_by(tmp_path, version) for version in range(4)] == [
-        NOTHING_HELD,
+    assert [read_extent(tmp_path, version) for version in range(4)] == [
+        EMPTY_EXTENT,
         FIRST,
         SECOND,
         SECOND,
@@ -55,12 +55,12 @@ def test_an_older_version_is_not_credited_with_later_appends(tmp_path: Path) -> 
 
 
 def test_a_folder_without_a_table_holds_nothing(tmp_path: Path) -> None:
-    assert held_by(tmp_path) == NOTHING_HELD
+    assert read_extent(tmp_path) == EMPTY_EXTENT
 
 
 def test_ingest_goes_on_where_the_table_ends() -> None:
     assert starting_offsets(FIRST, {"sales": "id-1"}, KEPT) == {"sales": {0: 5}}
-    assert starting_offsets(NOTHING_HELD, {"sales": "id-1"}, KEPT) == {"sales": {0: 0}}
+    assert starting_offsets(EMPTY_EXTENT, {"sales": "id-1"}, KEPT) == {"sales": {0: 0}}
 
 
 @pytest.mark.parametrize(("earliest", "end"), [(6, 20), (0, 4)])
@@ -74,8 +74,8 @@ def test_topic_created_anew_stops_the_ingest() -> None:
         starting_offsets(FIRST, {"sales": "id-2"}, KEPT)
 
 
-LAST = Mark(4, 1_500_000_000_000, "aa")
-MARKED = HeldOffsets({"sales": "id-1"}, {"sales": {0: 5}}, {"sales": {0: LAST}})
+LAST = RecordFingerprint(4, 1_500_000_000_000, "aa")
+MARKED = MasterExtent({"sales": "id-1"}, {"sales": {0: 5}}, {"sales": {0: LAST}})
 
 
 def test_snapshot_is_a_version_and_what_that_version_holds(tmp_path: Path) -> None:
@@ -90,9 +90,14 @@ def test_same_last_record_is_the_same_log() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", [None, Mark(4, 1_500_000_000_000, "bb"), Mark(4, 1_500_000_000_001, "aa")]
+    "found",
+    [
+        None,
+        RecordFingerprint(4, 1_500_000_000_000, "bb"),
+        RecordFingerprint(4, 1_500_000_000_001, "aa"),
+    ],
 )
-def test_another_last_record_stops_the_ingest(found: Mark | None) -> None:
+def test_another_last_record_stops_the_ingest(found: RecordFingerprint | None) -> None:
     with pytest.raises(
         DataLoss, match="the record at offset 4 is not the one that the master dataset holds"
     ):
@@ -120,15 +125,15 @@ def gap(from_offset: int, until_offset: int) -> AcceptedGap:
     ],
 )
 def test_accepted_gap_is_passed_and_no_other_record(gaps: list[AcceptedGap], wanted: int) -> None:
-    assert past_gaps(FIRST.until, gaps) == {"sales": {0: wanted}}
+    assert skip_gaps(FIRST.until, gaps) == {"sales": {0: wanted}}
 
 
 def test_gap_at_the_very_beginning_is_passed_by_a_master_that_holds_nothing() -> None:
-    assert past_gaps({}, [gap(0, 6)]) == {"sales": {0: 6}}
+    assert skip_gaps({}, [gap(0, 6)]) == {"sales": {0: 6}}
 
 
 def test_gap_of_another_topic_changes_nothing() -> None:
-    assert past_gaps({"traffic": {0: 5}}, [gap(5, 9)]) == {"traffic": {0: 5}}
+    assert skip_gaps({"traffic": {0: 5}}, [gap(5, 9)]) == {"traffic": {0: 5}}
 
 
 def test_hole_names_the_command_that_accepts_it() -> None:

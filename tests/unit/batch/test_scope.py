@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from batch_layer.views.coverage import ArrivalGap, Coverage, start_of
+from batch_layer.views.coverage import ArrivalGap, Coverage, day_start
 from batch_layer.views.scope import (
-    Reach,
-    WantedDays,
+    RebuildRequest,
+    RebuildScope,
     all_days,
+    build_store_request,
     days_between,
-    days_of_store,
     dirty_days,
     newest,
 )
@@ -44,8 +44,10 @@ def published(*days: date, pinned: int = 10, epoch: int = 1, by: Coverage | None
 EPOCHS = Epochs(1)
 
 
-def reach(until: dict[date, int], by: Coverage | None = None) -> Reach:
-    return Reach(EPOCHS, by or coverage(), {day: {0: offset} for day, offset in until.items()})
+def reach(until: dict[date, int], by: Coverage | None = None) -> RebuildScope:
+    return RebuildScope(
+        EPOCHS, by or coverage(), {day: {0: offset} for day, offset in until.items()}
+    )
 
 
 WEEK = (MONDAY, TUESDAY, WEDNESDAY)
@@ -82,9 +84,9 @@ def test_day_with_a_record_beyond_the_pin_is_dirty() -> None:
 
 
 def test_day_with_records_in_a_partition_that_was_not_pinned_is_dirty() -> None:
-    assert dirty_days(Reach(EPOCHS, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []) == {
-        MONDAY
-    }
+    assert dirty_days(
+        RebuildScope(EPOCHS, coverage(), {MONDAY: {0: 10, 1: 1}}), published(*WEEK), []
+    ) == {MONDAY}
 
 
 def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
@@ -95,7 +97,7 @@ def test_day_never_built_is_dirty_also_when_nothing_happened_on_it() -> None:
 
 
 def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> None:
-    arrived = coverage(first_arrival=start_of(MONDAY))
+    arrived = coverage(first_arrival=day_start(MONDAY))
 
     assert dirty_days(reach({MONDAY: 10}, arrived), published(MONDAY, by=arrived), []) == {
         TUESDAY,
@@ -104,7 +106,7 @@ def test_past_day_without_records_is_built_without_waiting_for_a_later_one() -> 
 
 
 def test_receipts_of_wrong_clocks_make_their_own_days_and_no_others_dirty_and_only_once() -> None:
-    arrived = coverage(first_arrival=start_of(MONDAY))
+    arrived = coverage(first_arrival=day_start(MONDAY))
     odd = [date(1, 1, 1), date(2000, 1, 1), date(2016, 6, 1), date(9999, 12, 31)]
     records = reach(dict.fromkeys([*odd, MONDAY], 10), arrived)
 
@@ -120,7 +122,7 @@ def test_day_published_before_it_had_ended_is_dirty_once_more_is_covered() -> No
 
 
 def test_day_that_claims_what_lies_before_the_first_arrival_is_dirty() -> None:
-    arrived = coverage(first_arrival=start_of(TUESDAY) + timedelta(hours=1))
+    arrived = coverage(first_arrival=day_start(TUESDAY) + timedelta(hours=1))
 
     assert dirty_days(reach({MONDAY: 10}, arrived), published(*WEEK), []) == {MONDAY, TUESDAY}
     assert dirty_days(reach({MONDAY: 10}, arrived), published(*WEEK, by=arrived), []) == set()
@@ -137,8 +139,8 @@ def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
         gaps=(
             ArrivalGap(
                 None,
-                start_of(TUESDAY) + timedelta(hours=9),
-                start_of(TUESDAY) + timedelta(hours=10),
+                day_start(TUESDAY) + timedelta(hours=9),
+                day_start(TUESDAY) + timedelta(hours=10),
             ),
         )
     )
@@ -166,7 +168,9 @@ def test_conflict_that_both_generations_know_makes_nothing_dirty() -> None:
 
 
 def test_empty_master_has_no_dirty_days() -> None:
-    assert dirty_days(Reach(EPOCHS, Coverage({0: NOW}, None, timedelta()), {}), {}, []) == set()
+    assert (
+        dirty_days(RebuildScope(EPOCHS, Coverage({0: NOW}, None, timedelta()), {}), {}, []) == set()
+    )
 
 
 def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> None:
@@ -175,7 +179,9 @@ def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> 
     assert (
         newest(
             all_days(
-                Reach(EPOCHS, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}),
+                RebuildScope(
+                    EPOCHS, Coverage({0: NOW}, None, timedelta()), {day: {} for day in days}
+                ),
                 {},
             )
         )
@@ -195,9 +201,9 @@ def test_of_more_days_than_one_flip_can_publish_the_newest_are_built_first() -> 
 def test_the_day_of_a_store_is_all_utc_days_that_it_touches(
     zone: str, first: str, last: str
 ) -> None:
-    clock = DayClock.of(ZoneInfo(zone), time(0 if zone == "UTC" else 4))
+    clock = DayClock.from_zone(ZoneInfo(zone), time(0 if zone == "UTC" else 4))
     day = date(2026, 3, 28)
 
-    found = days_of_store(day, day, clock)
+    found = build_store_request(day, day, clock)
 
-    assert found == WantedDays("days", date.fromisoformat(first), date.fromisoformat(last))
+    assert found == RebuildRequest("days", date.fromisoformat(first), date.fromisoformat(last))

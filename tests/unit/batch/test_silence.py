@@ -12,9 +12,9 @@ from cassandra.util import Date
 from pyspark.errors import PythonException
 
 from batch_layer.views import held, rebuild
-from batch_layer.views.held import HeldReader, StoreDay
+from batch_layer.views.held import StoreDay, WrittenRowReader
 from batch_layer.views.outbox import Outbox
-from batch_layer.views.tills import note_tills
+from batch_layer.views.tills import write_findings
 from runtime import writes
 from runtime.connect import CQL_DATE_ZERO
 from runtime.job import FAILED
@@ -53,7 +53,9 @@ def test_rows_of_a_generation_are_read_again_where_a_question_has_no_answer(patc
     types = (cqltypes.UTF8Type, LONG, cqltypes.Int32Type, cqltypes.UTF8Type, LONG, LONG)
     session = patched(AnsweringSession(types, traffic_row, silent=2))
 
-    found = HeldReader(Settings(), TRAFFIC, 5, {NUMBER: 3}).rows([StoreDay("367", NUMBER, True)])
+    found = WrittenRowReader(Settings(), TRAFFIC, 5, {NUMBER: 3}).read_rows(
+        [StoreDay("367", NUMBER, True)]
+    )
 
     assert [(row.store, row.events, row.parts, row.changed) for row in found] == [
         ("367", 2, (9, 0, 0, 0, 1, *[0] * 6), True)
@@ -69,7 +71,7 @@ def test_earlier_findings_about_tills_are_read_again_until_they_are_known(patche
     types = (cqltypes.UTF8Type, cqltypes.SimpleDateType, *(cqltypes.UTF8Type,) * 2)
     session = patched(AnsweringSession((*types, *(LONG,) * 4), noted, silent=1))
 
-    assert note_tills(session, TRAFFIC, 5, [MONDAY], []) == 0
+    assert write_findings(session, TRAFFIC, 5, [MONDAY], []) == 0
 
     [(text, values)] = session.written
     assert "INSERT INTO till_finding" in text and values[2:4] == (b"367", b"1")
@@ -111,8 +113,8 @@ Traceback (most recent call last):
 @pytest.mark.parametrize(
     "error",
     [
-        "runtime.writes.Unacknowledged: Cassandra: 3 writes were not acknowledged (no answer)",
-        "runtime.writes.Unanswered: Cassandra: 3 questions were not answered (no answer)",
+        "tally.errors.CassandraWriteTimeout: Cassandra: 3 writes were not acknowledged",
+        "tally.errors.CassandraTimeout: Cassandra: 3 questions were not answered (no answer)",
         "cassandra.OperationTimedOut: errors=None, last_host=None",
         "cassandra.ReadTimeout: Error from server: code=1200",
         "cassandra.cluster.NoHostAvailable: ('Unable to connect to any servers', {})",

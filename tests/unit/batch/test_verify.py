@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from batch_layer.master.positions import HeldOffsets
-from batch_layer.master.verify import VerifiedPartition, steps_back, verify
+from batch_layer.master.positions import MasterExtent
+from batch_layer.master.verify import VerifiedPartition, find_regressions, verify
 from tally.errors import TallyError
 
 IDS = {"sales": "id"}
@@ -60,11 +60,11 @@ def test_record_beyond_the_claimed_end_is_found(tmp_path: Path) -> None:
 
 def test_append_that_goes_back_and_topic_made_anew_are_found() -> None:
     appends = [
-        HeldOffsets(IDS, {"sales": {0: 5, 1: 9}}),
-        HeldOffsets({"sales": "other"}, {"sales": {0: 4, 1: 9}}),
+        MasterExtent(IDS, {"sales": {0: 5, 1: 9}}),
+        MasterExtent({"sales": "other"}, {"sales": {0: 4, 1: 9}}),
     ]
 
-    found = [*steps_back(appends)]
+    found = [*find_regressions(appends)]
 
     assert found == [
         "topic sales was deleted and created anew",

@@ -6,13 +6,15 @@ import pytest
 from cassandra import OperationTimedOut, cqltypes
 
 from batch_layer.master import watch
-from batch_layer.master.watch import IngestWatch, Sight
+from batch_layer.master.watch import IngestWatch, OffsetBarrier
 from runtime import writes
 from runtime.offsets import TopicOffsets
 from tally.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 
-SIGHT = Sight(datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traffic": {0: 2}})
+SIGHT = OffsetBarrier(
+    datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traffic": {0: 2}}
+)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,6 @@ def test_watch_goes_on_when_cassandra_does_not_take_how_current_the_master_is(
     monkeypatch.setattr(writes, "execute_concurrent", session.execute_concurrent)
     monkeypatch.setattr(watch, "stable_ends", lambda _settings, _topics: {"sales": {0: 5}})
 
-    IngestWatch(Settings(), session).look({"sales": {0: 5}})
+    IngestWatch(Settings(), session).check({"sales": {0: 5}})
 
     assert session.written == []

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from schemas.loader import own_sources
+from schemas.loader import builtin_sources
 from tally.lateness import lateness_variable
 from tally.settings import Settings
 from tests.unit.architecture.imports import imported_modules
@@ -50,7 +50,7 @@ def fields_read(tree: ast.Module) -> Iterator[str]:
 def variables_of(field: str) -> tuple[str, ...]:
     """The variables that a field is read from."""
     if field == LATENESS:
-        return tuple(map(lateness_variable, own_sources()))
+        return tuple(map(lateness_variable, builtin_sources()))
     return (f"TALLY_{field.upper()}",)
 
 

@@ -25,7 +25,7 @@ MUST_AGREE = (
     "message.max.bytes",
     "num.partitions",
 )
-SITE = Site.of(Settings(), {})
+SITE = Site.from_settings(Settings(), {})
 LOCAL = {**SERVICES, **OPTIONAL}
 
 

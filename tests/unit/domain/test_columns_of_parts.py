@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import PARTS, family_of
+from runtime.sources import PARTS, build_family
 from schemas.family import COLUMN_TYPES, PartShape
-from schemas.generated import views_of
-from schemas.loader import own_sources
+from schemas.generated import render_views
+from schemas.loader import builtin_sources
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.families import Family
@@ -23,7 +23,7 @@ def test_each_kind_of_part_has_the_column_of_its_class() -> None:
 
 @pytest.mark.parametrize("kind", COLUMN_TYPES)
 def test_a_descriptor_may_use_each_kind(kind: str) -> None:
-    traffic = own_sources()["traffic"]
+    traffic = builtin_sources()["traffic"]
     first, *others = traffic.family.parts
     shape = PartShape(name=first.name, kind=kind, unit=first.unit, meaning=first.meaning)  # type: ignore[arg-type]
     family = type(traffic.family)(
@@ -36,9 +36,9 @@ def test_a_descriptor_may_use_each_kind(kind: str) -> None:
         }
     )
 
-    assert type(family_of(source).parts[0]) is PARTS[kind]
+    assert type(build_family(source).parts[0]) is PARTS[kind]
     # Once in the speed table, and with its exclusions in the batch table.
-    assert views_of(source).count(f" {COLUMN_TYPES[kind]},") >= 3
+    assert render_views(source).count(f" {COLUMN_TYPES[kind]},") >= 3
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,19 @@ def test_a_descriptor_may_use_each_kind(kind: str) -> None:
     ],
 )
 def test_column_is_read_as_the_value_that_was_written(part: Part, column: Any, value: Any) -> None:
-    assert part.read(column) == value
-    assert Family("made", (), (part,), epoch=1).read([column]) == (value,)
+    assert part.from_column(column) == value
+    assert Family("made", (), (part,), epoch=1).from_columns([column]) == (value,)
 
 
 def test_family_reads_each_part_by_its_own_rule() -> None:
     columns = (5, 2, None, 9, None, [(1, 2)])
 
-    assert Family("made", (), EVERY, epoch=1).read(columns) == (5, 2, None, 9, [], [[1, 2]])
+    assert Family("made", (), EVERY, epoch=1).from_columns(columns) == (5, 2, None, 9, [], [[1, 2]])
 
 
 def test_value_that_was_read_is_nobody_elses() -> None:
     seen = Uniques("seen")
 
-    seen.read(None).append(3)
+    seen.from_column(None).append(3)
 
-    assert seen.read(None) == [] == seen.zero
+    assert seen.from_column(None) == [] == seen.zero

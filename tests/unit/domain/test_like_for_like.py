@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from tally.calendar.countries import COUNTRIES
-from tally.calendar.fiscal import FiscalDay, fiscal_day, fiscal_year_begins, weeks_of_year
-from tally.calendar.holidays import holiday_names, subdivisions, why_unknown
+from tally.calendar.fiscal import FiscalDay, fiscal_day, fiscal_year_start, weeks_in_year
+from tally.calendar.holidays import holiday_names, missing_reason, subdivisions
 from tally.calendar.like_for_like import like_for_like
 
 SLOVAKIA = partial(holiday_names, "SK", None)
@@ -28,11 +28,11 @@ BEGINS = {
 
 @pytest.mark.parametrize(("year", "begins"), BEGINS.items())
 def test_fiscal_years_begin_as_published(year: int, begins: str) -> None:
-    assert fiscal_year_begins(year).isoformat() == begins
+    assert fiscal_year_start(year).isoformat() == begins
 
 
 def test_years_of_53_weeks_are_those_that_are_published() -> None:
-    assert [year for year in range(2006, 2027) if weeks_of_year(year) == 53] == [
+    assert [year for year in range(2006, 2027) if weeks_in_year(year) == 53] == [
         2006,
         2012,
         2017,
@@ -77,7 +77,7 @@ def test_a_day_is_like_that_of_the_same_week_and_weekday(day: str, like: str) ->
     found = like_for_like(date.fromisoformat(day), lambda _: ())
 
     assert str(found.day) == like
-    assert found.because == "the same week and weekday of the fiscal year before"
+    assert found.reason == "the same week and weekday of the fiscal year before"
 
 
 def test_the_53rd_week_has_none_in_the_year_before_and_says_so() -> None:
@@ -114,7 +114,7 @@ def test_a_holiday_is_like_itself_and_an_ordinary_day_like_none(
 ) -> None:
     found = like_for_like(date.fromisoformat(day), SLOVAKIA)
 
-    assert (str(found.day), found.because) == (like, because)
+    assert (str(found.day), found.reason) == (like, because)
 
 
 def of(*named: str, name: str = "Eid") -> Callable[[date], Sequence[str]]:
@@ -162,7 +162,7 @@ def test_holidays_are_in_english_wherever_the_process_runs(
     language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANG", language)
-    holiday_names.__globals__["_year"].cache_clear()
+    holiday_names.__globals__["_load_year"].cache_clear()
 
     assert holiday_names("SK", None, date(2026, 4, 6)) == ("Easter Monday",)
 
@@ -178,7 +178,7 @@ def test_a_part_of_a_country_has_holidays_of_its_own() -> None:
 def test_a_feast_by_the_moon_is_the_same_before_it_is_proclaimed() -> None:
     found = like_for_like(date(2028, 2, 26), partial(holiday_names, "AE", None))
 
-    assert found.because == "Eid al-Fitr of the year before"
+    assert found.reason == "Eid al-Fitr of the year before"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_feast_by_the_moon_is_the_same_before_it_is_proclaimed() -> None:
 def test_days_without_known_holidays_are_told_as_such(
     country: str | None, first: int, last: int, why: str
 ) -> None:
-    told = why_unknown(country, date(first, 1, 1), date(last, 12, 31))
+    told = missing_reason(country, date(first, 1, 1), date(last, 12, 31))
 
     assert told is not None and told.startswith(why)
     assert holiday_names(country, None, date(1992, 1, 1)) == ()
@@ -202,9 +202,9 @@ def test_days_without_known_holidays_are_told_as_such(
 def test_every_country_has_a_table_of_holidays() -> None:
     day = date(2026, 11, 26)
 
-    assert [one for one in sorted(COUNTRIES) if why_unknown(one, day, day)] == []
+    assert [one for one in sorted(COUNTRIES) if missing_reason(one, day, day)] == []
 
 
 def test_a_known_country_leaves_nothing_to_tell() -> None:
-    assert why_unknown("SK", date(2026, 1, 1), date(2026, 12, 31)) is None
+    assert missing_reason("SK", date(2026, 1, 1), date(2026, 12, 31)) is None
     assert subdivisions("ZZ") == ()

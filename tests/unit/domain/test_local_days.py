@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.calendar.days import day_of, local_day, open_spans
-from tally.calendar.opening_hours import opening_hours
+from tally.calendar.days import local_day, local_day_at, open_spans
+from tally.calendar.opening_hours import parse_opening_hours
 from tally.day_clock import DayClock
 
 BRATISLAVA, KATHMANDU = ZoneInfo("Europe/Bratislava"), ZoneInfo("Asia/Kathmandu")
@@ -33,35 +33,39 @@ def utc(text: str) -> datetime:
 def test_a_day_has_92_96_or_100_quarter_hours(
     day: str, day_starts: int, quarter_hours: int
 ) -> None:
-    found = local_day(date.fromisoformat(day), DayClock.of(BRATISLAVA, time(day_starts)))
+    found = local_day(date.fromisoformat(day), DayClock.from_zone(BRATISLAVA, time(day_starts)))
 
     assert found.quarter_hours == quarter_hours
 
 
 def test_a_day_of_kathmandu_begins_on_a_quarter_hour_of_utc() -> None:
-    found = local_day(date(2026, 11, 26), DayClock.of(KATHMANDU))
+    found = local_day(date(2026, 11, 26), DayClock.from_zone(KATHMANDU))
 
     assert (found.start, found.end) == (utc("2026-11-25T18:15"), utc("2026-11-26T18:15"))
     assert found.quarter_hours == 96
 
 
 def test_a_day_that_its_zone_has_left_out_has_none() -> None:
-    assert local_day(date(2011, 12, 30), DayClock.of(ZoneInfo("Pacific/Apia"))).quarter_hours == 0
+    assert (
+        local_day(date(2011, 12, 30), DayClock.from_zone(ZoneInfo("Pacific/Apia"))).quarter_hours
+        == 0
+    )
 
 
 def test_each_quarter_hour_counts_once_where_days_begin_on_none() -> None:
     # Monrovia's midnights were 44 minutes and 30 seconds after those of UTC, until that one.
     days = [
-        local_day(date(1972, 1, day), DayClock.of(ZoneInfo("Africa/Monrovia"))) for day in (6, 7, 8)
+        local_day(date(1972, 1, day), DayClock.from_zone(ZoneInfo("Africa/Monrovia")))
+        for day in (6, 7, 8)
     ]
 
     assert [one.quarter_hours for one in days] == [96, 93, 96]
 
 
 def test_late_hours_are_of_the_day_before_where_days_begin_at_four() -> None:
-    found = day_of(utc("2026-11-27T00:30"), DayClock.of(BRATISLAVA, time(4)))
+    found = local_day_at(utc("2026-11-27T00:30"), DayClock.from_zone(BRATISLAVA, time(4)))
 
-    assert found == local_day(date(2026, 11, 26), DayClock.of(BRATISLAVA, time(4)))
+    assert found == local_day(date(2026, 11, 26), DayClock.from_zone(BRATISLAVA, time(4)))
 
 
 @pytest.mark.parametrize(
@@ -78,17 +82,17 @@ def test_a_store_that_closes_at_two_closes_on_the_day_after(
     day: str, opens: str, closes: str
 ) -> None:
     asked = date.fromisoformat(day)
-    spans = opening_hours({"mon-sun": "18:00-02:00"}).spans(asked)
+    spans = parse_opening_hours({"mon-sun": "18:00-02:00"}).spans(asked)
 
     assert [*open_spans(asked, spans, BRATISLAVA)] == [(utc(opens), utc(closes))]
 
 
 def test_a_span_of_what_the_clock_leaves_out_is_none() -> None:
-    spans = opening_hours({"mon-sun": "02:30-03:15"}).spans(date(2026, 3, 29))
+    spans = parse_opening_hours({"mon-sun": "02:30-03:15"}).spans(date(2026, 3, 29))
 
     assert [*open_spans(date(2026, 3, 29), spans, BRATISLAVA)] == []
 
 
 def test_the_end_of_the_calendar_has_no_day() -> None:
     with pytest.raises(OverflowError):
-        local_day(date.max, DayClock.of(BRATISLAVA))
+        local_day(date.max, DayClock.from_zone(BRATISLAVA))

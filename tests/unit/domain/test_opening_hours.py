@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tally.calendar.countries import COUNTRIES
-from tally.calendar.opening_hours import ClockSpan, opening_hours
+from tally.calendar.opening_hours import ClockSpan, parse_opening_hours
 
 MONDAY, FRIDAY, SATURDAY, SUNDAY = (date(2026, 11, day) for day in (23, 27, 28, 29))
 SHOP = {"mon-fri": "08:00-20:00", "sat": ["09:00-13:00", "14:00-18:00"], "sun": "closed"}
@@ -15,7 +15,7 @@ EVERY_DAY = "mon-sun"
 
 
 def test_a_range_of_weekdays_a_list_of_spans_and_a_closed_day() -> None:
-    hours = opening_hours(SHOP)
+    hours = parse_opening_hours(SHOP)
 
     assert hours.spans(MONDAY) == hours.spans(FRIDAY) == (ClockSpan(480, 1200),)
     assert hours.spans(SATURDAY) == (ClockSpan(540, 780), ClockSpan(840, 1080))
@@ -23,21 +23,21 @@ def test_a_range_of_weekdays_a_list_of_spans_and_a_closed_day() -> None:
 
 
 def test_what_ends_after_midnight_ends_on_the_next_day() -> None:
-    bar = opening_hours({EVERY_DAY: "18:00-02:00"})
+    bar = parse_opening_hours({EVERY_DAY: "18:00-02:00"})
 
     assert bar.spans(SUNDAY) == (ClockSpan(18 * 60, 26 * 60),)
 
 
 @pytest.mark.parametrize("told", ["00:00-24:00", "00:00-00:00"])
 def test_a_store_that_never_closes_is_open_for_the_whole_day(told: str) -> None:
-    hours = opening_hours({EVERY_DAY: told})
+    hours = parse_opening_hours({EVERY_DAY: told})
 
     assert hours.spans(MONDAY) == (ClockSpan(0, 1440),)
-    assert hours.told() == {EVERY_DAY: "00:00-24:00"}
+    assert hours.to_mapping() == {EVERY_DAY: "00:00-24:00"}
 
 
 def test_a_range_may_go_over_the_end_of_the_week() -> None:
-    hours = opening_hours({"sat-mon": "closed", "tue-fri": "08:00-20:00"})
+    hours = parse_opening_hours({"sat-mon": "closed", "tue-fri": "08:00-20:00"})
 
     assert [bool(hours.spans(day)) for day in (MONDAY, FRIDAY, SATURDAY, SUNDAY)] == [
         False,
@@ -48,17 +48,17 @@ def test_a_range_may_go_over_the_end_of_the_week() -> None:
 
 
 def test_a_holiday_is_as_its_weekday_unless_its_hours_are_told() -> None:
-    closed = opening_hours({**SHOP, "holidays": "closed"})
+    closed = parse_opening_hours({**SHOP, "holidays": "closed"})
 
     assert closed.spans(MONDAY, is_holiday=True) == ()
-    assert closed.spans(MONDAY) == opening_hours(SHOP).spans(MONDAY, is_holiday=True)
+    assert closed.spans(MONDAY) == parse_opening_hours(SHOP).spans(MONDAY, is_holiday=True)
 
 
 @pytest.mark.parametrize(
     "told", [SHOP, {EVERY_DAY: "18:00-02:00", "holidays": "closed"}, {EVERY_DAY: "00:00-24:00"}]
 )
 def test_what_is_told_again_is_the_same_hours(told: dict[str, Any]) -> None:
-    assert opening_hours(told).told() == told
+    assert parse_opening_hours(told).to_mapping() == told
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_told_again_is_the_same_hours(told: dict[str, Any]) -> None:
 )
 def test_what_is_no_hours_is_named_with_its_fix(told: object, wrong: str) -> None:
     with pytest.raises(ValueError, match=r"\S") as refused:
-        opening_hours(told)
+        parse_opening_hours(told)
 
     assert wrong in str(refused.value)
 

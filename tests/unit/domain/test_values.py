@@ -7,11 +7,11 @@ import pytest
 
 from tally.errors import BadInstant
 from tally.identity import event_id, fingerprint
-from tally.instants import from_millis, instant_text, parse_instant
+from tally.instants import format_utc, from_millis, parse_instant
 from tally.ledger import CanonicalLedger, RawLedger, late_pending
-from tally.money import minor_units, thousandths
-from tally.partitions import partition_of
-from tally.redact import redacted
+from tally.money import to_minor_units, to_thousandths
+from tally.partitions import partition_number
+from tally.redact import redact_message
 from tally.windows import utc_days, window_start, window_starts
 
 
@@ -27,7 +27,7 @@ from tally.windows import utc_days, window_start, window_starts
     ],
 )
 def test_instant_is_read_as_utc_milliseconds(text: str, expected: str) -> None:
-    assert instant_text(parse_instant(text, "/happened_at")) == expected
+    assert format_utc(parse_instant(text, "/happened_at")) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_instant_that_is_none_is_refused_and_told_what_is_wrong(text: str, kind:
     ],
 )
 def test_money_is_rounded_half_up_in_minor_units(amount: str, currency: str, expected: int) -> None:
-    assert minor_units(Decimal(amount), currency) == expected
+    assert to_minor_units(Decimal(amount), currency) == expected
 
 
 def test_amount_with_four_decimals_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 3 decimals"):
-        thousandths(Decimal("0.0001"))
+        to_thousandths(Decimal("0.0001"))
 
 
 def test_event_on_a_window_border_belongs_to_the_later_window() -> None:
@@ -89,12 +89,12 @@ def test_days_of_a_span_are_utc_days_with_an_exclusive_end() -> None:
 def test_partition_of_a_store_is_fixed_for_ever() -> None:
     check_value = 0xCBF43926  # the published check value of CRC-32, of the text 123456789
 
-    assert [partition_of("123456789", count) for count in (1, 4, 7)] == [
+    assert [partition_number("123456789", count) for count in (1, 4, 7)] == [
         0,
         check_value % 4,
         check_value % 7,
     ]
-    assert {partition_of(str(store), 4) for store in range(100)} == {0, 1, 2, 3}
+    assert {partition_number(str(store), 4) for store in range(100)} == {0, 1, 2, 3}
 
 
 def test_fingerprint_does_not_depend_on_the_order_of_fields() -> None:
@@ -107,7 +107,7 @@ def test_fingerprint_does_not_depend_on_the_order_of_fields() -> None:
 
 
 def test_kafka_millis_are_exact() -> None:
-    assert instant_text(from_millis(1505861283001)) == "2017-09-19T22:48:03.001Z"
+    assert format_utc(from_millis(1505861283001)) == "2017-09-19T22:48:03.001Z"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_kafka_millis_are_exact() -> None:
     ],
 )
 def test_what_looks_personal_is_redacted_and_the_rest_kept(message: bytes, expected: bytes) -> None:
-    assert redacted(message) == expected
+    assert redact_message(message) == expected
 
 
 def test_removing_a_record_from_any_bin_breaks_the_ledger() -> None:

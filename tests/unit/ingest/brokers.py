@@ -10,13 +10,13 @@ from typing import Any, Literal
 from confluent_kafka import TopicPartition
 
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.intake import Intake, Reading
+from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from runtime.topics import Lane
-from tally.errors import Aborted, OutcomeUnknown
+from runtime.topics import PartitionId
+from tally.errors import OutcomeUnknown, TransactionAborted
 
 STATE = "counts"
 Outcome = Literal["committed", "aborted", "lost", "applied"]
@@ -86,9 +86,9 @@ class Brokers:
             def is_set(self) -> bool:
                 return not brokers._script
 
-        intake = Intake(self, Reading(("in",), step.event_time, AlignmentLimits(600)), self)
+        intake = Intake(self, IntakeOptions(("in",), step.event_time, AlignmentLimits(600)), self)
         processor = Processor(intake, step, self, limits, self.state)
-        processor.run(AtTheEnd(), Event(), Moments())
+        processor.run(AtTheEnd(), Event(), Failpoints())
 
     def subscribe(self, _topics: list[str], **callbacks: Callable[..., None]) -> None:
         self.calls.append("join")
@@ -122,15 +122,15 @@ class Brokers:
     def consumer_group_metadata(self) -> bytes:
         return b"CGMDv2:" + struct.pack("=i", self._generation)
 
-    def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def start_positions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         numbers = [at.partition for at in partitions]
         self.calls.append(f"positions of {numbers}")
         return [TopicPartition("in", number, self.committed[number]) for number in numbers]
 
-    def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
+    def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
         return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
-    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
         return [TopicPartition(*lane, self.committed[lane[1]]) for lane in lanes]
 
     def brokers_answer(self) -> bool:
@@ -161,7 +161,7 @@ class Brokers:
         if outcome in ("committed", "applied"):
             self._store(outputs, positions)
         if outcome == "aborted":
-            raise Aborted("aborted")
+            raise TransactionAborted("aborted")
         if outcome in ("lost", "applied"):
             raise OutcomeUnknown("no answer")
 

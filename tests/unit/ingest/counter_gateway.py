@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from tally.settings import Settings
 from tests.unit.ingest.stand_ins import Client, StandInProducer
 
@@ -56,10 +56,12 @@ def opened(folder: Path) -> Iterator[CounterGateway]:
     """A gateway whose stores file lies in the folder."""
     file = folder / "stores.yaml"
     file.write_text(STORES, "utf-8")
-    rules, producer = Rules.of(Settings(stores_file=file)), StandInProducer()
-    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
-    watch.look()
-    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    rules, producer = Rules.from_settings(Settings(stores_file=file)), StandInProducer()
+    watch = BacklogMonitor(lambda: WaitingMessages(0, None), lambda _waiting: None)
+    watch.refresh()
+    async_producer = AsyncProducer(
+        lambda _note: producer, InFlightLimit(messages=100, bytes=100_000)
+    )
     yield CounterGateway(rules, Client(build_app(async_producer, rules, watch)), producer)
     async_producer.close(0)
 

@@ -9,8 +9,8 @@ from threading import Event
 from typing import Any
 
 from ingest.drop.folder import DropFolder
-from ingest.drop.rounds import DropRounds
-from ingest.drop.sender import Sender, client_of
+from ingest.drop.rounds import FolderUploader
+from ingest.drop.sender import Sender, make_client
 from tests.unit.ingest.drop_server import Answer, Answering, Request, answering
 
 DAY = 86_400
@@ -28,11 +28,11 @@ def dropped(root: Path, name: str, content: bytes = b"x", modified_at: float = A
 @contextmanager
 def handing_over(
     root: Path, answer: Answering, settled_seconds: float = 0, patience_seconds: float = 0.2
-) -> Iterator[tuple[DropRounds, list[Request]]]:
+) -> Iterator[tuple[FolderUploader, list[Request]]]:
     folder = DropFolder(root, settled_seconds)
     folder.prepare()
-    with answering(answer) as (address, seen), client_of(address) as client:
-        yield DropRounds(folder, Sender(client, Event(), patience_seconds), DAY), seen
+    with answering(answer) as (address, seen), make_client(address) as client:
+        yield FolderUploader(folder, Sender(client, Event(), patience_seconds), DAY), seen
 
 
 def handed_over(root: Path, answer: Answering, **options: Any) -> tuple[dict[str, Any], Any]:

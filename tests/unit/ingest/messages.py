@@ -6,13 +6,13 @@ from typing import Any
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.sources.sales.contract import PARTS
-from ingest.sources.sales.contract import normalised as normalised_receipt
+from ingest.sources.sales.contract import normalise as normalised_receipt
 from ingest.sources.sales.record import CanonicalReceipt
-from ingest.sources.traffic.contract import normalised as normalised_interval
+from ingest.sources.traffic.contract import normalise as normalised_interval
 from ingest.sources.traffic.record import CanonicalInterval
 from tally.settings import Settings
 
-RULES = Rules.of(Settings.load({}))
+RULES = Rules.from_settings(Settings.load({}))
 ARRIVED = datetime(2017, 9, 20, 12, tzinfo=UTC)
 ARRIVAL = Arrival(ARRIVED, 2, 77)
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.registry import conversion_of
-from runtime.stores import store_entries
+from ingest.sources.registry import load_conversion
+from runtime.stores import load_stores
 from schemas import loader
 from tally.settings import Settings
 
@@ -29,11 +29,11 @@ def test_records_have_the_name_of_the_stores_file(tmp_path: Path, listed: str, s
         "mac_class": "fixed",
         "rssi_dbm": -60,
     }
-    rules = Rules.of(Settings(home=tmp_path, stores_file=file))
+    rules = Rules.from_settings(Settings(home=tmp_path, stores_file=file))
 
-    event = conversion_of(loader.own_sources()["wifi"])(
+    event = load_conversion(loader.builtin_sources()["wifi"])(
         json.dumps(message).encode(), Arrival(AT, 0, 0), rules
     )
 
-    (name,) = store_entries(file)["1"].access_points
+    (name,) = load_stores(file)["1"].access_points
     assert msgspec.to_builtins(event)["ap_id"] == name

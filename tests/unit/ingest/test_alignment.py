@@ -24,7 +24,7 @@ def aligned(lanes: dict[int, Iterable[float | None]], **limits: float) -> Alignm
 def taken(alignment: Alignment, now: float = 0.0) -> list[tuple[int, int]]:
     """(partition, offset) of everything that is ready now, in the order taken."""
     order = []
-    while (lane := alignment.ready(now)) is not None:
+    while (lane := alignment.find_ready(now)) is not None:
         popped = lane.pop(now)
         order.append((popped.partition, popped.offset))
     return order
@@ -32,7 +32,7 @@ def taken(alignment: Alignment, now: float = 0.0) -> list[tuple[int, int]]:
 
 def end_all(alignment: Alignment, *partitions: int) -> Alignment:
     for partition in partitions:
-        alignment.end(partition)
+        alignment.mark_ended(partition)
     return alignment
 
 
@@ -87,7 +87,7 @@ def test_full_partition_pauses_and_resumes_at_half() -> None:
 
     assert (alignment.to_pause(), alignment.to_pause(), alignment.to_resume()) == ([0], [], [])
     for _ in range(6):
-        lane = alignment.ready(0.0)
+        lane = alignment.find_ready(0.0)
         assert lane is not None
         lane.pop(0.0)
     assert (alignment.to_resume(), alignment.to_resume()) == ([0], [])

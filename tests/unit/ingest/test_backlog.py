@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ingest.gateway import backlog
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer
-from ingest.gateway.backlog import BacklogBounds, BacklogWatch, WaitingMessages
+from ingest.gateway.backlog import BacklogBounds, BacklogMonitor, WaitingMessages
 from tests.unit.ingest.messages import POS, RULES, encoded
 from tests.unit.ingest.stand_ins import Client, StandInProducer
 from tests.unit.ingest.test_gateway import async_producer as async_producer
@@ -35,7 +35,7 @@ def test_age_and_bytes_of_what_waits_are_bounded(
     messages: int, age: float | None, said: str | None
 ) -> None:
     waiting = WaitingMessages(messages, None if age is None else time.time() - age)
-    refusal = BOUNDS.refusal(waiting, ordinary_bytes=1000)
+    refusal = BOUNDS.refusal_reason(waiting, ordinary_bytes=1000)
 
     assert (refusal is None) == (said is None)
     assert said is None or str(refusal).startswith(said)
@@ -43,7 +43,9 @@ def test_age_and_bytes_of_what_waits_are_bounded(
 
 def test_a_folder_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path: Path) -> None:
     assert (
-        BacklogBounds(60, 10_000, tmp_path / "not" / "yet").refusal(WaitingMessages(0, None), 1000)
+        BacklogBounds(60, 10_000, tmp_path / "not" / "yet").refusal_reason(
+            WaitingMessages(0, None), 1000
+        )
         is None
     )
 
@@ -51,10 +53,11 @@ def test_a_folder_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path: Pat
 def test_a_refusal_is_503_with_its_reason_and_stores_nothing(
     async_producer: AsyncProducer, producer: StandInProducer
 ) -> None:
-    watch = BacklogWatch(
-        lambda: WaitingMessages(11, time.time()), lambda waiting: BOUNDS.refusal(waiting, 1000)
+    watch = BacklogMonitor(
+        lambda: WaitingMessages(11, time.time()),
+        lambda waiting: BOUNDS.refusal_reason(waiting, 1000),
     )
-    watch.look()
+    watch.refresh()
     client = Client(build_app(async_producer, RULES, watch))
     answer, ready = post(client, encoded(POS)), client.request("GET", "/readyz")
 
@@ -73,13 +76,18 @@ def test_what_is_known_holds_while_the_brokers_are_silent_for_a_moment_and_not_f
             raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker"))
         return looks.pop()
 
-    watch = BacklogWatch(look, lambda waiting: None)
-    watch.look()
-    watch.look()
-    assert (watch.refusal(), watch.kafka()) == (None, (False, "Local: Broker transport failure"))
+    watch = BacklogMonitor(look, lambda waiting: None)
+    watch.refresh()
+    watch.refresh()
+    assert (watch.refusal_reason(), watch.kafka_state()) == (
+        None,
+        (False, "Local: Broker transport failure"),
+    )
 
-    monkeypatch.setattr(backlog, "_PATIENCE_SECONDS", -1.0)
-    assert watch.refusal() == "it is not known how much waits to be read; Kafka does not answer"
+    monkeypatch.setattr(backlog, "_VALID_SECONDS", -1.0)
+    assert (
+        watch.refusal_reason() == "it is not known how much waits to be read; Kafka does not answer"
+    )
 
 
 def test_looks_are_made_until_the_end() -> None:
@@ -89,11 +97,11 @@ def test_looks_are_made_until_the_end() -> None:
         seen.append(1)
         return WaitingMessages(len(seen), None)
 
-    watch = BacklogWatch(look, lambda waiting: f"{waiting.messages} wait")
-    watch.begin()
+    watch = BacklogMonitor(look, lambda waiting: f"{waiting.messages} wait")
+    watch.start()
     deadline = time.monotonic() + 20
-    while watch.refusal() is None and time.monotonic() < deadline:
+    while watch.refusal_reason() is None and time.monotonic() < deadline:
         time.sleep(0.05)
 
-    assert watch.refusal() is not None
-    assert watch.end()
+    assert watch.refusal_reason() is not None
+    assert watch.stop()

@@ -19,8 +19,8 @@ from pydantic import SecretStr
 from ingest.contract.arrival import Rules
 from ingest.contract.work import MOST_LETTERS
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from ingest.gateway.submission import MOST_BYTES
 from tally.settings import Settings
 from tests.support.nominal_processor import slowness
@@ -186,17 +186,19 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     file = folder / "stores.yaml"
     file.write_text(f"{STORES}\nmall: {{tz: Europe/Bratislava, networks: [L_36]}}\n", "utf-8")
     secrets = SecretStr('{"meraki": {"secret": "s3cret"}}')
-    rules = Rules.of(Settings(home=folder, stores_file=file, vendor_secrets=secrets))
-    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
-    watch.look()
+    rules = Rules.from_settings(Settings(home=folder, stores_file=file, vendor_secrets=secrets))
+    watch = BacklogMonitor(lambda: WaitingMessages(0, None), lambda _waiting: None)
+    watch.refresh()
     producer = StandInProducer()
-    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    async_producer = AsyncProducer(
+        lambda _note: producer, InFlightLimit(messages=100, bytes=100_000)
+    )
     transport = ASGITransport(build_app(async_producer, rules, watch))
 
     def post(path: str, body: bytes) -> Response:
         async def ask() -> Response:
             # What is not known for long counts as too much.
-            watch.look()
+            watch.refresh()
             async with AsyncClient(transport=transport, base_url="http://gateway") as client:
                 kind = {"Content-Type": "application/x-ndjson"}
                 asked = client.build_request("POST", path, content=body, headers=kind)

@@ -13,11 +13,11 @@ from threading import Event
 
 import pytest
 
-from ingest.contract.vendor import Skipped, VendorBody
+from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.checks import Checks
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
+from ingest.gateway.checks import BodyChecker
 from ingest.gateway.submission import Endpoint, endpoints
 from runtime.job import FAILED
 from tests.unit.ingest.messages import POS, RULES, encoded
@@ -54,11 +54,11 @@ class HangingForm:
             plain, path=f"{plain.path}/hanging", messages=self._messages
         )
 
-    def _messages(self, _body: VendorBody) -> Iterator[bytes | Skipped]:
+    def _messages(self, _body: VendorBody) -> Iterator[bytes | SkippedPart]:
         self.threads.append(threading.current_thread().name)
         self.has_begun.set()
         self.go_on.wait(60)
-        yield Skipped("nothing")
+        yield SkippedPart("nothing")
 
 
 def body(content: bytes = b"x") -> VendorBody:
@@ -74,7 +74,7 @@ def form() -> Iterator[HangingForm]:
 
 def test_a_vendors_body_of_one_byte_is_checked_beside_the_event_loop(form: HangingForm) -> None:
     form.go_on.set()
-    checks = Checks()
+    checks = BodyChecker()
 
     found = asyncio.run(checks.check(body(), form.endpoint, is_ndjson=False))
 
@@ -84,7 +84,7 @@ def test_a_vendors_body_of_one_byte_is_checked_beside_the_event_loop(form: Hangi
 
 
 def test_a_tills_receipt_is_checked_at_once(form: HangingForm) -> None:
-    checks = Checks()
+    checks = BodyChecker()
     hanging = threading.Thread(
         target=lambda: asyncio.run(checks.check(body(), form.endpoint, is_ndjson=False))
     )
@@ -94,7 +94,7 @@ def test_a_tills_receipt_is_checked_at_once(form: HangingForm) -> None:
     # Behind the check that hangs it would wait for ever.
     found = asyncio.run(checks.check(body(encoded(POS)), POS_PATH, is_ndjson=False))
 
-    assert len(found.good) == 1
+    assert len(found.accepted) == 1
     form.go_on.set()
     hanging.join(30)
     checks.close()
@@ -105,7 +105,7 @@ def test_the_age_of_the_check_under_way_is_told(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr("ingest.gateway.checks.time.monotonic", lambda: now[0])
-    checks = Checks()
+    checks = BodyChecker()
     hanging = threading.Thread(
         target=lambda: asyncio.run(checks.check(body(), form.endpoint, is_ndjson=False))
     )
@@ -128,13 +128,13 @@ def test_the_age_of_the_check_under_way_is_told(
 
 
 def test_a_gateway_with_an_old_check_is_not_ready(form: HangingForm) -> None:
-    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
-    watch.look()
-    producer = AsyncProducer(lambda _note: StandInProducer(), Room(messages=9, bytes=900))
-    checks = Checks()
+    watch = BacklogMonitor(lambda: WaitingMessages(0, None), lambda _waiting: None)
+    watch.refresh()
+    producer = AsyncProducer(lambda _note: StandInProducer(), InFlightLimit(messages=9, bytes=900))
+    checks = BodyChecker()
     client = Client(build_app(producer, RULES, watch, checks=checks))
     fresh = client.request("GET", "/readyz")
-    checks._begun_at = float("-inf")
+    checks._started_at = float("-inf")
     old = client.request("GET", "/readyz")
 
     assert (fresh.status_code, fresh.json()["checks"]["check"]["ok"]) == (200, True)

@@ -1,6 +1,6 @@
 """A gateway whose Kafka clients have lost all brokers ends; one whose brokers are away waits."""
 
-from ingest.gateway.cut_off import CutOff
+from ingest.gateway.cut_off import BrokerConnectivity
 
 
 class Clients:
@@ -8,12 +8,14 @@ class Clients:
 
     def __init__(self) -> None:
         self.producer = self.consumer = self.new = True
-        self.cut_off = CutOff([lambda: self.producer, lambda: self.consumer], lambda: self.new)
+        self.cut_off = BrokerConnectivity(
+            [lambda: self.producer, lambda: self.consumer], lambda: self.new
+        )
 
     def looked(self, times: int) -> bool:
         for _ in range(times):
-            self.cut_off.look()
-        return self.cut_off.is_sure
+            self.cut_off.check()
+        return self.cut_off.is_lost
 
 
 def test_either_client_that_is_lost_for_two_looks_is_enough() -> None:

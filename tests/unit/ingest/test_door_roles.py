@@ -28,7 +28,7 @@ COUNTED = {**TRAFFIC, "in": 12, "out": 5, "passers_by": 40, "interval_seconds": 
 def rules(tmp_path: Path) -> Rules:
     file = tmp_path / "stores.yaml"
     file.write_text(STORES, "utf-8")
-    return Rules.of(Settings(stores_file=file))
+    return Rules.from_settings(Settings(stores_file=file))
 
 
 def counts(one: CanonicalInterval) -> dict[str, int]:

@@ -86,9 +86,9 @@ def test_what_was_filed_is_deleted_after_its_time_and_nothing_else(tmp_path: Pat
         rounds.run()
         kept = dropped(tmp_path, "done/mine.txt")
         now = time.time()
-        assert rounds.folder.clear(DAY, now + DAY - 120) == (0, [])
+        assert rounds.folder.delete_expired(DAY, now + DAY - 120) == (0, [])
         # The day, its reason beside the wrong one, and both files.
-        assert rounds.folder.clear(DAY, now + DAY) == (3, [])
+        assert rounds.folder.delete_expired(DAY, now + DAY) == (3, [])
     assert names(tmp_path) == {"done"} and kept.exists()
 
 
@@ -106,7 +106,7 @@ def test_file_that_was_just_written_is_waited_for(tmp_path: Path) -> None:
     dropped(tmp_path, "pos/new.json")
 
     with handing_over(tmp_path, taken, settled_seconds=1) as (rounds, _):
-        rounds.once()
+        rounds.run_once()
 
     assert (rounds.counts["taken"], rounds.waiting) == (1, 0)
 
@@ -114,7 +114,7 @@ def test_file_that_was_just_written_is_waited_for(tmp_path: Path) -> None:
 def test_folder_that_is_away_for_a_while_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.drop.rounds._LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("ingest.drop.rounds._SCAN_EVERY_SECONDS", 0.01)
     root, away = tmp_path / "drop", tmp_path / "away"
     root.mkdir()
     with handing_over(root, taken) as (rounds, seen):

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest.drop.bodies import Mailing
+from ingest.drop.bodies import UploadRequest
 from ingest.drop.folder import DropFolder
-from ingest.drop.rounds import DropRounds
-from ingest.drop.sender import Sender, TellWaiting, client_of, retry_after
+from ingest.drop.rounds import FolderUploader
+from ingest.drop.sender import ReportWait, Sender, make_client, retry_after
 from tests.unit.ingest.drop_folder import (
     AT,
     DAY,
@@ -121,7 +121,7 @@ def test_answer_of_somebody_else_is_no_acceptance(tmp_path: Path, body: Any) -> 
 
 
 class SenderOfOddAddresses(Sender):
-    def post(self, mailing: Mailing, content: bytes, say: TellWaiting) -> httpx.Response:
+    def post(self, mailing: UploadRequest, content: bytes, say: ReportWait) -> httpx.Response:
         if content == b"odd":
             raise httpx.InvalidURL("URL too long")
         return super().post(mailing, content, say)
@@ -237,14 +237,14 @@ def test_gateway_that_is_not_there_is_said_once_and_found_again(
 ) -> None:
     dropped(tmp_path, "pos/day.json")
     folder = DropFolder(tmp_path, 0)
-    with client_of("127.0.0.1:9") as client:
-        rounds = DropRounds(folder, Sender(client, Event(), 0.1), DAY)
+    with make_client("127.0.0.1:9") as client:
+        rounds = FolderUploader(folder, Sender(client, Event(), 0.1), DAY)
         rounds.run()
         rounds.run()
     said = [line for line in capsys.readouterr().err.splitlines() if "not sent" in line]
     assert len(said) == 1 and "tally up gateway" in said[0]
 
-    with answering(taken) as (address, _), client_of(address) as client:
+    with answering(taken) as (address, _), make_client(address) as client:
         rounds.sender = Sender(client, Event())
         rounds.run()
     assert (rounds.counts["taken"], rounds.waiting) == (1, 0)

@@ -73,7 +73,7 @@ def test_a_folder_that_is_a_link_when_it_is_opened_is_not_followed(
     places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, elsewhere = places
-    look = DropFolder.look
+    look = DropFolder.scan
 
     def looked(self: DropFolder, now: float) -> Any:
         found = look(self, now)
@@ -84,7 +84,7 @@ def test_a_folder_that_is_a_link_when_it_is_opened_is_not_followed(
             exchanged(root / "pos", elsewhere)
         return found
 
-    monkeypatch.setattr(DropFolder, "look", looked)
+    monkeypatch.setattr(DropFolder, "scan", looked)
 
     summary, seen = handed_over(root, taken)
 
@@ -156,6 +156,6 @@ def test_old_files_are_deleted_through_no_link(places: tuple[Path, Path]) -> Non
         rounds.run()
         exchanged(root / "done", elsewhere)
         with suppress(OSError):
-            rounds.folder.clear(DAY, AT + 365 * DAY)
+            rounds.folder.delete_expired(DAY, AT + 365 * DAY)
 
     assert old.exists()

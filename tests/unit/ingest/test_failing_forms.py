@@ -11,15 +11,15 @@ import pytest
 
 from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import (
-    Skipped,
+    SkippedPart,
     VendorBody,
-    left_out,
+    make_placeholder,
+    omission_message,
     read_event,
     read_parts,
-    unread,
 )
 from ingest.contract.work import MOST_LETTERS
-from ingest.gateway.submission import CheckedLines, checked, endpoints
+from ingest.gateway.submission import CheckedLines, check_lines, endpoints
 from ingest.sources.registry import conversions
 from ingest.sources.sales.vendors import poslog as form
 from tally.errors import KeysUnreachable, RejectedEvent
@@ -40,9 +40,9 @@ def body(content: bytes = b"x") -> VendorBody:
 
 
 def found_of(
-    messages: Callable[[VendorBody], Iterator[bytes | Skipped]], content: bytes = b"x"
+    messages: Callable[[VendorBody], Iterator[bytes | SkippedPart]], content: bytes = b"x"
 ) -> CheckedLines:
-    return checked(body(content), replace(PLAIN, messages=messages))
+    return check_lines(body(content), replace(PLAIN, messages=messages))
 
 
 def letters_of(found: CheckedLines) -> list[dict[str, Any]]:
@@ -56,13 +56,13 @@ def test_a_form_that_fails_on_one_event_loses_no_other(error: Exception) -> None
             raise error
         yield encoded(pos(transaction_id=number))
 
-    def messages(asked: VendorBody) -> Iterator[bytes | Skipped]:
+    def messages(asked: VendorBody) -> Iterator[bytes | SkippedPart]:
         parts = (one for at in range(3) for one in read_event(event(at), {"number": at}))
         return read_parts(parts, asked.budget)
 
     found = found_of(messages)
 
-    assert (len(found.good), [line for line, _ in found.rejected]) == (2, [2])
+    assert (len(found.accepted), [line for line, _ in found.rejected]) == (2, [2])
     assert [letter["reason"] for letter in letters_of(found)] == [FAILED]
     assert letters_of(found)[0]["unread"] == {"number": 1}
     assert "x" * 100 not in found.rejected[0][1].message
@@ -70,17 +70,17 @@ def test_a_form_that_fails_on_one_event_loses_no_other(error: Exception) -> None
 
 @pytest.mark.parametrize("error", ERRORS, ids=ids)
 def test_a_form_that_fails_between_events_keeps_those_before_it(error: Exception) -> None:
-    def messages(_asked: VendorBody) -> Iterator[bytes | Skipped]:
+    def messages(_asked: VendorBody) -> Iterator[bytes | SkippedPart]:
         yield encoded(POS)
         raise error
 
     found = found_of(messages)
 
-    assert (len(found.good), found.rejected[0][1].reason) == (1, FAILED)
+    assert (len(found.accepted), found.rejected[0][1].reason) == (1, FAILED)
 
 
 def test_a_form_that_makes_nothing_of_a_body_but_an_error_is_told_too() -> None:
-    def messages(_asked: VendorBody) -> Iterator[bytes | Skipped]:
+    def messages(_asked: VendorBody) -> Iterator[bytes | SkippedPart]:
         raise ZeroDivisionError
 
     assert [letter["reason"] for letter in letters_of(found_of(messages))] == [FAILED]
@@ -96,9 +96,9 @@ def test_a_contract_that_fails_on_one_message_loses_no_other(error: Exception) -
         return PLAIN.check(message, arrival, rules)
 
     lines = [encoded(pos(transaction_id=number)) for number in (42, 43, 44)]
-    found = checked(body(), replace(PLAIN, messages=lambda _asked: iter(lines), check=check))
+    found = check_lines(body(), replace(PLAIN, messages=lambda _asked: iter(lines), check=check))
 
-    assert (len(found.good), found.rejected[0][1].reason) == (2, FAILED)
+    assert (len(found.accepted), found.rejected[0][1].reason) == (2, FAILED)
     (letter,) = letters_of(found)
     assert json.loads(letter["unread"])["transaction_id"] == 43
     with pytest.raises(RejectedEvent, match=type(error).__name__) as refused:
@@ -107,7 +107,7 @@ def test_a_contract_that_fails_on_one_message_loses_no_other(error: Exception) -
 
 
 def test_errors_that_are_known_are_for_who_asked() -> None:
-    def messages(_asked: VendorBody) -> Iterator[bytes | Skipped]:
+    def messages(_asked: VendorBody) -> Iterator[bytes | SkippedPart]:
         raise KeysUnreachable("no key")
         yield b""
 
@@ -126,17 +126,17 @@ def test_a_receipt_that_cannot_be_read_is_named_in_its_letter(
 
     monkeypatch.setattr(form, "read_net_total", planted)
     sent = "".join(poslog(pos(transaction_id=number)) for number in (42, 43, 44))
-    found = checked(body(f"<POSLog>{sent}</POSLog>".encode()), POSLOG)
+    found = check_lines(body(f"<POSLog>{sent}</POSLog>".encode()), POSLOG)
 
-    assert (len(found.good), found.rejected_count) == (2, 1)
+    assert (len(found.accepted), found.rejected_count) == (2, 1)
     assert letters_of(found)[0]["unread"]["transaction_id"] == "43"
 
 
 @pytest.mark.parametrize("family", conversions())
 def test_what_stands_for_events_is_refused_by_each_contract_for_its_reason(family: str) -> None:
     letters = {
-        LEFT_OUT: left_out({"unknown_sensor": 7, "too_large": 2}),
-        FAILED: unread("a part", RejectedEvent(FAILED, "", "why")).instead,
+        LEFT_OUT: omission_message({"unknown_sensor": 7, "too_large": 2}),
+        FAILED: make_placeholder("a part", RejectedEvent(FAILED, "", "why")).placeholder,
     }
 
     for reason, letter in letters.items():

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from tests.unit.ingest.doomed_gateway import DoomedProducer
 from tests.unit.ingest.messages import POS, RULES, encoded
 from tests.unit.ingest.stand_ins import Client
@@ -23,9 +23,9 @@ from tests.unit.ingest.test_gateway import post
 @pytest.mark.parametrize("where", ["produce", "report", "callback"])
 def test_a_fatal_error_is_noticed_wherever_the_client_library_tells_it(where: str) -> None:
     async_producer = AsyncProducer(
-        lambda note: DoomedProducer(where, {"error_cb": note}), Room(10, 10_000)
+        lambda note: DoomedProducer(where, {"error_cb": note}), InFlightLimit(10, 10_000)
     )
-    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
+    watch = BacklogMonitor(lambda: WaitingMessages(0, None), lambda _waiting: None)
     client = Client(build_app(async_producer, RULES, watch))
 
     assert client.request("GET", "/healthz").status_code == 200

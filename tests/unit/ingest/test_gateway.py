@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from httpx import Response
 
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from ingest.gateway.telemetry import LoopLag
 from tests.unit.ingest.messages import MILK, POS, RULES, TRAFFIC, encoded, pos, with_line
 from tests.unit.ingest.stand_ins import Client, StandInProducer
@@ -26,7 +26,7 @@ def producer() -> StandInProducer:
 
 
 @pytest.fixture
-def watch(producer: StandInProducer) -> BacklogWatch:
+def watch(producer: StandInProducer) -> BacklogMonitor:
     """Looked once; the brokers answer as long as the producer has no error."""
 
     def look() -> WaitingMessages:
@@ -34,20 +34,22 @@ def watch(producer: StandInProducer) -> BacklogWatch:
             raise KafkaException(producer.error)
         return WaitingMessages(3, None)
 
-    watch = BacklogWatch(look, lambda _waiting: None)
-    watch.look()
+    watch = BacklogMonitor(look, lambda _waiting: None)
+    watch.refresh()
     return watch
 
 
 @pytest.fixture
 def async_producer(producer: StandInProducer) -> Iterator[AsyncProducer]:
-    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    async_producer = AsyncProducer(
+        lambda _note: producer, InFlightLimit(messages=100, bytes=100_000)
+    )
     yield async_producer
     async_producer.close(0)
 
 
 @pytest.fixture
-def client(async_producer: AsyncProducer, watch: BacklogWatch) -> Client:
+def client(async_producer: AsyncProducer, watch: BacklogMonitor) -> Client:
     return Client(build_app(async_producer, RULES, watch))
 
 
@@ -162,11 +164,11 @@ def test_thousand_good_lines_are_taken_in_one_request(
 
 
 def test_health_and_readiness(
-    client: Client, watch: BacklogWatch, producer: StandInProducer
+    client: Client, watch: BacklogMonitor, producer: StandInProducer
 ) -> None:
     ready = client.request("GET", "/readyz")
     producer.error = REFUSED
-    watch.look()
+    watch.refresh()
     unready = client.request("GET", "/readyz")
 
     checks = {

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.processor.alignment import Alignment, AlignmentLimits
 from runtime.processor.record import Input, Output
-from tally.errors import NotYet
+from tally.errors import RetryLater
 from tests.unit.ingest.brokers import AT_ONCE, Brokers
 from tests.unit.ingest.test_step import Noted
 
@@ -19,7 +19,7 @@ class Slow(Noted):
         self._transactions, self._left = transactions, dict[int, int]()
 
     @property
-    def held_partitions(self) -> Collection[int]:
+    def busy_partitions(self) -> Collection[int]:
         return [number for number, left in self._left.items() if left > 0]
 
     def restore(self, state: Iterable[Input]) -> None:
@@ -27,7 +27,7 @@ class Slow(Noted):
         super().restore(state)
 
     def process(self, record: Input) -> Sequence[Output]:
-        assert record.partition not in self.held_partitions
+        assert record.partition not in self.busy_partitions
         if record.key == b"x":
             self._left[record.partition] = self._transactions
         return super().process(record)
@@ -48,7 +48,7 @@ class Blind(Noted):
         if self._turns > 0:
             self._turns -= 1
             self.calls.append("not yet")
-            raise NotYet("planted")
+            raise RetryLater("planted")
         return super().tick()
 
 
@@ -93,11 +93,11 @@ def test_step_that_is_blind_is_asked_again_without_its_state_being_read_anew() -
 
 @pytest.mark.parametrize("held", [(), (1,)])
 def test_held_partition_is_neither_taken_nor_waited_for(held: Collection[int]) -> None:
-    alignment = Alignment(AlignmentLimits(600, patience_seconds=2.0))
+    alignment = Alignment(AlignmentLimits(600, max_wait_seconds=2.0))
     alignment.assign((0, 1), now=0.0)
     alignment.add(Input("in", 0, 0, 0, None, b""), 1000.0)
 
-    lane = alignment.ready(1.0, held)
+    lane = alignment.find_ready(1.0, held)
 
     # Partition 1 may still have earlier ones.
     assert (lane is None) == (not held)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.intake import MOST_SECONDS_WITHOUT, Intake, Reading
+from runtime.processor.intake import MAX_UNASSIGNED_SECONDS, Intake, IntakeOptions
 from tally.errors import TallyError
 
 
@@ -44,13 +44,13 @@ class NoPositions:
 
     is_away = False
 
-    def starts(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def start_positions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return list(partitions)
 
-    def after(self, last: object) -> list[TopicPartition]:
+    def positions_after(self, last: object) -> list[TopicPartition]:
         raise AssertionError(last)
 
-    def unmoved(self, lanes: object) -> list[TopicPartition]:
+    def current_positions(self, lanes: object) -> list[TopicPartition]:
         raise AssertionError(lanes)
 
     def brokers_answer(self) -> bool:
@@ -86,7 +86,9 @@ def positions() -> NoPositions:
 
 @pytest.fixture
 def intake(group: SilentGroup, positions: NoPositions, clock: Clock) -> Intake:
-    made = Intake(group, Reading(("in",), lambda _record: 0.0, AlignmentLimits(600)), positions)
+    made = Intake(
+        group, IntakeOptions(("in",), lambda _record: 0.0, AlignmentLimits(600)), positions
+    )
     made.subscribe()
     return made
 
@@ -96,7 +98,7 @@ def test_group_that_gives_nothing_back_ends_the_process_after_any_rebalance_woul
 ) -> None:
     group.on_assign(group, [])
     group.on_lost(group, [])
-    clock.now += MOST_SECONDS_WITHOUT
+    clock.now += MAX_UNASSIGNED_SECONDS
     intake.poll(0)
 
     clock.now += 1
@@ -105,7 +107,7 @@ def test_group_that_gives_nothing_back_ends_the_process_after_any_rebalance_woul
 
 
 def test_first_assignment_is_not_waited_for_for_ever_either(intake: Intake, clock: Clock) -> None:
-    clock.now += MOST_SECONDS_WITHOUT + 1
+    clock.now += MAX_UNASSIGNED_SECONDS + 1
     with pytest.raises(TallyError, match="no partitions"):
         intake.poll(0)
 
@@ -115,7 +117,7 @@ def test_going_back_to_what_is_committed_is_no_assignment(
 ) -> None:
     group.on_lost(group, [])
     intake.rewind()
-    clock.now += MOST_SECONDS_WITHOUT + 1
+    clock.now += MAX_UNASSIGNED_SECONDS + 1
     with pytest.raises(TallyError, match="no partitions"):
         intake.poll(0)
 
@@ -125,20 +127,20 @@ def test_brokers_that_are_away_are_waited_for(
 ) -> None:
     positions.is_away = True
     for _ in range(20):
-        clock.now += MOST_SECONDS_WITHOUT + 1
+        clock.now += MAX_UNASSIGNED_SECONDS + 1
         assert intake.poll(0) == 0
 
     positions.is_away = False
     assert intake.poll(0) == 0
     # The client itself has lost them for good: a new process has another one.
-    clock.now += MOST_SECONDS_WITHOUT + 1
+    clock.now += MAX_UNASSIGNED_SECONDS + 1
     with pytest.raises(TallyError, match="though the brokers answer"):
         intake.poll(0)
 
 
 def test_an_empty_share_is_an_answer(intake: Intake, group: SilentGroup, clock: Clock) -> None:
     group.on_assign(group, [])
-    clock.now += 10 * MOST_SECONDS_WITHOUT
+    clock.now += 10 * MAX_UNASSIGNED_SECONDS
 
     assert intake.poll(0) == 0
 

@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.inventory.contract import CanonicalStockLine, normalised
-from ingest.sources.sales.contract import normalised as receipt_of
+from ingest.sources.inventory.contract import CanonicalStockLine, normalise
+from ingest.sources.sales.contract import normalise as receipt_of
 from runtime.sources import FAMILIES
 from schemas import loader
 from tally.algebra.level import Level
@@ -17,7 +17,7 @@ from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tally.settings import Settings
 
-RULES = Rules.of(Settings.load({}))
+RULES = Rules.from_settings(Settings.load({}))
 ARRIVAL = Arrival(datetime(2026, 11, 26, 12, tzinfo=UTC), 2, 77)
 SCHEMA = Draft202012Validator(loader.message_schema("inventory"))
 LINE: dict[str, Any] = {
@@ -32,19 +32,19 @@ LINE: dict[str, Any] = {
 
 def record(**changed: Any) -> CanonicalStockLine:
     told = {name: value for name, value in {**LINE, **changed}.items() if value is not None}
-    return normalised(json.dumps(told).encode(), ARRIVAL, RULES)
+    return normalise(json.dumps(told).encode(), ARRIVAL, RULES)
 
 
 @pytest.mark.parametrize(
     ("kind", "amount", "parts"),
     [
-        ("delivery", 24, (0, 24000, 0, 0, Level.moved(24000))),
-        ("transfer_in", "0.001", (0, 0, 1, 0, Level.moved(1))),
-        ("transfer_out", 1.5, (0, 0, 0, 1500, Level.moved(-1500))),
-        ("count", 0, (1, 0, 0, 0, Level.count(0))),
-        ("count", "-0", (1, 0, 0, 0, Level.count(0))),
-        ("count", 100_000_000, (1, 0, 0, 0, Level.count(10**11))),
-        ("transfer_out", 100_000_000, (0, 0, 0, 10**11, Level.moved(-(10**11)))),
+        ("delivery", 24, (0, 24000, 0, 0, Level.encode_movement(24000))),
+        ("transfer_in", "0.001", (0, 0, 1, 0, Level.encode_movement(1))),
+        ("transfer_out", 1.5, (0, 0, 0, 1500, Level.encode_movement(-1500))),
+        ("count", 0, (1, 0, 0, 0, Level.encode_count(0))),
+        ("count", "-0", (1, 0, 0, 0, Level.encode_count(0))),
+        ("count", 100_000_000, (1, 0, 0, 0, Level.encode_count(10**11))),
+        ("transfer_out", 100_000_000, (0, 0, 0, 10**11, Level.encode_movement(-(10**11)))),
     ],
 )
 def test_a_line_brings_one_number_to_each_part(

@@ -12,13 +12,13 @@ from confluent_kafka import TopicPartition
 
 from runtime.heartbeat import Heartbeat
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.intake import Intake, Reading, generation_of
+from runtime.processor.intake import Intake, IntakeOptions, parse_generation
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from runtime.topics import Lane
-from tally.errors import Aborted, OutcomeUnknown
+from runtime.topics import PartitionId
+from tally.errors import OutcomeUnknown, TransactionAborted
 
 HOUR = 3600.0
 
@@ -74,13 +74,13 @@ class Positions:
     def __init__(self, consumer: OnePartition) -> None:
         self._consumer = consumer
 
-    def starts(self, _partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    def start_positions(self, _partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition("in", 0, self._consumer.committed_offset)]
 
-    def after(self, last: Mapping[Lane, Input]) -> list[TopicPartition]:
+    def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
         return [TopicPartition(*lane, record.offset + 1) for lane, record in last.items()]
 
-    def unmoved(self, lanes: Iterable[Lane]) -> list[TopicPartition]:
+    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
         return [TopicPartition(*lane, self._consumer.committed_offset) for lane in lanes]
 
     def brokers_answer(self) -> bool:
@@ -111,7 +111,7 @@ class Recorded:
         positions: Sequence[TopicPartition],
         metadata_now: Callable[[], Any],
     ) -> None:
-        assert generation_of(metadata_now()) == 7
+        assert parse_generation(metadata_now()) == 7
         if self._errors:
             raise self._errors.pop(0)
         self.batches.append([float(output.value or b"") for output in outputs])
@@ -161,9 +161,11 @@ def delivered(
             if consumer.committed_offset == len(hours):
                 stopped.set()
 
-    reading = Reading(("in",), step.event_time, AlignmentLimits(600))
+    reading = IntakeOptions(("in",), step.event_time, AlignmentLimits(600))
     intake = Intake(consumer, reading, Positions(consumer))
-    Processor(intake, step, delivery, limits).run(stopped, StopAtEnd(), Moments(), delivery.beats)
+    Processor(intake, step, delivery, limits).run(
+        stopped, StopAtEnd(), Failpoints(), delivery.beats
+    )
     return delivery
 
 
@@ -176,7 +178,7 @@ def test_transaction_ends_at_its_most_inputs() -> None:
 
 
 def test_aborted_transaction_is_redone_from_the_committed_position() -> None:
-    assert delivered([1, 3, 5], BatchLimits(1), [Aborted("group changed")]).batches == [
+    assert delivered([1, 3, 5], BatchLimits(1), [TransactionAborted("group changed")]).batches == [
         [1],
         [3],
         [5],
@@ -195,7 +197,10 @@ def test_producer_is_asked_for_until_the_brokers_answer() -> None:
 
 def test_step_begins_anew_at_each_assignment_and_when_its_transaction_does_not_count() -> None:
     assert delivered([1, 3], BatchLimits(1)).restored == [0]
-    assert delivered([1, 3, 5], BatchLimits(1), [Aborted("group changed")]).restored == [0, 0]
+    assert delivered([1, 3, 5], BatchLimits(1), [TransactionAborted("group changed")]).restored == [
+        0,
+        0,
+    ]
 
 
 def test_loop_beats_with_each_delivery_as_progress_and_while_it_waits_for_the_brokers() -> None:

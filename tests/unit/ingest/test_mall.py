@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from ingest.contract.arrival import Rules
 from ingest.contract.vendor import VendorBody
-from ingest.gateway.submission import MOST_BYTES, checked, endpoints
+from ingest.gateway.submission import MOST_BYTES, check_lines, endpoints
 from tally.settings import Settings
 from tests.support.mall import minute_of_a_mall
 
@@ -20,15 +20,15 @@ def rules(tmp_path: Path) -> Rules:
     file = tmp_path / "stores.yaml"
     file.write_text("bug36: {tz: Europe/Bratislava, networks: [L_36]}", "utf-8")
     secrets = SecretStr('{"meraki": {"secret": "s3cret"}}')
-    return Rules.of(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
+    return Rules.from_settings(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
 
 
 def test_minute_of_a_mall_is_taken_whole(rules: Rules) -> None:
     content = minute_of_a_mall("L_36", ARRIVED.replace(second=0), "s3cret")
     endpoint = next(one for one in endpoints() if one.path == "/v1/events/wifi/meraki")
 
-    found = checked(VendorBody(content, ARRIVED, rules), endpoint)
+    found = check_lines(VendorBody(content, ARRIVED, rules), endpoint)
 
     assert 1_000_000 < len(content) < MOST_BYTES
     # Nine readings a phone, and that each access point was there.
-    assert (len(found.good), found.rejected_count) == (13_500 + 3, 0)
+    assert (len(found.accepted), found.rejected_count) == (13_500 + 3, 0)

@@ -11,10 +11,10 @@ import yaml
 from pydantic import SecretStr
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Skipped, VendorBody
-from ingest.sources.wifi.contract import CanonicalSighting, normalised
+from ingest.contract.vendor import SkippedPart, VendorBody
+from ingest.sources.wifi.contract import CanonicalSighting, normalise
 from ingest.sources.wifi.vendors import meraki
-from runtime.stores import store_entries
+from runtime.stores import load_stores
 from tally.errors import BadSettings, RejectedEvent
 from tally.settings import Settings
 
@@ -37,7 +37,7 @@ def rules(folder: Path, stores: str) -> Rules:
     file = folder / "stores.yaml"
     file.write_text(stores, "utf-8")
     secrets = SecretStr('{"meraki": {"secret": "s3cret"}}')
-    return Rules.of(Settings(home=folder, stores_file=file, vendor_secrets=secrets))
+    return Rules.from_settings(Settings(home=folder, stores_file=file, vendor_secrets=secrets))
 
 
 def version_2(access_point: str | None, *heard: tuple[str, Any]) -> bytes:
@@ -63,13 +63,13 @@ def version_2(access_point: str | None, *heard: tuple[str, Any]) -> bytes:
 
 def sightings(
     content: bytes, arrived_at: datetime, listed: Rules
-) -> Iterator[CanonicalSighting | RejectedEvent | Skipped]:
+) -> Iterator[CanonicalSighting | RejectedEvent | SkippedPart]:
     for one in meraki.messages(VendorBody(content, arrived_at, listed)):
-        if isinstance(one, Skipped):
+        if isinstance(one, SkippedPart):
             yield one
             continue
         try:
-            yield normalised(one, Arrival(arrived_at, 0, 0), listed)
+            yield normalise(one, Arrival(arrived_at, 0, 0), listed)
         except RejectedEvent as error:
             yield error
 
@@ -169,12 +169,12 @@ def test_an_access_point_that_two_stores_list_on_one_day_is_refused(
 def test_that_a_store_has_no_access_point_any_more_is_told(tmp_path: Path) -> None:
     file, again = tmp_path / "stores.yaml", tmp_path / "again.yaml"
     file.write_text(MOVED, "utf-8")
-    stores = store_entries(file)
+    stores = load_stores(file)
 
-    told = {store_id: entry.told() for store_id, entry in stores.items()}
+    told = {store_id: entry.to_fields() for store_id, entry in stores.items()}
 
     again.write_text(yaml.safe_dump(told), "utf-8")
-    assert store_entries(again) == stores
+    assert load_stores(again) == stores
     assert told["1"]["changes"] == {"2026-03-02": {"access_points": []}}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.contract.vendor import Unread, read_parts
+from ingest.contract.vendor import UnreadablePart, read_parts
 from ingest.contract.work import WorkBudget
 from tally.errors import RejectedEvent
 from tests.unit.ingest.counter_gateway import (
@@ -161,10 +161,10 @@ def test_a_part_that_is_too_large_to_be_stored_is_counted_in_a_letter(
 def test_parts_that_cannot_be_read_are_not_looked_at_without_end() -> None:
     met: list[None] = []
 
-    def endless() -> Iterator[Unread]:
+    def endless() -> Iterator[UnreadablePart]:
         while True:
             met.append(None)
-            yield Unread(RejectedEvent("wrong_type", f"/{len(met)}", ""), b"7")
+            yield UnreadablePart(RejectedEvent("wrong_type", f"/{len(met)}", ""), b"7")
 
     with pytest.raises(RejectedEvent) as refused:
         list(read_parts(endless(), WorkBudget(10)))

@@ -8,7 +8,7 @@ import pytest
 
 from ingest.contract.arrival import Rules
 from ingest.contract.vendor import VendorBody
-from ingest.sources.registry import vendors_of
+from ingest.sources.registry import load_vendor_formats
 from schemas import loader
 from tests.unit.ingest.counter_gateway import CounterGateway, Json, opened, rejections
 from tests.unit.ingest.messages import ARRIVED, interval
@@ -26,7 +26,7 @@ def lines(*told: str, head: str = "start,end,in,out") -> bytes:
 
 def counted(body: bytes, rules: Rules) -> list[tuple[str, int, int, int]]:
     """Begin, seconds, in and out of each line of an export, all of which have to be good."""
-    form = vendors_of(loader.own_sources()["traffic"])["axis_csv"]
+    form = load_vendor_formats(loader.builtin_sources()["traffic"])["axis_csv"]
     told = VendorBody(body, ARRIVED, rules, {"sensor": "accc00000001"})
     events = [interval(one, rules) for one in form.messages(told) if isinstance(one, bytes)]
     return [(one.happened_at[:16], one.interval_seconds, one.entries, one.exits) for one in events]

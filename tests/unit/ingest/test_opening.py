@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.registry import conversion_of
+from ingest.sources.registry import load_conversion
 from schemas import loader
-from tally.opening import open_at
+from tally.opening import parse_opening
 from tally.settings import Settings
 
 ARRIVED = datetime(1990, 3, 2, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def told(tmp_path: Path, store: str, at: str) -> tuple[str, list[str] | None]:
     """`open_at` of a sighting of the instant, and the spans by UTC clock."""
     file = tmp_path / "stores.yaml"
     file.write_text(STORES, "utf-8")
-    rules = Rules.of(Settings(home=tmp_path, stores_file=file))
+    rules = Rules.from_settings(Settings(home=tmp_path, stores_file=file))
     message = {
         "store_id": store,
         "device_hash": "0" * 32,
@@ -41,11 +41,11 @@ def told(tmp_path: Path, store: str, at: str) -> tuple[str, list[str] | None]:
         "rssi_dbm": -60,
     }
     arrival = Arrival(datetime.fromisoformat(at), 0, 0)
-    event = conversion_of(loader.own_sources()["wifi"])(
+    event = load_conversion(loader.builtin_sources()["wifi"])(
         json.dumps(message).encode(), arrival, rules
     )
     record = msgspec.to_builtins(event)
-    spans = open_at(record["open_at"], record["period_start"])
+    spans = parse_opening(record["open_at"], record["period_start"])
     if spans is None:
         return record["open_at"], None
     return record["open_at"], [f"{_clock(first)}-{_clock(last + 1)}" for first, last in spans]
@@ -90,14 +90,14 @@ def test_what_is_remembered_is_bounded_whatever_stores_and_days_are_asked_for(
 ) -> None:
     file = tmp_path / "stores.yaml"
     file.write_text(STORES, "utf-8")
-    rules = Rules.of(Settings(home=tmp_path, stores_file=file))
+    rules = Rules.from_settings(Settings(home=tmp_path, stores_file=file))
     opening = rules.devices.opening
 
     # Ids that anybody can invent, and more days of a store than a year of thirty stores has.
     for number in range(5_000):
         rules.open_minutes(f"invented-{number}", rules.key_period("day", ARRIVED))
-    assert len(opening._known) == 0
+    assert len(opening._cache) == 0
     for number in range(12_000):
         period = rules.key_period("day", ARRIVED + timedelta(days=number))
         rules.open_minutes("day", period)
-    assert 0 < len(opening._known) <= 10_000
+    assert 0 < len(opening._cache) <= 10_000

@@ -15,13 +15,13 @@ from ingest.contract.store_money import StoreMoney
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.lines import is_sold
 from ingest.sources.sales.record import CanonicalReceipt
-from ingest.sources.sales.rules import STATUSES, RuleTable, rules
+from ingest.sources.sales.rules import STATUSES, RuleTable, load_rules
 from runtime.stores import StoreEntry
 from schemas.source import BadSource, read_yaml
 from tally.identity import REVERSAL
 from tally.money import minor_digits
-from tally.receipt_chain import ChainEvent, standing_events
-from tally.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, is_left_out
+from tally.receipt_chain import ChainEvent, effective_event_ids
+from tally.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, adds_nothing
 from tally.rounding import ROUNDINGS
 from tests.support import pos_oracle
 from tests.unit.ingest.messages import RULES, parts, pos, receipt
@@ -183,11 +183,11 @@ def test_where_no_total_is_sent_the_store_says_how_its_tills_round(
     units = 10 ** minor_digits(told.currency)
     exact = [exact_total(line) * units for line, kept in both if is_sold(kept)]
     whole = sum(total.quantize(Decimal(1), rounding.mode) for total in exact)
-    if rounding.is_of_receipt:
+    if rounding.per_receipt:
         whole = sum(exact, Decimal(0)).quantize(Decimal(1), rounding.mode)
     net = told.gross_minor - told.discounts_minor - told.returns_minor - told.voids_minor
     assert net + told.non_sales_minor + told.rounding_minor == whole
-    assert rounding.is_of_receipt or not told.rounding_minor
+    assert rounding.per_receipt or not told.rounding_minor
 
 
 def exact_total(line: dict[str, Any]) -> Decimal:
@@ -202,12 +202,12 @@ def test_identity_of_a_receipt_tells_whether_a_rule_leaves_it_out(message: dict[
     made = receipt({**message, "operation_id": "a:b", "transaction_id": "1:2"})
 
     takes_back = made.event_id.startswith(REVERSAL)
-    assert is_left_out(made.event_id.removeprefix(REVERSAL)) == (made.rule is not None)
+    assert adds_nothing(made.event_id.removeprefix(REVERSAL)) == (made.rule is not None)
     assert takes_back == (made.rule is None and made.kind == "void" and made.voids is not None)
 
 
 def test_every_word_that_a_till_may_say_is_one_of_some_rule_or_plain() -> None:
-    table = rules()
+    table = load_rules()
     statuses = {word for rule in table.left_out for word in rule.when.status or ()}
     types = {word for rule in table.lines for word in rule.when.type or ()}
 
@@ -262,9 +262,9 @@ def test_receipt_that_is_voided_after_any_version_counts_in_no_part(
     events = [ChainEvent(one.event_id, one.happened_at, place) for place, one in enumerate(made)]
     # In the order in which they came, and the other way round.
     for some in (events, events[::-1]):
-        assert standing_events(some) == set()
+        assert effective_event_ids(some) == set()
     # Without it the last version alone counts.
-    assert standing_events(events[:-1]) == {versions[-1].event_id}
+    assert effective_event_ids(events[:-1]) == {versions[-1].event_id}
     # Before a rebuild the void of a sale takes its every part away.
     if kind == "sale":
         last = versions[-1]

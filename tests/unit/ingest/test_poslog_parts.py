@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ingest.contract.vendor import VendorBody
-from ingest.gateway.submission import CheckedLines, checked, endpoints
+from ingest.gateway.submission import CheckedLines, check_lines, endpoints
 from ingest.sources.sales.poslog import parts as cutting
 from ingest.sources.sales.vendors.poslog import messages, parts
 from tally.errors import RejectedEvent
@@ -45,7 +45,7 @@ def read(content: bytes) -> list[bytes]:
 
 def taken_by_the_gateway(content: bytes) -> CheckedLines:
     endpoint = next(one for one in endpoints() if one.path == PATH)
-    return checked(VendorBody(content, ARRIVED, RULES), endpoint)
+    return check_lines(VendorBody(content, ARRIVED, RULES), endpoint)
 
 
 def test_a_day_of_65_stores_is_bodies_that_the_gateway_takes() -> None:
@@ -57,8 +57,8 @@ def test_a_day_of_65_stores_is_bodies_that_the_gateway_takes() -> None:
     assert len(bodies) > 1 and max(map(len, bodies)) < 5_000_000
     assert [message for body in bodies for message in read(body)] == read(file)
     counts = [taken_by_the_gateway(body) for body in bodies]
-    assert [len(one.good) for one in counts] == [len(read(body)) for body in bodies]
-    assert sum(len(one.good) for one in counts) == 975
+    assert [len(one.accepted) for one in counts] == [len(read(body)) for body in bodies]
+    assert sum(len(one.accepted) for one in counts) == 975
     assert not any(one.rejected_count for one in counts)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.vendor import Skipped, VendorBody
+from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.sources.sales.poslog.facts import load_facts
 from ingest.sources.sales.vendors.poslog import messages
 from tally.errors import RejectedEvent
@@ -148,7 +148,7 @@ def added(line_items: str, **attributes: str) -> Any:
         "</Transaction>"
     )
     (message,) = messages(VendorBody(body.encode(), ARRIVED, RULES))
-    if isinstance(message, Skipped):
+    if isinstance(message, SkippedPart):
         return SKIPPED
     try:
         return parts(message)

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from fastapi import FastAPI
 
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from tests.support.poslog import poslog
 from tests.support.published import references, unlike
 from tests.unit.ingest.messages import POS, RULES, encoded, pos
@@ -28,13 +28,15 @@ def producer() -> StandInProducer:
 
 @pytest.fixture
 def async_producer(producer: StandInProducer) -> Iterator[AsyncProducer]:
-    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    async_producer = AsyncProducer(
+        lambda _note: producer, InFlightLimit(messages=100, bytes=100_000)
+    )
     yield async_producer
     async_producer.close(0)
 
 
 @pytest.fixture
-def watch(producer: StandInProducer) -> BacklogWatch:
+def watch(producer: StandInProducer) -> BacklogMonitor:
     """The brokers answer as long as the producer has no error."""
 
     def look() -> WaitingMessages:
@@ -42,13 +44,13 @@ def watch(producer: StandInProducer) -> BacklogWatch:
             raise KafkaException(producer.error)
         return WaitingMessages(3, None)
 
-    watch = BacklogWatch(look, lambda _waiting: None)
-    watch.look()
+    watch = BacklogMonitor(look, lambda _waiting: None)
+    watch.refresh()
     return watch
 
 
 @pytest.fixture
-def app(async_producer: AsyncProducer, watch: BacklogWatch) -> FastAPI:
+def app(async_producer: AsyncProducer, watch: BacklogMonitor) -> FastAPI:
     return build_app(async_producer, RULES, watch)
 
 
@@ -64,7 +66,7 @@ BODIES: list[tuple[bytes, str]] = [
 
 
 def test_each_published_answer_is_given_and_fits(
-    app: FastAPI, async_producer: AsyncProducer, watch: BacklogWatch, producer: StandInProducer
+    app: FastAPI, async_producer: AsyncProducer, watch: BacklogMonitor, producer: StandInProducer
 ) -> None:
     # The client looks at each answer itself.
     client = Client(app)
@@ -73,7 +75,7 @@ def test_each_published_answer_is_given_and_fits(
     met.add(post(client, b"\n".join([encoded(POS)] * 20), NDJSON))
     async_producer._messages = 0
     producer.error = KafkaError(KafkaError._MSG_TIMED_OUT, "no broker")
-    watch.look()
+    watch.refresh()
     met |= {post(client, *BODIES[0]), get(client, "/readyz")}
     async_producer.fatal = "planted"
     met.add(get(client, "/healthz"))
@@ -87,7 +89,7 @@ def test_each_published_answer_to_a_device_is_given_and_fits(
     form: str,
     app: FastAPI,
     async_producer: AsyncProducer,
-    watch: BacklogWatch,
+    watch: BacklogMonitor,
     producer: StandInProducer,
 ) -> None:
     client, path = Client(app), f"/v1/events/{form}"

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from ingest.normaliser.normalise import Normaliser
-from ingest.normaliser.repeats import Repeats
+from ingest.normaliser.repeats import RecentFingerprints
 from runtime.processor.record import Input
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, pos
 
 FAMILY = {"posTransactionTopic": "sales", "raw-traffic": "traffic"}
@@ -22,7 +22,7 @@ MARKED = "repeat"
 
 def sender(most: int = 100) -> tuple[Normaliser, Any]:
     """A normaliser, and what says of a message whether its record is marked."""
-    normaliser = Normaliser(RULES, 4, FAMILY, Repeats(most))
+    normaliser = Normaliser(RULES, 4, FAMILY, RecentFingerprints(most))
 
     def is_marked(message: Any, topic: str = "posTransactionTopic") -> bool:
         (output,) = normaliser.process(
@@ -70,12 +70,16 @@ def test_after_forgetting_no_copy_is_marked_for_its_first_may_never_be_committed
 
 
 def test_what_is_remembered_is_bounded_and_a_storm_stays_known() -> None:
-    repeats = Repeats(most=10)
-    found = [repeats.seen("storm") for number in range(1000) if not repeats.seen(f"other {number}")]
+    repeats = RecentFingerprints(most=10)
+    found = [
+        repeats.check_and_add("storm")
+        for number in range(1000)
+        if not repeats.check_and_add(f"other {number}")
+    ]
 
     assert found == [False] + [True] * 999
     assert len(repeats._latest) == 10
-    assert not repeats.seen("other 900")
+    assert not repeats.check_and_add("other 900")
 
 
 def test_a_marked_record_is_else_the_same() -> None:
@@ -151,7 +155,7 @@ def test_of_the_first_seen_header_an_instant_is_taken_and_nothing_else(tmp_path:
     )
     assert dead_letter_of(b"", tmp_path, first_seen=b"ann 31198570044")[1][
         "first_seen"
-    ] == instant_text(ARRIVED)
+    ] == format_utc(ARRIVED)
 
 
 def test_the_python_type_leaves_the_mark_out_of_all_others() -> None:

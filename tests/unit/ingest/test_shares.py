@@ -19,7 +19,7 @@ from runtime.processor.record import Input
 from runtime.sensors import SensorEntry
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
-from tally.instants import instant_text, parse_instant
+from tally.instants import format_utc, parse_instant
 from tally.windows import WINDOW, window_start
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, interval, without
 
@@ -113,7 +113,7 @@ def test_shares_are_the_interval_each_within_its_window(
         passers_by=counts[2],
         entries_with_passers=counts[0],
         groups_in=counts[1],
-        observed_seconds=KeyedSum.brings(9, min(seconds, 900)),
+        observed_seconds=KeyedSum.encode(9, min(seconds, 900)),
     )
 
     found = [*shares(whole)]
@@ -179,7 +179,7 @@ def test_revision_is_a_version_of_each_of_its_shares() -> None:
 
 
 def test_an_hour_that_still_runs_is_refused_until_it_is_over() -> None:
-    running = {**TRAFFIC, "happened_at": instant_text(ARRIVED - timedelta(minutes=30))}
+    running = {**TRAFFIC, "happened_at": format_utc(ARRIVED - timedelta(minutes=30))}
 
     with pytest.raises(RejectedEvent, match="send it when it is over") as refused:
         interval({**running, "interval_seconds": 3600})

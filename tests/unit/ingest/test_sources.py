@@ -12,18 +12,18 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.registry import conversion_of
-from runtime.sources import family_of
-from schemas.generated import event_schema_of
-from schemas.loader import own_sources
-from schemas.source import Source, json_of, read_source
+from ingest.sources.registry import load_conversion
+from runtime.sources import build_family
+from schemas.generated import build_event_schema
+from schemas.loader import builtin_sources
+from schemas.source import Source, read_json_file, read_source
 from tally.errors import RejectedEvent
 from tally.events import CanonicalEvent
 from tally.settings import Settings
 from tests.unit.schemas.shapes import shape
 
 ELEVENTH = read_source(Path(__file__).parents[2] / "e2e" / "eleventh")
-SOURCES = [*own_sources().values(), ELEVENTH]
+SOURCES = [*builtin_sources().values(), ELEVENTH]
 BY_SOURCE = pytest.mark.parametrize("source", SOURCES, ids=[source.name for source in SOURCES])
 BAD = [
     (source, bad)
@@ -33,16 +33,16 @@ BAD = [
 BY_BAD = pytest.mark.parametrize(
     ("source", "bad"), BAD, ids=[f"{source.name}-{bad['reason']}" for source, bad in BAD]
 )
-RULES = Rules.of(Settings.load({}))
+RULES = Rules.from_settings(Settings.load({}))
 ARRIVAL = Arrival(datetime(2026, 6, 1, tzinfo=UTC), 2, 77)
 
 
 def canonical(source: Source, message: bytes) -> CanonicalEvent:
-    return conversion_of(source)(message, ARRIVAL, RULES)
+    return load_conversion(source)(message, ARRIVAL, RULES)
 
 
 def example(source: Source) -> dict[str, Any]:
-    return json_of(source, "example.json")
+    return read_json_file(source, "example.json")
 
 
 def bad_message(source: Source, bad: dict[str, Any]) -> bytes:
@@ -56,7 +56,7 @@ def bad_message(source: Source, bad: dict[str, Any]) -> bytes:
 
 @BY_SOURCE
 def test_the_example_follows_the_schema_that_senders_see(source: Source) -> None:
-    schema = json_of(source, "message.schema.json")
+    schema = read_json_file(source, "message.schema.json")
 
     assert [one.message for one in Draft202012Validator(schema).iter_errors(example(source))] == []
 
@@ -68,7 +68,7 @@ def test_the_record_of_the_example_follows_the_canonical_schema(source: Source) 
     marked = msgspec.structs.replace(record, repeat=True)
     for one in (record, marked):
         written = msgspec.json.decode(msgspec.json.encode(one))
-        found = Draft202012Validator(event_schema_of(source)).iter_errors(written)
+        found = Draft202012Validator(build_event_schema(source)).iter_errors(written)
         assert [error.message for error in found] == []
 
 
@@ -76,7 +76,7 @@ def test_the_record_of_the_example_follows_the_canonical_schema(source: Source) 
 def test_a_record_has_the_axes_and_parts_of_its_family_as_texts_and_whole_numbers(
     source: Source,
 ) -> None:
-    record, family = canonical(source, json.dumps(example(source)).encode()), family_of(source)
+    record, family = canonical(source, json.dumps(example(source)).encode()), build_family(source)
 
     assert {type(getattr(record, axis)) for axis in family.axes} <= {str}
     # What is read of many records is in none.
@@ -89,7 +89,7 @@ def test_the_python_type_and_the_canonical_schema_have_the_same_fields(source: S
     struct = type(canonical(source, json.dumps(example(source)).encode()))
     written = msgspec.json.schema(struct)
 
-    assert shape(written, written["$defs"]) == shape(event_schema_of(source), {})
+    assert shape(written, written["$defs"]) == shape(build_event_schema(source), {})
 
 
 @BY_SOURCE
@@ -97,7 +97,7 @@ def test_the_same_message_again_is_the_same_identity_and_fingerprint(source: Sou
     later = Arrival(ARRIVAL.received_at, 3, 99)
     message = json.dumps(example(source)).encode()
 
-    again = conversion_of(source)(message + b" ", later, RULES)
+    again = load_conversion(source)(message + b" ", later, RULES)
 
     assert (again.event_id, again.fingerprint) == (
         canonical(source, message).event_id,

@@ -11,9 +11,9 @@ from confluent_kafka import TopicPartition
 from runtime.processor import state
 from runtime.processor.loop import BatchLimits
 from runtime.processor.record import Input, Output
-from runtime.processor.state import kept_state
-from runtime.topics import Lane
-from tally.errors import Aborted, TallyError
+from runtime.processor.state import read_state
+from runtime.topics import PartitionId
+from tally.errors import TallyError, TransactionAborted
 from tally.settings import Settings
 from tests.support.key_counts import KeyCounts
 from tests.unit.ingest.brokers import STATE, Brokers, Outcome
@@ -141,7 +141,7 @@ def test_tick_that_gives_up_stores_nothing_and_has_the_records_again() -> None:
     class Blind(Noted):
         def tick(self) -> Sequence[Output]:
             if self.calls.count("restore()") == 1:
-                raise Aborted("Cassandra does not answer")
+                raise TransactionAborted("Cassandra does not answer")
             return super().tick()
 
     brokers = Brokers({0: "a"}, [(0,), 1, 1])
@@ -182,16 +182,16 @@ def test_partitions_are_read_as_they_come_unless_the_step_has_an_event_time() ->
 
 
 def test_state_is_that_of_the_partitions_which_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Lane] = []
+    asked: list[PartitionId] = []
 
-    def read(_settings: Settings, lanes: Sequence[Lane]) -> Iterable[object]:
+    def read(_settings: Settings, lanes: Sequence[PartitionId]) -> Iterable[object]:
         asked.extend(lanes)
         return ()
 
-    monkeypatch.setattr(state, "read_written", read)
+    monkeypatch.setattr(state, "read_to_high_watermark", read)
     ours = [TopicPartition(topic, number) for topic in ("in", "ticks") for number in (3, 1)]
 
-    assert [*kept_state(Settings(), STATE, ("in", "ticks"), ours)] == []
+    assert [*read_state(Settings(), STATE, ("in", "ticks"), ours)] == []
     assert asked == [(STATE, 1), (STATE, 3)]
 
 
@@ -199,13 +199,13 @@ def test_state_of_inputs_that_are_not_divided_alike_is_refused() -> None:
     ours = [TopicPartition("in", 1), TopicPartition("in", 2), TopicPartition("ticks", 1)]
 
     with pytest.raises(TallyError, match=r"in, ticks: .* give them one number of partitions"):
-        kept_state(Settings(), STATE, ("in", "ticks"), ours)
+        read_state(Settings(), STATE, ("in", "ticks"), ours)
 
 
 class Announcing(Noted):
     """Counts, and notes that it was told of a commit."""
 
-    def stored(self) -> None:
+    def on_commit(self) -> None:
         self.calls.append("stored()")
 
 

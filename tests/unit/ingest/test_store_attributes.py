@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from runtime.store_fields import FIXED, Coordinates
-from runtime.stores import StoreEntry, store_entries
-from tally.calendar.opening_hours import opening_hours
+from runtime.store_fields import FIXED_FIELDS, Coordinates
+from runtime.stores import StoreEntry, load_stores
+from tally.calendar.opening_hours import parse_opening_hours
 from tally.day_clock import DayClock
 from tally.errors import BadSettings
 
@@ -33,7 +33,7 @@ STORE = """
 def entry(folder: Path, text: str) -> StoreEntry:
     file = folder / "stores.yaml"
     file.write_text(text, "utf-8")
-    (found,) = store_entries(file).values()
+    (found,) = load_stores(file).values()
     return found
 
 
@@ -45,7 +45,7 @@ def test_a_store_has_its_place_hours_size_groups_and_the_doors_of_its_sensors(
     assert (found.country, found.coordinates) == ("SK", Coordinates(48.1486, 17.1077))
     assert (found.floor_area_m2, found.tills, found.groups) == (380.5, 4, ("west", "malls"))
     assert found.sensors["accc00000001"].door == "main"
-    assert found.opening_hours == opening_hours(
+    assert found.opening_hours == parse_opening_hours(
         {"mon-fri": "08:00-20:00", "sat": "09:00-13:00", "sun": "closed"}
     )
 
@@ -64,7 +64,7 @@ def test_a_store_has_its_place_hours_size_groups_and_the_doors_of_its_sensors(
 def test_a_change_holds_from_its_day_on_and_later_ones_beside_it(
     tmp_path: Path, day: date, name: str, area: float, tills: int
 ) -> None:
-    on_the_day = entry(tmp_path, STORE).on(day)
+    on_the_day = entry(tmp_path, STORE).valid_on(day)
 
     assert (on_the_day.name, on_the_day.floor_area_m2, on_the_day.changes) == (name, area, {})
     assert (on_the_day.tills, on_the_day.country) == (tills, "SK")
@@ -73,8 +73,8 @@ def test_a_change_holds_from_its_day_on_and_later_ones_beside_it(
 def test_what_is_told_of_an_entry_is_read_as_the_same_entry(tmp_path: Path) -> None:
     found = entry(tmp_path, STORE)
 
-    assert entry(tmp_path, yaml.safe_dump({"367": found.told()})) == found
-    assert StoreEntry().told() == {}
+    assert entry(tmp_path, yaml.safe_dump({"367": found.to_fields()})) == found
+    assert StoreEntry().to_fields() == {}
 
 
 @pytest.mark.parametrize("country", ["", "country: SK, ", "country: DE, "])
@@ -151,7 +151,7 @@ def test_what_decides_identities_cannot_change_from_a_day_on(
 
     with pytest.raises(BadSettings, match=said):
         entry(tmp_path, f"367: {{changes: {{2026-05-01: {{{name}: {value}}}}}}}")
-    assert name in FIXED
+    assert name in FIXED_FIELDS
 
 
 def test_a_store_s_clock_changes_from_a_day_on(tmp_path: Path) -> None:
@@ -167,7 +167,9 @@ def test_a_store_s_clock_changes_from_a_day_on(tmp_path: Path) -> None:
         (date(2026, 5, 1), london, time(0)),
         (date(2026, 6, 1), london, time(4)),
     )
-    assert entry(tmp_path, "367: {}").clock("Asia/Tokyo") == DayClock.of(ZoneInfo("Asia/Tokyo"))
+    assert entry(tmp_path, "367: {}").clock("Asia/Tokyo") == DayClock.from_zone(
+        ZoneInfo("Asia/Tokyo")
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_a_store_that_closes_at_two_lets_its_days_begin_at_four(tmp_path: Path) 
     found = entry(tmp_path, '367: {day_starts: "04:00", opening_hours: {mon-sun: "18:00-02:00"}}')
 
     assert found.day_starts == time(4)
-    assert found.told() == {
+    assert found.to_fields() == {
         "day_starts": "04:00",
         "opening_hours": {"mon-sun": "18:00-02:00"},
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingest.contract.arrival import Rules
-from runtime.stores import StoreEntry, store_entries
+from runtime.stores import StoreEntry, load_stores
 from tally.errors import BadSettings
 from tally.settings import Settings
 from tests.unit.ingest.messages import pos, receipt
@@ -18,7 +18,7 @@ from tests.unit.ingest.messages import pos, receipt
 def rules(folder: Path, text: str, **settings: Any) -> Rules:
     file = folder / "stores.yaml"
     file.write_text(text, "utf-8")
-    return Rules.of(Settings(stores_file=file, **settings))
+    return Rules.from_settings(Settings(stores_file=file, **settings))
 
 
 def epochs(made_by: Rules, *instants: str, **fields: Any) -> list[str]:
@@ -107,12 +107,12 @@ def test_ids_and_texts_are_read_as_they_are_written(tmp_path: Path) -> None:
     file = tmp_path / "stores.yaml"
     file.write_text("0367: {currency: EUR}\nNO: {name: 7, tz: Europe/Oslo}\n1:\n", "utf-8")
 
-    assert store_entries(file) == {
+    assert load_stores(file) == {
         "0367": StoreEntry(currency="EUR"),
         "NO": StoreEntry(name="7", tz="Europe/Oslo"),
         "1": StoreEntry(),
     }
-    assert store_entries(None) == {}
+    assert load_stores(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_there_and_wrong_defaults_are_named(tmp_path: Path) -
         (Settings(default_timezone="CEST?"), "TALLY_DEFAULT_TIMEZONE: 'CEST?'"),
     ):
         with pytest.raises(BadSettings, match=r"\S") as refused:
-            Rules.of(settings)
+            Rules.from_settings(settings)
         assert name in str(refused.value)
 
 
@@ -246,7 +246,7 @@ def test_access_points_are_known_by_any_spelling_of_their_address(tmp_path: Path
     spellings = '["00:18:0A:00:00:01", 0018.0a00.0002, 00-18-0a-00-00-03, 00180A000004, ap-5]'
     file.write_text(f"367: {{access_points: {spellings}}}", "utf-8")
 
-    assert store_entries(file)["367"].access_points == (
+    assert load_stores(file)["367"].access_points == (
         *(f"00180a00000{number}" for number in range(1, 5)),
         "ap-5",
     )

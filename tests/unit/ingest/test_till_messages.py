@@ -15,7 +15,7 @@ from tally.day_clock import DayClock
 from tally.errors import RejectedEvent
 from tests.unit.ingest.messages import ARRIVED, RULES, parts, pos, receipt, with_line
 
-BAR = Numbering("daily", DayClock.of(ZoneInfo("Europe/Bratislava"), time(4)))
+BAR = Numbering("daily", DayClock.from_zone(ZoneInfo("Europe/Bratislava"), time(4)))
 
 
 @pytest.mark.parametrize("number", ["Order 00591-006-0018", "TEA/GREEN 100", "Über #7", "a" * 128])

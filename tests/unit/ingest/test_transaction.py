@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.processor.record import Output
-from runtime.processor.transaction import TransactionalProducer, verdict
-from tally.errors import Aborted, Fenced, OutcomeUnknown, TallyError
+from runtime.processor.transaction import TransactionalProducer, classify_error
+from tally.errors import OutcomeUnknown, ProducerFenced, TallyError, TransactionAborted
 
 FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
 FATAL = KafkaError(KafkaError.INVALID_TXN_STATE, "state", True)
@@ -49,7 +49,7 @@ def handing_out(*producers: Any) -> Callable[[], Any]:
 
 
 def transaction(producer: FailingProducer, deadline_seconds: float = 5.0) -> TransactionalProducer:
-    made = TransactionalProducer(handing_out(producer), "test", Moments(), deadline_seconds)
+    made = TransactionalProducer(handing_out(producer), "test", Failpoints(), deadline_seconds)
     made.renew()
     producer.calls.clear()
     return made
@@ -75,7 +75,7 @@ def send(
     ids=str,
 )
 def test_error_has_one_verdict(error: KafkaError, expected: str) -> None:
-    assert verdict(error) == expected
+    assert classify_error(error) == expected
 
 
 def test_output_goes_before_offsets_and_both_before_the_commit() -> None:
@@ -108,7 +108,7 @@ def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_produ
     hanging, after = FailingProducer(), FailingProducer()
     never = Event()
     vars(hanging)["send_offsets_to_transaction"] = lambda *_: never.wait(30)
-    made = TransactionalProducer(handing_out(hanging, after), "test", Moments())
+    made = TransactionalProducer(handing_out(hanging, after), "test", Failpoints())
     made.renew()
     with pytest.raises(OutcomeUnknown, match="no answer from Kafka about positions"):
         made.send([OUTPUT], [], object)
@@ -135,7 +135,7 @@ def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_produ
 def test_fenced_means_exit_without_abort(step: str) -> None:
     producer = FailingProducer(**{step: [FENCED]})
 
-    with pytest.raises(Fenced):
+    with pytest.raises(ProducerFenced):
         send(producer)
     assert producer.calls[-1] == step
 
@@ -154,7 +154,7 @@ def test_fatal_error_means_exit(step: str) -> None:
 def test_abortable_error_aborts_and_says_so(step: str) -> None:
     producer = FailingProducer(**{step: [ABORTABLE]})
 
-    with pytest.raises(Aborted):
+    with pytest.raises(TransactionAborted):
         send(producer)
     assert steps(producer)[-1] == "abort_transaction"
 
@@ -162,7 +162,7 @@ def test_abortable_error_aborts_and_says_so(step: str) -> None:
 def test_zombie_that_is_fenced_while_aborting_exits() -> None:
     producer = FailingProducer(send_offsets_to_transaction=[ABORTABLE], abort_transaction=[FENCED])
 
-    with pytest.raises(Fenced):
+    with pytest.raises(ProducerFenced):
         send(producer)
 
 
@@ -185,7 +185,7 @@ def test_offsets_are_never_sent_twice_in_one_transaction() -> None:
 def test_group_that_changed_before_the_transaction_begins_none() -> None:
     producer = FailingProducer()
 
-    with pytest.raises(Aborted):
+    with pytest.raises(TransactionAborted):
         send(producer, metadata_now=changed_after(0))
     assert steps(producer) == []
 
@@ -193,7 +193,7 @@ def test_group_that_changed_before_the_transaction_begins_none() -> None:
 def test_group_that_changed_while_producing_aborts_before_offsets() -> None:
     producer = FailingProducer()
 
-    with pytest.raises(Aborted):
+    with pytest.raises(TransactionAborted):
         send(producer, metadata_now=changed_after(1))
     assert steps(producer) == ["begin_transaction", "produce", "abort_transaction"]
 
@@ -203,7 +203,7 @@ def changed_after(calls: int) -> Callable[[], object]:
 
     def metadata_now() -> object:
         if not answers:
-            raise Aborted("the group has changed")
+            raise TransactionAborted("the group has changed")
         return answers.pop()
 
     return metadata_now
@@ -211,7 +211,7 @@ def changed_after(calls: int) -> Callable[[], object]:
 
 def test_renewed_producer_is_initialised_before_anything_else() -> None:
     producers = [FailingProducer(), FailingProducer()]
-    made = TransactionalProducer(handing_out(*producers), "test", Moments())
+    made = TransactionalProducer(handing_out(*producers), "test", Failpoints())
     made.renew()
     made.renew()
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.registry import conversion_of
-from ingest.twin.__main__ import heard_since
-from ingest.twin.people import people_of
+from ingest.sources.registry import load_conversion
+from ingest.twin.__main__ import key_period_start
+from ingest.twin.people import draw_people
 from ingest.twin.plan import TwinStore
-from ingest.twin.sensors import SensorMessage, messages_of
-from ingest.twin.stream import PAST_BEAT, TwinDays, send
-from ingest.twin.transport import OnItsWay, Outage, Transport, arrivals, with_clock
+from ingest.twin.sensors import SensorMessage, make_messages
+from ingest.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
+from ingest.twin.transport import Delivery, Outage, Transport, arrivals, with_clock
 from ingest.twin.truth import DayTruth, day_truth, write_truth
 from schemas import loader
 from tally.settings import Settings
@@ -34,11 +34,11 @@ def made(*days: date, store: TwinStore = STORE, seed: int = SEED) -> list[Sensor
     return [
         message
         for day in days
-        for message in messages_of(store, day, seed, people_of(store, day, seed))
+        for message in make_messages(store, day, seed, draw_people(store, day, seed))
     ]
 
 
-def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[OnItsWay]:
+def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[Delivery]:
     return arrivals(messages, Transport(outages=outages), SEED, STORE.store_id)
 
 
@@ -78,10 +78,10 @@ def test_each_article_that_is_sold_is_counted_and_delivered_once_a_day() -> None
 
 
 def test_every_message_keeps_its_contract() -> None:
-    sources = loader.own_sources().values()
-    checks = {source.path.rpartition("/")[2]: conversion_of(source) for source in sources}
+    sources = loader.builtin_sources().values()
+    checks = {source.path.rpartition("/")[2]: load_conversion(source) for source in sources}
     arrival = Arrival(datetime(2026, 3, 3, 1, tzinfo=UTC), 0, 0)
-    rules = Rules.of(Settings())
+    rules = Rules.from_settings(Settings())
 
     for message in made(MONDAY):
         event = msgspec.to_builtins(checks[message.source](message.body, arrival, rules))
@@ -124,7 +124,7 @@ class Recorder:
     def send(self, _key: str, value: bytes) -> None:
         self.lots[-1].append(value)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         self.lots.append([])
 
 
@@ -138,7 +138,7 @@ def test_what_arrives_within_a_span_is_sent_in_its_order() -> None:
     assert [one.send_at for one in found] == sorted(one.send_at for one in found)
     assert all(TEN <= one.send_at < TEN + HOUR for one in found)
     assert sent.total() == len(found) > 100
-    beats = len({int(one.send_at // PAST_BEAT) for one in found})
+    beats = len({int(one.send_at // PAST_BATCH_SECONDS) for one in found})
     for source, channel in channels.items():
         own = [one.message.body for one in found if one.message.source == source]
         assert [body for lot in channel.lots for body in lot] == own
@@ -149,7 +149,7 @@ def test_catching_up_and_going_on_are_one_stream_without_a_hole_or_a_repeat() ->
     now = TEN + 7 * HOUR + 30.5
     twin = TwinDays([STORE], [MONDAY, TUESDAY], SEED, Transport(duplicates=0.0))
 
-    past, coming = twin.around(now, 0.0, now + 2 * HOUR)
+    past, coming = twin.split_arrivals(now, 0.0, now + 2 * HOUR)
 
     whole = twin.arrivals(0.0, now + 2 * HOUR)
     assert past + coming == whole and past and coming
@@ -164,7 +164,7 @@ def test_catching_up_is_in_the_order_of_time_and_nothing_is_of_the_future() -> N
     stores = [STORE, replace(STORE, store_id="twin-2")]
     twin = TwinDays(stores, [MONDAY, TUESDAY], SEED, Transport())
 
-    past, _ = twin.around(now, 0.0, now + HOUR)
+    past, _ = twin.split_arrivals(now, 0.0, now + HOUR)
 
     assert {one.message.source for one in past} == {*NAMES}
     assert [one.send_at for one in past] == sorted(one.send_at for one in past)
@@ -175,7 +175,7 @@ def test_no_sighting_is_sent_of_before_the_running_key_period() -> None:
     since = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
     twin = TwinDays([STORE], [MONDAY, TUESDAY], SEED, Transport(), {"twin-1": since})
 
-    past, coming = twin.around(TEN + 24 * HOUR, 0.0, TEN + 25 * HOUR)
+    past, coming = twin.split_arrivals(TEN + 24 * HOUR, 0.0, TEN + 25 * HOUR)
 
     firsts = {
         source: min(one.message.at for one in past + coming if one.message.source == source)
@@ -192,7 +192,7 @@ def test_the_key_period_is_that_of_the_stores_file_as_the_gateway_knows_it(tmp_p
     half_past_three = datetime(2026, 3, 2, 21, 45, tzinfo=UTC)
 
     begins = [
-        datetime.fromtimestamp(heard_since(name, settings, half_past_three.timestamp()), UTC)
+        datetime.fromtimestamp(key_period_start(name, settings, half_past_three.timestamp()), UTC)
         for name in ("twin-1", "twin-2")
     ]
 
@@ -216,7 +216,7 @@ def test_as_it_happens_each_second_is_waited_for(monkeypatch: pytest.MonkeyPatch
 
 
 def test_truth_ledger_holds_everybody_and_nobody_s_phone(tmp_path: Path) -> None:
-    people = people_of(STORE, MONDAY, SEED)
+    people = draw_people(STORE, MONDAY, SEED)
 
     told = write_truth(tmp_path, STORE, MONDAY, people)
 

@@ -12,8 +12,8 @@ import yaml
 from pydantic import SecretStr
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.contract.vendor import Skipped, VendorBody
-from ingest.sources.registry import conversion_of, splits, vendors_of
+from ingest.contract.vendor import SkippedPart, VendorBody
+from ingest.sources.registry import event_splitters, load_conversion, load_vendor_formats
 from schemas import loader
 from tally.errors import Forbidden, RejectedEvent
 from tally.settings import Settings
@@ -36,27 +36,27 @@ def rules(told: dict[str, Any], tmp_path: Path) -> Rules:
     file = tmp_path / "stores.yaml"
     file.write_text(told["stores"], "utf-8")
     secrets = SecretStr(json.dumps(told.get("secrets", {})))
-    return Rules.of(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
+    return Rules.from_settings(Settings(home=tmp_path, stores_file=file, vendor_secrets=secrets))
 
 
 @pytest.mark.parametrize(("form", "told", "case"), recorded())
 def test_body_becomes_the_records_written_beside_it(
     form: str, told: dict[str, Any], case: dict[str, Any], rules: Rules
 ) -> None:
-    source = loader.own_sources()[told["source"]]
+    source = loader.builtin_sources()[told["source"]]
     body = VendorBody(case["body"].encode(), ARRIVED, rules, case.get("parameters", {}))
     records: list[dict[str, Any]] = []
     rejected: dict[str, str] = {}
     skipped: Counter[str] = Counter()
     refused = None
     try:
-        for message in vendors_of(source)[form].messages(body):
-            if isinstance(message, Skipped):
+        for message in load_vendor_formats(source)[form].messages(body):
+            if isinstance(message, SkippedPart):
                 skipped[message.reason] += 1
                 continue
             try:
-                event = conversion_of(source)(message, Arrival(ARRIVED, 0, 0), rules)
-                split = splits().get(source.name)
+                event = load_conversion(source)(message, Arrival(ARRIVED, 0, 0), rules)
+                split = event_splitters().get(source.name)
                 written = split(event) if split else [event]
                 records += [msgspec.json.decode(msgspec.json.encode(one)) for one in written]
             except RejectedEvent as error:
@@ -79,28 +79,30 @@ def test_body_becomes_the_records_written_beside_it(
 
 
 def test_each_form_of_the_product_has_its_bodies() -> None:
-    forms = {form for source in loader.own_sources().values() for form in vendors_of(source)}
+    forms = {
+        form for source in loader.builtin_sources().values() for form in load_vendor_formats(source)
+    }
 
     assert forms == {file.stem for file in FOLDER.glob("*.yaml")}
 
 
 def test_what_a_device_sent_before_it_was_listed_counts_once_it_is_replayed(tmp_path: Path) -> None:
     """Also where its names and its clock are not the usual ones, of which nobody knew then."""
-    (source,) = (one for one in loader.own_sources().values() if one.name == "traffic")
+    (source,) = (one for one in loader.builtin_sources().values() if one.name == "traffic")
     pushed = b"""{"logics_data": {"sensor_info": {"serial_number": "S"}, "logics": [
         {"id": 1, "records": [{"from": 1772445600, "to": 1772445660,
          "counts": [{"name": "zu", "value": 5}, {"name": "ab", "value": 2}]}]}]}}"""
-    (letter,) = vendors_of(source)["xovis"].messages(
-        VendorBody(pushed, ARRIVED, Rules.of(Settings()))
+    (letter,) = load_vendor_formats(source)["xovis"].messages(
+        VendorBody(pushed, ARRIVED, Rules.from_settings(Settings()))
     )
     assert isinstance(letter, bytes)
     with pytest.raises(RejectedEvent, match="no store of the stores file has this serial"):
-        conversion_of(source)(letter, Arrival(ARRIVED, 0, 0), Rules.of(Settings()))
+        load_conversion(source)(letter, Arrival(ARRIVED, 0, 0), Rules.from_settings(Settings()))
 
     file = tmp_path / "stores.yaml"
     file.write_text("367: {sensors: {'s:1': {clock: unix_s, entries: [zu], exits: [ab]}}}", "utf-8")
-    listed = Rules.of(Settings(stores_file=file))
-    event = msgspec.to_builtins(conversion_of(source)(letter, Arrival(ARRIVED, 0, 0), listed))
+    listed = Rules.from_settings(Settings(stores_file=file))
+    event = msgspec.to_builtins(load_conversion(source)(letter, Arrival(ARRIVED, 0, 0), listed))
 
     assert (event["store_id"], event["happened_at"], event["entries"], event["exits"]) == (
         "367",

@@ -10,16 +10,16 @@ from httpx import Response
 
 from ingest.contract.work import MOST_EVENTS
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from ingest.gateway.submission import Endpoint, endpoints_of
-from ingest.sources.registry import conversion_of
-from schemas.source import BadSource, Source, json_of, read_source
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
+from ingest.gateway.submission import Endpoint, source_endpoints
+from ingest.sources.registry import load_conversion
+from schemas.source import BadSource, Source, read_json_file, read_source
 from tests.unit.architecture.sources import ROOT
 from tests.unit.ingest.messages import RULES
 from tests.unit.ingest.stand_ins import Client, StandInProducer
 
-EXAMPLE = json_of(read_source(ROOT / "tests" / "e2e" / "eleventh"), "example.json")
+EXAMPLE = read_json_file(read_source(ROOT / "tests" / "e2e" / "eleventh"), "example.json")
 FORMAT = """
 import json
 
@@ -63,7 +63,7 @@ def source(tmp_path: Path) -> Source:
 
 @pytest.fixture
 def taken(source: Source) -> list[Endpoint]:
-    return list(endpoints_of(source))
+    return list(source_endpoints(source))
 
 
 @pytest.fixture
@@ -73,9 +73,11 @@ def producer() -> StandInProducer:
 
 @pytest.fixture
 def post(producer: StandInProducer, taken: list[Endpoint]) -> Iterator[Post]:
-    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
-    watch.look()
-    async_producer = AsyncProducer(lambda _note: producer, Room(messages=100, bytes=100_000))
+    watch = BacklogMonitor(lambda: WaitingMessages(0, None), lambda _waiting: None)
+    watch.refresh()
+    async_producer = AsyncProducer(
+        lambda _note: producer, InFlightLimit(messages=100, bytes=100_000)
+    )
     client = Client(build_app(async_producer, RULES, watch, taken))
     yield lambda body, **headers: client.request(
         "POST", "/v1/events/queues/bars", content=body, headers=headers
@@ -163,11 +165,11 @@ def test_a_format_without_its_function_is_named(source: Source) -> None:
     (source.folder / "vendors" / "empty.py").write_text("", "utf-8")
 
     with pytest.raises(BadSource, match=r"vendors/empty.py: no function `messages`"):
-        list(endpoints_of(source))
+        list(source_endpoints(source))
 
 
 def test_a_contract_that_cannot_be_loaded_is_named(source: Source) -> None:
     (source.folder / "contract.py").write_text("import nothing_of_the_sort", "utf-8")
 
     with pytest.raises(BadSource, match=r"contract.py: cannot be loaded: No module named"):
-        conversion_of(source)
+        load_conversion(source)

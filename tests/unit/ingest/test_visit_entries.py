@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.visit_rules import families_of
+from runtime.visit_rules import load_families
 from tally.epochs import Epochs
 from tally.errors import BadSettings
 from tally.settings import Settings
@@ -44,15 +44,15 @@ def test_visit_rules_hold_from_the_begin_of_the_store_s_day_on(tmp_path: Path) -
     file = tmp_path / "stores.yaml"
     file.write_text(text, "utf-8")
 
-    found = families_of(Settings(stores_file=file))["wifi"]
+    found = load_families(Settings(stores_file=file))["wifi"]
 
     # On 8 March clocks are set forward: 04:00 is 08:00 UTC.
     begins = int(datetime(2026, 3, 8, 8, tzinfo=UTC).timestamp()) // 60
     strict, patient = VisitRules(enter_dbm=-70, static_minutes=600), VisitRules(gap_minutes=30)
-    of = found.visit_rules.of
+    of = found.visit_rules.rules_for
     assert [of("367", begins - 1), of("367", begins)] == [strict, patient]
     assert of("406", begins) == of("500", begins) == VisitRules()
-    epochs = [found.epochs.of(date(2026, 3, day)) - found.epoch for day in (1, 7, 8, 9, 31)]
+    epochs = [found.epochs.for_day(date(2026, 3, day)) - found.epoch for day in (1, 7, 8, 9, 31)]
     assert epochs == [0, 0, 2, 2, 2]
     assert found.epochs.highest == found.epoch + 2
 
@@ -67,8 +67,8 @@ def test_revisions_of_several_stores_add_up_and_a_day_of_two_rules_has_the_highe
         }
     )
 
-    epochs = Epochs(3, revised=of_stores.revised)
+    epochs = Epochs(3, increases=of_stores.epoch_increases)
 
     days = [date(1970, 1, 1) + timedelta(days=number) for number in range(6)]
-    assert [epochs.of(one) for one in days] == [7, 7, 7, 4, 6, 6]
+    assert [epochs.for_day(one) for one in days] == [7, 7, 7, 4, 6, 6]
     assert epochs.highest == 7

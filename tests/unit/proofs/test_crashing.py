@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from runtime.processor.moments import AFTER_POLL, BEFORE_COMMIT, NAMES, Moments
+from runtime.processor.moments import AFTER_POLL, BEFORE_COMMIT, NAMES, Failpoints
 from tally.settings import Settings
 from tests.controls.crashing import Crash
 from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE, TellingCrash
@@ -24,7 +24,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def test_nothing_happens_at_a_moment_of_the_product(sent: list[tuple[int, int]]) -> None:
     for name in NAMES:
-        Moments().reach(name)
+        Failpoints().hit(name)
 
     assert sent == []
 
@@ -32,7 +32,7 @@ def test_nothing_happens_at_a_moment_of_the_product(sent: list[tuple[int, int]])
 def test_crash_comes_when_its_moment_has_come_so_many_times(sent: list[tuple[int, int]]) -> None:
     crash, counts = Crash.of("before_commit:2", TEST), []
     for name in (BEFORE_COMMIT, AFTER_POLL, BEFORE_COMMIT, BEFORE_COMMIT):
-        crash.reach(name)
+        crash.hit(name)
         counts.append(len(sent))
 
     assert (counts, sent) == ([0, 0, 1, 1], [(os.getpid(), signal.SIGKILL)])
@@ -52,7 +52,7 @@ def test_crash_of_an_evaluator_counts_deliveries_that_tell_alerts(
 ) -> None:
     crash, found = TellingCrash.of(f"{name}:1", TEST), []
     for crash.is_telling in (False, True):
-        crash.reach(name)
+        crash.hit(name)
         found.append(len(sent))
 
     assert found == counts

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ingest.contract.arrival import Arrival, Rules
-from ingest.sources.sales.contract import normalised as normalised_receipt
-from ingest.sources.traffic.contract import normalised as normalised_interval
+from ingest.sources.sales.contract import normalise as normalised_receipt
+from ingest.sources.traffic.contract import normalise as normalised_interval
 from tally.settings import Settings
 from tests.support.generated import LATE_BY, STORES, Scale, hourly, load, of_this_second
 from tests.support.plain_oracle import counted_by_window, counted_once, event_of
@@ -170,7 +170,10 @@ def test_first_copy_counts_once_and_a_moved_one_counts_in_its_window_alone() -> 
 
 @pytest.mark.parametrize("now", MOMENTS)
 def test_normaliser_adds_what_the_plain_oracle_adds(now: datetime) -> None:
-    rules, arrival = Rules.of(Settings.load({})), Arrival(now + timedelta(minutes=1), 0, 0)
+    rules, arrival = (
+        Rules.from_settings(Settings.load({})),
+        Arrival(now + timedelta(minutes=1), 0, 0),
+    )
     made = load(2, now, Scale(300, 60)).on_time
 
     for sending in made:

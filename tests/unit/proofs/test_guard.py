@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.processor.moments import Moments
+from runtime.processor.moments import Failpoints
 from runtime.sources import SALES
 from speed_layer.session import Driver
 from tally.settings import Settings
@@ -57,7 +57,7 @@ WRONG: dict[str, Callable[[Settings], object]] = {
     "keeping_memory": lambda settings: keeping_memory(settings, NOTHING, NOTHING),
     "sending_by_itself": lambda settings: sending_by_itself(settings, NOTHING, NOTHING),
     "going_on_although_fenced": lambda given: going_on_although_fenced(given, NOTHING, NOTHING),
-    "watched_parts": lambda settings: watched_parts(settings, Moments(), "intent=after"),
+    "watched_parts": lambda settings: watched_parts(settings, Failpoints(), "intent=after"),
     "unrevised_families": unrevised_families,
     "dying": lambda settings: dying(1, 1, settings, NOTHING),
     "no_member": lambda settings: no_member(settings, "normaliser").__enter__(),

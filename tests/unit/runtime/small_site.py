@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from runtime.protocol import ConnectionLimits
-from runtime.web import Place, serve
+from runtime.web import ServerOptions, serve
 
 LIMITS = ConnectionLimits(
     header_seconds=0.5,
@@ -53,7 +53,7 @@ def build() -> FastAPI:
 
 def main(arguments: list[str]) -> Any:
     """Serves until told to stop."""
-    serve(build(), Place(arguments[0], "tally.example", limits=LIMITS))
+    serve(build(), ServerOptions(arguments[0], "tally.example", limits=LIMITS))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ DEVICE = MAKER + bytes.fromhex("00a5c3")
 
 
 def hashed(keys: DeviceKeys, address: bytes = DEVICE, period: DatedPeriod = TODAY) -> str:
-    return keys.hashed(address, "367", period, KEPT)
+    return keys.hash_address(address, "367", period, KEPT)
 
 
 def files(folder: Path) -> list[Path]:
@@ -57,7 +57,7 @@ def test_two_processes_have_one_key_of_a_store_and_period_and_no_other_is_it(
 
     assert hashed(one) == hashed(other)
     assert len({hashed(one), hashed(one, period=TOMORROW), hashed(one, MAKER + b"123")}) == 3
-    assert one.hashed(DEVICE, "406", TODAY, KEPT) != hashed(one)
+    assert one.hash_address(DEVICE, "406", TODAY, KEPT) != hashed(one)
 
 
 def test_gateways_that_begin_together_have_one_key(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_key_that_cannot_be_destroyed_holds_up_no_other_and_is_told(
 ) -> None:
     keys = DeviceKeys(tmp_path)
     for store in ("1", "2", "3"):
-        keys.hashed(DEVICE, store, TODAY, KEPT)
+        keys.hash_address(DEVICE, store, TODAY, KEPT)
     opened = Path.open
 
     def open_but_the_second(file: Path, *arguments: str) -> object:

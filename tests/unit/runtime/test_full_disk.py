@@ -21,11 +21,11 @@ from ingest.drop.folder import DropFolder
 from runtime import job, log
 from runtime.device_keys import DeviceKeys
 from runtime.heartbeat import Heartbeat
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 from serving.alerts.dispatch.digest_files import DigestFiles
 from tally.errors import BadSettings, KeysUnreachable
 from tally.key_periods import DatedPeriod
-from tally.keys import digest_key
+from tally.keys import load_digest_key
 from tests.unit.ingest.drop_folder import dropped, handing_over, names
 from tests.unit.ingest.drop_server import Answer
 
@@ -61,13 +61,13 @@ def test_a_file_keeps_what_it_had_and_nothing_half_is_left(
     tmp_path: Path, is_durable: bool
 ) -> None:
     file = tmp_path / "kept"
-    keep_whole(file, "before")
+    write_atomically(file, "before")
 
     with full_disk(), pytest.raises(OSError):
-        keep_whole(file, "x" * 100, is_durable=is_durable)
+        write_atomically(file, "x" * 100, is_durable=is_durable)
 
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("kept", "before")]
-    keep_whole(file, "x" * 100, is_durable=is_durable)
+    write_atomically(file, "x" * 100, is_durable=is_durable)
     assert file.read_text() == "x" * 100
 
 
@@ -96,11 +96,11 @@ def test_a_process_that_ends_on_a_full_disk_ends_with_its_own_code(
     monkeypatch.setenv(job.EXIT_FILE, str(tmp_path / "exit"))
 
     with full_disk():
-        code = job._ended("gateway", 78, "the reason of its end")
+        code = job._report_end("gateway", 78, "the reason of its end")
 
     assert code == 78
     assert [*tmp_path.iterdir()] == []
-    assert job._ended("gateway", 1, "another") == 1
+    assert job._report_end("gateway", 1, "another") == 1
     assert json.loads((tmp_path / "exit").read_text()) == {"code": 1, "reason": "another"}
 
 
@@ -146,19 +146,21 @@ def test_no_short_key_is_ever_used_and_none_is_left(tmp_path: Path) -> None:
     keys, device = DeviceKeys(tmp_path / "keys"), bytes.fromhex("3c000000a5c3")
 
     with full_disk(), pytest.raises(KeysUnreachable):
-        keys.hashed(device, "367", DAY, timedelta(hours=1))
+        keys.hash_address(device, "367", DAY, timedelta(hours=1))
 
     assert [one for one in (tmp_path / "keys").rglob("*") if one.is_file()] == []
-    first = keys.hashed(device, "367", DAY, timedelta(hours=1))
-    assert DeviceKeys(tmp_path / "keys").hashed(device, "367", DAY, timedelta(hours=1)) == first
+    first = keys.hash_address(device, "367", DAY, timedelta(hours=1))
+    assert (
+        DeviceKeys(tmp_path / "keys").hash_address(device, "367", DAY, timedelta(hours=1)) == first
+    )
 
 
 def test_the_key_of_an_installation_is_whole_or_not_there(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(BadSettings, match="File too large"):
-        digest_key(tmp_path)
+        load_digest_key(tmp_path)
 
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == []
-    assert digest_key(tmp_path) == digest_key(tmp_path)
+    assert load_digest_key(tmp_path) == load_digest_key(tmp_path)
 
 
 def test_a_dropped_file_stays_until_what_was_said_of_it_can_be_kept(
@@ -188,7 +190,7 @@ def test_a_dropped_file_stays_until_what_was_said_of_it_can_be_kept(
         "refused/pos/day.json.refused.json",
     }
     assert len(seen) == 3
-    assert DropFolder(tmp_path, 0).look(0).passed == {}
+    assert DropFolder(tmp_path, 0).scan(0).ignored == {}
 
 
 def test_control_a_file_that_is_written_in_its_place_is_half_there(tmp_path: Path) -> None:

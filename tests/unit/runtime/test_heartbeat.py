@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.heartbeat import Heartbeat, main, restore_seconds, stall, stalled
+from runtime.heartbeat import Heartbeat, find_stall, main, read_restore_seconds, stall_reason
 
 
 @pytest.fixture
@@ -34,17 +34,17 @@ def test_job_that_works_or_is_idle_is_healthy_for_ever(
 ) -> None:
     beats(clock, tmp_path / "beat", 300, moves=moves, is_behind=is_behind)
 
-    assert stalled(tmp_path / "beat", 60) is None
+    assert stall_reason(tmp_path / "beat", 60) is None
 
 
 def test_job_that_is_behind_and_gets_nothing_done_is_stalled_just_beyond_the_limit(
     tmp_path: Path, clock: list[float]
 ) -> None:
     beats(clock, tmp_path / "beat", 60, moves=False, is_behind=True)
-    at_the_limit = stalled(tmp_path / "beat", 60)
+    at_the_limit = stall_reason(tmp_path / "beat", 60)
     beats(clock, tmp_path / "beat", 61, moves=False, is_behind=True)
 
-    assert (at_the_limit, stalled(tmp_path / "beat", 60)) == (
+    assert (at_the_limit, stall_reason(tmp_path / "beat", 60)) == (
         None,
         "no progress for 61 s while records wait",
     )
@@ -54,7 +54,7 @@ def test_silent_job_is_stalled_whatever_it_said_last(tmp_path: Path, clock: list
     beats(clock, tmp_path / "beat", 5, moves=True, is_behind=False)
     clock[0] += 61
 
-    assert stall(tmp_path / "beat", 60) == (61, "no heartbeat for 61 s")
+    assert find_stall(tmp_path / "beat", 60) == (61, "no heartbeat for 61 s")
 
 
 def test_work_that_comes_to_an_idle_job_has_its_time_from_then_on(
@@ -67,7 +67,7 @@ def test_work_that_comes_to_an_idle_job_has_its_time_from_then_on(
     clock[0] += 59
     heart.beat("the same", is_behind=True)
 
-    assert stalled(tmp_path / "beat", 60) is None
+    assert stall_reason(tmp_path / "beat", 60) is None
 
 
 def test_beats_within_a_second_are_written_once(tmp_path: Path, clock: list[float]) -> None:
@@ -85,7 +85,7 @@ def test_beats_within_a_second_are_written_once(tmp_path: Path, clock: list[floa
 
 
 def test_job_that_has_not_written_yet_is_not_stalled(tmp_path: Path) -> None:
-    assert stalled(tmp_path / "none", 60) is None
+    assert stall_reason(tmp_path / "none", 60) is None
 
 
 def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
@@ -98,17 +98,17 @@ def test_it_says_how_long_the_job_took_to_restore_its_state_while_the_job_works(
     heart = Heartbeat(tmp_path / "evaluator.heartbeat")
     heart.beat(1, is_behind=False)
     Heartbeat(tmp_path / "projector.heartbeat").beat(1, is_behind=False)
-    before = restore_seconds(tmp_path, 60)
-    heart.restored(2.5)
+    before = read_restore_seconds(tmp_path, 60)
+    heart.record_restore(2.5)
     clock[0] += 1
     heart.beat(2, is_behind=False)
     clock[0] += 1
     heart.beat(3, is_behind=False)
-    works = restore_seconds(tmp_path, 60)
+    works = read_restore_seconds(tmp_path, 60)
     clock[0] += 61
 
     assert (before, works) == ({}, {"evaluator": 2.5})
-    assert (restore_seconds(tmp_path, 60), restore_seconds(None, 60)) == ({}, {})
+    assert (read_restore_seconds(tmp_path, 60), read_restore_seconds(None, 60)) == ({}, {})
 
 
 def test_health_check_as_a_command(tmp_path: Path) -> None:

@@ -14,19 +14,19 @@ from runtime.job import (
     DONE,
     FAILED,
     REFUSED,
-    Announced,
+    NotifyingEvent,
+    run_command,
     run_job,
     run_until_stopped,
-    run_verb,
-    say_ready,
+    signal_ready,
 )
 from schemas.source import BadSource
 from tally.errors import (
     AlreadyRunning,
     BadSettings,
     DataLoss,
-    Fenced,
     OutcomeUnknown,
+    ProducerFenced,
     StackError,
     TallyError,
 )
@@ -56,7 +56,7 @@ def test_work_that_returns_is_done_and_leaves_nothing(exit_file: Path) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [BadSettings("x"), BadSource("x"), DataLoss("x"), Fenced("x")],
+    [BadSettings("x"), BadSource("x"), DataLoss("x"), ProducerFenced("x")],
 )
 def test_refusal_has_an_exit_code_of_its_own(exit_file: Path, error: Exception) -> None:
     assert raising(error) == REFUSED == 78
@@ -127,7 +127,7 @@ def test_verb_ends_with_its_own_code_or_with_1_and_one_line(
     def refused() -> None:
         raise DataLoss("sales-0 has a hole")
 
-    assert [run_verb("tally", work) for work in (lambda: None, lambda: 3, refused)] == [
+    assert [run_command("tally", work) for work in (lambda: None, lambda: 3, refused)] == [
         DONE,
         3,
         FAILED,
@@ -139,20 +139,20 @@ def test_verb_about_a_wrong_source_fails_with_one_line(capsys: pytest.CaptureFix
     def wrong() -> None:
         raise BadSource("sources/stock/source.yaml: kind")
 
-    assert run_verb("tally", wrong) == FAILED
+    assert run_command("tally", wrong) == FAILED
     assert capsys.readouterr().err == "tally: sources/stock/source.yaml: kind\n"
 
 
 def test_ready_file_is_touched_if_somebody_waits_for_it(tmp_path: Path) -> None:
-    say_ready(Settings())
-    say_ready(Settings(ready_file=tmp_path / "ready"))
+    signal_ready(Settings())
+    signal_ready(Settings(ready_file=tmp_path / "ready"))
 
     assert [file.name for file in tmp_path.iterdir()] == ["ready"]
 
 
 def test_event_is_announced_once_before_anybody_sees_it() -> None:
     said: list[bool] = []
-    event = Announced(lambda: said.append(event.is_set()))
+    event = NotifyingEvent(lambda: said.append(event.is_set()))
 
     event.set()
     event.set()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime import log as own_log
-from runtime.job import run_job, run_verb
+from runtime.job import run_command, run_job
 from tally.errors import TallyError
 
 HOSTILE = "\x1b[2J\r\nforged line\x00 \u202eabc\ud800 ü"
@@ -61,7 +61,7 @@ def test_any_text_is_one_line(text: str) -> None:
     said.append(str(renderer(None, "info", {"event": text, "path": text})))
 
     assert lines(said[0]) == [{"event": text, "path": text}]
-    assert own_log.printable(text).isprintable()
+    assert own_log.escape_unprintable(text).isprintable()
 
 
 def test_libraries_log_in_the_same_way() -> None:
@@ -86,7 +86,7 @@ def test_libraries_log_in_the_same_way() -> None:
     assert failed["exception"].endswith("ZeroDivisionError: division by zero")
 
 
-@pytest.mark.parametrize("run", [run_job, run_verb])
+@pytest.mark.parametrize("run", [run_job, run_command])
 def test_the_reason_of_an_end_is_a_line_for_people(
     run: Callable[[str, Callable[[], None]], int],
     capsys: pytest.CaptureFixture[str],

@@ -8,9 +8,9 @@ import pytest
 from fastapi import FastAPI
 
 from ingest.gateway.app import build_app
-from ingest.gateway.async_producer import AsyncProducer, Room
-from ingest.gateway.backlog import BacklogWatch, WaitingMessages
-from runtime.problem import problem
+from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
+from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
+from runtime.problem import problem_response
 from serving.api.app import create_app
 from serving.merge.cassandra_views import CassandraViews
 from tally.settings import Settings
@@ -30,7 +30,7 @@ def asked(app: FastAPI, method: str, path: str) -> httpx.Response:
 
 
 def test_document_says_what_where_and_what_else_is_given() -> None:
-    answer = problem("/v1/x", 409, "it moved", headers={"Retry-After": "5"}, next="/v1/y")
+    answer = problem_response("/v1/x", 409, "it moved", headers={"Retry-After": "5"}, next="/v1/y")
 
     assert (answer.status_code, answer.media_type, answer.headers["retry-after"]) == (
         409,
@@ -58,9 +58,9 @@ def api() -> FastAPI:
 @pytest.fixture
 def gateway() -> Iterator[FastAPI]:
     """A gateway that fails at whatever asks how much waits."""
-    async_producer = AsyncProducer(lambda _note: StandInProducer(), Room(1, 1))
-    watch = BacklogWatch(lambda: WaitingMessages(0, None), lambda _waiting: None)
-    watch.kafka = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    async_producer = AsyncProducer(lambda _note: StandInProducer(), InFlightLimit(1, 1))
+    watch = BacklogMonitor(lambda: WaitingMessages(0, None), lambda _waiting: None)
+    watch.kafka_state = lambda: 1 / 0  # type: ignore[assignment, method-assign, return-value]
     yield build_app(async_producer, RULES, watch)
     async_producer.close(0)
 

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from runtime.producer import AwaitedProducer
-from tally.errors import NotSent
+from runtime.producer import BlockingProducer
+from tally.errors import SendFailed
 from tests.support.full_producer import FullProducer
 
 LOST = KafkaError(KafkaError._MSG_TIMED_OUT)
 
 
-def sender(producer: Any, **options: Any) -> AwaitedProducer:
-    return AwaitedProducer(producer, 60.0, **options)
+def sender(producer: Any, **options: Any) -> BlockingProducer:
+    return BlockingProducer(producer, 60.0, **options)
 
 
-def send(made: AwaitedProducer, *values: bytes) -> None:
+def send(made: BlockingProducer, *values: bytes) -> None:
     for value in values:
         made.send("sales", value, "367", 2)
 
@@ -27,7 +27,7 @@ def test_full_queue_is_waited_for_and_nothing_is_left_out(reports_failures_only:
     made = sender(producer, reports_failures_only=reports_failures_only)
 
     send(made, b"a", b"b", b"c")
-    made.settle("topic sales", "fix it")
+    made.flush("topic sales", "fix it")
 
     assert [value for *_, value, _ in producer.sent] == [b"a", b"b", b"c"]
 
@@ -45,27 +45,27 @@ def test_records_that_were_refused_or_not_answered_are_counted_with_the_reason()
     send(made, b"a", b"b", b"c")
 
     with pytest.raises(
-        NotSent, match=r"^topic sales: 3 records were not sent \(.*timed out\); fix it$"
+        SendFailed, match=r"^topic sales: 3 records were not sent \(.*timed out\); fix it$"
     ):
-        made.settle("topic sales", "fix it")
+        made.flush("topic sales", "fix it")
 
 
 def test_silence_of_the_brokers_is_an_error_that_says_for_how_long() -> None:
     made = sender(FullProducer(unanswered=2))
     send(made, b"a", b"b")
 
-    with pytest.raises(NotSent, match=r"2 records were not sent \(no answer in 60 s\)"):
-        made.settle("topic sales", "fix it")
+    with pytest.raises(SendFailed, match=r"2 records were not sent \(no answer in 60 s\)"):
+        made.flush("topic sales", "fix it")
 
 
 def test_failure_is_told_once() -> None:
     producer = FullProducer(LOST)
     made = sender(producer)
     send(made, b"a")
-    with pytest.raises(NotSent):
-        made.settle("topic sales", "fix it")
+    with pytest.raises(SendFailed):
+        made.flush("topic sales", "fix it")
 
-    made.settle("topic sales", "fix it")
+    made.flush("topic sales", "fix it")
 
 
 def test_who_asks_is_given_each_record_that_was_stored_and_no_other() -> None:
@@ -74,8 +74,8 @@ def test_who_asks_is_given_each_record_that_was_stored_and_no_other() -> None:
         made = sender(FullProducer(error), stored=stored.append)
         send(made, b"a")
         try:
-            made.settle("topic sales", "fix it")
-        except NotSent:
+            made.flush("topic sales", "fix it")
+        except SendFailed:
             continue
 
     assert [value for *_, value, _ in stored] == [b"a"]

@@ -8,7 +8,13 @@ import pytest
 from confluent_kafka import KafkaException
 
 from runtime import reading
-from runtime.reading import RecordPlace, first_records, read_to_end, read_until, read_written
+from runtime.reading import (
+    RecordPlace,
+    first_records,
+    read_to_end,
+    read_to_high_watermark,
+    read_until,
+)
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.scripted_consumer import AWAY, BEYOND, END, ScriptedConsumer, Told
@@ -92,7 +98,7 @@ def test_silence_counts_from_the_last_record_on(consumer: ScriptedConsumer) -> N
 
 def written(*lanes: tuple[str, int]) -> list[tuple[int, int]]:
     """Partition and offset of each record that the partitions hold."""
-    messages = read_written(Settings(), lanes)
+    messages = read_to_high_watermark(Settings(), lanes)
     return [(message.partition() or 0, message.offset() or 0) for message in messages]
 
 

@@ -10,7 +10,7 @@ from cassandra.concurrent import ExecutionResult
 
 from runtime import writes
 from runtime.reads import read_many
-from tally.errors import Unanswered
+from tally.errors import CassandraTimeout
 
 QUESTIONS = [("367", 1), ("406", 1), ("500", 2)]
 
@@ -74,7 +74,9 @@ def test_only_what_has_no_answer_is_asked_again_and_the_order_stays(
 def test_question_that_is_never_answered_is_an_error_of_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(Unanswered, match=r"^Cassandra: 1 questions were not answered \(.*\); look"):
+    with pytest.raises(
+        CassandraTimeout, match=r"^Cassandra: 1 questions were not answered \(.*\); look"
+    ):
         asked(Node(1_000, OperationTimedOut()), monkeypatch, 0.3)
 
 

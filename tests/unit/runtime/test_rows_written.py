@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from cassandra import OperationTimedOut, cqltypes
 
-from batch_layer.views.check import CheckedGeneration
-from batch_layer.views.registers import note_days
+from batch_layer.views.check import GenerationCheck
+from batch_layer.views.registers import write_day_spans
 from runtime import connect, writes
 from runtime.backfill import declare_backfill
 from runtime.chunks import chunks
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.day_spans import DaySpan, activity_table
-from runtime.gaps import AcceptedGap, note_gap
+from runtime.gaps import AcceptedGap, store_gap
 from runtime.sources import SALES
 from runtime.writes import BATCH_STATEMENTS, write_rows
-from tally.errors import Unacknowledged
+from tally.errors import CassandraWriteTimeout
 from tally.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 
@@ -68,7 +68,7 @@ def test_rows_that_were_not_acknowledged_are_written_again(session: Make) -> Non
 def test_without_patience_rows_are_tried_once(session: Make) -> None:
     made = session(TYPES, 1, OperationTimedOut())
 
-    with pytest.raises(Unacknowledged):
+    with pytest.raises(CassandraWriteTimeout):
         write_rows(made, TEXT, rows(1), seconds=0)
 
     assert made.written == []
@@ -92,7 +92,7 @@ def registers(made: UnpluggedSession) -> list[tuple[str, str, int, int]]:
 
 def write_span(made: UnpluggedSession, *spans: DaySpan) -> None:
     table = activity_table(made, "sales")
-    writes.write_groups(made, ([write] for write in table.writes(("7",), *spans)))
+    writes.write_groups(made, ([write] for write in table.build_writes(("7",), *spans)))
 
 
 def test_earlier_first_day_and_later_last_day_have_the_higher_timestamp(session: Make) -> None:
@@ -125,7 +125,7 @@ def test_day_that_is_there_already_is_not_written_again(
 def test_rebuild_notes_the_days_of_its_stores_in_the_same_registers(session: Make) -> None:
     made = session(DAYS)
 
-    note_days(made, SALES, CheckedGeneration(stores={"7": DaySpan(1, 5), "8": DaySpan(2, 2)}))
+    write_day_spans(made, SALES, GenerationCheck(stores={"7": DaySpan(1, 5), "8": DaySpan(2, 2)}))
 
     assert registers(made) == [
         ("first", "7", 1, -1),
@@ -140,7 +140,7 @@ def test_rebuild_notes_the_values_of_each_axis_in_registers_of_their_own(session
     made = session((text, text, text, text, day, cqltypes.LongType))
     spans = {"queue": {"7": {"tills": DaySpan(1, 5)}}, "desk": {"7": {"a": DaySpan(2, 2)}}}
 
-    note_days(made, replace(SALES, name="queues"), CheckedGeneration(axes=spans))
+    write_day_spans(made, replace(SALES, name="queues"), GenerationCheck(axes=spans))
 
     assert {"store_axis" in statement for statement, _ in made.written} == {True}
     assert [
@@ -192,7 +192,7 @@ def test_what_somebody_has_accepted_or_declared_is_written_until_it_is_acknowled
     at = datetime(2026, 3, 2, tzinfo=UTC)
     made = session(GAP, 2, OperationTimedOut())
 
-    note_gap(made, AcceptedGap("sales", 3, 5, 9, at, at, at, "the disk"))
+    store_gap(made, AcceptedGap("sales", 3, 5, 9, at, at, at, "the disk"))
 
     [(text, values)] = made.written
     assert "INSERT INTO gap" in text and values[0] == b"sales" and values[-1] == b"the disk"

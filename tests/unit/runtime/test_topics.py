@@ -8,12 +8,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from runtime.topics import (
     Bounds,
-    bounds,
-    bounds_of,
-    committed_positions,
-    ends,
     partition_numbers,
-    positions_of,
+    read_committed_positions,
+    read_ends,
+    read_partition_bounds,
+    read_topic_bounds,
+    read_topic_positions,
 )
 from tests.support.scripted_consumer import ScriptedConsumer
 
@@ -30,7 +30,10 @@ def test_missing_topic_is_an_error_that_names_it_and_not_a_topic_without_partiti
 
 
 def test_bounds_are_told_of_every_partition() -> None:
-    assert bounds(CONSUMER, "sales", 1.0) == {0: Bounds(earliest=3, end=9), 1: Bounds(0, 0)}
+    assert read_topic_bounds(CONSUMER, "sales", 1.0) == {
+        0: Bounds(earliest=3, end=9),
+        1: Bounds(0, 0),
+    }
 
 
 class WakingConsumer(ScriptedConsumer):
@@ -59,24 +62,24 @@ class WakingConsumer(ScriptedConsumer):
     ],
 )
 def test_partition_that_nobody_leads_yet_is_asked_for_again(code: int) -> None:
-    assert bounds_of(WakingConsumer(2, code), ("sales", 0), 5.0) == Bounds(3, 9)
+    assert read_partition_bounds(WakingConsumer(2, code), ("sales", 0), 5.0) == Bounds(3, 9)
 
 
 def test_partition_that_stays_unknown_is_an_error_when_the_time_is_over() -> None:
     with pytest.raises(KafkaException, match="Unknown partition"):
-        bounds_of(WakingConsumer(1000), ("sales", 0), 0.3)
+        read_partition_bounds(WakingConsumer(1000), ("sales", 0), 0.3)
 
 
 def test_any_other_error_is_told_at_once() -> None:
     consumer = WakingConsumer(2, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
     with pytest.raises(KafkaException, match="authorization failed"):
-        bounds_of(consumer, ("sales", 0), 5.0)
+        read_partition_bounds(consumer, ("sales", 0), 5.0)
     assert consumer.still == 2
 
 
 def test_ends_are_told_by_topic() -> None:
-    assert ends(CONSUMER, ["sales"], 1.0) == {"sales": {0: 9, 1: 0}}
+    assert read_ends(CONSUMER, ["sales"], 1.0) == {"sales": {0: 9, 1: 0}}
 
 
 def test_position_that_the_brokers_do_not_tell_is_an_error_and_not_the_beginning() -> None:
@@ -88,9 +91,9 @@ def test_position_that_the_brokers_do_not_tell_is_an_error_and_not_the_beginning
         positions={("sales", 0): TopicPartition("sales", 0, 7), ("sales", 1): Unknown()}
     )
 
-    assert [at.offset for at in committed_positions(consumer, [("sales", 0)], 1.0)] == [7]
+    assert [at.offset for at in read_committed_positions(consumer, [("sales", 0)], 1.0)] == [7]
     with pytest.raises(KafkaException, match="topic sales, partition 1: no committed position"):
-        committed_positions(consumer, consumer.lanes, 1.0)
+        read_committed_positions(consumer, consumer.lanes, 1.0)
 
 
 def test_partition_without_a_position_has_been_read_up_to_its_beginning() -> None:
@@ -101,8 +104,8 @@ def test_partition_without_a_position_has_been_read_up_to_its_beginning() -> Non
         }
     )
 
-    assert positions_of(consumer, "sales", 1.0) == {0: 7, 1: 0}
+    assert read_topic_positions(consumer, "sales", 1.0) == {0: 7, 1: 0}
 
 
 def test_who_asks_for_no_partition_asks_nobody() -> None:
-    assert committed_positions(None, [], 1.0) == []
+    assert read_committed_positions(None, [], 1.0) == []

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.whole_file import keep_whole
+from runtime.whole_file import write_atomically
 from tests.unit.architecture.sources import ROOT, python_files
 
 
@@ -14,7 +14,7 @@ def test_file_is_replaced_whole_and_nothing_is_left_beside_it(
     file = tmp_path / "kept"
     file.write_text("a longer text that was there before")
 
-    keep_whole(file, content)
+    write_atomically(file, content)
 
     assert file.read_text("utf-8") == "Größe"
     assert list(tmp_path.iterdir()) == [file]
@@ -24,12 +24,12 @@ def test_who_reads_before_the_end_finds_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "kept"
-    keep_whole(file, "before")
+    write_atomically(file, "before")
     found: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda number: found.append(file.read_text()))
 
-    keep_whole(file, "after", is_durable=True)
-    keep_whole(file, "later")
+    write_atomically(file, "after", is_durable=True)
+    write_atomically(file, "later")
 
     # Once: what need not be durable waits for no disk.
     assert found == ["before"]
@@ -38,7 +38,7 @@ def test_who_reads_before_the_end_finds_what_was_there(
 
 def test_a_file_in_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        keep_whole(tmp_path / "nowhere" / "kept", "text")
+        write_atomically(tmp_path / "nowhere" / "kept", "text")
 
 
 def test_no_other_file_of_the_product_writes_beside_and_renames() -> None:

@@ -9,7 +9,7 @@ from runtime import work_pools
 from runtime.work_pools import WorkPool
 from serving.alerts.stream import feed
 from serving.alerts.stream.feed import StreamBatch, TopicFeed
-from serving.alerts.stream.place import StreamPlace
+from serving.alerts.stream.place import StreamPosition
 from tally.settings import Settings
 
 POOLS = [pool for pool in vars(work_pools).values() if isinstance(pool, WorkPool)]
@@ -54,17 +54,17 @@ def test_work_of_a_caller_that_is_gone_is_not_begun() -> None:
 
 
 def test_streams_far_behind_read_in_a_pool_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    released, place = Event(), StreamPlace("t", (0,))
+    released, place = Event(), StreamPosition("t", (0,))
 
-    def stuck(_settings: Settings, _topic: str, of: StreamPlace) -> StreamBatch:
+    def stuck(_settings: Settings, _topic: str, of: StreamPosition) -> StreamBatch:
         assert released.wait(SECONDS)
         return StreamBatch((), of)
 
-    monkeypatch.setattr(feed, "read_behind", stuck)
+    monkeypatch.setattr(feed, "read_batch", stuck)
 
     async def asked() -> int:
         topic = TopicFeed(Settings())
-        streams = [asyncio.create_task(topic.behind(place)) for _ in range(50)]
+        streams = [asyncio.create_task(topic.read_after(place)) for _ in range(50)]
         await asyncio.sleep(0)
         try:
             # The threads of everything that has no pool.

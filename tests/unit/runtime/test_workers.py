@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from runtime.spark import STARTUP
-from runtime.workers import FORKED
+from runtime.workers import PRELOADED_MODULES
 
 ASKS = "import sys; from pathlib import Path; import pyspark; "
 
@@ -38,4 +38,4 @@ def test_archives_leave_the_search_path_and_what_is_installed_is_found(tmp_path:
 
 
 def test_what_is_imported_once_is_there() -> None:
-    assert [module for module in FORKED if find_spec(module) is None] == []
+    assert [module for module in PRELOADED_MODULES if find_spec(module) is None] == []

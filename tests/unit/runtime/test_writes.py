@@ -9,7 +9,7 @@ from cassandra.concurrent import ExecutionResult
 
 from runtime import writes
 from runtime.writes import write_all
-from tally.errors import Unacknowledged
+from tally.errors import CassandraWriteTimeout
 
 PATIENCE = 5.0
 
@@ -52,7 +52,7 @@ def test_only_what_was_not_acknowledged_is_written_again(cassandra: Cassandra) -
 
 @pytest.mark.parametrize("cassandra", [({"b": 1_000}, OperationTimedOut())], indirect=True)
 def test_write_that_is_never_acknowledged_fails_the_micro_batch(cassandra: Cassandra) -> None:
-    with pytest.raises(Unacknowledged, match="1 writes were not acknowledged"):
+    with pytest.raises(CassandraWriteTimeout, match="1 writes were not acknowledged"):
         written("a", "b", seconds=0.3)
 
 

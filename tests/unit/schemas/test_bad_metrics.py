@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import yaml
 
-from schemas.catalogue import metrics_of
+from schemas.catalogue import load_metrics
 from schemas.family import PartShape
-from schemas.loader import FOLDER, own_sources, read_sources
+from schemas.loader import FOLDER, builtin_sources, read_sources
 from schemas.source import BadSource, Source
 from tests.support.sources import ELEVENTH, run_with
 
-SOURCES = read_sources([*(source.folder for source in own_sources().values()), ELEVENTH])
+SOURCES = read_sources([*(source.folder for source in builtin_sources().values()), ELEVENTH])
 UNITS = {"minor", "receipts", "units", "persons", "groups", "fraction", "person-seconds"}
 UNITS |= {"seconds", "minutes", "visits", "passes", "devices", "counts"}
 OWN = sorted((FOLDER / "metrics").glob("*.yaml"))
@@ -34,7 +34,7 @@ def said(folder: Path, told: Mapping[str, Any]) -> str:
     """What is said of the planted file beside those of the product, without its name."""
     file = written(folder, told)
     with pytest.raises(BadSource) as wrong:
-        metrics_of([*OWN, file], SOURCES, UNITS)
+        load_metrics([*OWN, file], SOURCES, UNITS)
     line = str(wrong.value)
     assert line.startswith(f"{file}: ") and "\n" not in line
     return line.removeprefix(f"{file}: ")
@@ -43,7 +43,7 @@ def said(folder: Path, told: Mapping[str, Any]) -> str:
 def test_the_good_ones_are_taken(tmp_path: Path) -> None:
     files = [written(tmp_path, told) for told in (ADDITIVE, {**RATIO, "id": "other"})]
 
-    found = [one.id for one in metrics_of([*OWN, *files], SOURCES, UNITS)]
+    found = [one.id for one in load_metrics([*OWN, *files], SOURCES, UNITS)]
 
     assert found == sorted(file.stem for file in [*OWN, *files])
 
@@ -120,7 +120,7 @@ def test_an_id_that_is_not_the_name_of_the_file_is_told(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump({**ADDITIVE, "id": "waiting"}), "utf-8")
 
     with pytest.raises(BadSource, match="id: 'waiting' is not the name of the file"):
-        metrics_of([file], SOURCES, UNITS)
+        load_metrics([file], SOURCES, UNITS)
 
 
 def test_a_part_of_another_family_that_the_metric_names_too_is_none_of_the_sum(
@@ -216,11 +216,11 @@ def test_a_metric_is_made_of_parts_that_its_kind_can_read(
 ) -> None:
     file = written(tmp_path, of_kind(kind, part))
     if (kind, part) in FITTING:
-        assert len(metrics_of([file], phones(), UNITS)) == 1
+        assert len(load_metrics([file], phones(), UNITS)) == 1
         return
 
     with pytest.raises(BadSource) as wrong:
-        metrics_of([file], phones(), UNITS)
+        load_metrics([file], phones(), UNITS)
 
     assert str(wrong.value).startswith(f"{file}: {PLACES[kind]}: '{part}' is a {part[2:]}, ")
 
@@ -254,7 +254,7 @@ def test_a_side_of_a_ratio_is_a_sum_and_nothing_else(tmp_path: Path) -> None:
     planted = written(tmp_path, ratio)
 
     with pytest.raises(BadSource, match=r"numerator: 'least' is no sum, but of kind minimum"):
-        metrics_of([least, planted], phones(), UNITS)
+        load_metrics([least, planted], phones(), UNITS)
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "id: [", "5", "\x00", "{1: 2}"])
@@ -263,7 +263,7 @@ def test_what_is_no_object_is_told(tmp_path: Path, text: str) -> None:
     file.write_text(text, "utf-8")
 
     with pytest.raises(BadSource) as wrong:
-        metrics_of([file], SOURCES, UNITS)
+        load_metrics([file], SOURCES, UNITS)
 
     assert str(wrong.value).startswith(f"{file}: ") and "\n" not in str(wrong.value)
 

@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 
 from ops.docs.sources import copies
 from runtime.sources import FAMILIES
-from schemas.loader import FOLDER, event_schema, message_schema, own_sources, sources
+from schemas.loader import FOLDER, builtin_sources, event_schema, message_schema, sources
 from tally.events import SCHEMA_VERSION
 from tests.unit.schemas.shapes import shape
 
@@ -57,7 +57,7 @@ def test_each_number_has_a_unit(schema: dict[str, Any]) -> None:
 
 
 def test_the_copies_for_readers_are_those_of_the_descriptors() -> None:
-    made = copies(own_sources())
+    made = copies(builtin_sources())
 
     stale = [str(file) for file, text in made.items() if file.read_text("utf-8") != text]
 

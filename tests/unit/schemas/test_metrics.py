@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from runtime.sources import FAMILIES
 from schemas.loader import FOLDER, metrics
 from schemas.metric import AnyMetric, RatioShape, StockShape
-from schemas.metric import parts_of as parts_named
+from schemas.metric import part_fields as parts_named
 from tally.families import CURRENCY
 from tests.support.sources import ELEVENTH
 

@@ -23,10 +23,10 @@ from tally.alerts.delivery.controls import (
     Redelivery,
     Silence,
     Snooze,
-    parsed_control,
+    decode_control,
 )
-from tally.alerts.delivery.records import GoneAddress, KeptDelivery, kept_key, kept_value
-from tally.alerts.message import Alert, message_of
+from tally.alerts.delivery.records import GoneAddress, StoredDelivery, encode_record, record_key
+from tally.alerts.message import Alert, encode_alert
 from tally.alerts.resolution import AlertResolution
 from tally.alerts.rule import ClockHours
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
@@ -136,7 +136,7 @@ def test_dead_letter_of_a_rebuild_is_as_its_schema_says(more: dict[str, Any]) ->
     producer = FullProducer()
     rebuild: Any = producer
 
-    Announcements(rebuild, 4, b"key").uncounted(SALES, [{**UNCOUNTED, **more}])
+    Announcements(rebuild, 4, b"key").send_dead_letters(SALES, [{**UNCOUNTED, **more}])
 
     [(topic, record)] = sent_by(producer)
     assert (topic, wrong_in(topic, record)) == ("dead-letters", [])
@@ -147,7 +147,9 @@ def test_restatement_is_as_its_schema_says() -> None:
     producer = FullProducer()
     rebuild: Any = producer
 
-    Announcements(rebuild, 4, b"key").restate([Restatement.of("sales", "367", START, 3, 4)])
+    Announcements(rebuild, 4, b"key").send_restatements(
+        [Restatement.for_window("sales", "367", START, 3, 4)]
+    )
 
     [(topic, record)] = sent_by(producer)
     assert (topic, wrong_in(topic, record)) == ("restatements", [])
@@ -194,7 +196,7 @@ def test_version_of_a_rule_is_as_its_schema_says(kind: str, more: dict[str, Any]
 def test_alert_is_as_its_schema_says_and_the_schema_as_the_struct() -> None:
     one = told(subject="item:" + "7" * 5_000, value=None, reason="late_data", state="retracted")
 
-    record = as_record("alerts", one.store_id, message_of(one), {})
+    record = as_record("alerts", one.store_id, encode_alert(one), {})
 
     assert wrong_in("alerts", record) == []
     assert wrong_in("alerts", {**record, "value": {**record["value"], "state": "sure"}}) != []
@@ -223,7 +225,7 @@ def test_a_control_is_as_its_schema_says(control: AlertControl) -> None:
     value = msgspec.json.encode(control)
 
     assert wrong_in("alert-controls", as_record("alert-controls", control.key, value, {})) == []
-    assert parsed_control(value) == control
+    assert decode_control(value) == control
     more = json.dumps({**json.loads(value), "more": 1}).encode()
     assert wrong_in("alert-controls", as_record("alert-controls", control.key, more, {})) != []
 
@@ -232,12 +234,12 @@ def test_a_control_is_as_its_schema_says(control: AlertControl) -> None:
 def test_a_record_of_deliveries_is_as_its_schema_says(number: int) -> None:
     desk = desk_with()
     gone = GoneAddress(channel="floor", url="https://x.example/", at=1)
-    kept = [*desk.take(alert()), *CONTROLS[:4], gone, desk.memory.time][number]
+    kept = [*desk.process_alert(alert()), *CONTROLS[:4], gone, desk.memory.time][number]
 
-    record = as_record("alert-deliveries", kept_key(kept), kept_value(kept) or b"", {})
+    record = as_record("alert-deliveries", record_key(kept), encode_record(kept) or b"", {})
 
     assert wrong_in("alert-deliveries", record) == []
-    assert {type(one) for one in [kept]} <= {*get_args(KeptDelivery)}
+    assert {type(one) for one in [kept]} <= {*get_args(StoredDelivery)}
 
 
 @BY_TOPIC

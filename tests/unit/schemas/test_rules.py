@@ -10,10 +10,10 @@ from jsonschema import Draft202012Validator
 from msgspec import structs
 
 from ops.docs.rules import rule_copies, rule_schema, rules_page
-from runtime.rules.files import parse_rule
+from runtime.rules.files import parse_rule_yaml
 from schemas.loader import FOLDER
-from tally.alerts.rule import COSMETIC, Rule
-from tally.alerts.rule_words import FIELD_WORDS
+from tally.alerts.rule import COSMETIC_FIELDS, Rule
+from tally.alerts.rule_words import FIELD_HELP
 
 NAMES = [field.encode_name for field in structs.fields(Rule)]
 EXAMPLE = FOLDER / "rules" / "example.yaml"
@@ -27,7 +27,7 @@ def test_the_schema_for_readers_is_that_of_the_type() -> None:
 
 
 def test_every_field_has_its_words_and_no_other() -> None:
-    assert [*FIELD_WORDS] == NAMES == [*rule_schema()["properties"]]
+    assert [*FIELD_HELP] == NAMES == [*rule_schema()["properties"]]
     assert {one for one, told in rule_schema()["properties"].items() if "x-unit" in told} == {
         "for",
         "clear_for",
@@ -36,7 +36,7 @@ def test_every_field_has_its_words_and_no_other() -> None:
     }
     page = rules_page()
     assert [name for name in NAMES if f"\n| `{name}` | " not in page] == []
-    assert page.count("| no |") == len(COSMETIC)
+    assert page.count("| no |") == len(COSMETIC_FIELDS)
 
 
 def test_the_schema_is_valid_and_takes_the_example_as_yaml_has_it() -> None:
@@ -44,7 +44,7 @@ def test_the_schema_is_valid_and_takes_the_example_as_yaml_has_it() -> None:
     Draft202012Validator.check_schema(schema)
     text = EXAMPLE.read_text("utf-8")
 
-    assert parse_rule(text).rule_id == "few-customers-buy"
+    assert parse_rule_yaml(text).rule_id == "few-customers-buy"
     assert [*Draft202012Validator(schema).iter_errors(yaml.safe_load(text))] == []
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.catalogue import metrics_of
-from schemas.generated import views_of
-from schemas.loader import own_sources, read_sources
+from schemas.catalogue import load_metrics
+from schemas.generated import render_views
+from schemas.loader import builtin_sources, read_sources
 from schemas.source import BadSource, read_source
 from tests.support.sources import ELEVENTH, run_with
 from tests.unit.schemas.cql import table_of
 
-OWN = [source.folder for source in own_sources().values()]
+OWN = [source.folder for source in builtin_sources().values()]
 Write = Callable[..., Path]
 
 
@@ -135,10 +135,10 @@ def test_a_reserved_word_of_cql_is_quoted(queues: Write) -> None:
     renamed = (("name: arrived,", "name: full,"), ("axes: [queue]", "axes: [order]"))
     source = read_source(queues(*renamed, ("- {name: queue, ", "- {name: order, ")))
 
-    speed, batch = (table_of(text.strip()) for text in _statements(views_of(source)))
+    speed, batch = (table_of(text.strip()) for text in _statements(render_views(source)))
 
-    assert '"full" ' in views_of(source) and "full" in speed.columns
-    assert views_of(source).count('window_start, "order", dim, dim_value') == 2
+    assert '"full" ' in render_views(source) and "full" in speed.columns
+    assert render_views(source).count('window_start, "order", dim, dim_value') == 2
     assert batch.clustering_key == ("window_start", '"order"', "dim", "dim_value")
 
 
@@ -146,7 +146,7 @@ def test_a_meaning_of_several_lines_stays_a_remark(queues: Write) -> None:
     told = "meaning: >\n  intervals of\n  queue cameras\n\n  in shops\n"
     source = read_source(queues(("meaning: intervals of queue cameras\n", told)))
 
-    assert len(_statements(views_of(source))) == 2
+    assert len(_statements(render_views(source))) == 2
 
 
 def test_two_metrics_of_one_id_are_refused(queues: Write) -> None:
@@ -155,7 +155,7 @@ def test_two_metrics_of_one_id_are_refused(queues: Write) -> None:
     source = read_source(one)
 
     with pytest.raises(BadSource, match=f"id: 'waiting_time' is the metric of {files[0]}"):
-        metrics_of(files, {source.name: source}, source.units)
+        load_metrics(files, {source.name: source}, source.units)
 
 
 EVERYTHING = """
@@ -222,7 +222,7 @@ def test_the_documents_of_a_further_source_are_written_where_one_says(tmp_path: 
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "## queues" in (tmp_path / "docs" / "generated" / "sources.md").read_text("utf-8")
-    assert (tmp_path / "schemas" / "views" / "queues.cql").read_text("utf-8") == views_of(
+    assert (tmp_path / "schemas" / "views" / "queues.cql").read_text("utf-8") == render_views(
         read_source(ELEVENTH)
     )
 

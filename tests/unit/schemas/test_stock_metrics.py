@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
-from schemas.catalogue import metrics_of
-from schemas.loader import FOLDER, own_sources, read_sources
+from schemas.catalogue import load_metrics
+from schemas.loader import FOLDER, builtin_sources, read_sources
 from schemas.source import BadSource
 from tests.support.sources import ELEVENTH
 
 FILE = FOLDER / "metrics" / "stock_on_hand.yaml"
 OWN = sorted(file for file in (FOLDER / "metrics").glob("*.yaml") if file != FILE)
-SOURCES = read_sources([*(source.folder for source in own_sources().values()), ELEVENTH])
+SOURCES = read_sources([*(source.folder for source in builtin_sources().values()), ELEVENTH])
 UNITS = {"minor", "receipts", "units", "persons", "groups", "fraction", "seconds", "minutes"}
 UNITS |= {"visits", "passes", "devices", "counts"}
 STOCK = {**yaml.safe_load(FILE.read_text("utf-8")), "variants": []}
@@ -27,7 +27,7 @@ def planted(folder: Path, changed: dict[str, Any]) -> Path:
 
 
 def test_the_good_one_is_taken(tmp_path: Path) -> None:
-    found = metrics_of([*OWN, planted(tmp_path, {})], SOURCES, UNITS)
+    found = load_metrics([*OWN, planted(tmp_path, {})], SOURCES, UNITS)
 
     assert [one.kind for one in found if one.id == "stock_on_hand"] == ["stock"]
 
@@ -56,6 +56,6 @@ def test_what_is_wrong_is_told_by_its_field(
     file = planted(tmp_path, changed)
 
     with pytest.raises(BadSource) as wrong:
-        metrics_of([*OWN, file], SOURCES, UNITS)
+        load_metrics([*OWN, file], SOURCES, UNITS)
 
     assert str(wrong.value).startswith(f"{file}: {told}")

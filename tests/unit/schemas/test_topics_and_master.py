@@ -3,7 +3,7 @@ from zlib import crc32
 
 from runtime.sources import FAMILIES
 from schemas.loader import FOLDER, dead_letter_reasons, master_schema, topics
-from tally.partitions import partition_of
+from tally.partitions import partition_number
 from tests.unit.architecture.sources import parsed, python_files
 
 CONTRACT_REASONS = (
@@ -33,7 +33,7 @@ def test_every_family_has_a_canonical_topic_made_from_a_raw_one() -> None:
 
 def test_the_partitioner_that_topics_yaml_names_is_the_one_in_use() -> None:
     assert "\npartitioner: crc32\n" in (FOLDER / "topics.yaml").read_text("utf-8")
-    assert [partition_of(store, 4) for store in ("1", "367")] == [
+    assert [partition_number(store, 4) for store in ("1", "367")] == [
         crc32(store.encode()) % 4 for store in ("1", "367")
     ]
 

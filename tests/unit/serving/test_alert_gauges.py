@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from serving.alerts.gauges import AlertFacts, AlertGauge, gauges_of_alerts, gauges_of_facts
-from serving.alerts.inquiry import listed
+from serving.alerts.gauges import AlertFacts, AlertGauge, build_alert_gauges, build_fact_gauges
+from serving.alerts.inquiry import to_listed
 from tally.alerts.delivery.records import UndeliveredMessages
 from tally.alerts.tick import Tick
 from tests.support.alerts import then, told
@@ -16,7 +16,7 @@ SECOND = 1_000
 
 
 def text(now: int, **facts: Any) -> str:
-    return "".join(one.text for one in gauges_of_facts(AlertFacts(**facts), now))
+    return "".join(one.text for one in build_fact_gauges(AlertFacts(**facts), now))
 
 
 @pytest.mark.parametrize("now", INSTANTS)
@@ -43,9 +43,9 @@ def test_a_family_that_some_partition_has_not_spoken_of_lags_for_ever() -> None:
 def test_the_evaluator_is_blind_since_the_oldest_tick_that_was_judged_last(now: int) -> None:
     judged = {0: now - 2 * SECOND, 1: now - 600 * SECOND, 2: now + SECOND}
 
-    assert "tally_evaluator_blind_seconds 600\n" in text(now, judged=judged)
+    assert "tally_evaluator_blind_seconds 600\n" in text(now, evaluated_at=judged)
     # It grows by itself: nobody has to be asked.
-    assert "tally_evaluator_blind_seconds 660\n" in text(now + 60 * SECOND, judged=judged)
+    assert "tally_evaluator_blind_seconds 660\n" in text(now + 60 * SECOND, evaluated_at=judged)
 
 
 def test_deliveries_wait_as_long_as_the_oldest_and_dead_ones_are_summed() -> None:
@@ -70,17 +70,17 @@ def test_what_nobody_has_said_is_left_out() -> None:
 
 
 def test_each_service_says_how_long_it_took_to_restore() -> None:
-    found = text(1, restored={"evaluator": 3.25, "dispatcher": 0.0})
+    found = text(1, restore_seconds={"evaluator": 3.25, "dispatcher": 0.0})
 
     assert 'tally_restore_seconds{service="dispatcher"} 0\n' in found
     assert 'tally_restore_seconds{service="evaluator"} 3.25\n' in found
 
 
 def test_open_alerts_by_state_and_those_of_them_that_are_overdue() -> None:
-    still = [listed(told(1), True, True), listed(told(2), True)]
-    still += [listed(then(told(3), "confirmed"), True)]
+    still = [to_listed(told(1), True, True), to_listed(told(2), True)]
+    still += [to_listed(then(told(3), "confirmed"), True)]
 
-    assert "".join(one.text for one in gauges_of_alerts(still)) == (
+    assert "".join(one.text for one in build_alert_gauges(still)) == (
         "# TYPE tally_alerts_open gauge\n"
         'tally_alerts_open{state="provisional"} 2\n'
         'tally_alerts_open{state="confirmed"} 1\n'

@@ -8,13 +8,19 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from serving.alerts.inquiry import MOST_DAYS_LATE, AlertInquiry, AlertSpan, ListedAlert, listed
+from serving.alerts.inquiry import (
+    MAX_DAYS_LATE,
+    AlertQueryService,
+    AlertSpan,
+    ListedAlert,
+    to_listed,
+)
 from serving.dashboard import alert_marks
 from serving.dashboard.alert_marks import (
-    described_marks,
+    add_marks,
+    describe_marks,
     mark_links,
-    marked,
-    placed_marks,
+    place_marks,
 )
 from serving.dashboard.period import Period
 from serving.dashboard.source import StoreChoice
@@ -27,14 +33,14 @@ from tests.support.serving_world import MemoryViews, World
 
 LATER = timedelta(days=1)
 ROME = StoreChoice(
-    Store("367", "Rome", DayClock.of(ZoneInfo("Europe/Rome")), "EUR"), date(2026, 11, 24)
+    Store("367", "Rome", DayClock.from_zone(ZoneInfo("Europe/Rome")), "EUR"), date(2026, 11, 24)
 )
 WEEK = Period(date(2026, 11, 24), 7)
 PLAIN: dict[str, Any] = {"grid": {"top": 60}, "yAxis": {}, "series": [{"type": "bar"}]}
 
 
 def one(number: int = 1, **more: Any) -> ListedAlert:
-    return listed(told(number, **more), True)
+    return to_listed(told(number, **more), True)
 
 
 def raised(text: str, number: int = 1, **more: Any) -> ListedAlert:
@@ -43,14 +49,14 @@ def raised(text: str, number: int = 1, **more: Any) -> ListedAlert:
 
 
 def points(*alerts: ListedAlert) -> list[dict[str, Any]]:
-    marks = placed_marks(alerts, place_of_day(WEEK, ROME))
-    found: list[dict[str, Any]] = marked(PLAIN, marks, ROME)["series"][-1]["markPoint"]["data"]
+    marks = place_marks(alerts, place_of_day(WEEK, ROME))
+    found: list[dict[str, Any]] = add_marks(PLAIN, marks, ROME)["series"][-1]["markPoint"]["data"]
     return found
 
 
 def test_a_mark_lies_over_the_local_day_of_its_window() -> None:
     # 22:30 and 23:00 (UTC) of the 20th are of two days in Rome.
-    marks = placed_marks(
+    marks = place_marks(
         [raised("2026-11-20T22:50"), raised("2026-11-20T23:20")], place_of_day(WEEK, ROME)
     )
 
@@ -59,16 +65,16 @@ def test_a_mark_lies_over_the_local_day_of_its_window() -> None:
 
 def test_what_lies_in_no_day_of_the_chart_has_no_mark() -> None:
     assert points(raised("2026-11-17T10:00"), raised("2026-11-24T10:00"))[0]["coord"] == [6, 0]
-    assert placed_marks([raised("2026-11-17T10:00")], place_of_day(WEEK, ROME)) == []
+    assert place_marks([raised("2026-11-17T10:00")], place_of_day(WEEK, ROME)) == []
 
 
 def test_without_marks_a_chart_stays_as_it_is() -> None:
-    assert marked(PLAIN, [], ROME) is PLAIN
+    assert add_marks(PLAIN, [], ROME) is PLAIN
 
 
 def test_several_of_one_day_stand_above_each_other_and_the_rest_is_a_number() -> None:
     alerts = [raised("2026-11-20T10:00", number) for number in range(1, 6)]
-    marks = placed_marks(alerts, place_of_day(WEEK, ROME))
+    marks = place_marks(alerts, place_of_day(WEEK, ROME))
 
     assert [(mark.place, mark.row, mark.more) for mark in marks] == [
         (2, 0, 0),
@@ -78,8 +84,8 @@ def test_several_of_one_day_stand_above_each_other_and_the_rest_is_a_number() ->
     shown = points(*alerts)
     assert [point["y"] for point in shown] == sorted((point["y"] for point in shown), reverse=True)
     assert shown[2]["label"]["formatter"] == "+3"
-    assert marked(PLAIN, marks, ROME)["grid"]["top"] > shown[0]["y"] > shown[2]["y"] > 60
-    assert described_marks(marks) == ", 5 alerts marked"
+    assert add_marks(PLAIN, marks, ROME)["grid"]["top"] > shown[0]["y"] > shown[2]["y"] > 60
+    assert describe_marks(marks) == ", 5 alerts marked"
     *lives, inbox = mark_links(marks, ROME)
     assert all(link.startswith("/alerts/") for link in lives)
     assert inbox.startswith("/alerts?store=367&days=7&until=2026-11-20")
@@ -103,7 +109,7 @@ def test_states_differ_by_form_and_severities_by_colour(state: Any, severity: st
 
 
 def test_an_end_points_downward() -> None:
-    end = listed(end_of(told()), False)
+    end = to_listed(end_of(told()), False)
 
     assert [point["symbolRotate"] for point in points(end, one())] == [0, 180]
 
@@ -116,7 +122,7 @@ def test_what_stands_and_is_grave_is_never_hidden_behind_a_number() -> None:
         raised(day, 8, severity="critical"),
     ]
 
-    shown = placed_marks(alerts, place_of_day(WEEK, ROME))
+    shown = place_marks(alerts, place_of_day(WEEK, ROME))
     assert [mark.alert.severity for mark in shown[:2]] == ["critical", "info"]
     assert shown[2].more == 4
 
@@ -146,7 +152,7 @@ def asked(alerts: list[Alert], first: str, last: str, now: str) -> list[ListedAl
     start, end = (datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (first, last))
     span = AlertSpan(start, end + timedelta(days=1))
     at = datetime.fromisoformat(now).replace(tzinfo=UTC)
-    return asyncio.run(AlertInquiry(views, LATER).of_windows("367", span, at))
+    return asyncio.run(AlertQueryService(views, LATER).read_windows("367", span, at))
 
 
 def test_alerts_are_found_by_their_windows_however_late_they_were_raised() -> None:
@@ -162,7 +168,7 @@ def test_alerts_are_found_by_their_windows_however_late_they_were_raised() -> No
     assert (found[0].window, found[0].open) == (window, True)
 
 
-@pytest.mark.parametrize(("days", "count"), [(MOST_DAYS_LATE, 1), (MOST_DAYS_LATE + 2, 0)])
+@pytest.mark.parametrize(("days", "count"), [(MAX_DAYS_LATE, 1), (MAX_DAYS_LATE + 2, 0)])
 def test_so_many_days_behind_the_span_are_looked_at(days: int, count: int) -> None:
     raised_at = datetime(2026, 11, 23, 12, tzinfo=UTC) + timedelta(days=days)
     late = structs.replace(told(1), raised_at=raised_at.isoformat().replace("+00:00", "Z"))
@@ -178,10 +184,10 @@ def test_days_of_2017_are_not_read_up_to_now() -> None:
         days.append(day)
         return []
 
-    views.alerts.raised = counted  # type: ignore[assignment, method-assign]
+    views.alerts.read_raised = counted  # type: ignore[assignment, method-assign]
     start = datetime(2017, 9, 1, tzinfo=UTC)
     span = AlertSpan(start, start + timedelta(days=28))
     now = datetime(2026, 11, 26, tzinfo=UTC)
-    asyncio.run(AlertInquiry(views, LATER).of_windows("367", span, now))
+    asyncio.run(AlertQueryService(views, LATER).read_windows("367", span, now))
 
-    assert len(days) == 28 + MOST_DAYS_LATE + 1
+    assert len(days) == 28 + MAX_DAYS_LATE + 1

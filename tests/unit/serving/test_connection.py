@@ -41,7 +41,7 @@ def failing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*_: Any) -> Any:
         raise request.param
 
-    monkeypatch.setattr(Connection, "_connected", fail)
+    monkeypatch.setattr(Connection, "_ensure_session", fail)
 
 
 @pytest.mark.usefixtures("failing")

@@ -2,16 +2,18 @@
 
 import pytest
 
-from serving.query.coverage import CoverageRule, SensorName, Watch, Watched
+from serving.query.coverage import CoverageRule, SensorName, SensorSeconds, SlotCoverage
 
 HOUR = 3600
 
 
-def watch(*observed: int, expected: int = 10 * HOUR, sees_alone: bool = True) -> Watch:
+def watch(*observed: int, expected: int = 10 * HOUR, sees_alone: bool = True) -> SlotCoverage:
     """Sensors that were there for so many seconds each."""
-    found = Watch(CoverageRule(0.9))
+    found = SlotCoverage(CoverageRule(0.9))
     for place, seconds in enumerate(observed):
-        found.add(SensorName("traffic", f"door-{place}", sees_alone), Watched(expected, seconds))
+        found.add(
+            SensorName("traffic", f"door-{place}", sees_alone), SensorSeconds(expected, seconds)
+        )
     return found
 
 
@@ -28,7 +30,7 @@ def watch(*observed: int, expected: int = 10 * HOUR, sees_alone: bool = True) ->
         pytest.param(watch(), True, id="nothing is expected"),
     ],
 )
-def test_number_is_whole_when_every_counter_was_there(found: Watch, is_enough: bool) -> None:
+def test_number_is_whole_when_every_counter_was_there(found: SlotCoverage, is_enough: bool) -> None:
     assert found.is_enough is is_enough
 
 
@@ -40,11 +42,11 @@ def test_all_is_enough_for_a_threshold_of_all() -> None:
 
 
 def test_worst_counter_is_told_beside_the_total() -> None:
-    assert watch(10 * HOUR, 5 * HOUR).told() == {
+    assert watch(10 * HOUR, 5 * HOUR).to_fields() == {
         "coverage": 0.75,
         "worst_coverage": 0.5,
         "worst_sensor": "door-1",
         "estimated": True,
     }
-    assert watch(10 * HOUR).told() == {"coverage": 1, "estimated": False}
-    assert watch(0, sees_alone=False).told() == {"coverage": 0, "estimated": True}
+    assert watch(10 * HOUR).to_fields() == {"coverage": 1, "estimated": False}
+    assert watch(0, sees_alone=False).to_fields() == {"coverage": 0, "estimated": True}

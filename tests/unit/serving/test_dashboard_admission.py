@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from serving.dashboard.admission import MOST_AT_ONCE, MOST_KEPT, PAGES_A_SECOND, Admission
+from serving.dashboard.admission import MOST_AT_ONCE, MOST_CLIENTS, PAGES_A_SECOND, Admission
 from tests.docs.pages import ROOT
 
 PAGES = ("/", "/stores", "/rules/{rule_id}", "/rules/{rule_id}/edit")
@@ -63,7 +63,7 @@ def test_the_bounds_are_those_that_are_promised() -> None:
     words = {2: "twice", 20: "twenty"}
     promise = (
         f"the page, more than {words[int(PAGES_A_SECOND)]} a second"
-        f" after the first {words[MOST_AT_ONCE]}, or beyond {MOST_KEPT} open ones"
+        f" after the first {words[MOST_AT_ONCE]}, or beyond {MOST_CLIENTS} open ones"
     )
 
     assert promise in (ROOT / "docs/guarantees.md").read_text("utf-8")

@@ -15,7 +15,7 @@ from serving.api.app import create_app
 from serving.dashboard import admission, page
 from tally.alerts.delivery.controls import Acknowledgement, Snooze
 from tally.alerts.resolution import AlertResolution
-from tally.errors import NotSent
+from tally.errors import SendFailed
 from tally.settings import Settings
 from tests.support.alert_suite import ENDED, LATE, OPEN, STORY
 from tests.support.pages import pages_anew
@@ -33,7 +33,7 @@ class Shelf(list[ActionRecord]):
 
     def __call__(self, record: ActionRecord) -> None:
         if self.is_away:
-            raise NotSent("planted")
+            raise SendFailed("planted")
         self.append(record)
 
 

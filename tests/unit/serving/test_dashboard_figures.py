@@ -6,31 +6,31 @@ import pytest
 from runtime.sources import SALES
 from serving.dashboard.figures import (
     Card,
-    CoveredShare,
+    CoverageCounts,
     Day,
     Figures,
-    Stretch,
-    figures,
+    PeriodCells,
+    compute_figures,
     main_currency,
 )
-from serving.dashboard.period import Period, period_of
+from serving.dashboard.period import Period, parse_period
 from serving.merge.served import UNKNOWN, ServedWindow, Status
-from serving.query.cells import Cell, cells
+from serving.query.cells import Cell, build_cells
 from serving.query.grains import Slot
 from serving.query.stores import Store
 from serving.reports.comparison import change_percent
-from tally.algebra.merge import Believed, MergedWindow
+from tally.algebra.merge import MergedWindow, WindowSource
 from tally.day_clock import DayClock
 from tests.support.serving_world import at
 
-ROME = DayClock.of(ZoneInfo("Europe/Rome"))
+ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))
 STORE = Store("367", "367", ROME, "EUR")
 MONDAY = date(2017, 9, 18)
 NEWEST = date(2017, 11, 12)
 
 
 def sold(
-    gross: int, source: Believed = "batch", status: Status = "final", currency: str = "USD"
+    gross: int, source: WindowSource = "batch", status: Status = "final", currency: str = "USD"
 ) -> ServedWindow:
     parts = {
         "receipts": 2,
@@ -52,17 +52,19 @@ SPEED = sold(70, "speed", "provisional")
 
 
 def quarter(start: str, window: ServedWindow) -> Cell:
-    (cell,) = cells([SALES], [Slot(at(start), at(start) + timedelta(minutes=15))], [(window,)])
+    (cell,) = build_cells(
+        [SALES], [Slot(at(start), at(start) + timedelta(minutes=15))], [(window,)]
+    )
     return cell
 
 
 def shown(*found: Cell, before: tuple[Cell, ...] = (), days: int = 2) -> Figures:
-    now = Stretch(
+    now = PeriodCells(
         Period(MONDAY + timedelta(days=days - 1), days).days, found, at("2017-09-20T02:00")
     )
-    return figures(
+    return compute_figures(
         now,
-        Stretch(Period(MONDAY + timedelta(days=days - 8), days).days, before, None),
+        PeriodCells(Period(MONDAY + timedelta(days=days - 8), days).days, before, None),
         ROME,
         "USD",
     )
@@ -111,13 +113,13 @@ def test_cards_are_sums_and_the_basket_is_a_ratio_of_sums() -> None:
     )
 
 
-def week(windows: dict[str, ServedWindow], last: date, other: ServedWindow) -> Stretch:
+def week(windows: dict[str, ServedWindow], last: date, other: ServedWindow) -> PeriodCells:
     """Seven days of Rome in which every other quarter hour is `other`."""
     slots = Period(last, 7).quarter_hours(STORE).slots
     known = {at(start): window for start, window in windows.items()}
-    return Stretch(
+    return PeriodCells(
         Period(last, 7).days,
-        cells([SALES], slots, [(known.get(start, other),) for start, _ in slots]),
+        build_cells([SALES], slots, [(known.get(start, other),) for start, _ in slots]),
         None,
     )
 
@@ -132,7 +134,7 @@ def test_period_that_is_not_over_is_compared_with_the_same_part_of_the_one_befor
         {"2017-09-11T08:00": sold(200), "2017-09-12T08:00": sold(5_000)}, date(2017, 9, 17), EMPTY
     )
 
-    found = figures(now, before, ROME, "USD")
+    found = compute_figures(now, before, ROME, "USD")
 
     assert (found.cards[0], found.compared_quarters) == (Card("revenue", 370, 50.0), 2)
 
@@ -140,9 +142,9 @@ def test_period_that_is_not_over_is_compared_with_the_same_part_of_the_one_befor
 def test_period_that_is_over_is_compared_whole_also_when_clocks_have_changed() -> None:
     now, before = (week({}, last, sold(10)) for last in (date(2017, 11, 5), date(2017, 10, 29)))
 
-    found = figures(now, before, ROME, "USD")
+    found = compute_figures(now, before, ROME, "USD")
 
-    assert (len(now.found), len(before.found), found.compared_quarters) == (672, 676, None)
+    assert (len(now.cells), len(before.cells), found.compared_quarters) == (672, 676, None)
     assert found.cards[0] == Card("revenue", 6720, change_percent(6720, 6760))
 
 
@@ -152,7 +154,7 @@ def test_part_that_is_missing_before_is_left_out_of_the_comparison() -> None:
     )
     before = week({"2017-09-11T08:00": sold(200)}, date(2017, 9, 17), UNKNOWN)
 
-    found = figures(now, before, ROME, "USD")
+    found = compute_figures(now, before, ROME, "USD")
 
     assert (found.cards[0], found.compared_quarters) == (Card("revenue", 1200, 50.0), 1)
 
@@ -174,16 +176,16 @@ def test_money_of_another_currency_is_named_and_not_added() -> None:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ([EMPTY, sold(1)], CoveredShare(2, 0, 0, at("2017-09-20T02:00"), at("2017-09-18T10:30"))),
+        ([EMPTY, sold(1)], CoverageCounts(2, 0, 0, at("2017-09-20T02:00"), at("2017-09-18T10:30"))),
         (
             [EMPTY, SPEED, UNKNOWN],
-            CoveredShare(1, 1, 1, at("2017-09-20T02:00"), at("2017-09-18T10:15")),
+            CoverageCounts(1, 1, 1, at("2017-09-20T02:00"), at("2017-09-18T10:15")),
         ),
-        ([UNKNOWN, UNKNOWN], CoveredShare(0, 0, 2, at("2017-09-20T02:00"), None)),
+        ([UNKNOWN, UNKNOWN], CoverageCounts(0, 0, 2, at("2017-09-20T02:00"), None)),
     ],
 )
 def test_coverage_counts_what_each_quarter_hour_is_worth(
-    found: list[ServedWindow], expected: CoveredShare
+    found: list[ServedWindow], expected: CoverageCounts
 ) -> None:
     starts = ("2017-09-18T10:00", "2017-09-18T10:15", "2017-09-18T10:30")
 
@@ -204,7 +206,7 @@ def test_coverage_counts_what_each_quarter_hour_is_worth(
 def test_period_is_complete_only_if_every_quarter_hour_is(
     coverage: tuple[int, int, int], state: str
 ) -> None:
-    assert CoveredShare(*coverage, None, None).state == state
+    assert CoverageCounts(*coverage, None, None).state == state
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_main_currency_is_the_stores_own_if_it_was_taken(currencies: list[str], 
 
 
 def test_period_before_has_as_many_days_and_touches_it() -> None:
-    assert Period(MONDAY, 7).moved(-1) == Period(date(2017, 9, 11), 7)
+    assert Period(MONDAY, 7).shift(-1) == Period(date(2017, 9, 11), 7)
     assert (Period(MONDAY, 7).first, Period(date(2017, 9, 11), 7).last) == (
         date(2017, 9, 12),
         date(2017, 9, 11),
@@ -253,4 +255,4 @@ def test_day_of_the_clock_change_has_100_quarter_hours() -> None:
 def test_address_that_names_no_period_shows_the_newest(
     last: str, length: str, expected: Period
 ) -> None:
-    assert period_of(last, length, NEWEST) == expected
+    assert parse_period(last, length, NEWEST) == expected

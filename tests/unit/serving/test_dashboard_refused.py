@@ -13,7 +13,7 @@ from runtime.sources import SALES
 from schemas import loader
 from serving.merge import letters as letters_module
 from serving.merge.letters import TopicLetters
-from serving.merge.views import Finding
+from serving.merge.views import TillFinding
 from tally.errors import StackError
 from tally.settings import Settings
 from tests.support.letters import MemoryLetters, letter
@@ -31,7 +31,7 @@ LETTERS = [
 
 
 @contextmanager
-def pages(letters: MemoryLetters, *findings: Finding) -> Iterator[Get]:
+def pages(letters: MemoryLetters, *findings: TillFinding) -> Iterator[Get]:
     world = example()
     world.findings = [(SALES, STORE, one) for one in findings]
     with mounted(MemoryViews(world), Settings(), letters=letters) as get:
@@ -61,7 +61,11 @@ def test_letters_are_counted_by_store_and_reason_with_the_newest_message_and_the
 
 def test_page_of_a_store_has_its_letters_and_its_open_conflicts_alone() -> None:
     day = date.fromisoformat(SETTLED)
-    found = (Finding(day, "4", 200, 40), Finding(day, "5", 30, 1), Finding(day, "6", 30, 1, 1))
+    found = (
+        TillFinding(day, "4", 200, 40),
+        TillFinding(day, "5", 30, 1),
+        TillFinding(day, "6", 30, 1, 1),
+    )
     with pages(MemoryLetters(LETTERS), *found) as get:
         answer = get("/refused", store=STORE)
         other = get("/refused", store=OTHER)
@@ -98,7 +102,7 @@ def test_a_failure_is_kept_for_some_seconds_as_well(monkeypatch: pytest.MonkeyPa
         asked.append(most)
         raise StackError("planted")
 
-    monkeypatch.setattr(letters_module, "newest_letters", fails)
+    monkeypatch.setattr(letters_module, "read_newest_letters", fails)
 
     async def twice() -> None:
         letters = TopicLetters(Settings())

@@ -12,10 +12,10 @@ from serving.dashboard.period import Period
 from serving.dashboard.report_charts import describe_chart, item_text, report_chart
 from serving.dashboard.report_labels import (
     comparison_text,
-    known_text,
+    completeness_text,
     quality_text,
+    remainder_text,
     through_text,
-    unexplained_text,
 )
 from serving.dashboard.unit_style import UnitStyle
 from serving.query.formulas import MetricValue
@@ -23,7 +23,7 @@ from serving.query.grains import Slot
 from serving.query.instants import UTC_CLOCK
 from serving.query.items import ItemAxis
 from serving.reports.comparison import ComparedValue, StoreSpan
-from serving.reports.items import ItemEntry, Unexplained
+from serving.reports.items import ItemEntry, UnexplainedAmounts
 from serving.reports.report import StoreReport
 from serving.reports.series import DayEntry, HourEntry, PivotEntry, StayEntry
 from tests.support.serving_world import at
@@ -79,7 +79,7 @@ def test_chart_draws_what_its_axis_names(
 ) -> None:
     found = UnitStyle(unit, "EUR")
 
-    assert (found.drawn(value), found.axis) == (drawn, axis)
+    assert (found.axis_value(value), found.axis) == (drawn, axis)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_change_or_why_there_is_none_is_said_with_a_sign(
     ],
 )
 def test_share_that_is_not_whole_never_looks_so(known: int, text: str) -> None:
-    assert known_text(replace(KNOWN, known=known)) == text
+    assert completeness_text(replace(KNOWN, known=known)) == text
 
 
 def test_instant_up_to_which_all_is_counted_is_in_the_zone_of_the_store() -> None:
@@ -192,19 +192,19 @@ def test_an_entry_is_called_by_what_it_is_of(
     ("left", "text"),
     [
         (None, ""),
-        (Unexplained(0, 5), ""),
-        (Unexplained(None, None), ""),
+        (UnexplainedAmounts(0, 5), ""),
+        (UnexplainedAmounts(None, None), ""),
         (
-            Unexplained(1999, 0),
+            UnexplainedAmounts(1999, 0),
             "19.99 EUR of the value are on no stored receipt, so in no item.",
         ),
-        (Unexplained(-100, 0), "The items have 1.00 EUR more than the value."),
+        (UnexplainedAmounts(-100, 0), "The items have 1.00 EUR more than the value."),
     ],
 )
-def test_what_no_article_has_is_said(left: Unexplained | None, text: str) -> None:
+def test_what_no_article_has_is_said(left: UnexplainedAmounts | None, text: str) -> None:
     found = replace(report("items", MILK), unexplained=left)
 
-    assert unexplained_text(found, UnitStyle("minor", "EUR")) == text
+    assert remainder_text(found, UnitStyle("minor", "EUR")) == text
 
 
 def test_a_value_that_its_receipts_do_not_explain_is_partial_and_says_why() -> None:

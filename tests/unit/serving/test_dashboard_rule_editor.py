@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from serving.alerts.editing import draft_of
+from serving.alerts.editing import check_draft
 from serving.dashboard import rule_editor_markup as markup
-from tally.alerts.rule_changes import planned
-from tally.alerts.versions import RuleChains
+from tally.alerts.rule_changes import plan_rule
+from tally.alerts.versions import RuleHistory
 from tally.settings import Settings
 from tests.support.evaluating import BUSY, DAY, SILENT, in_force
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
@@ -22,7 +22,7 @@ RULES = WrittenRules(
     in_force(SILENT, f"{DAY}T08:00"),
     in_force(HOSTILE, f"{DAY}T08:00"),
 )
-NOTHING = RuleChains({}, {})
+NOTHING = RuleHistory({}, {})
 
 
 # One application at a time: NiceGUI keeps one for each process.
@@ -99,18 +99,18 @@ def test_without_the_topic_the_page_says_so() -> None:
 
 
 def test_problems_are_told_with_their_lines_and_no_markup() -> None:
-    draft = draft_of("rule_id: busy\n<b>x</b>: 1\nfor: 0", "busy", NOTHING)
+    draft = check_draft("rule_id: busy\n<b>x</b>: 1\nfor: 0", "busy", NOTHING)
 
     text = markup.draft_text(draft)
     assert "2 problems" in text and "<b>" not in text
     assert "data-line='2'" in text and "<strong>line 3</strong> for: " in text
-    assert "1 problem<" in markup.draft_text(draft_of("", None, NOTHING))
+    assert "1 problem<" in markup.draft_text(check_draft("", None, NOTHING))
 
 
 def test_changes_are_told_field_by_field() -> None:
     edited = structs.replace(BUSY, for_=3, stores=("1", "2"), unless=("a",))
 
-    text = markup.plan_text(planned(edited, in_force(BUSY, f"{DAY}T08:00")), 0)
+    text = markup.plan_text(plan_rule(edited, in_force(BUSY, f"{DAY}T08:00")), 0)
 
     assert "data-change='version'" in text and "1 Jan 1970 00:15 UTC" in text
     assert "<td>stores</td><td>all</td><td>1, 2</td>" in text

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nicegui import Client, ui
 
-from serving.dashboard.rule_text import MOST_SIGNS, problem_of
+from serving.dashboard.rule_text import MOST_SIGNS, change_problem
 from tally.settings import Settings
 from tests.support.evaluating import BUSY, DAY, in_force
 from tests.support.measured_requests import MOST_BYTES, MOST_LOOP_SECONDS
@@ -134,8 +134,8 @@ def test_what_is_no_change_of_the_text_ends_its_client(get: Get, change: Any) ->
 def test_a_text_that_is_too_long_from_the_start_may_become_shorter() -> None:
     text = "x" * (MOST_SIGNS + 2)
 
-    assert problem_of([len(text) - 1, -1, 1, 0], [], text, len(text)) == ""
-    assert problem_of([len(text), -1, 0, 1], [[""], ["x"]], text, len(text)) != ""
+    assert change_problem([len(text) - 1, -1, 1, 0], [], text, len(text)) == ""
+    assert change_problem([len(text), -1, 0, 1], [[""], ["x"]], text, len(text)) != ""
 
 
 @given(st.text("ab\n😀", max_size=30), st.data())
@@ -148,4 +148,4 @@ def test_every_change_of_a_text_fits(text: str, data: st.DataObject) -> None:
         sections += [units, -1 if is_kept else len(put_in)]
         inserted.append(put_in.split("\n"))
 
-    assert problem_of(sections, inserted, text, MOST_SIGNS) == ""
+    assert change_problem(sections, inserted, text, MOST_SIGNS) == ""

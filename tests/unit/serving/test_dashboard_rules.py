@@ -10,11 +10,11 @@ import pytest
 from msgspec import structs
 
 from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.alerts.health.store import StoreHealth
 from serving.dashboard.rule_chart import describe_rule, rule_chart
 from serving.dashboard.rule_markup import condition_text, health_text
-from serving.dashboard.rule_source import DrawnRule
+from serving.dashboard.rule_source import RuleFigure
 from serving.dashboard.unit_style import UnitStyle
 from tally.alerts.rule import AgainstBaseline, Condition, Threshold
 from tally.settings import Settings
@@ -50,7 +50,7 @@ def test_a_rule_that_cannot_be_judged_says_so_with_the_reason() -> None:
 
 
 def test_the_words_of_a_reason_have_its_begin() -> None:
-    health = StoreHealth("367", "no_data", millis_of(at(f"{DAY}T10:00")), is_earlier=True)
+    health = StoreHealth("367", "no_data", to_millis(at(f"{DAY}T10:00")), is_earlier=True)
 
     text = health_text(health, ZoneInfo("Europe/Rome"))
 
@@ -184,14 +184,14 @@ def test_without_tables_the_page_says_so(get: Get, store: Watched) -> None:
     assert all("cannot be read right now" in one.text for one in answers)
 
 
-def drawn(store: Watched, start: str, end: str) -> DrawnRule:
+def drawn(store: Watched, start: str, end: str) -> RuleFigure:
     """What the page draws of the rule between two times of DAY."""
     kept = store.views.alerts.told
     asked = page_of(store, "busy", f"{DAY}T{start}", f"{DAY}T{end}", with_values=True)
     [found] = asyncio.run(asked).stores
     store.views.alerts.told = kept
-    span = WindowSpan(millis_of(at(f"{DAY}T{start}")), millis_of(at(f"{DAY}T{end}")))
-    return DrawnRule(span, found, ())
+    span = WindowSpan(to_millis(at(f"{DAY}T{start}")), to_millis(at(f"{DAY}T{end}")))
+    return RuleFigure(span, found, ())
 
 
 def test_chart_has_a_hole_where_nothing_is_served_and_marks_episodes_by_place(

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.alerts.evaluator.calendar import WindowSpan, millis_of
+from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.alerts.simulation import simulator
 from serving.dashboard.rule_chart import describe_rule, rule_chart
-from serving.dashboard.rule_source import DrawnRule
+from serving.dashboard.rule_source import RuleFigure
 from serving.dashboard.unit_style import UnitStyle
 from tests.support.evaluating import DAY, ListedRules, Watched, in_force
 from tests.support.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
@@ -46,14 +46,14 @@ def get(store: Watched) -> Iterator[Get]:
         yield function
 
 
-def drawn(store: Watched, start: str, end: str) -> DrawnRule:
+def drawn(store: Watched, start: str, end: str) -> RuleFigure:
     """What the page draws of the rule between two times of DAY."""
     told = [*store.alerts]
     asked = page_of(store, "sold-out", f"{DAY}T{start}", f"{DAY}T{end}", with_values=True)
     [found] = asyncio.run(asked).stores
     store.views.alerts.told = told
-    span = WindowSpan(millis_of(at(f"{DAY}T{start}")), millis_of(at(f"{DAY}T{end}")))
-    return DrawnRule(span, found, ())
+    span = WindowSpan(to_millis(at(f"{DAY}T{start}")), to_millis(at(f"{DAY}T{end}")))
+    return RuleFigure(span, found, ())
 
 
 def test_each_article_has_a_row_beside_what_was_told_of_it(get: Get) -> None:
@@ -91,7 +91,7 @@ def test_chart_has_a_line_for_each_article_and_the_ground_once(store: Watched) -
 def test_articles_without_a_line_are_said_to_be_in_the_table(
     get: Get, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MOST_SUBJECTS_WITH_VALUES", 1)
+    monkeypatch.setattr(simulator, "MAX_SUBJECTS_WITH_VALUES", 1)
 
     answer = get("/rules/sold-out", **ASKED)
 

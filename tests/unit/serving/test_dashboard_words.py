@@ -4,7 +4,7 @@ from datetime import date
 import pytest
 
 from serving.dashboard import charts, labels
-from serving.dashboard.figures import Card, CoveredShare, Day, Figures
+from serving.dashboard.figures import Card, CoverageCounts, Day, Figures
 from serving.dashboard.period import Period
 from tests.support.serving_world import at
 
@@ -14,7 +14,7 @@ HEAT = ((1.5, None), (0.0, 2.0))
 
 
 def figures(currency: str = "USD") -> Figures:
-    return Figures(currency, (), (), DAYS, HEAT, CoveredShare(1, 0, 0, None, None))
+    return Figures(currency, (), (), DAYS, HEAT, CoverageCounts(1, 0, 0, None, None))
 
 
 def test_examples_in_the_docstrings_hold() -> None:
@@ -53,25 +53,25 @@ def test_change_is_said_with_a_sign_and_not_by_a_colour(change: float | None, te
     ("coverage", "text"),
     [
         (
-            CoveredShare(4, 0, 0, at("2017-09-25T02:00"), None),
+            CoverageCounts(4, 0, 0, at("2017-09-25T02:00"), None),
             "Every record that had arrived by 25 Sep 2017 02:00 UTC is counted.",
         ),
         (
-            CoveredShare(0, 0, 4, None, None),
+            CoverageCounts(0, 0, 4, None, None),
             "Neither layer knows anything of this period. That is not the same as no sales.",
         ),
         (
-            CoveredShare(2, 1, 1, None, at("2017-09-24T10:00")),
+            CoverageCounts(2, 1, 1, None, at("2017-09-24T10:00")),
             "Final up to 24 Sep 2017 10:00 UTC; 1 quarter hour may still change; "
             "1 quarter hour has no answer, which is not counted as zero.",
         ),
         (
-            CoveredShare(0, 2, 0, None, None),
+            CoverageCounts(0, 2, 0, None, None),
             "0 quarter hours are final; 2 quarter hours may still change.",
         ),
     ],
 )
-def test_badge_says_how_far_the_numbers_go(coverage: CoveredShare, text: str) -> None:
+def test_badge_says_how_far_the_numbers_go(coverage: CoverageCounts, text: str) -> None:
     assert labels.coverage_text(coverage) == text
 
 

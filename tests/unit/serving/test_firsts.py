@@ -3,8 +3,8 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.merge.firsts import First, first_to_cover, spans
-from tally.generation import Covering
+from serving.merge.firsts import FirstCoverage, first_covering_generations, generation_spans
+from tally.generation import GenerationRange
 from tally.windows import window_starts
 from tests.support.serving_world import at
 
@@ -12,9 +12,9 @@ DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")
 minutes = st.integers(0, 24 * 60)
 
 
-def covering(generation: int, span: tuple[int, int]) -> Covering:
+def covering(generation: int, span: tuple[int, int]) -> GenerationRange:
     first, last = (START + timedelta(minutes=of) for of in span)
-    return Covering(DAY, generation, 1, first, last)
+    return GenerationRange(DAY, generation, 1, first, last)
 
 
 histories = st.lists(st.tuples(minutes, minutes), min_size=1, max_size=6).map(
@@ -24,10 +24,10 @@ histories = st.lists(st.tuples(minutes, minutes), min_size=1, max_size=6).map(
 
 @given(histories)
 def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_are_asked_for(
-    history: list[Covering],
+    history: list[GenerationRange],
 ) -> None:
     *older, serving = history
-    found = first_to_cover(history, serving)
+    found = first_covering_generations(history, serving)
 
     for start in window_starts(START, START + timedelta(days=1)):
         expected = next((one for one in older if one.covers(start)), None)
@@ -44,7 +44,7 @@ def test_generation_that_covered_nothing_new_is_not_read() -> None:
         )
     ]
 
-    found = first_to_cover(history, history[-1])
+    found = first_covering_generations(history, history[-1])
 
     assert [
         (one.covering.generation, (one.end - one.start) / timedelta(minutes=1)) for one in found
@@ -54,13 +54,13 @@ def test_generation_that_covered_nothing_new_is_not_read() -> None:
 def test_days_of_one_generation_are_read_together() -> None:
     one, other = (
         covering(1, (0, 60)),
-        Covering(date(2026, 11, 22), 1, 1, at("2026-11-22T00:00"), at("2026-11-22T01:00")),
+        GenerationRange(date(2026, 11, 22), 1, 1, at("2026-11-22T00:00"), at("2026-11-22T01:00")),
     )
 
-    (span,) = spans(
+    (span,) = generation_spans(
         [
-            First(one, one.covered_from, one.covered_until),
-            First(other, other.covered_from, other.covered_until),
+            FirstCoverage(one, one.covered_from, one.covered_until),
+            FirstCoverage(other, other.covered_from, other.covered_until),
         ]
     )
 

@@ -23,7 +23,7 @@ ZONES = (
 
 
 @given(
-    st.sampled_from(ZONES).map(ZoneInfo).map(DayClock.of),
+    st.sampled_from(ZONES).map(ZoneInfo).map(DayClock.from_zone),
     st.sampled_from(GRAINS),
     st.datetimes(at("2015-01-01").replace(tzinfo=None), at("2019-01-01").replace(tzinfo=None)),
 )
@@ -38,13 +38,13 @@ def test_slots_follow_each_other_and_every_boundary_is_on_the_grid(
 
 
 def test_half_an_hours_clock_change_makes_an_hour_of_ninety_minutes() -> None:
-    clock = DayClock.of(ZoneInfo("Australia/Lord_Howe"))
+    clock = DayClock.from_zone(ZoneInfo("Australia/Lord_Howe"))
     found = slots(at("2017-09-30T13:00"), at("2017-09-30T18:00"), "1h", clock)
     assert timedelta(minutes=90) in {end - start for start, end in found}
 
 
 def test_day_that_begins_at_one_o_clock() -> None:
-    clock = DayClock.of(ZoneInfo("America/Sao_Paulo"))
+    clock = DayClock.from_zone(ZoneInfo("America/Sao_Paulo"))
     start, end = nearest(at("2017-10-15T12:00"), "1d", clock)
     assert (start, end) == (at("2017-10-15T03:00"), at("2017-10-16T02:00"))
 

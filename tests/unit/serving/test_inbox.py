@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.alerts.inquiry import ListedAlert, listed
+from serving.alerts.inquiry import ListedAlert, to_listed
 from serving.dashboard import inbox
 from serving.dashboard.alert_labels import number_text, value_text
 from serving.dashboard.inbox import Inbox
 from tally.alerts.message import Alert, AlertBaseline, AlertState
-from tally.alerts.standing import last_states, open_alert
+from tally.alerts.standing import current_states, open_alert
 from tests.support.alert_suite import STORY
 from tests.support.alerts import end_of, then, told
 
@@ -28,8 +28,8 @@ def shown(box: Inbox) -> tuple[list[str], dict[str, AlertState]]:
 
 def tables(messages: Sequence[Alert]) -> list[ListedAlert]:
     """What the tables have of these."""
-    last = last_states(messages).values()
-    return [listed(one, open_alert(one.alert_id, messages) is not None) for one in last]
+    last = current_states(messages).values()
+    return [to_listed(one, open_alert(one.alert_id, messages) is not None) for one in last]
 
 
 @given(st.integers(0, len(STORY)), st.integers(0, 5), st.data())
@@ -42,7 +42,7 @@ def test_however_far_behind_the_tables_are_the_same_is_shown(
     box.load(tables(STORY[:filed]))
     for one in STORY[max(0, filed - behind) :]:
         for _ in range(data.draw(st.integers(1, 2))):
-            box.hear(one)
+            box.add_message(one)
 
     assert shown(box) == shown(whole)
 
@@ -51,25 +51,25 @@ def test_an_end_that_is_heard_closes_and_its_retraction_opens_again() -> None:
     box = Inbox()
     box.load(tables([RAISED]))
     assert shown(box)[0] == [RAISED.alert_id]
-    box.hear(END)
+    box.add_message(END)
     assert shown(box)[0] == []
-    box.hear(then(END, "retracted", reason="late_data"))
+    box.add_message(then(END, "retracted", reason="late_data"))
     assert shown(box)[0] == [RAISED.alert_id]
 
 
 def test_one_that_had_ended_out_of_sight_is_not_opened_by_its_confirmation() -> None:
     box = Inbox()
-    box.load([listed(RAISED, False)])
-    box.hear(then(RAISED, "confirmed"))
+    box.load([to_listed(RAISED, False)])
+    box.add_message(then(RAISED, "confirmed"))
 
     assert shown(box) == ([], {RAISED.alert_id: "confirmed"})
 
 
 def test_what_is_overdue_is_so_until_a_generation_speaks() -> None:
     box = Inbox(is_overdue=lambda one: one.state == "provisional")
-    box.load([listed(RAISED, True)])
+    box.load([to_listed(RAISED, True)])
     before = [one.overdue for one in box.rows.open]
-    box.hear(then(RAISED, "confirmed"))
+    box.add_message(then(RAISED, "confirmed"))
 
     assert (before, [one.overdue for one in box.rows.open]) == ([True], [False])
 
@@ -77,8 +77,8 @@ def test_what_is_overdue_is_so_until_a_generation_speaks() -> None:
 def test_what_was_heard_long_ago_is_the_tables_word_alone() -> None:
     now = [0.0]
     box = Inbox(clock=lambda: now[0])
-    box.hear(RAISED)
-    now[0] = inbox.HEARD_SECONDS + 1
+    box.add_message(RAISED)
+    now[0] = inbox.MESSAGE_SECONDS + 1
     box.load([])
 
     assert shown(box) == ([], {})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.receipt_lines import adding_rules
+from runtime.receipt_lines import load_adding_rules
 from serving.query import items
 from serving.query.grains import Slot
 from serving.query.items import ItemAxis, ItemReader, ItemSums
@@ -148,7 +148,7 @@ def test_an_article_is_called_as_on_its_newest_receipt() -> None:
 
     found = sums(raw("1", at(10), 1, old), raw("1", at(9), 2, new))
 
-    assert (found.named["4001"].item, found.named["4001"].category) == ("Oat milk", "Oat")
+    assert (found.names["4001"].item, found.names["4001"].category) == ("Oat milk", "Oat")
 
 
 def test_sums_beyond_64_bits_are_exact() -> None:
@@ -219,7 +219,7 @@ def test_articles_of_any_receipt_add_up_to_what_it_adds(
     ]
     found = sums(raw("1", at(9), 1, *made, kind=kind))
 
-    whole = adding_rules().added(kind, [of for _, of in lines])
+    whole = load_adding_rules().sum_parts(kind, [of for _, of in lines])
     less = ("discounts_minor", "returns_minor", "voids_minor")
     net = whole["gross_minor"] - sum(whole[name] for name in less)
     units = found.total("units", found.parts)

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 from runtime.sources import SALES
 from serving.alerts.simulation import turns
 from serving.api.app import AlertBrokers, create_app
-from serving.merge.views import Activity, Finding, Gap
+from serving.merge.views import Activity, Gap, TillFinding
 from tally.alerts.rule import RuleVersion
-from tally.alerts.versions import RuleChains
+from tally.alerts.versions import RuleHistory
 from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import ENDED, OPEN, STORY
@@ -60,7 +60,7 @@ class TroubledRules(AwayRules):
         super().__init__(*versions)
         self.of = of
 
-    def read(self, until: int | None = None) -> RuleChains:
+    def read(self, until: int | None = None) -> RuleHistory:
         if self.of.is_broken:
             raise RuntimeError("planted")
         return super().read(until) if self.of.is_down else ListedRules.read(self, until)
@@ -69,7 +69,7 @@ class TroubledRules(AwayRules):
 @pytest.fixture
 def views() -> TroubledViews:
     world = example()
-    world.findings = [(SALES, "367", Finding(date(2017, 9, 19), "4", 200, 40))]
+    world.findings = [(SALES, "367", TillFinding(date(2017, 9, 19), "4", 200, 40))]
     world.gaps = [Gap("sales", 1, 7, 12, at(f"{SETTLED}T09:00"), at(f"{NEW}T09:00"), "deleted")]
     world.activity.append((SALES, Activity("900", date(2017, 9, 19), date(2017, 9, 19))))
     found = TroubledViews(world)
@@ -194,7 +194,7 @@ def test_each_published_answer_is_given_and_fits(
     views.is_broken = True
     with capture_logs():
         met |= {state(ask(path, **asked)) for path, asked in OF_VIEWS}
-    monkeypatch.setattr(turns, "MOST_WAITING", 0)
+    monkeypatch.setattr(turns, "MAX_WAITING", 0)
     met.add(state(ask("/v1/rules/busy/simulate", **SIMULATED)))
 
     assert published(ask) - met == set()

@@ -15,7 +15,7 @@ from serving.dashboard.period import Period
 from serving.merge.views import ViewRow
 from serving.query.answer import QueryEngine
 from serving.query.stores import StoreRegistry
-from serving.reports.comparison import ComparedValue, StoreSpan, Withheld
+from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
 from serving.reports.series import DayEntry
 from tally.day_clock import DayClock
@@ -24,7 +24,7 @@ from tally.settings import Settings
 from tests.support.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
 from tests.support.serving_world import MemoryViews
 
-ROME = DayClock.of(ZoneInfo("Europe/Rome"))
+ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))
 SHAPES = tuple(loader.reports().values())
 METRICS = tuple(dict.fromkeys(shape.metric for shape in SHAPES))
 _Result = TypeVar("_Result")
@@ -57,7 +57,7 @@ def asked(
     return asyncio.run(run())
 
 
-def reports(span: StoreSpan) -> list[StoreReport | Withheld]:
+def reports(span: StoreSpan) -> list[StoreReport | WithheldValue]:
     return asked(lambda engine: engine.reports(SHAPES, span))
 
 
@@ -91,7 +91,7 @@ def test_a_report_that_cannot_be_made_withholds_itself_alone() -> None:
     withheld = {
         shape.id: one.reason
         for shape, one in zip(SHAPES, found, strict=True)
-        if isinstance(one, Withheld)
+        if isinstance(one, WithheldValue)
     }
     assert list(withheld) == ["items", "sales"]
     assert withheld["sales"].startswith("it takes EUR, USD, which do not add up")
@@ -134,7 +134,7 @@ def test_span_before_has_as_many_local_days_over_a_change_of_clocks() -> None:
 
 
 def test_reports_of_devices_say_beside_how_often_they_were_heard() -> None:
-    found = {one.shape.data_source: one.beside for one in complete_reports()}
+    found = {one.shape.data_source: one.companion for one in complete_reports()}
 
     assert found["POS"] is None and found["POS, people counter"] is None
     beside = found["WiFi"]

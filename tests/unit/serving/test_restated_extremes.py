@@ -4,17 +4,17 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from serving.merge.firsts import First
+from serving.merge.firsts import FirstCoverage
 from serving.merge.served import FamilyReading, serve_windows
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum, Value
 from tally.families import Family
-from tally.generation import Covering
+from tally.generation import GenerationRange
 from tests.support.serving_world import at, flip
 
 DAY = "2026-11-23"
 START = at(f"{DAY}T10:00")
-EARLIER = Covering(date(2026, 11, 23), 1, 1, at(f"{DAY}T00:00"), START + timedelta(hours=14))
+EARLIER = GenerationRange(date(2026, 11, 23), 1, 1, at(f"{DAY}T00:00"), START + timedelta(hours=14))
 
 
 def status(family: Family, before: Value, now: Value) -> str:
@@ -28,8 +28,10 @@ def status(family: Family, before: Value, now: Value) -> str:
         1,
         {EARLIER.day: flip(DAY, 2, "2026-11-24T02:00", pin=9)},
         windows(now),
-        firsts={EARLIER.day: [First(EARLIER, EARLIER.covered_from, EARLIER.covered_until)]},
-        first={1: windows(before)},
+        first_coverages={
+            EARLIER.day: [FirstCoverage(EARLIER, EARLIER.covered_from, EARLIER.covered_until)]
+        },
+        first_windows={1: windows(before)},
     )
     (served,) = serve_windows(reading, [START])
     return served.status

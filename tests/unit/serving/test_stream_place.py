@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.tail import TailedRecord
+from runtime.tail import TopicRecord
 from runtime.topics import Bounds
 from serving.alerts.stream import blocks
-from serving.alerts.stream.place import StreamPlace, mended, place_at, place_of, text_of
-from serving.alerts.stream.recent import Recent
+from serving.alerts.stream.place import (
+    StreamPosition,
+    clamp_position,
+    encode_position,
+    parse_position,
+    position_at,
+)
+from serving.alerts.stream.recent import RecentRecords
 from tally.errors import BadQuery
 
 TOPIC = "5L6g3nShT-eMCtK--X86sw"
@@ -29,15 +35,17 @@ TOPIC_IDS = st.text(string.ascii_letters + string.digits + "+/-_", min_size=22, 
 
 @given(TOPIC_IDS, offsets)
 def test_an_id_is_read_as_the_place_that_it_was(topic_id: str, at: list[int]) -> None:
-    place = place_at(topic_id, at)
+    place = position_at(topic_id, at)
 
-    assert place_of(text_of(place)) == place
-    assert "=" not in text_of(place) and "\n" not in text_of(place)
+    assert parse_position(encode_position(place)) == place
+    assert "=" not in encode_position(place) and "\n" not in encode_position(place)
 
 
 @given(offsets, offsets)
 def test_two_places_have_two_ids(at: list[int], other: list[int]) -> None:
-    assert (text_of(place_at(TOPIC, at)) == text_of(place_at(TOPIC, other))) == (at == other)
+    assert (
+        encode_position(position_at(TOPIC, at)) == encode_position(position_at(TOPIC, other))
+    ) == (at == other)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,7 @@ def test_two_places_have_two_ids(at: list[int], other: list[int]) -> None:
 )
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(BadQuery, match=r"Last-Event-ID: .* is no id of this stream"):
-        place_of(text)
+        parse_position(text)
 
 
 @pytest.mark.parametrize(
@@ -81,45 +89,45 @@ def test_what_is_gone_is_passed(
 ) -> None:
     bounds = [Bounds(*one) for one in now]
 
-    assert mended(place_at(TOPIC, kept), TOPIC, bounds) == place_at(TOPIC, going_on)
+    assert clamp_position(position_at(TOPIC, kept), TOPIC, bounds) == position_at(TOPIC, going_on)
 
 
 def test_of_a_topic_that_was_made_anew_all_is_read() -> None:
-    kept = place_at("another-topic-of-the-name", [3, 9])
+    kept = position_at("another-topic-of-the-name", [3, 9])
 
-    assert mended(kept, TOPIC, [Bounds(0, 8), Bounds(2, 2)]) == place_at(TOPIC, [0, 2])
+    assert clamp_position(kept, TOPIC, [Bounds(0, 8), Bounds(2, 2)]) == position_at(TOPIC, [0, 2])
 
 
 def test_a_place_never_falls() -> None:
-    place = place_at(TOPIC, [3, 9])
+    place = position_at(TOPIC, [3, 9])
 
-    assert place.after(0, 7) == place_at(TOPIC, [8, 9])
+    assert place.after(0, 7) == position_at(TOPIC, [8, 9])
     assert place.after(1, 4) == place
-    assert place.reaching({0: 1, 1: 20}) == place_at(TOPIC, [3, 20])
+    assert place.advance_to({0: 1, 1: 20}) == position_at(TOPIC, [3, 20])
 
 
-def record(partition: int, offset: int) -> TailedRecord:
-    return TailedRecord(partition, offset, b"{}")
+def record(partition: int, offset: int) -> TopicRecord:
+    return TopicRecord(partition, offset, b"{}")
 
 
 def test_what_is_no_longer_held_is_said() -> None:
-    start = place_at(TOPIC, [0, 0])
-    recent = Recent(start, most=2)
+    start = position_at(TOPIC, [0, 0])
+    recent = RecentRecords(start, most=2)
     recent.add([record(0, 0), record(1, 0), record(0, 1)], {0: 4, 1: 1})
 
-    assert (recent.place, recent.holds(start)) == (place_at(TOPIC, [4, 1]), False)
-    assert recent.holds(place_at(TOPIC, [1, 0]))
+    assert (recent.position, recent.covers(start)) == (position_at(TOPIC, [4, 1]), False)
+    assert recent.covers(position_at(TOPIC, [1, 0]))
     # A reader of another process may be ahead.
-    assert not recent.holds(place_at(TOPIC, [5, 1]))
-    assert not recent.holds(place_at("another!", [1, 0]))
-    assert recent.behind(place_at(TOPIC, [1, 1])) == [record(0, 1)]
+    assert not recent.covers(position_at(TOPIC, [5, 1]))
+    assert not recent.covers(position_at("another!", [1, 0]))
+    assert recent.records_after(position_at(TOPIC, [1, 1])) == [record(0, 1)]
 
 
 def test_blocks_are_as_the_standard_has_them() -> None:
-    place = StreamPlace("5L6g3nSh", (3, 9))
-    named = text_of(place).encode()
+    place = StreamPosition("5L6g3nSh", (3, 9))
+    named = encode_position(place).encode()
 
-    assert blocks.place_block(place) == b"id: %b\n\n" % named
+    assert blocks.position_block(place) == b"id: %b\n\n" % named
     assert (
         blocks.alert_block(place, b'{"a":1}') == b'id: %b\nevent: alert\ndata: {"a":1}\n\n' % named
     )
@@ -127,7 +135,7 @@ def test_blocks_are_as_the_standard_has_them() -> None:
     assert blocks.alert_block(place, b'{\r\n"a":\r1}\n').endswith(
         b'event: alert\ndata: {\ndata: "a":\ndata: 1}\n\n'
     )
-    gap = blocks.gap_block(StreamPlace("5L6g3nSh", (1, 9)), place)
+    gap = blocks.gap_block(StreamPosition("5L6g3nSh", (1, 9)), place)
     # Without an id: who breaks off now is told of the gap again.
     assert b"id:" not in gap and named in gap
     assert blocks.snapshot_block(place, [b'{"b":2}']).endswith(

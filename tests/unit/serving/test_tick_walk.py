@@ -2,26 +2,32 @@
 
 from dataclasses import replace
 
-from serving.alerts.ticks.walk import FamilyWalk, Glance, ReadReach, Said, walked
+from serving.alerts.ticks.walk import (
+    FamilyWatermarks,
+    PipelineSnapshot,
+    SpeedPosition,
+    Watermark,
+    advance,
+)
 from tally.alerts.tick import SpeedEpoch
 
 ONE = SpeedEpoch(1)
-AT_REST = Glance(
+AT_REST = PipelineSnapshot(
     at=100,
     raw_ends={0: 5, 1: 0},
     positions={0: 5, 1: 0},
-    written={0: 7, 1: 0},
-    reached={0: ReadReach(7, ONE), 1: ReadReach(0, ONE)},
-    stable={0: 7, 1: 0},
+    canonical_ends={0: 7, 1: 0},
+    speed_positions={0: SpeedPosition(7, ONE), 1: SpeedPosition(0, ONE)},
+    stable_ends={0: 7, 1: 0},
 )
 
 
-def said(*looks: Glance) -> dict[int, int | None]:
+def said(*looks: PipelineSnapshot) -> dict[int, int | None]:
     """By partition the instant that is said after the looks."""
-    walk = FamilyWalk()
+    walk = FamilyWatermarks()
     for look in looks:
-        walk = walked(walk, look)
-    return {number: one.through for number, one in walk.said.items()}
+        walk = advance(walk, look)
+    return {number: one.through for number, one in walk.watermarks.items()}
 
 
 def test_pipeline_at_rest_is_through_at_once() -> None:
@@ -34,18 +40,21 @@ def test_normaliser_that_has_not_passed_one_raw_partition_holds_back_all() -> No
 
 def test_partition_of_which_nobody_tells_holds_back_be_it_empty() -> None:
     assert said(replace(AT_REST, positions={0: 5})) == {0: None, 1: None}
-    assert said(replace(AT_REST, stable={0: 7})) == {0: 100, 1: None}
-    assert said(replace(AT_REST, written={0: 7})) == {0: 100, 1: None}
-    assert said(replace(AT_REST, reached={0: ReadReach(7, ONE)})) == {0: 100}
+    assert said(replace(AT_REST, stable_ends={0: 7})) == {0: 100, 1: None}
+    assert said(replace(AT_REST, canonical_ends={0: 7})) == {0: 100, 1: None}
+    assert said(replace(AT_REST, speed_positions={0: SpeedPosition(7, ONE)})) == {0: 100}
     assert said(replace(AT_REST, raw_ends={})) == {0: None, 1: None}
 
 
 def test_open_transaction_holds_back_its_partition_alone() -> None:
-    assert said(replace(AT_REST, written={0: 8, 1: 0})) == {0: None, 1: 100}
+    assert said(replace(AT_REST, canonical_ends={0: 8, 1: 0})) == {0: None, 1: 100}
 
 
 def test_who_has_read_beyond_the_end_has_read_another_log() -> None:
-    assert said(replace(AT_REST, written={0: 2, 1: 0}, stable={0: 2, 1: 0})) == {0: None, 1: 100}
+    assert said(replace(AT_REST, canonical_ends={0: 2, 1: 0}, stable_ends={0: 2, 1: 0})) == {
+        0: None,
+        1: 100,
+    }
 
 
 def test_busy_pipeline_is_told_of_by_what_was_seen_before() -> None:
@@ -55,9 +64,9 @@ def test_busy_pipeline_is_told_of_by_what_was_seen_before() -> None:
             at=100 + step,
             raw_ends={0: 10 * step},
             positions={0: 10 * step - 10},
-            written={0: 20 * step - 20, 1: 0},
-            reached={0: ReadReach(max(0, 20 * step - 40), ONE)},
-            stable={0: 20 * step - 20},
+            canonical_ends={0: 20 * step - 20, 1: 0},
+            speed_positions={0: SpeedPosition(max(0, 20 * step - 40), ONE)},
+            stable_ends={0: 20 * step - 20},
         )
         for step in range(1, 20)
     ]
@@ -82,16 +91,20 @@ def test_raw_topic_made_anew_is_waited_for_by_its_own_ends() -> None:
 
 def test_higher_epoch_begins_anew_and_a_lower_one_is_not_heard() -> None:
     later = SpeedEpoch(2, 900)
-    again = replace(AT_REST, at=200, reached={0: ReadReach(3, later), 1: ReadReach(0, later)})
-    walk = walked(walked(FamilyWalk(), AT_REST), again)
+    again = replace(
+        AT_REST, at=200, speed_positions={0: SpeedPosition(3, later), 1: SpeedPosition(0, later)}
+    )
+    walk = advance(advance(FamilyWatermarks(), AT_REST), again)
 
-    assert walk.said == {0: Said(later, None), 1: Said(later, 200)}
-    assert walked(walk, replace(AT_REST, at=300)).said == walk.said
+    assert walk.watermarks == {0: Watermark(later, None), 1: Watermark(later, 200)}
+    assert advance(walk, replace(AT_REST, at=300)).watermarks == walk.watermarks
 
 
 def test_floor_that_rises_within_an_epoch_takes_nothing_back() -> None:
     higher = SpeedEpoch(1, 900)
-    walk = walked(FamilyWalk(), AT_REST)
-    walk = walked(walk, replace(AT_REST, positions={}, reached={0: ReadReach(7, higher)}))
+    walk = advance(FamilyWatermarks(), AT_REST)
+    walk = advance(
+        walk, replace(AT_REST, positions={}, speed_positions={0: SpeedPosition(7, higher)})
+    )
 
-    assert walk.said[0] == Said(higher, 100)
+    assert walk.watermarks[0] == Watermark(higher, 100)

@@ -45,16 +45,16 @@ def windows(day: Slot, found: dict[int, ServedWindow]) -> dict[datetime, ServedW
     return {day.start + one * WINDOW: found.get(one, window()) for one in range(count)}
 
 
-CUTTER = DayCutter(WIFI, "visits", 10, DayClock.of(ROME))
+CUTTER = DayCutter(WIFI, "visits", 10, DayClock.from_zone(ROME))
 
 
 @pytest.mark.parametrize(("text", "quarters"), LENGTHS.items())
 def test_an_empty_day_of_any_length_is_told_by_quarter_hours(text: str, quarters: int) -> None:
     day = local_day(text)
 
-    told = CUTTER.told_day(day, windows(day, {}))
+    told = CUTTER.disclose_day(day, windows(day, {}))
 
-    assert (told.why_not, len(told.borders)) == (None, quarters + 1)
+    assert (told.suppression_reason, len(told.borders)) == (None, quarters + 1)
 
 
 @pytest.mark.parametrize("text", LENGTHS)
@@ -66,7 +66,7 @@ def test_few_of_a_quarter_hour_join_the_next_ones(text: str) -> None:
         43: window(visits(20, range(1, 21))),
     }
 
-    told = CUTTER.told_day(day, windows(day, found))
+    told = CUTTER.disclose_day(day, windows(day, found))
 
     hidden = [one for one in windows(day, {}) if one not in told.borders]
     assert hidden == [day.start + one * WINDOW for one in (41, 42)]
@@ -75,18 +75,18 @@ def test_few_of_a_quarter_hour_join_the_next_ones(text: str) -> None:
 def test_many_visits_of_few_devices_are_of_few() -> None:
     day = local_day("2026-11-23")
 
-    told = CUTTER.told_day(day, windows(day, {40: window(visits(30, range(1, 4)))}))
+    told = CUTTER.disclose_day(day, windows(day, {40: window(visits(30, range(1, 4)))}))
 
-    assert told.why_not == "too few devices to tell"
+    assert told.suppression_reason == "too few devices to tell"
 
 
 def test_a_day_with_a_window_that_may_change_is_not_told() -> None:
     day = local_day("2026-11-23")
     found = {40: window(visits(30, range(1, 31))), 90: window(is_settled=False)}
 
-    told = CUTTER.told_day(day, windows(day, found))
+    told = CUTTER.disclose_day(day, windows(day, found))
 
-    assert told.why_not == "not told before all of its days are settled"
+    assert told.suppression_reason == "not told before all of its days are settled"
 
 
 @pytest.mark.parametrize("text", ["1", "4", "-1"])

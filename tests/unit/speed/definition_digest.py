@@ -38,9 +38,9 @@ FOLDS = "tally/part_columns.py"
 # which records are left out, which copy is the first.
 DECIDE = {
     "tally/families.py": {"MOST_TEXT_BYTES"},
-    "speed_layer/views.py": {"told", "_left_out", "MOST_AHEAD"},
+    "speed_layer/views.py": {"operator_input", "_skip_reason", "MOST_AHEAD"},
     "tally/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
-    "batch_layer/views/fates.py": {"record_fates", "window_members"},
+    "batch_layer/views/fates.py": {"classify_records", "window_members"},
     "batch_layer/views/chains.py": {"chain_verdicts"},
     "tally/receipt_chain.py": {"LAST_REVISION"},
     "tally/identity.py": {"REVERSAL", "VERSION", "REFERENCE", "CONTENT"},

@@ -2,10 +2,10 @@
 
 import pytest
 
-from speed_layer.source import Retained, refuse_data_loss
+from speed_layer.source import RetainedOffsets, refuse_data_loss
 from tally.errors import DataLoss
 
-HELD = Retained(earliest={0: 5}, end={0: 9})
+HELD = RetainedOffsets(earliest={0: 5}, end={0: 9})
 
 
 @pytest.mark.parametrize("needed", [4, 10])

@@ -4,43 +4,49 @@ from pathlib import Path
 import pytest
 
 from speed_layer.floor import refuse_unknown_past
-from speed_layer.handover import FILE, Handover, keep_handover, kept_handover
-from speed_layer.job import given_offsets
+from speed_layer.handover import FILE, StartPosition, load_start_position, store_start_position
+from speed_layer.job import parse_starting_offsets
 from tally.errors import BadSettings, TallyError
 
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)
 
 
 HANDOVERS = [
-    Handover({"sales": {0: 12, 1: 0}, "traffic": {0: 0, 1: 7}}, {"sales": FLOOR, "traffic": None}),
-    Handover({"sales": {0: 0}}, {}),
+    StartPosition(
+        {"sales": {0: 12, 1: 0}, "traffic": {0: 0, 1: 7}}, {"sales": FLOOR, "traffic": None}
+    ),
+    StartPosition({"sales": {0: 0}}, {}),
 ]
 
 
 @pytest.mark.parametrize("handover", HANDOVERS)
-def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: Handover) -> None:
-    keep_handover(tmp_path / "views", handover)
+def test_handover_record_is_read_as_it_was_kept(tmp_path: Path, handover: StartPosition) -> None:
+    store_start_position(tmp_path / "views", handover)
 
-    assert kept_handover(tmp_path / "views", ["sales"]) == handover
+    assert load_start_position(tmp_path / "views", ["sales"]) == handover
     assert [file.name for file in (tmp_path / "views").iterdir()] == [FILE]
 
 
 def test_record_of_an_earlier_version_is_that_of_its_only_topic(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"starting": {"0": 12, "1": 0}, "floor": null}')
 
-    assert kept_handover(tmp_path, ["sales"]) == Handover({"sales": {0: 12, 1: 0}}, {})
+    assert load_start_position(tmp_path, ["sales"]) == StartPosition({"sales": {0: 12, 1: 0}}, {})
 
 
 def test_checkpoint_without_record_has_none(tmp_path: Path) -> None:
-    assert kept_handover(tmp_path / "views", ["sales"]) is None
+    assert load_start_position(tmp_path / "views", ["sales"]) is None
 
 
 def test_given_offsets_name_their_family_and_leave_other_partitions_at_the_beginning() -> None:
-    assert given_offsets('{"sales": {"1": 12}}', "sales", partitions=3) == {0: 0, 1: 12, 2: 0}
+    assert parse_starting_offsets('{"sales": {"1": 12}}', "sales", partitions=3) == {
+        0: 0,
+        1: 12,
+        2: 0,
+    }
 
 
 def test_family_that_is_not_named_has_no_given_offsets() -> None:
-    assert given_offsets('{"sales": {"1": 12}}', "traffic", partitions=3) is None
+    assert parse_starting_offsets('{"sales": {"1": 12}}', "traffic", partitions=3) is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,7 @@ def test_family_that_is_not_named_has_no_given_offsets() -> None:
 )
 def test_offsets_that_cannot_be_meant_are_refused(text: str) -> None:
     with pytest.raises(BadSettings, match="--starting-offsets"):
-        given_offsets(text, "sales", partitions=3)
+        parse_starting_offsets(text, "sales", partitions=3)
 
 
 def test_past_that_the_master_does_not_hold_is_refused() -> None:

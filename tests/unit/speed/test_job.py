@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.lock import exclusive
+from runtime.lock import lock_folder
 from speed_layer import driver, job
-from speed_layer.floor import floor_of
-from speed_layer.keeper import failure as failed
-from speed_layer.session import Begin
-from speed_layer.source import canonical_stream
+from speed_layer.floor import compute_floor
+from speed_layer.keeper import query_error as failed
+from speed_layer.session import StartOptions
+from speed_layer.source import read_canonical_stream
 from tally.errors import DataLoss
 from tally.settings import Settings
 
@@ -21,7 +21,7 @@ def test_failure_names_the_workers_error_on_one_line() -> None:
         " raise"
     )
     text = (
-        f"[STREAM_FAILED] Query\n terminated\n {traceback}\ntally.errors.Unacknowledged:"
+        f"[STREAM_FAILED] Query\n terminated\n {traceback}\ntally.errors.CassandraWriteTimeout:"
         " Cassandra: 3 writes\nSQLSTATE: 1"
     )
 
@@ -29,7 +29,7 @@ def test_failure_names_the_workers_error_on_one_line() -> None:
 
     assert "\n" not in failure
     assert failure.startswith(
-        "query sales failed: tally.errors.Unacknowledged: Cassandra: 3 writes; start again"
+        "query sales failed: tally.errors.CassandraWriteTimeout: Cassandra: 3 writes; start again"
     )
 
 
@@ -46,7 +46,7 @@ def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(
 ) -> None:
     settings = Settings(checkpoints=tmp_path)
 
-    with exclusive(settings.checkpoint("views")):
+    with lock_folder(settings.checkpoint("views")):
         second = subprocess.run(
             [sys.executable, "-m", "speed_layer.job"],
             env={"TALLY_CHECKPOINTS": str(tmp_path), "PATH": ""},
@@ -63,9 +63,9 @@ def test_second_driver_on_the_same_checkpoint_is_refused_before_anything_starts(
 def test_what_is_put_in_at_the_seams_of_the_job_is_what_its_driver_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given: list[Begin] = []
+    given: list[StartOptions] = []
 
-    def noted(_title: str, _planned: object, begin: Begin) -> int:
+    def noted(_title: str, _planned: object, begin: StartOptions) -> int:
         given.append(begin)
         return 0
 
@@ -75,7 +75,7 @@ def test_what_is_put_in_at_the_seams_of_the_job_is_what_its_driver_has(
     job.main([], find_floor=find_floor, read=read)
     job.main([])
 
-    assert [(begin.find_floor, begin.read) for begin in given] == [
+    assert [(begin.find_floor, begin.read_stream) for begin in given] == [
         (find_floor, read),
-        (floor_of, canonical_stream),
+        (compute_floor, read_canonical_stream),
     ]

@@ -11,12 +11,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from runtime.sources import SALES
 from speed_layer import driver, keeper
-from speed_layer.keeper import TRIES, Keeper, Planned
+from speed_layer.keeper import TRIES, QueryDefinition, QuerySupervisor
 from speed_layer.progress import Progress
 from speed_layer.session import Driver
 from tally.errors import DataLoss, TallyError
 
-FAILURE = "tally.errors.Unacknowledged: Cassandra: 3 writes"
+FAILURE = "tally.errors.CassandraWriteTimeout: Cassandra: 3 writes"
 LOSS = "Some data may have been lost because they are not available in Kafka any more"
 
 
@@ -41,13 +41,13 @@ class Query:
         self.looks = 0
 
 
-class Planted(Keeper):
+class Planted(QuerySupervisor):
     """A keeper whose query is a stand-in, made anew by each start."""
 
     def __init__(self, start: Callable[[int], Query], batches: int) -> None:
         super().__init__(
             cast(Driver, None),
-            Planned("sales", ("sales",), (SALES,), cast(Any, None), lambda settings: 1),
+            QueryDefinition("sales", ("sales",), (SALES,), cast(Any, None), lambda settings: 1),
         )
         self.starts, self._make, self._batches = 0, start, batches
         self.start()
@@ -74,8 +74,8 @@ def test_query_that_fails_once_is_started_again_while_the_other_goes_on() -> Non
     )
 
     for _ in range(20):
-        failing.look()
-        other.look()
+        failing.check()
+        other.check()
 
     assert (failing.starts, other.starts) == (2, 1)
 
@@ -83,9 +83,9 @@ def test_query_that_fails_once_is_started_again_while_the_other_goes_on() -> Non
 def test_query_that_fails_again_and_again_without_a_micro_batch_ends_the_job() -> None:
     failing = Planted(lambda start: Query(0, FAILURE), 0)
 
-    with pytest.raises(TallyError, match=r"query sales failed: .*Unacknowledged"):
+    with pytest.raises(TallyError, match=r"query sales failed: .*CassandraWriteTimeout"):
         for _ in range(100):
-            failing.look()
+            failing.check()
     assert failing.starts == TRIES + 1
 
 
@@ -93,7 +93,7 @@ def test_query_that_comes_forward_between_its_failures_goes_on_for_ever() -> Non
     failing = Planted(lambda start: Query(2, FAILURE), 1)
 
     for _ in range(200):
-        failing.look()
+        failing.check()
 
     assert failing.starts > 3 * TRIES
 
@@ -102,7 +102,7 @@ def test_query_whose_records_are_gone_is_not_started_again() -> None:
     lost = Planted(lambda start: Query(0, LOSS), 0)
 
     with pytest.raises(DataLoss):
-        lost.look()
+        lost.check()
     assert lost.starts == 1
 
 
@@ -115,7 +115,7 @@ def test_start_without_a_broker_counts_as_a_failure(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(failing, "start", no_broker)
     with pytest.raises(TallyError, match="query sales: Kafka: "):
         for _ in range(100):
-            failing.look()
+            failing.check()
 
 
 def test_dead_jvm_ends_the_job_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +124,6 @@ def test_dead_jvm_ends_the_job_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone() -> None:
         raise ConnectionRefusedError("nobody listens")
 
-    monkeypatch.setattr(running, "look", gone)
+    monkeypatch.setattr(running, "check", gone)
     with pytest.raises(TallyError, match="the JVM of the driver has ended"):
         driver.watch([running], cast(Any, SimpleNamespace(beat=lambda: None)), threading.Event())

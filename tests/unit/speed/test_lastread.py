@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from speed_layer import lastread
-from speed_layer.acks import NO_CRC, Ack
-from speed_layer.lastread import FILE, Memory, Remembered, kept_memory
+from speed_layer.acks import NO_CRC, PartitionReport
+from speed_layer.lastread import FILE, TopicCheckpoint, TopicIdentity, load_topic_identities
 from tally.settings import Settings
 
 ACKS = [
-    Ack("sales", 0, rows=1, offset=12, crc=7),
-    Ack("sales", 2, rows=0, offset=3, crc=9),
-    Ack("sales", 3, rows=0),
-    Ack("traffic", 0, 1, 5, 5),
+    PartitionReport("sales", 0, rows=1, offset=12, crc=7),
+    PartitionReport("sales", 2, rows=0, offset=3, crc=9),
+    PartitionReport("sales", 3, rows=0),
+    PartitionReport("traffic", 0, 1, 5, 5),
 ]
 
 
@@ -22,22 +22,25 @@ def test_partition_without_a_value_leaves_no_mark() -> None:
 
 
 def test_new_folder_remembers_nothing(tmp_path: Path) -> None:
-    assert kept_memory(tmp_path, ["sales"]) == {}
+    assert load_topic_identities(tmp_path, ["sales"]) == {}
 
 
 def test_memory_grows_by_partition_and_is_read_as_it_was_kept(tmp_path: Path) -> None:
-    memory = Memory(
+    memory = TopicCheckpoint(
         tmp_path / "views",
-        {"sales": Remembered("id", {0: (1, 1), 1: (5, 5)}), "traffic": Remembered("other", {})},
+        {
+            "sales": TopicIdentity("id", {0: (1, 1), 1: (5, 5)}),
+            "traffic": TopicIdentity("other", {}),
+        },
     )
 
     memory.note(ACKS)
 
     sales, traffic = (
-        Remembered("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}),
-        Remembered("other", {0: (5, 5)}),
+        TopicIdentity("id", {0: (12, 7), 1: (5, 5), 2: (3, 9)}),
+        TopicIdentity("other", {0: (5, 5)}),
     )
-    assert kept_memory(tmp_path / "views", ["sales", "traffic"]) == {
+    assert load_topic_identities(tmp_path / "views", ["sales", "traffic"]) == {
         "sales": sales,
         "traffic": traffic,
     }
@@ -68,7 +71,7 @@ def test_record_without_a_value_is_the_one_that_was_read(monkeypatch: pytest.Mon
 
 
 def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:
-    Memory(tmp_path, {"sales": Remembered("id", {})})
+    TopicCheckpoint(tmp_path, {"sales": TopicIdentity("id", {})})
 
     assert json.loads((tmp_path / FILE).read_text()) == {"sales": {"topic_id": "id", "last": {}}}
 
@@ -76,4 +79,6 @@ def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:
 def test_memory_of_an_earlier_version_is_that_of_its_only_topic(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"topic_id": "id", "last": {"0": [12, 7]}}')
 
-    assert kept_memory(tmp_path, ["sales"]) == {"sales": Remembered("id", {0: (12, 7)})}
+    assert load_topic_identities(tmp_path, ["sales"]) == {
+        "sales": TopicIdentity("id", {0: (12, 7)})
+    }

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from runtime.sources import FAMILIES
 from speed_layer.prefix import PageKey
-from speed_layer.presence import HeardRecord, Presences
+from speed_layer.presence import PartitionPresences, SightingRecord
 from speed_layer.presence_pages import KeySpan
 from tally.heard import Sighting
 
@@ -42,7 +42,7 @@ def costs() -> Iterator[tuple[int, Cost]]:
     """Day of the period and what its minute at noon costs, of a store whose neighbours are always
     there: heard every ten minutes, and around noon each minute."""
     pages = CountingPages()
-    state = Presences(WIFI, 0, pages)
+    state = PartitionPresences(WIFI, 0, pages)
     for day in range(DAYS):
         around_noon = range(NOON - 20, NOON)
         for minute in sorted({*range(0, NOON, 10), *around_noon, NOON}):
@@ -51,9 +51,9 @@ def costs() -> Iterator[tuple[int, Cost]]:
         yield day, Cost(len({row.start for row in rows}), len(rows), pages.moved)
 
 
-def _heard(minute: int) -> list[HeardRecord]:
+def _heard(minute: int) -> list[SightingRecord]:
     sightings = (Sighting(one << 64 | one, "fixed", 60 * minute, -70) for one in range(NEIGHBOURS))
-    return [HeardRecord("367", PERIOD, one, "540-1260") for one in sightings]
+    return [SightingRecord("367", PERIOD, one, "540-1260") for one in sightings]
 
 
 def test_a_minute_of_neighbours_costs_the_same_on_each_day_of_a_key_period() -> None:
@@ -69,7 +69,7 @@ def test_a_minute_of_neighbours_costs_the_same_on_each_day_of_a_key_period() -> 
 def test_a_minute_in_which_presences_begin_costs_the_same_on_each_day_of_a_key_period() -> None:
     moved = []
     pages = CountingPages()
-    state = Presences(WIFI, 0, pages)
+    state = PartitionPresences(WIFI, 0, pages)
     # Passing, for two minutes of each three quarters of an hour.
     for minute in range(0, DAYS * DAY, 45):
         for heard in (minute, minute + 1):

@@ -3,12 +3,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from speed_layer.acks import Ack, acks_of
+from speed_layer.acks import PartitionReport, parse_reports
 from speed_layer.progress import append_line, progress_line
 
 ACKS = [
-    Ack("sales", 0, rows=2, offset=11, crc=1, unreadable=3, below_floor=4, late=2, frontier=0),
-    Ack("traffic", 1, rows=1, offset=2, crc=1, repeats=1, late=1, frontier=0),
+    PartitionReport(
+        "sales", 0, rows=2, offset=11, crc=1, unreadable=3, below_floor=4, late=2, frontier=0
+    ),
+    PartitionReport("traffic", 1, rows=1, offset=2, crc=1, repeats=1, late=1, frontier=0),
 ]
 # One report of Spark 4.1 with the fields that are kept.
 REPORT: dict[str, Any] = {
@@ -54,7 +56,7 @@ def test_query_without_state_and_without_acks_has_left_nothing_out() -> None:
 
 
 def test_acks_of_a_report_are_those_that_were_observed() -> None:
-    assert acks_of(REPORT) == ACKS
+    assert parse_reports(REPORT) == ACKS
 
 
 def test_file_of_lines_that_has_grown_too_large_becomes_the_one_before(tmp_path: Path) -> None:

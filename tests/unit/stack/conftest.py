@@ -27,7 +27,9 @@ MakeService = Callable[..., Service]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    return Site.of(Settings(home=tmp_path, cache=tmp_path / "cache"), {"PATH": "/usr/bin:/bin"})
+    return Site.from_settings(
+        Settings(home=tmp_path, cache=tmp_path / "cache"), {"PATH": "/usr/bin:/bin"}
+    )
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from ops.cli.alerts import _print_event
 from ops.cli.app import build_app
 from ops.cli.event_source import EventSource, StreamEvent
-from serving.alerts.stream.place import place_at, text_of
+from serving.alerts.stream.place import encode_position, position_at
 from serving.api.app import create_app
-from tally.alerts.message import message_of
+from tally.alerts.message import encode_alert
 from tally.errors import TallyError
 from tally.settings import Settings
 from tests.support.alert_api import alert_api
@@ -28,7 +28,7 @@ from tests.support.alerts import told
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
 
-BEGIN = place_at(MemoryFeed().topic_id, [0, 0])
+BEGIN = position_at(MemoryFeed().topic_id, [0, 0])
 DAY = ("--from", "2026-11-23", "--to", "2026-11-24")
 
 
@@ -136,7 +136,7 @@ def test_a_resolution_needs_its_reason(tally: Any) -> None:
 def test_tail_goes_on_where_the_connection_broke(address: str) -> None:
     httpx.post(f"http://{address}/tell").raise_for_status()
     with httpx.Client(base_url=f"http://{address}") as client:
-        source = EventSource("alerts", client, "/v1/alerts/stream", begin=text_of(BEGIN))
+        source = EventSource("alerts", client, "/v1/alerts/stream", begin=encode_position(BEGIN))
         events = source.events({})
         first = next(events)
         # Closed, with the other one under way.
@@ -150,6 +150,6 @@ def test_tail_goes_on_where_the_connection_broke(address: str) -> None:
 def test_control_signs_of_a_subject_do_not_reach_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _print_event(StreamEvent("alert", message_of(told(subject="\x1b[31m")).decode()), False)
+    _print_event(StreamEvent("alert", encode_alert(told(subject="\x1b[31m")).decode()), False)
 
     assert "\x1b" not in capsys.readouterr().out

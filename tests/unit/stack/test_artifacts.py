@@ -29,8 +29,8 @@ def brings(content: bytes, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def ivy_lines(fetch: artifacts._Fetch) -> Iterator[str]:
         runs.append(fetch.part)
-        fetch.arriving.mkdir(parents=True)
-        (fetch.arriving / "broker.jar").write_bytes(content)
+        fetch.download_folder.mkdir(parents=True)
+        (fetch.download_folder / "broker.jar").write_bytes(content)
         yield "\t[SUCCESSFUL ] broker.jar"
 
     monkeypatch.setattr(artifacts, "_ivy_lines", ivy_lines)
@@ -107,7 +107,7 @@ def test_changed_ivy_file_asks_for_a_new_lock(
 
 
 def test_lock_names_jars_of_every_part() -> None:
-    locked = artifacts.locked_jars()
+    locked = artifacts.read_lock_file()
 
     assert set(locked) == {"kafka", "cassandra", "spark"}
     assert all(len(digest) == 64 for jars in locked.values() for digest in jars.values())

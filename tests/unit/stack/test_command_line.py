@@ -68,7 +68,7 @@ def test_down_of_nothing_is_done(tmp_path: Path) -> None:
 
 
 def test_progress_without_a_terminal_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.progress("receipts", 2) as advance:
+    with output.show_progress("receipts", 2) as advance:
         advance(1)
         advance(1)
 

@@ -115,13 +115,13 @@ def test_service_that_a_restart_does_not_mend_has_failed(site: Site, service: Ma
 
 
 def test_needs_are_started_too_in_start_order() -> None:
-    chosen = catalogue.with_needs(catalogue.named(["speed"]))
+    chosen = catalogue.with_needs(catalogue.select_services(["speed"]))
 
     assert [service.name for service in chosen] == ["kafka", "cassandra", "speed"]
 
 
 def test_no_name_means_every_service() -> None:
-    names = [service.name for service in catalogue.named(())]
+    names = [service.name for service in catalogue.select_services(())]
 
     assert names == [
         "kafka",
@@ -141,7 +141,7 @@ def test_no_name_means_every_service() -> None:
 
 def test_a_normaliser_for_each_slot_that_is_wanted_or_was_started(site: Site) -> None:
     def slots(settings: Settings) -> dict[str, str]:
-        found = catalogue.services_of(Site(settings, site.environment))
+        found = catalogue.list_services(Site(settings, site.environment))
         return {
             name: one.launch(site).environment["TALLY_NORMALISER_SLOT"]
             for name, one in found.items()
@@ -160,7 +160,7 @@ def test_a_normaliser_for_each_slot_that_is_wanted_or_was_started(site: Site) ->
 def test_stock_movements_and_their_adapter_are_off_unless_somebody_wants_them(site: Site) -> None:
     def stock_of(**changed: object) -> list[str]:
         settings = site.settings.model_copy(update=changed)
-        found = catalogue.services_of(Site(settings, site.environment))
+        found = catalogue.list_services(Site(settings, site.environment))
         return [name for name in found if "stock" in name]
 
     assert stock_of() == []
@@ -174,4 +174,4 @@ def test_stock_movements_and_their_adapter_are_off_unless_somebody_wants_them(si
 
 def test_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(StackError, match="no service kafak; there are kafka, cassandra"):
-        catalogue.named(["kafak"])
+        catalogue.select_services(["kafak"])

@@ -11,14 +11,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from ops.lag import Waiting
+from ops.lag import WaitingSeconds
 from ops.local.demo import alerts
 from ops.local.demo.alerts import CUT_OFF, RULE, RULE_FILE, SHUT, STORES, DemoAlerts
-from ops.local.demo.held import wait_until_held
-from runtime.rules.files import parse_rule
-from tally.alerts.rule_checks import not_judged
+from ops.local.demo.held import wait_for_master
+from runtime.rules.files import parse_rule_yaml
+from tally.alerts.rule_checks import find_unsupported_field
 from tally.errors import StackError
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.settings import Settings
 
 NOW = datetime(2026, 11, 24, 10, 5, 20, tzinfo=UTC)
@@ -82,7 +82,7 @@ class Demonstrated:
 
 
 def raised(store: str, window: datetime, state: str = "provisional") -> dict[str, Any]:
-    start = {"start": instant_text(window)}
+    start = {"start": format_utc(window)}
     return {"store_id": store, "alert_id": f"{store}-1", "state": state, "window": start}
 
 
@@ -102,7 +102,7 @@ def test_one_is_confirmed_and_one_is_taken_back(run: Demonstrated) -> None:
     assert {store: one.state for store, one in found.items()} == alerts.SETTLED
     sold = [(one["operation_id"], one["happened_at"]) for one in StandIn.receipts]
     # Both are known stores first; what comes late is of the quarter hour, and of the one alone.
-    assert sold[:2] == [(store, instant_text(NOW)) for store in STORES]
+    assert sold[:2] == [(store, format_utc(NOW)) for store in STORES]
     assert sold[2:] == [(CUT_OFF, "2026-11-24T10:37:00.000Z")]
 
 
@@ -168,18 +168,18 @@ def test_the_master_is_waited_for_though_a_store_goes_on_sending() -> None:
     # Seconds for which the oldest unread record has waited: it is of before, then of since.
     ages = [900.0, 5.0, 0.4]
 
-    wait_until_held(lambda: Waiting(9.0, 9.0, ages.pop(0)), 10)
+    wait_for_master(lambda: WaitingSeconds(9.0, 9.0, ages.pop(0)), 10)
 
     assert ages == []
 
 
 def test_a_master_that_stands_still_is_an_error() -> None:
     with pytest.raises(StackError, match="still behind after 0 s"):
-        wait_until_held(lambda: Waiting(0.0, 0.0, 900.0), 0.1)
+        wait_for_master(lambda: WaitingSeconds(0.0, 0.0, 900.0), 0.1)
 
 
 def test_the_demo_s_rule_fits_and_is_about_its_stores() -> None:
-    rule = parse_rule(RULE_FILE.read_bytes())
+    rule = parse_rule_yaml(RULE_FILE.read_bytes())
 
-    assert (rule.rule_id, not_judged(rule), rule.stores) == (RULE, None, STORES)
+    assert (rule.rule_id, find_unsupported_field(rule), rule.stores) == (RULE, None, STORES)
     assert yaml.safe_load(RULE_FILE.read_text("utf-8"))["delay"] == 0

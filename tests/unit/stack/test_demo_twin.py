@@ -16,8 +16,8 @@ import pytest
 
 from ingest.twin.plan import TwinStore
 from ops.local.demo import live
-from ops.local.demo.twin import CLOSES, OPENS, STORE, TwinChild, closed_line, write_stores
-from runtime.stores import store_entries
+from ops.local.demo.twin import CLOSES, OPENS, STORE, TwinChild, opening_notice, write_stores
+from runtime.stores import load_stores
 from tally.errors import StackError
 from tally.settings import Settings
 
@@ -31,13 +31,13 @@ def test_the_demo_s_stores_file_tells_of_a_store_that_is_open_now(tmp_path: Path
 
     write_stores(file)
 
-    entry = store_entries(file)[STORE]
+    entry = load_stores(file)[STORE]
     assert entry.tz is not None and entry.opening_hours is not None
     local = datetime.now(ZoneInfo(entry.tz))
     [span] = entry.opening_hours.spans(local.date())
     assert 11 <= local.hour <= 13
     assert span.opens <= local.hour * 60 + local.minute < span.closes
-    assert closed_line(local) is None
+    assert opening_notice(local) is None
     assert {one.device_id for one in entry.sensors.values()} == {"door-1", "door-2"}
 
 
@@ -47,7 +47,7 @@ def test_a_stores_file_that_is_there_keeps_the_zone_of_its_store(tmp_path: Path)
 
     write_stores(file)
 
-    assert store_entries(file)[STORE].tz == "Asia/Tokyo"
+    assert load_stores(file)[STORE].tz == "Asia/Tokyo"
 
 
 def test_its_hours_are_those_of_a_twin_store() -> None:
@@ -66,7 +66,7 @@ def test_its_hours_are_those_of_a_twin_store() -> None:
     ],
 )
 def test_a_closed_store_is_told_in_one_line(hour: int, told: str | None) -> None:
-    line = closed_line(datetime(2026, 3, 2, hour, 30, tzinfo=NEW_YORK))
+    line = opening_notice(datetime(2026, 3, 2, hour, 30, tzinfo=NEW_YORK))
 
     assert line == (told and f"{told} 08:00")
 

@@ -57,7 +57,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
 def test_seconds_from_the_receipt_to_its_answer_are_told(settings: Settings) -> None:
     told: list[str] = []
 
-    seconds = live.serve_one(settings, told.append, NOW)
+    seconds = live.time_receipt(settings, told.append, NOW)
 
     assert 0 < seconds < 5
     assert told[0].startswith("a receipt of store live at 2026-03-29T01:59:59.999Z: taken after 0.")
@@ -70,14 +70,14 @@ def test_receipt_that_is_never_served_fails_after_the_deadline(
     Answers.delay = 1_000_000
 
     with pytest.raises(StackError, match="taken and is not served after 0 s; `tally status`"):
-        live.serve_one(settings, print, NOW)
+        live.time_receipt(settings, print, NOW)
 
 
 def test_receipt_that_is_not_taken_fails_with_the_answer(settings: Settings) -> None:
     Answers.status = 503
 
     with pytest.raises(StackError, match="gateway answered 503"):
-        live.serve_one(settings, print, NOW)
+        live.time_receipt(settings, print, NOW)
 
 
 def test_two_receipts_are_two(settings: Settings) -> None:

@@ -31,14 +31,17 @@ def test_log_at_its_size_is_left_alone(tmp_path: Path) -> None:
 
 def test_oldest_goes_and_progress_lines_are_kept_short_too(tmp_path: Path) -> None:
     file = tmp_path / "speed-progress-sales.jsonl"
-    for number in range(logs.KEPT + 3):
+    for number in range(logs.OLD_FILES + 3):
         file.write_text(f"{number} " * 100)
         logs.rotate(tmp_path, most_bytes=100)
 
     kept = sorted(path.name for path in tmp_path.iterdir())
 
-    assert kept == [file.name, *(f"{file.name}.{number}" for number in range(1, logs.KEPT + 1))]
-    assert (tmp_path / f"{file.name}.{logs.KEPT}").read_text().startswith("3 ")
+    assert kept == [
+        file.name,
+        *(f"{file.name}.{number}" for number in range(1, logs.OLD_FILES + 1)),
+    ]
+    assert (tmp_path / f"{file.name}.{logs.OLD_FILES}").read_text().startswith("3 ")
 
 
 def test_rotated_log_is_its_owners_alone(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ops.lag import Waiting
-from ops.local.stack.pipeline import too_late
+from ops.lag import WaitingSeconds
+from ops.local.stack.pipeline import late_readers
 from tally.settings import Settings
 
 SETTINGS = Settings(raw_backlog_seconds=7200, canonical_retention_hours=4)
@@ -12,23 +12,23 @@ SETTINGS = Settings(raw_backlog_seconds=7200, canonical_retention_hours=4)
 @pytest.mark.parametrize(
     ("waiting", "expected"),
     [
-        (Waiting(0, 0, 0), []),
-        (Waiting(3600, 7200, 7200), []),
+        (WaitingSeconds(0, 0, 0), []),
+        (WaitingSeconds(3600, 7200, 7200), []),
         (
-            Waiting(3601, 0, 0),
+            WaitingSeconds(3601, 0, 0),
             ["normaliser: a record has waited for 1.0 h, at 2.0 h the gateway refuses messages"],
         ),
         (
-            Waiting(0, 7201, 0),
+            WaitingSeconds(0, 7201, 0),
             ["speed: a record has waited for 2.0 h, at 4.0 h Kafka drops what it has not read"],
         ),
         (
-            Waiting(0, 0, 9000),
+            WaitingSeconds(0, 0, 9000),
             ["master: a record has waited for 2.5 h, at 4.0 h Kafka drops what it has not read"],
         ),
     ],
 )
 def test_reader_is_named_beyond_half_of_what_a_record_may_wait(
-    waiting: Waiting, expected: list[str]
+    waiting: WaitingSeconds, expected: list[str]
 ) -> None:
-    assert list(too_late(SETTINGS, waiting)) == expected
+    assert list(late_readers(SETTINGS, waiting)) == expected

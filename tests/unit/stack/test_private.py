@@ -121,13 +121,13 @@ def test_a_verb_of_the_command_line_leaves_nothing_open(tmp_path: Path) -> None:
 def test_secret_is_given_to_the_service_that_names_it_alone(
     site: Site, service: MakeService, secret: str
 ) -> None:
-    keyed = Site.of(site.settings, {**site.environment, secret: "hunter2"})
+    keyed = Site.from_settings(site.settings, {**site.environment, secret: "hunter2"})
     told, other = service("told", secrets=(secret,)), service("other")
     control.up(keyed, [told, other], print)
 
     seen = {}
     for job in (told, other):
-        process = supervisor.at_work(keyed, job)
+        process = supervisor.working_process(keyed, job)
         assert process is not None
         seen[job.name] = process.environ().get(secret)
 

@@ -65,7 +65,7 @@ def test_each_episode_is_a_line_and_each_store_with_one_a_line_of_time(tally: An
 
 
 def test_json_has_all_pages_as_one_object(tally: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "MOST_STORE_DAYS", 0)
+    monkeypatch.setattr(simulator, "MAX_STORE_DAYS", 0)
     found = json.loads(tally("busy", *SPAN, "--json").stdout)
 
     assert (found["stores"], found["complete"], "next" in found) == (["367", "406"], False, False)

@@ -32,15 +32,15 @@ def test_frozen_service_is_stalled_after_a_while_and_runs_again_when_it_answers(
     server = service(answers=lambda site: answers[0])
     control.up(site, [server], print)
     watcher = Watcher(site, [server], SOON)
-    watcher.look()
-    watcher.ask()
+    watcher.check_services()
+    watcher.probe_services()
     silent = site.trace("job", supervisor.SILENT)
     fresh = status(site, server).state
     os.utime(silent, (time.time() - 61, time.time() - 61))
-    watcher.ask()
+    watcher.probe_services()
     shown = status(site, server)
     answers[0] = True
-    watcher.ask()
+    watcher.probe_services()
 
     assert (fresh, shown.state, status(site, server).state) == ("running", "stalled", "running")
     assert shown.reason == "has not answered for 61 s" and shown.pid is not None

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ops.cli.app import build_app
 from ops.stores import FieldChange, RegistryChange, registry_change, replace_registry
-from runtime.stores import StoreEntry, entries_of
+from runtime.stores import StoreEntry, parse_stores
 from tally.errors import BadSettings, TallyError
 from tally.settings import Settings
 
@@ -50,7 +50,7 @@ def written(folder: Path, text: str) -> str:
 
 
 def entries(text: str) -> dict[str, StoreEntry]:
-    return entries_of(text.encode(), Path("stores.yaml"))
+    return parse_stores(text.encode(), Path("stores.yaml"))
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_second_import_tells_what_changes_and_how_services_come_to_read_it(hom
         word for word in ("380", "400", "2026-05-01", "removed", "added") if word not in done.stdout
     ] == []
     assert "`tally down gateway normaliser speed api`, then `tally up`" in done.stderr
-    assert entries_of((home / "stores.yaml").read_bytes(), home) == entries(AFTER)
+    assert parse_stores((home / "stores.yaml").read_bytes(), home) == entries(AFTER)
 
 
 def test_changes_are_told_to_scripts(home: Path) -> None:

@@ -24,7 +24,7 @@ def up(site: Site, *services: Service) -> list[str]:
 
 
 def pid_of(site: Site, service: Service) -> int:
-    pid = states.status_of(site, service).pid
+    pid = states.service_status(site, service).pid
     assert pid is not None
     return pid
 
@@ -36,7 +36,7 @@ def kill(pid: int) -> None:
 
 
 def test_service_never_started_is_stopped(site: Site, service: MakeService) -> None:
-    status = states.status_of(site, service())
+    status = states.service_status(site, service())
 
     assert (status.state, status.pid) == ("stopped", None)
 
@@ -46,7 +46,7 @@ def test_service_that_is_up_is_running(site: Site, service: MakeService) -> None
 
     told = up(site, job)
 
-    assert states.status_of(site, job).state == "running"
+    assert states.service_status(site, job).state == "running"
     assert told[0] == "job: starting" and told[1].startswith("job: ready after ")
 
 
@@ -66,11 +66,11 @@ def test_killed_service_is_failed_and_up_brings_it_back(site: Site, service: Mak
     before = pid_of(site, job)
     kill(before)
 
-    failed = states.status_of(site, job)
+    failed = states.service_status(site, job)
     up(site, job)
 
     assert (failed.state, failed.pid) == ("failed", None)
-    assert states.status_of(site, job).state == "running" and pid_of(site, job) != before
+    assert states.service_status(site, job).state == "running" and pid_of(site, job) != before
 
 
 def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(
@@ -96,7 +96,7 @@ def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(
     [jvm] = python.children()
     kill(jvm.pid)
 
-    failed = states.status_of(site, driver).state
+    failed = states.service_status(site, driver).state
     lived_on = not processes.has_ended(python)
     told = up(site, driver)
 
@@ -118,7 +118,7 @@ def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeServic
     control.down(site, [driver], print)
 
     assert processes.has_ended(orphan)
-    assert states.status_of(site, driver).state == "stopped"
+    assert states.service_status(site, driver).state == "stopped"
 
 
 def test_down_ends_a_service_that_ignores_the_polite_signal(
@@ -146,7 +146,7 @@ def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(
         site.run("job.json"), Record(os.getpid(), create_time=1.0, argv=("old",), ready=True)
     )
 
-    state = states.status_of(site, job).state
+    state = states.service_status(site, job).state
     control.down(site, [job], print)
 
     assert state == "failed" and psutil.Process().is_running()
@@ -159,7 +159,7 @@ def test_service_of_another_home_is_left_alone(site: Site, service: MakeService)
 
     processes.end_leftovers(f"{site.home}-other:{job.name}")
 
-    assert [process.pid for process in processes.marked_processes(mark)] == [pid_of(site, job)]
+    assert [process.pid for process in processes.find_marked_processes(mark)] == [pid_of(site, job)]
 
 
 # Its first thread goes, as that of a JVM that is killed may; another still has the port.
@@ -189,7 +189,7 @@ def test_port_of_a_process_that_has_not_wholly_ended_is_waited_for(
 
 def gateway_at(site: Site, port: int) -> Site:
     settings = site.settings.model_copy(update={"gateway": f"127.0.0.1:{port}"})
-    return Site.of(settings, site.environment)
+    return Site.from_settings(settings, site.environment)
 
 
 def wait_until_first_thread_is_gone(process: psutil.Process) -> None:
@@ -229,4 +229,4 @@ def test_service_that_never_gets_ready_meets_its_deadline(site: Site, service: M
 
     with pytest.raises(StackError, match=r"job: not ready after 0 s; see .*job.log"):
         up(site, silent)
-    assert states.status_of(site, silent).state == "starting"
+    assert states.service_status(site, silent).state == "starting"

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from ops.local.stack import catalogue, control, processes, supervisor, watching
-from ops.local.stack.failing import Failing, Patience, read_failing
+from ops.local.stack.failing import RestartPolicy, RestartState, read_restart_state
 from ops.local.stack.service import Service, Site
 from ops.local.stack.watcher import Watcher, watch
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
@@ -31,7 +31,7 @@ def until(condition: Callable[[], bool], watcher: Watcher, seconds: float = 10) 
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition never held"
-        watcher.look()
+        watcher.check_services()
         time.sleep(0.02)
 
 
@@ -39,7 +39,7 @@ def watched(site: Site, *services: Service) -> Watcher:
     """The services up, and a watcher that has seen them."""
     control.up(site, services, print)
     watcher = Watcher(site, services, SOON)
-    watcher.look()
+    watcher.check_services()
     return watcher
 
 
@@ -56,7 +56,7 @@ def test_killed_service_comes_back_by_itself(site: Site, service: MakeService) -
 def test_spark_driver_whose_jvm_was_killed_comes_back(site: Site, service: MakeService) -> None:
     driver = service(script=READY_WITH_JVM, spark_driver=True)
     watcher = watched(site, driver)
-    python = supervisor.at_work(site, driver)
+    python = supervisor.working_process(site, driver)
     assert python is not None
     [jvm] = python.children()
     jvm.send_signal(signal.SIGKILL)
@@ -70,11 +70,11 @@ def test_spark_driver_whose_jvm_was_killed_comes_back(site: Site, service: MakeS
 def test_new_start_has_the_environment_of_the_first_though_the_watcher_has_another(
     site: Site, service: MakeService
 ) -> None:
-    told = Site.of(site.settings, {**site.environment, "TALLY_PARTITIONS": "7"})
+    told = Site.from_settings(site.settings, {**site.environment, "TALLY_PARTITIONS": "7"})
     job = service(script="echo partitions $TALLY_PARTITIONS; " + READY)
     control.up(told, [job], print)
     watcher = Watcher(site, [job], SOON)
-    watcher.look()
+    watcher.check_services()
     kill(site, job)
 
     until(lambda: status(site, job).state == "running", watcher)
@@ -83,19 +83,19 @@ def test_new_start_has_the_environment_of_the_first_though_the_watcher_has_anoth
 
 
 def test_each_try_comes_later_up_to_a_limit() -> None:
-    patience, failing, waits = Patience(), Failing(0.0, "why"), []
+    patience, failing, waits = RestartPolicy(), RestartState(0.0, "why"), []
     while not failing.given_up:
-        failing = failing.tried().ended("why", False, patience, now=100.0)
+        failing = failing.record_try().record_end("why", False, patience, now=100.0)
         waits.append(failing.next_try and failing.next_try - 100.0)
 
     assert waits == [2, 4, 8, 16, 32, 60, 60, None]
 
 
 def test_first_try_comes_after_a_second_and_a_clock_set_back_does_not_put_it_off() -> None:
-    failing = Failing(0.0, "why").ended("why", False, Patience(), now=100.0)
+    failing = RestartState(0.0, "why").record_end("why", False, RestartPolicy(), now=100.0)
 
     assert failing.next_try == 101.0
-    assert [failing.is_due(Patience(), now) for now in (100.9, 101.0, 41.1, 40.9)] == [
+    assert [failing.is_due(RestartPolicy(), now) for now in (100.9, 101.0, 41.1, 40.9)] == [
         False,
         True,
         False,
@@ -111,9 +111,9 @@ def test_service_that_cannot_start_is_given_up_with_its_reason_after_its_tries(
     as_if_watched(site)
     kill(site, job)
 
-    until(lambda: bool((known := read_failing(site, job)) and known.given_up), watcher)
+    until(lambda: bool((known := read_restart_state(site, job)) and known.given_up), watcher)
 
-    failing = read_failing(site, job)
+    failing = read_restart_state(site, job)
     shown = status(site, job)
     assert failing is not None and failing.tries == SOON.tries
     assert (shown.state, shown.next_try, shown.pid) == ("failing", None, None)
@@ -124,12 +124,12 @@ def test_up_by_hand_begins_anew_with_what_was_given_up(site: Site, service: Make
     job = service(script=ONCE)
     watcher = watched(site, job)
     kill(site, job)
-    until(lambda: bool((known := read_failing(site, job)) and known.given_up), watcher)
+    until(lambda: bool((known := read_restart_state(site, job)) and known.given_up), watcher)
     (site.home / "was-up").unlink()
 
     control.up(site, [job], print)
 
-    assert (status(site, job).state, read_failing(site, job)) == ("running", None)
+    assert (status(site, job).state, read_restart_state(site, job)) == ("running", None)
 
 
 def test_refusal_is_not_started_again(site: Site, service: MakeService) -> None:
@@ -142,9 +142,9 @@ def test_refusal_is_not_started_again(site: Site, service: MakeService) -> None:
     watcher = watched(site, job)
     (site.home / "refuse").touch()
     kill(site, job)
-    until(lambda: bool((known := read_failing(site, job)) and known.given_up), watcher)
+    until(lambda: bool((known := read_restart_state(site, job)) and known.given_up), watcher)
     for _ in range(30):
-        watcher.look()
+        watcher.check_services()
 
     shown = status(site, job)
 
@@ -171,8 +171,8 @@ def test_ended_service_waits_for_what_it_needs_and_that_costs_no_try(
     (site.home / "broken").touch()
     kill(site, broker)
     kill(site, job)
-    until(lambda: bool((known := read_failing(site, broker)) and known.given_up), watcher)
-    waiting = read_failing(site, job)
+    until(lambda: bool((known := read_restart_state(site, broker)) and known.given_up), watcher)
+    waiting = read_restart_state(site, job)
     (site.home / "broken").unlink()
     control.up(site, [broker], print)
 
@@ -193,8 +193,10 @@ def test_nothing_is_started_again_on_a_full_disk_and_that_costs_no_try(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(10**12, 10**12, free[-1]))
     kill(site, job)
     reason = f"; waits for disk: 0.1 GB free at {site.home}, 0.25 GB are needed"
-    until(lambda: bool((known := read_failing(site, job)) and reason in known.reason), watcher)
-    waiting = read_failing(site, job)
+    until(
+        lambda: bool((known := read_restart_state(site, job)) and reason in known.reason), watcher
+    )
+    waiting = read_restart_state(site, job)
     free.append(10**9)
 
     until(lambda: status(site, job).state == "running", watcher)
@@ -207,7 +209,7 @@ def test_service_that_was_stopped_by_hand_stays_down(site: Site, service: MakeSe
 
     control.down(site, [job], print)
     for _ in range(20):
-        watcher.look()
+        watcher.check_services()
 
     assert (status(site, job).state, status(site, other).state) == ("stopped", "running")
 
@@ -217,9 +219,9 @@ def test_nothing_is_begun_while_up_or_down_is_at_work(site: Site, service: MakeS
     watcher = watched(site, job)
     kill(site, job)
 
-    with control.alone_or_not(site) as alone:
+    with control.try_lock_stack(site) as alone:
         for _ in range(20):
-            watcher.look()
+            watcher.check_services()
             time.sleep(0.01)
         begun = site.trace("job", supervisor.FAILING).exists()
 
@@ -231,9 +233,9 @@ def test_steady_work_begins_the_count_anew(site: Site, service: MakeService) -> 
     watcher = watched(site, job)
     kill(site, job)
     until(lambda: status(site, job).state == "running", watcher)
-    counted = read_failing(site, job)
+    counted = read_restart_state(site, job)
 
-    until(lambda: read_failing(site, job) is None, watcher)
+    until(lambda: read_restart_state(site, job) is None, watcher)
 
     assert counted is not None and counted.tries == 1
 
@@ -243,7 +245,7 @@ def test_watching_goes_on_after_an_error_and_ends_when_no_watcher_is_recorded(
 ) -> None:
     job = service()
     monkeypatch.setattr(catalogue, "SERVICES", {"job": job})
-    monkeypatch.setattr("ops.local.stack.watcher.LOOK_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr("ops.local.stack.watcher.CHECK_EVERY_SECONDS", 0.02)
     control.up(site, [job], print)
     (lock := site.run("lock")).rename(hidden := site.run("hidden"))
     own = psutil.Process()
@@ -271,18 +273,18 @@ def test_watcher_process_begins_with_the_first_service_and_ends_with_the_last(
 ) -> None:
     job, other = service(), service("other")
     control.watch(site)
-    before = watching.runs(site)
+    before = watching.is_running(site)
     control.up(site, [job, other], print)
     control.watch(site)
     first = processes.read_record(watching.record_file(site))
     control.watch(site)
     control.down(site, [job], print)
-    still = watching.runs(site)
+    still = watching.is_running(site)
     again = processes.read_record(watching.record_file(site))
     control.down(site, [other], print)
 
-    assert (before, still, watching.runs(site)) == (False, True, False)
-    assert first is not None and first == again and processes.process_of(first) is None
+    assert (before, still, watching.is_running(site)) == (False, True, False)
+    assert first is not None and first == again and processes.find_recorded_process(first) is None
 
 
 def test_killed_watcher_is_followed_by_another_at_the_next_up(
@@ -290,11 +292,11 @@ def test_killed_watcher_is_followed_by_another_at_the_next_up(
 ) -> None:
     control.up(site, [service()], print)
     control.watch(site)
-    first = processes.process_of(processes.read_record(watching.record_file(site)))
+    first = processes.find_recorded_process(processes.read_record(watching.record_file(site)))
     assert first is not None
     first.send_signal(signal.SIGKILL)
     processes.wait_until_ended([first], 5)
-    gone = watching.runs(site)
+    gone = watching.is_running(site)
     control.watch(site)
 
-    assert (gone, watching.runs(site)) == (False, True)
+    assert (gone, watching.is_running(site)) == (False, True)

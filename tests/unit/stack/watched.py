@@ -4,11 +4,11 @@ import signal
 from typing import NamedTuple
 
 from ops.local.stack import processes, states, supervisor, watching
-from ops.local.stack.failing import Patience
+from ops.local.stack.failing import RestartPolicy
 from ops.local.stack.service import Service, Site
 from ops.local.stack.states import ServiceStatus
 
-SOON = Patience(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
+SOON = RestartPolicy(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
 
 
@@ -22,7 +22,7 @@ class Disk(NamedTuple):
 
 def kill(site: Site, service: Service) -> int:
     """SIGKILL to the service; the pid that it had."""
-    process = supervisor.at_work(site, service)
+    process = supervisor.working_process(site, service)
     assert process is not None
     process.send_signal(signal.SIGKILL)
     processes.wait_until_ended([process], 5)
@@ -36,4 +36,4 @@ def as_if_watched(site: Site) -> None:
 
 
 def status(site: Site, service: Service) -> ServiceStatus:
-    return states.status_of(site, service)
+    return states.service_status(site, service)

@@ -6,10 +6,10 @@ from msgspec import structs
 
 from tally.alerts.delivery.records import TickTime
 from tally.stock.calls import CallMode, StockCall
-from tally.stock.desk import CallDesk
+from tally.stock.desk import StockSyncEngine
 from tally.stock.modes import CallRules
 from tally.stock.movement import StockMovement
-from tally.stock.seen import StockEvent, StockMove
+from tally.stock.seen import LineEffect, StockEvent
 
 # A Thursday of now, 13:00 in Rome.
 NOON = 1_795_694_400_000
@@ -20,7 +20,7 @@ SALE = StockEvent(
     AT,
     "f",
     "receipts",
-    (StockMove(1, "milk", "sale", -2000), StockMove(3, "bread", "return", 1000)),
+    (LineEffect(1, "milk", "sale", -2000), LineEffect(3, "bread", "return", 1000)),
 )
 VOID = StockEvent("void:pos:367:1:0:7", "367", "2026-11-26T11:00:00.000Z", "v", "receipts", ())
 
@@ -49,17 +49,17 @@ def count(number: int, milli: int, at: str = AT) -> StockMovement:
     return movement(number, **told)
 
 
-def desk_of(mode: CallMode, **limits: int) -> CallDesk:
+def desk_of(mode: CallMode, **limits: int) -> StockSyncEngine:
     """A desk of a mode at noon."""
-    desk = CallDesk(CallRules(mode, **limits))
-    desk.pass_time(TickTime(n=1, at=NOON))
+    desk = StockSyncEngine(CallRules(mode, **limits))
+    desk.advance_time(TickTime(n=1, at=NOON))
     return desk
 
 
-def later(desk: CallDesk, millis: int) -> list[Any]:
+def later(desk: StockSyncEngine, millis: int) -> list[Any]:
     """What a tick so much later brings about."""
     time = desk.memory.time
-    return [*desk.pass_time(TickTime(n=time.n + 1, at=time.at + millis))]
+    return [*desk.advance_time(TickTime(n=time.n + 1, at=time.at + millis))]
 
 
 def calls(kept: list[Any]) -> list[StockCall]:

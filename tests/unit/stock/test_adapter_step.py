@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 
-from runtime.outbound.addresses import allowed_networks
-from runtime.outbound.caller import CheckedCaller
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
 from runtime.processor.record import Input, Output
-from serving.stock.adapter.__main__ import calls_of
+from serving.stock.adapter.__main__ import build_calls
 from serving.stock.adapter.inventory import InventoryApi
 from serving.stock.adapter.step import CALLS, MOVEMENTS, TICKS, StockAdapter
 from serving.stock.adapter.target import StockTarget
 from tally.alerts.tick import Tick
-from tally.errors import Refused
-from tally.stock.calls import StockCall, parsed_call
-from tally.stock.movement import movement_value
+from tally.errors import UnrecoverableError
+from tally.stock.calls import StockCall, decode_call
+from tally.stock.movement import encode_movement
 from tests.integration.ingest.conftest import wait_until
 from tests.support.inventory_api import FaultyInventory, served
 from tests.unit.stock.moved import NOON, movement
@@ -36,9 +36,11 @@ def adapter_of(
             secrets=("inventory",),
             stores=stores,
         )
-        caller = CheckedCaller(allowed_networks("127.0.0.0/8"), seconds=5.0)
+        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
         api = InventoryApi(target, caller, lambda _names: [b"k" * 32])
-        with closing(StockAdapter(calls_of(api), target.desk, target.is_of)) as step:
+        with closing(
+            StockAdapter(build_calls(api), target.make_engine, target.covers_store)
+        ) as step:
             yield step
 
 
@@ -50,12 +52,12 @@ def given(step: StockAdapter) -> list[Output]:
     """What a movement and a tick become, with what is to begin."""
     tick = Tick(n=1, at=NOON).value
     outputs = [*step.process(record_of(TICKS, tick))]
-    outputs += step.process(record_of(MOVEMENTS, movement_value(movement())))
+    outputs += step.process(record_of(MOVEMENTS, encode_movement(movement())))
     return [*outputs, *step.tick()]
 
 
 def outcomes(outputs: Sequence[Output]) -> list[str]:
-    kept = [parsed_call(one.value or b"") for one in outputs]
+    kept = [decode_call(one.value or b"") for one in outputs]
     return [one.outcome for one in kept if isinstance(one, StockCall)]
 
 
@@ -68,7 +70,7 @@ def test_nobody_is_called_before_it_is_stored_that_he_is() -> None:
     with adapter_of(system) as step:
         assert outcomes(given(step)) == ["intent", "called"]
         assert system.happened["calls"] == 0
-        step.stored()
+        step.on_commit()
         wait_until(lambda: system.book.log)
         ended = wait_until(step.tick)
 
@@ -82,10 +84,10 @@ def test_what_was_aborted_is_called_when_it_has_come_again() -> None:
     with adapter_of(system) as step:
         given(step)
         step.restore([])
-        step.stored()
+        step.on_commit()
         assert system.happened["calls"] == 0
         given(step)
-        step.stored()
+        step.on_commit()
         wait_until(lambda: system.book.log)
 
     assert system.book.applied() == {movement().movement_id: 1}
@@ -95,14 +97,14 @@ def test_who_restores_an_attempt_without_an_outcome_calls_again_under_the_same_k
     system = well()
     with adapter_of(system) as first:
         stored = given(first)
-        first.stored()
+        first.on_commit()
         wait_until(lambda: system.book.log)
     with adapter_of(system) as second:
         second.restore([Input(CALLS, 1, n, 1, one.key, one.value) for n, one in enumerate(stored)])
         assert second.tick() == []
         second.process(record_of(TICKS, Tick(n=2, at=NOON + 60_000).value))
         assert outcomes(second.tick()) == ["called"]
-        second.stored()
+        second.on_commit()
         assert outcomes(wait_until(second.tick)) == ["applied"]
 
     assert system.book.applied() == {movement().movement_id: 1}
@@ -121,5 +123,8 @@ def test_a_record_that_nobody_understands_stops_nothing(topic: str) -> None:
 
 
 def test_a_state_of_another_version_is_refused() -> None:
-    with adapter_of(well()) as step, pytest.raises(Refused, match=f"{CALLS}, partition 1"):
+    with (
+        adapter_of(well()) as step,
+        pytest.raises(UnrecoverableError, match=f"{CALLS}, partition 1"),
+    ):
         step.restore([Input(CALLS, 1, 7, NOON, b"a", b"{}")])

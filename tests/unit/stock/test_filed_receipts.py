@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from serving.merge.receipts import StoredReceipt
-from serving.stock.movements.filed import FiledReceipts
+from serving.stock.movements.filed import StoredReceiptLookup
 from serving.stock.movements.step import StockMovements
-from tally.errors import Aborted, ViewsUnreachable
+from tally.errors import TransactionAborted, ViewsUnreachable
 from tally.stock.movement import StockMovement
 from tests.support.canonical import Canonical
 from tests.support.raw_receipts import MemoryReceipts, Raw
@@ -58,8 +58,8 @@ def row(one: Any, offset: int) -> Raw:
 
 def moved(reader: Reader, *events: tuple[Canonical, int]) -> list[list[StockMovement]]:
     """What each event moves that comes late, at its offset."""
-    with closing(FiledReceipts(reader)) as filed:
-        step = StockMovements(SETTINGS, filed=filed.before)
+    with closing(StoredReceiptLookup(reader)) as filed:
+        step = StockMovements(SETTINGS, filed=filed.find_earlier)
         return [moved_by(step, one, offset=offset, at=LATE) for one, offset in events]
 
 
@@ -141,8 +141,8 @@ def test_a_copy_and_then_its_void_move_once() -> None:
 
 def test_what_happened_within_the_retention_is_not_looked_up() -> None:
     reader = Reader()
-    with closing(FiledReceipts(reader)) as filed:
-        step = StockMovements(SETTINGS, filed=filed.before)
+    with closing(StoredReceiptLookup(reader)) as filed:
+        step = StockMovements(SETTINGS, filed=filed.find_earlier)
         moved_by(step, sold(), at=IN_TIME + (HOURS - 2) * HOUR)
 
     assert reader.reads == 0
@@ -151,9 +151,9 @@ def test_what_happened_within_the_retention_is_not_looked_up() -> None:
 def test_while_nobody_can_look_it_up_nothing_is_moved_and_it_comes_again() -> None:
     reader, waited = Reader(row(sold(), 5)), list[float]()
     reader.is_away = True
-    with closing(FiledReceipts(reader, wait=waited.append)) as filed:
-        step = StockMovements(SETTINGS, filed=filed.before)
-        with pytest.raises(Aborted, match="old receipts cannot be read"):
+    with closing(StoredReceiptLookup(reader, wait=waited.append)) as filed:
+        step = StockMovements(SETTINGS, filed=filed.find_earlier)
+        with pytest.raises(TransactionAborted, match="old receipts cannot be read"):
             step.process(record_of(sold(), 1000, LATE))
         reader.is_away = False
         step.restore([])
@@ -165,8 +165,8 @@ def test_while_nobody_can_look_it_up_nothing_is_moved_and_it_comes_again() -> No
 def test_what_was_filed_is_read_again_after_an_hour() -> None:
     reader, clock = Reader(), [0.0]
     one, other = sold(), sold(transaction_id=77)
-    with closing(FiledReceipts(reader, now=lambda: clock[0])) as filed:
-        step = StockMovements(SETTINGS, filed=filed.before)
+    with closing(StoredReceiptLookup(reader, now=lambda: clock[0])) as filed:
+        step = StockMovements(SETTINGS, filed=filed.find_earlier)
         moved_by(step, one, offset=1000, at=LATE)
         clock[0] = 3_599.0
         moved_by(step, sold(transaction_id=78), offset=1001, at=LATE)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.outbound.addresses import allowed_networks
-from runtime.outbound.caller import CheckedCaller
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
 from serving.stock.adapter.inventory import InventoryApi
 from serving.stock.adapter.target import StockTarget
 from tally.alerts.delivery.signing import signature
 from tally.stock.calls import CallMode
-from tally.stock.modes import AskedCall, CallAnswer
+from tally.stock.modes import CallAnswer, CallAttempt
 from tally.stock.movement import StockMovement
 from tests.support.inventory_api import FaultyInventory, served
 from tests.unit.stock.moved import desk_of, movement
@@ -37,19 +37,19 @@ class Listening(FaultyInventory):
         super().react(handler, body)
 
 
-def first_call(mode: CallMode, one: StockMovement) -> AskedCall:
+def first_call(mode: CallMode, one: StockMovement) -> CallAttempt:
     desk = desk_of(mode)
-    desk.take(one)
-    [asked] = desk.begin([]).asked
+    desk.process_movement(one)
+    [asked] = desk.begin_attempts([]).attempts
     return asked
 
 
-def asked_of(system: FaultyInventory, mode: CallMode, asked: AskedCall) -> CallAnswer:
+def asked_of(system: FaultyInventory, mode: CallMode, asked: CallAttempt) -> CallAnswer:
     with served(system) as port:
         target = StockTarget(url=f"http://127.0.0.1:{port}/", mode=mode, secrets=("inventory",))
-        caller = CheckedCaller(allowed_networks("127.0.0.0/8"), seconds=5.0)
+        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
         api = InventoryApi(target, caller, lambda _names: [KEY], now=lambda: NOW)
-        return asyncio.run(api.ask(asked))
+        return asyncio.run(api.make_call(asked))
 
 
 def well() -> Listening:
@@ -93,7 +93,7 @@ def test_whatever_an_article_is_called_it_arrives(item: str) -> None:
 
 def test_a_look_tells_level_version_and_in_doubt_whether_the_reference_is_known() -> None:
     system, asked = well(), first_call("compare_and_set", movement())
-    doubted = asked._replace(doubted=True)
+    doubted = asked._replace(was_in_doubt=True)
 
     first = asked_of(system, "compare_and_set", asked)
     unknown = asked_of(system, "compare_and_set", doubted)
@@ -121,18 +121,18 @@ def test_a_level_is_set_on_its_version_and_refused_on_another() -> None:
 
 def test_an_address_that_may_not_be_called_is_not_called() -> None:
     target = StockTarget(url="https://127.0.0.1:1/", mode="sole", secrets=("inventory",))
-    api = InventoryApi(target, CheckedCaller(), lambda _names: [KEY])
+    api = InventoryApi(target, OutboundCaller(), lambda _names: [KEY])
 
-    assert asyncio.run(api.ask(first_call("sole", movement()))).is_refused
+    assert asyncio.run(api.make_call(first_call("sole", movement()))).is_refused
 
 
 def test_who_takes_no_connection_has_certainly_taken_nothing() -> None:
     with served(well()) as port:
         pass
     target = StockTarget(url=f"http://127.0.0.1:{port}", mode="sole", secrets=("inventory",))
-    api = InventoryApi(target, CheckedCaller(allowed_networks("127.0.0.0/8")), lambda _n: [KEY])
+    api = InventoryApi(target, OutboundCaller(parse_networks("127.0.0.0/8")), lambda _n: [KEY])
 
-    assert asyncio.run(api.ask(first_call("sole", movement()))).is_unsent
+    assert asyncio.run(api.make_call(first_call("sole", movement()))).is_unsent
 
 
 def test_what_is_no_level_is_none() -> None:

@@ -5,8 +5,8 @@ from msgspec import structs
 
 from tally.alerts.delivery.records import DroppedRecord, TickTime
 from tally.stock.calls import CallMode, CallOutcome
-from tally.stock.desk import DAY, MOST_AT_ONCE, CallDesk
-from tally.stock.levels import KEPT_MILLIS
+from tally.stock.desk import DAY_MILLIS, MOST_AT_ONCE, StockSyncEngine
+from tally.stock.levels import RETENTION_MILLIS
 from tally.stock.modes import HOUR, MOST_REFUSALS, CallAnswer, CallRules
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
@@ -17,10 +17,10 @@ LEVEL = CallAnswer(status=200, quantity_milli=7000, version="a")
 def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
     """How a movement ends whose calls have these answers, and how often it was called."""
     desk = desk_of(mode)
-    [call] = calls([*desk.take(movement())])
+    [call] = calls([*desk.process_movement(movement())])
     for answer in answers:
-        [asked] = desk.begin([]).asked
-        kept = calls([*desk.answered(asked, answer)])
+        [asked] = desk.begin_attempts([]).attempts
+        kept = calls([*desk.record_answer(asked, answer)])
         call = kept[-1]
         later(desk, 12 * HOUR if call.due_at > desk.memory.time.at else 1)
     return call.outcome, call.attempts
@@ -64,26 +64,26 @@ def test_what_answers_make_of_a_movement(
 
 def test_nobody_is_called_any_more_once_the_key_may_be_forgotten() -> None:
     desk = desk_of("idempotency_key", gives_up_after=23 * HOUR)
-    desk.take(movement())
-    [asked] = desk.begin([]).asked
-    desk.answered(asked, CallAnswer(status=500, error=""))
+    desk.process_movement(movement())
+    [asked] = desk.begin_attempts([]).attempts
+    desk.record_answer(asked, CallAnswer(status=500, error=""))
     later(desk, 23 * HOUR)
 
-    begun = desk.begin([])
+    begun = desk.begin_attempts([])
 
-    assert begun.asked == []
-    [ended] = calls([*begun.kept])
+    assert begun.attempts == []
+    [ended] = calls([*begun.records])
     assert (ended.outcome, ended.attempts) == ("unknown", 1)
 
 
 def test_a_call_waits_for_the_one_before_it_and_not_for_other_articles() -> None:
     desk = desk_of("at_least_once")
     for number in (1, 2):
-        desk.take(movement(number))
-    desk.take(movement(3, item_id="bread"))
+        desk.process_movement(movement(number))
+    desk.process_movement(movement(3, item_id="bread"))
 
-    first = desk.begin([]).asked
-    more = desk.begin(first).asked
+    first = desk.begin_attempts([]).attempts
+    more = desk.begin_attempts(first).attempts
 
     assert [one.call.movement_id[-3:] for one in first] == ["1#1", "3#1"]
     assert more == []
@@ -92,40 +92,40 @@ def test_a_call_waits_for_the_one_before_it_and_not_for_other_articles() -> None
 def test_what_is_called_at_most_once_is_not_overtaken_either() -> None:
     desk = desk_of("at_most_once")
     for number in (1, 2):
-        desk.take(movement(number))
+        desk.process_movement(movement(number))
 
-    [first] = desk.begin([]).asked
+    [first] = desk.begin_attempts([]).attempts
 
-    assert desk.begin([first]).asked == []
-    desk.answered(first, NOTHING)
-    assert [one.call.movement_id[-3:] for one in desk.begin([]).asked] == ["2#1"]
+    assert desk.begin_attempts([first]).attempts == []
+    desk.record_answer(first, NOTHING)
+    assert [one.call.movement_id[-3:] for one in desk.begin_attempts([]).attempts] == ["2#1"]
 
 
 def test_so_many_are_under_way_at_once() -> None:
     desk = desk_of("at_least_once")
     for number in range(MOST_AT_ONCE + 5):
-        desk.take(movement(number, item_id=f"item-{number}"))
+        desk.process_movement(movement(number, item_id=f"item-{number}"))
 
-    assert len(desk.begin([]).asked) == MOST_AT_ONCE
+    assert len(desk.begin_attempts([]).attempts) == MOST_AT_ONCE
 
 
 def test_an_answer_to_an_earlier_attempt_changes_nothing() -> None:
     desk = desk_of("at_least_once")
-    desk.take(movement())
-    [asked] = desk.begin([]).asked
+    desk.process_movement(movement())
+    [asked] = desk.begin_attempts([]).attempts
     later(desk, HOUR)
-    [again] = desk.begin([]).asked
+    [again] = desk.begin_attempts([]).attempts
 
-    assert desk.answered(asked, CallAnswer(status=400)) == []
-    assert calls([*desk.answered(again, CallAnswer(status=200))])[0].outcome == "applied"
+    assert desk.record_answer(asked, CallAnswer(status=400)) == []
+    assert calls([*desk.record_answer(again, CallAnswer(status=200))])[0].outcome == "applied"
 
 
 def test_asked_to_come_later_it_comes_later() -> None:
     desk = desk_of("at_least_once")
-    desk.take(movement())
-    [asked] = desk.begin([]).asked
+    desk.process_movement(movement())
+    [asked] = desk.begin_attempts([]).attempts
 
-    [kept] = calls([*desk.answered(asked, CallAnswer(status=503, retry_after=1800))])
+    [kept] = calls([*desk.record_answer(asked, CallAnswer(status=503, retry_after=1800))])
 
     assert kept.due_at == NOON + 1_800_000
 
@@ -133,10 +133,10 @@ def test_asked_to_come_later_it_comes_later() -> None:
 def test_a_count_sets_a_level_and_what_it_has_already_is_not_told() -> None:
     desk = desk_of("at_least_once")
 
-    [counted] = calls([*desk.take(count(1, 9000, "2026-11-26T12:00:00.000Z"))])
-    [before] = calls([*desk.take(movement(2))])
-    [after] = calls([*desk.take(movement(3, happened_at="2026-11-26T13:00:00.000Z"))])
-    [late] = calls([*desk.take(count(4, 4000, "2026-11-26T12:30:00.000Z"))])
+    [counted] = calls([*desk.process_movement(count(1, 9000, "2026-11-26T12:00:00.000Z"))])
+    [before] = calls([*desk.process_movement(movement(2))])
+    [after] = calls([*desk.process_movement(movement(3, happened_at="2026-11-26T13:00:00.000Z"))])
+    [late] = calls([*desk.process_movement(count(4, 4000, "2026-11-26T12:30:00.000Z"))])
 
     assert (counted.delta_milli, counted.level_milli) == (None, 9000)
     assert (before.outcome, before.cause) == ("overruled", "a later count has it already")
@@ -145,15 +145,15 @@ def test_a_count_sets_a_level_and_what_it_has_already_is_not_told() -> None:
 
 
 def test_levels_that_nobody_knows_are_not_told_as_levels() -> None:
-    [unknown] = calls([*desk_of("absolute").take(movement())])
+    [unknown] = calls([*desk_of("absolute").process_movement(movement())])
 
     assert (unknown.outcome, unknown.cause) == ("overruled", "nobody has counted")
 
 
 def test_levels_that_changed_are_set_once_in_the_next_night() -> None:
     desk = desk_of("absolute")
-    desk.take(count(1, 9000))
-    desk.take(movement(2, item_id="bread"))
+    desk.process_movement(count(1, 9000))
+    desk.process_movement(movement(2, item_id="bread"))
 
     nights = [calls(later(desk, 12 * HOUR)) for _ in range(4)]
 
@@ -162,18 +162,18 @@ def test_levels_that_changed_are_set_once_in_the_next_night() -> None:
 
 
 def test_on_the_first_day_of_all_nothing_is_set_anew() -> None:
-    desk = CallDesk(CallRules("absolute"))
-    desk.take(count(1, 9000))
+    desk = StockSyncEngine(CallRules("absolute"))
+    desk.process_movement(count(1, 9000))
 
-    assert calls([*desk.pass_time(TickTime(n=1, at=NOON))]) == []
+    assert calls([*desk.advance_time(TickTime(n=1, at=NOON))]) == []
 
 
 def test_what_has_ended_is_dropped_after_its_time() -> None:
     desk = desk_of("at_least_once")
-    desk.take(movement())
-    [asked] = desk.begin([]).asked
-    desk.answered(asked, CallAnswer(status=200))
+    desk.process_movement(movement())
+    [asked] = desk.begin_attempts([]).attempts
+    desk.record_answer(asked, CallAnswer(status=200))
 
-    assert [one for one in later(desk, DAY) if isinstance(one, DroppedRecord)] == []
-    dropped = later(desk, KEPT_MILLIS)
+    assert [one for one in later(desk, DAY_MILLIS) if isinstance(one, DroppedRecord)] == []
+    dropped = later(desk, RETENTION_MILLIS)
     assert DroppedRecord(movement().movement_id.encode()) in dropped

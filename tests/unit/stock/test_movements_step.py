@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from ingest.sources.inventory.contract import DocumentKind
 from runtime.processor.record import Input, Output
 from serving.stock.movements.step import MOVEMENTS, SEEN, StockMovements
-from tally.errors import Refused
-from tally.partitions import partition_of
+from tally.errors import UnrecoverableError
+from tally.partitions import partition_number
 from tally.receipt_rules import KINDS, SENT_LINE_TYPES
 from tally.settings import Settings
-from tally.stock.movement import StockMovement, movement_of
+from tally.stock.movement import StockMovement, decode_movement
 from tests.support.canonical import Canonical, stock_line
 from tests.unit.ingest.messages import MILK, pos, receipt
 from tests.unit.stock.moved import NOON
@@ -44,7 +44,7 @@ def moved_by(step: StockMovements, one: Canonical, **place: int) -> list[StockMo
 
 
 def movements(outputs: Any) -> list[StockMovement]:
-    return [movement_of(one.value) for one in outputs if one.topic == MOVEMENTS]
+    return [decode_movement(one.value) for one in outputs if one.topic == MOVEMENTS]
 
 
 def kept(outputs: Any) -> list[Output]:
@@ -71,7 +71,7 @@ def test_each_movement_lies_in_the_partition_of_its_article() -> None:
 
     places = [(each.key, each.partition) for each in outputs if each.topic == MOVEMENTS]
     assert places == [
-        (f"1|Article {n}".encode(), partition_of(f"1|Article {n}", SETTINGS.partitions))
+        (f"1|Article {n}".encode(), partition_number(f"1|Article {n}", SETTINGS.partitions))
         for n in range(9)
     ]
     [seen] = kept(outputs)
@@ -138,5 +138,5 @@ def test_a_record_that_nobody_can_read_stops_nothing(value: bytes) -> None:
 
 
 def test_a_state_of_another_version_is_refused() -> None:
-    with pytest.raises(Refused, match=f"{SEEN}, partition 1, offset 7"):
+    with pytest.raises(UnrecoverableError, match=f"{SEEN}, partition 1, offset 7"):
         StockMovements(SETTINGS).restore([Input(SEEN, 1, 7, NOON, b"a", b"{}")])

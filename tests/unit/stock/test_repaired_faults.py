@@ -10,13 +10,13 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from runtime.outbound.addresses import allowed_networks
-from runtime.outbound.caller import CheckedCaller
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
 from runtime.outbound.secrets import SigningKeys
 from serving.stock.adapter.inventory import InventoryApi
 from serving.stock.adapter.target import StockTarget
 from tally.stock.calls import CallChange, CallMode, CallOutcome
-from tally.stock.desk import CallDesk
+from tally.stock.desk import StockSyncEngine
 from tally.stock.modes import HOUR, CallAnswer
 from tests.support.inventory_api import FaultyInventory, served
 from tests.unit.stock.moved import calls, count, desk_of, later, movement
@@ -36,22 +36,22 @@ class Outcomes:
     """Ten movements of three articles, each counted before, and what has come of them."""
 
     def __init__(self, mode: CallMode) -> None:
-        self.desk: CallDesk = desk_of(mode)
+        self.desk: StockSyncEngine = desk_of(mode)
         self.last: dict[str, CallOutcome] = {}
         for number in range(10):
             item = ITEMS[number % len(ITEMS)]
             one = count(number, 9000) if number < len(ITEMS) else movement(number)
-            self._note(self.desk.take(structs.replace(one, item_id=item)))
+            self._note(self.desk.process_movement(structs.replace(one, item_id=item)))
 
     def pass_hours(self, hours: int, api: InventoryApi | None, answer: CallAnswer) -> None:
         """Time passes in quarters of an hour, and each call has this answer, or that of an API."""
         for _ in range(4 * hours):
             later(self.desk, HOUR // 4)
-            while (begun := self.desk.begin([])).kept:
-                self._note(begun.kept)
-                for one in begun.asked:
-                    told = asyncio.run(api.ask(one)) if api else answer
-                    self._note(self.desk.answered(one, told))
+            while (begun := self.desk.begin_attempts([])).records:
+                self._note(begun.records)
+                for one in begun.attempts:
+                    told = asyncio.run(api.make_call(one)) if api else answer
+                    self._note(self.desk.record_answer(one, told))
 
     def counted(self) -> dict[str, int]:
         return dict(Counter(self.last.values()))
@@ -108,7 +108,7 @@ def test_a_secrets_file_that_others_may_read_for_hours_loses_nothing(
     secrets.chmod(0o644)
     with served(system) as port:
         target = StockTarget(url=f"http://127.0.0.1:{port}", mode=mode, secrets=("inventory",))
-        caller = CheckedCaller(allowed_networks("127.0.0.0/8"), seconds=5.0)
+        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
         api, ten = InventoryApi(target, caller, SigningKeys(secrets)), Outcomes(mode)
 
         ten.pass_hours(8, api, CallAnswer())

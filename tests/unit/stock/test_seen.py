@@ -4,12 +4,12 @@ from collections import Counter
 from itertools import permutations
 
 from tally.identity import version_id
-from tally.stock.seen import SeenEvents
+from tally.stock.seen import EventDeduplicator
 from tests.unit.stock.moved import AT, NOON, SALE, VOID
 
 
 def test_an_event_of_two_lines_is_a_group_of_two_movements() -> None:
-    milk, bread = SeenEvents().take(SALE, 5, NOON).movements
+    milk, bread = EventDeduplicator().process_event(SALE, 5, NOON).movements
 
     assert (milk.movement_id, milk.delta_milli, milk.kind) == ("pos:367:1:0:7#1", -2000, "sale")
     assert (bread.movement_id, bread.delta_milli) == ("pos:367:1:0:7#3", 1000)
@@ -18,21 +18,21 @@ def test_an_event_of_two_lines_is_a_group_of_two_movements() -> None:
 
 
 def test_another_copy_moves_nothing_whatever_it_says() -> None:
-    book = SeenEvents()
-    first = book.take(SALE, 5, NOON)
+    book = EventDeduplicator()
+    first = book.process_event(SALE, 5, NOON)
 
-    again = book.take(SALE, 6, NOON)
-    other = book.take(SALE._replace(fingerprint="x", moves=SALE.moves[:1]), 7, NOON)
+    again = book.process_event(SALE, 6, NOON)
+    other = book.process_event(SALE._replace(fingerprint="x", effects=SALE.effects[:1]), 7, NOON)
 
-    assert first.seen is not None and first.seen.offset == 5
+    assert first.stored is not None and first.stored.offset == 5
     assert [again, other] == [([], None), ([], None)]
 
 
 def test_a_void_takes_back_each_movement_as_of_when_the_receipt_was_closed() -> None:
-    book = SeenEvents()
-    book.take(SALE, 5, NOON)
+    book = EventDeduplicator()
+    book.process_event(SALE, 5, NOON)
 
-    taken = book.take(VOID, 6, NOON).movements
+    taken = book.process_event(VOID, 6, NOON).movements
 
     assert [(one.item_id, one.delta_milli, one.kind) for one in taken] == [
         ("milk", 2000, "void"),
@@ -43,32 +43,32 @@ def test_a_void_takes_back_each_movement_as_of_when_the_receipt_was_closed() -> 
 
 
 def test_a_receipt_that_comes_behind_its_void_moves_nothing() -> None:
-    book = SeenEvents()
+    book = EventDeduplicator()
 
-    void, sale = book.take(VOID, 5, NOON), book.take(SALE, 6, NOON)
+    void, sale = book.process_event(VOID, 5, NOON), book.process_event(SALE, 6, NOON)
 
     assert (void.movements, sale.movements) == ([], [])
-    assert void.seen is not None and sale.seen is not None
+    assert void.stored is not None and sale.stored is not None
 
 
 def test_a_second_void_of_a_receipt_moves_nothing() -> None:
-    book = SeenEvents()
+    book = EventDeduplicator()
     for event in (SALE, VOID):
-        book.take(event, 5, NOON)
+        book.process_event(event, 5, NOON)
 
-    assert book.take(VOID._replace(fingerprint="other till"), 9, NOON).movements == []
+    assert book.process_event(VOID._replace(fingerprint="other till"), 9, NOON).movements == []
 
 
 REVISED = SALE._replace(
-    event_id=version_id(SALE.event_id, 1), fingerprint="revised", moves=SALE.moves[:1]
+    event_id=version_id(SALE.event_id, 1), fingerprint="revised", effects=SALE.effects[:1]
 )
 
 
 def test_a_revision_takes_the_receipt_back_and_moves_its_own() -> None:
-    book = SeenEvents()
-    book.take(SALE, 5, NOON)
+    book = EventDeduplicator()
+    book.process_event(SALE, 5, NOON)
 
-    moved = book.take(REVISED, 6, NOON).movements
+    moved = book.process_event(REVISED, 6, NOON).movements
 
     assert [(one.item_id, one.delta_milli, one.kind) for one in moved] == [
         ("milk", 2000, "void"),
@@ -80,20 +80,20 @@ def test_a_revision_takes_the_receipt_back_and_moves_its_own() -> None:
 
 
 def test_a_receipt_that_comes_behind_its_revision_moves_nothing() -> None:
-    book = SeenEvents()
+    book = EventDeduplicator()
 
-    revised, sale = book.take(REVISED, 5, NOON), book.take(SALE, 6, NOON)
+    revised, sale = book.process_event(REVISED, 5, NOON), book.process_event(SALE, 6, NOON)
 
     assert len(revised.movements) == 1
-    assert sale.movements == [] and sale.seen is not None
+    assert sale.movements == [] and sale.stored is not None
 
 
 def test_a_void_takes_back_the_version_that_counts() -> None:
-    book = SeenEvents()
+    book = EventDeduplicator()
     for offset, event in enumerate((SALE, REVISED)):
-        book.take(event, offset, NOON)
+        book.process_event(event, offset, NOON)
 
-    taken = book.take(VOID, 7, NOON).movements
+    taken = book.process_event(VOID, 7, NOON).movements
 
     assert [(one.item_id, one.delta_milli) for one in taken] == [("milk", 2000)]
 
@@ -101,11 +101,11 @@ def test_a_void_takes_back_the_version_that_counts() -> None:
 def test_movements_of_any_order_come_to_the_same_stock() -> None:
     levels = set()
     for events in permutations([SALE, REVISED, VOID._replace(event_id=f"void:1:{SALE.event_id}")]):
-        book = SeenEvents()
+        book = EventDeduplicator()
         moved = [
             one
             for place, event in enumerate(events)
-            for one in book.take(event, place, NOON).movements
+            for one in book.process_event(event, place, NOON).movements
         ]
         totals = Counter[str]()
         for one in moved:
@@ -116,23 +116,23 @@ def test_movements_of_any_order_come_to_the_same_stock() -> None:
 
 
 def test_what_came_before_an_instant_is_forgotten_and_moves_again() -> None:
-    book = SeenEvents()
-    book.take(SALE, 5, NOON)
-    book.take(SALE._replace(event_id="pos:367:1:0:8"), 6, NOON + 1)
+    book = EventDeduplicator()
+    book.process_event(SALE, 5, NOON)
+    book.process_event(SALE._replace(event_id="pos:367:1:0:8"), 6, NOON + 1)
 
-    assert book.outdated(NOON) == []
-    assert book.outdated(NOON + 1) == [SALE.event_id]
-    assert book.outdated(NOON + 1) == []
+    assert book.forget_before(NOON) == []
+    assert book.forget_before(NOON + 1) == [SALE.event_id]
+    assert book.forget_before(NOON + 1) == []
     # What comes later than it is kept for is another event to it: docs/stock-movements.md says so.
-    assert len(book.take(SALE, 7, NOON + 2).movements) == 2
+    assert len(book.process_event(SALE, 7, NOON + 2).movements) == 2
 
 
 def test_a_restored_book_knows_what_the_first_knew() -> None:
-    book, other = SeenEvents(), SeenEvents()
-    seen = book.take(SALE, 5, NOON).seen
+    book, other = EventDeduplicator(), EventDeduplicator()
+    seen = book.process_event(SALE, 5, NOON).stored
     assert seen is not None
 
     other.restore([(SALE.event_id, seen)])
 
-    assert other.take(SALE, 6, NOON).seen is None
-    assert other.take(VOID, 7, NOON) == book.take(VOID, 7, NOON)
+    assert other.process_event(SALE, 6, NOON).stored is None
+    assert other.process_event(VOID, 7, NOON) == book.process_event(VOID, 7, NOON)

@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from tally.alerts.delivery.records import DroppedRecord
 from tally.algebra.level import Level
-from tally.instants import from_millis, instant_text
-from tally.stock.calls import KeptCall, LaneLevel, call_key
-from tally.stock.desk import DAY
+from tally.instants import format_utc, from_millis
+from tally.stock.calls import LaneLevel, StoredCall, call_key
+from tally.stock.desk import DAY_MILLIS
 from tally.stock.levels import ArticleLevel
 from tally.stock.modes import CallAnswer
-from tally.stock.movement import StockMovement, brought_by, instant_millis
+from tally.stock.movement import StockMovement, instant_millis, level_effect
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
 BEGIN = datetime(2026, 11, 26, 8, tzinfo=UTC)
 
 
 def at(minutes: int) -> str:
-    return instant_text(BEGIN + timedelta(minutes=minutes))
+    return format_utc(BEGIN + timedelta(minutes=minutes))
 
 
 def millis(minutes: int) -> int:
@@ -31,7 +31,7 @@ def millis(minutes: int) -> int:
 def article_of(movements: Iterable[StockMovement]) -> ArticleLevel:
     article = ArticleLevel()
     for one in movements:
-        article.add(one.millis, brought_by(one))
+        article.add(one.millis, level_effect(one))
     return article
 
 
@@ -63,9 +63,9 @@ def test_a_running_sum_is_what_the_part_level_makes_of_all_events(
 ) -> None:
     part, article, value = Level("stock"), ArticleLevel(), Level.zero
     for at, is_count, number in told:
-        brought = Level.count(number) if is_count else Level.moved(number)
+        brought = Level.encode_count(number) if is_count else Level.encode_movement(number)
         expected = part.plus(value, [[at, brought]])
-        assert article.after(at, brought) == part.at_end(expected)
+        assert article.level_after(at, brought) == part.at_end(expected)
         article.add(at, brought)
         value = expected
 
@@ -78,26 +78,28 @@ def test_without_what_is_old_the_level_is_the_same(
 ) -> None:
     article, whole = ArticleLevel(), ArticleLevel()
     for each in (article, whole):
-        each.add(0, Level.count(50_000))
+        each.add(0, Level.encode_count(50_000))
         for at, is_count, number in told:
-            each.add(at, Level.count(number) if is_count else Level.moved(number))
+            each.add(at, Level.encode_count(number) if is_count else Level.encode_movement(number))
 
     article.forget_before(before)
 
     assert article.level == whole.level
     assert article.instants_before(before) == []
-    article.add(before, Level.moved(-7))
-    assert article.level == (whole.level or 0) - 7 or whole.is_behind_count(before, Level.moved(-7))
+    article.add(before, Level.encode_movement(-7))
+    assert article.level == (whole.level or 0) - 7 or whole.is_before_count(
+        before, Level.encode_movement(-7)
+    )
 
 
 def test_what_came_a_week_late_is_told_and_what_a_count_has_is_not() -> None:
     desk = desk_of("at_least_once")
-    desk.take(count(1, 9000, "2026-11-16T10:00:00.000Z"))
-    desk.take(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
-    later(desk, DAY)
+    desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
+    desk.process_movement(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
+    later(desk, DAY_MILLIS)
 
-    late = desk.take(movement(3, happened_at="2026-11-16T11:00:00.000Z"))
-    before = desk.take(movement(4, happened_at="2026-11-16T09:00:00.000Z"))
+    late = desk.process_movement(movement(3, happened_at="2026-11-16T11:00:00.000Z"))
+    before = desk.process_movement(movement(4, happened_at="2026-11-16T09:00:00.000Z"))
 
     assert [(one.delta_milli, one.level_milli) for one in calls([*late])] == [(-1000, 7000)]
     assert [one.outcome for one in calls([*before])] == ["overruled"]
@@ -109,14 +111,14 @@ steps = st.tuples(st.integers(0, 20), st.integers(-3, 3), st.booleans())
 @given(st.lists(steps, max_size=14))
 @example([(10, 0, True), (9, 1, False)])
 def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bool]]) -> None:
-    desk, other, stored = desk_of("absolute"), desk_of("absolute"), dict[bytes, KeptCall]()
+    desk, other, stored = desk_of("absolute"), desk_of("absolute"), dict[bytes, StoredCall]()
     for number, (days, milli, passes) in enumerate(told):
-        happened = instant_text(from_millis(NOON + (number - days) * DAY))
+        happened = format_utc(from_millis(NOON + (number - days) * DAY_MILLIS))
         one = movement(number, happened_at=happened, delta_milli=milli or 7)
-        kept = [*desk.take(one if milli else count(number, 9000, happened))]
-        for asked in desk.begin([]).asked:
-            kept += [asked.call, *desk.answered(asked, CallAnswer(status=200))]
-        kept += later(desk, DAY) if passes else []
+        kept = [*desk.process_movement(one if milli else count(number, 9000, happened))]
+        for asked in desk.begin_attempts([]).attempts:
+            kept += [asked.call, *desk.record_answer(asked, CallAnswer(status=200))]
+        kept += later(desk, DAY_MILLIS) if passes else []
         stored |= {call_key(each): each for each in kept if not isinstance(each, DroppedRecord)}
 
     other.restore(stored.values())
@@ -127,8 +129,10 @@ def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bo
 
 def test_of_an_article_that_has_not_moved_nothing_is_written_anew() -> None:
     desk = desk_of("at_least_once")
-    desk.take(count(1, 9000, "2026-11-16T10:00:00.000Z"))
+    desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
 
-    written = [[one for one in later(desk, DAY) if isinstance(one, LaneLevel)] for _ in range(3)]
+    written = [
+        [one for one in later(desk, DAY_MILLIS) if isinstance(one, LaneLevel)] for _ in range(3)
+    ]
 
     assert [len(levels) for levels in written] == [1, 0, 0]

@@ -6,11 +6,11 @@ import pytest
 from schemas.loader import record_schema
 from serving.stock.movements.step import MOVEMENTS
 from tally.alerts.delivery.records import TickTime
-from tally.stock.calls import CallMode, LaneLevel, StockCall, call_key, call_value
-from tally.stock.desk import DAY
+from tally.stock.calls import CallMode, LaneLevel, StockCall, call_key, encode_call
+from tally.stock.desk import DAY_MILLIS
 from tally.stock.modes import CallAnswer
-from tally.stock.movement import StockMovement, movement_value
-from tally.stock.seen import SeenEvents
+from tally.stock.movement import StockMovement, encode_movement
+from tally.stock.seen import EventDeduplicator
 from tests.unit.schemas.test_records import as_record, wrong_in
 from tests.unit.stock.moved import NOON, SALE, VOID, count, desk_of, later, movement
 
@@ -19,7 +19,7 @@ from tests.unit.stock.moved import NOON, SALE, VOID, count, desk_of, later, move
     "one", [movement(), count(1, 0), movement(item_id="Milch | 1 l", kind="reversal")]
 )
 def test_a_movement_is_as_its_schema_says(one: StockMovement) -> None:
-    record = as_record(MOVEMENTS, one.lane, movement_value(one), {})
+    record = as_record(MOVEMENTS, one.lane, encode_movement(one), {})
 
     assert wrong_in(MOVEMENTS, record) == []
     assert wrong_in(MOVEMENTS, {**record, "value": {**record["value"], "kind": "gone"}}) != []
@@ -28,9 +28,9 @@ def test_a_movement_is_as_its_schema_says(one: StockMovement) -> None:
 
 
 def test_what_was_seen_is_as_its_schema_says() -> None:
-    book = SeenEvents()
+    book = EventDeduplicator()
     for event in (SALE, VOID):
-        seen = book.take(event, 5, NOON).seen
+        seen = book.process_event(event, 5, NOON).stored
         record = as_record("stock-seen", event.event_id, msgspec.json.encode(seen), {})
         assert wrong_in("stock-seen", record) == []
         named = record_schema("stock-seen")["properties"]["value"]["required"]
@@ -40,13 +40,16 @@ def test_what_was_seen_is_as_its_schema_says() -> None:
 @pytest.mark.parametrize("mode", ["compare_and_set", "absolute", "at_most_once"])
 def test_a_record_of_calls_is_as_its_schema_says(mode: CallMode) -> None:
     desk = desk_of(mode)
-    kept = [*desk.take(count(1, 9000)), *later(desk, 8 * DAY)]
-    begun = desk.begin([])
-    kept += [*begun.kept, *desk.answered(begun.asked[0], CallAnswer(status=200, version="a"))]
+    kept = [*desk.process_movement(count(1, 9000)), *later(desk, 8 * DAY_MILLIS)]
+    begun = desk.begin_attempts([])
+    kept += [
+        *begun.records,
+        *desk.record_answer(begun.attempts[0], CallAnswer(status=200, version="a")),
+    ]
 
     assert {type(one) for one in kept} >= {StockCall, LaneLevel, TickTime}
     for one in kept:
-        record = as_record("stock-calls", call_key(one), call_value(one) or b"", {})
+        record = as_record("stock-calls", call_key(one), encode_call(one) or b"", {})
         assert wrong_in("stock-calls", record) == []
     [call, *_] = [one for one in kept if isinstance(one, StockCall)]
     named = record_schema("stock-calls")["properties"]["value"]["oneOf"][1]["properties"]

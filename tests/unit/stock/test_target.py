@@ -31,8 +31,8 @@ def test_retries_end_an_hour_before_the_key_does(tmp_path: Path) -> None:
 
 
 def test_of_other_stores_nothing_is_told(tmp_path: Path) -> None:
-    assert read_target(written(tmp_path)).is_of("406")
-    assert not read_target(written(tmp_path, stores=["367"])).is_of("406")
+    assert read_target(written(tmp_path)).covers_store("406")
+    assert not read_target(written(tmp_path, stores=["367"])).covers_store("406")
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ingest.contract.vendor import (
-    Skipped,
-    Unread,
+    SkippedPart,
+    UnreadablePart,
     VendorBody,
-    bounded_name,
-    json_tree,
-    message,
-    objects,
+    encode_message,
+    enumerate_objects,
+    parse_body,
     read_event,
+    read_name,
     read_parts,
 )
 from ingest.contract.wire import JsonObject
@@ -27,35 +27,35 @@ _HEAD_NAMES = ("store_id", "document_id", "happened_at", "kind")
 _NAMES = ("line", "item_id", "item")
 
 
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a message for each line, with all of the document's other fields.
 
     Raises RejectedEvent for a body without lines, for names that no contract takes, and for lines
-    that cannot be distinguished; TooMuch.
+    that cannot be distinguished; BodyTooLarge.
     """
     return read_parts(_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
-    tree = json_tree(body.content, body.budget)
-    lines = [line for _, line in objects(tree.get(_LINES), f"/{_LINES}")]
+def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+    tree = parse_body(body.content, body.budget)
+    lines = [line for _, line in enumerate_objects(tree.get(_LINES), f"/{_LINES}")]
     if not lines:
         raise RejectedEvent("out_of_range", f"/{_LINES}", f"/{_LINES}: at least one is wanted")
     for name in _HEAD_NAMES:
         # A name of another type is refused by the contract, line by line.
         if isinstance(tree.get(name), str):
-            bounded_name(tree[name], f"/{name}")
-    _refuse_alike(lines)
+            read_name(tree[name], f"/{name}")
+    _refuse_duplicate_lines(lines)
     head = {name: value for name, value in tree.items() if name != _LINES}
     for line in lines:
         yield from read_event(_messages(head, line), line)
 
 
 def _messages(head: JsonObject, line: JsonObject) -> Iterator[bytes]:
-    yield message(**{**head, **line})
+    yield encode_message(**{**head, **line})
 
 
-def _refuse_alike(lines: Sequence[JsonObject]) -> None:
+def _refuse_duplicate_lines(lines: Sequence[JsonObject]) -> None:
     # The second of two pallets of one article would count as a copy of the first, and be ignored.
     counts = Counter(name for line in lines for name in _name(line))
     alike = next((name for name, count in counts.items() if count > 1), None)

@@ -6,10 +6,10 @@ from xml.etree.ElementTree import Element
 
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.facts import load_facts
-from ingest.sources.sales.poslog.line import NumberRead, ReadLine, read_number, refused_line
+from ingest.sources.sales.poslog.line import NumberOrText, PoslogLine, invalid_line, read_number
 
 
-def cancel_line(line: ReadLine, line_item: Element, before: Sequence[ReadLine]) -> None:
+def cancel_line(line: PoslogLine, line_item: Element, before: Sequence[PoslogLine]) -> None:
     """Cancel the line, or the line it reverses, by the flags and the action of its LineItem."""
     action = line_item.get("Action") or "Add"
     meaning = load_facts().line_actions.get(action)
@@ -18,10 +18,10 @@ def cancel_line(line: ReadLine, line_item: Element, before: Sequence[ReadLine]) 
     flags = (xml.is_set(line_item, "CancelFlag"), xml.is_set(line_item, "DeleteFlag"))
     line.is_cancelled = meaning == "cancelled" or any(flags)
     if xml.is_set(line_item, "VoidFlag") and not line.is_cancelled:
-        _void(line, before)
+        _apply_void_flag(line, before)
 
 
-def _void(line: ReadLine, before: Sequence[ReadLine]) -> None:
+def _apply_void_flag(line: PoslogLine, before: Sequence[PoslogLine]) -> None:
     """Apply a void flag, which is set on the cancelled line or on a second, reversing line."""
     reversed_line = next(
         (earlier for earlier in reversed(before) if _is_reversed(earlier, line)), None
@@ -29,12 +29,12 @@ def _void(line: ReadLine, before: Sequence[ReadLine]) -> None:
     # Amounts have no sign in the standard, so a negative amount marks a reversal.
     is_reversing = isinstance(line.total, Decimal) and line.total < 0 and line.role == "goods"
     if reversed_line is not None:
-        _lessen(reversed_line, line.total, line.amount)
+        _reduce_line(reversed_line, line.total, line.amount)
     # A reversing line whose original was not sent subtracts its own amount.
     line.is_cancelled = reversed_line is not None or not is_reversing
 
 
-def _is_reversed(line: ReadLine, by: ReadLine) -> bool:
+def _is_reversed(line: PoslogLine, by: PoslogLine) -> bool:
     """Whether the other line takes all or a part of this one back."""
     if line.is_cancelled or (line.element, line.item_id or line.item) != (
         by.element,
@@ -51,7 +51,7 @@ def _is_reversed(line: ReadLine, by: ReadLine) -> bool:
     )
 
 
-def _lessen(line: ReadLine, total: NumberRead | None, amount: NumberRead) -> None:
+def _reduce_line(line: PoslogLine, total: NumberOrText | None, amount: NumberOrText) -> None:
     """Reduce a line by the total and amount of another line, which have the opposite sign."""
     numbers = (line.total, total, line.amount, amount)
     if not all(isinstance(number, Decimal) for number in numbers):
@@ -64,13 +64,13 @@ def _lessen(line: ReadLine, total: NumberRead | None, amount: NumberRead) -> Non
         line.is_cancelled = True
 
 
-def _sum(first: NumberRead | None, second: NumberRead | None) -> Decimal:
+def _sum(first: NumberOrText | None, second: NumberOrText | None) -> Decimal:
     return Decimal(first or 0) + Decimal(second or 0)
 
 
 def cancel_linked(
-    void: Element, sequence: str | None, lines: Sequence[ReadLine]
-) -> Iterator[ReadLine]:
+    void: Element, sequence: str | None, lines: Sequence[PoslogLine]
+) -> Iterator[PoslogLine]:
     """Cancel the line that a Voids element names, or a part of it; yields a refused line if none.
 
     A refused line is one that the contract refuses.
@@ -79,7 +79,7 @@ def cancel_linked(
     line = next((candidate for candidate in lines if link and candidate.sequence == link), None)
     quantity = read_number(quantity_text)
     if line is None or (quantity_text and quantity is None):
-        yield refused_line("Voids", sequence)
+        yield invalid_line("Voids", sequence)
     # Without a quantity the whole line is cancelled.
     elif (
         quantity is None

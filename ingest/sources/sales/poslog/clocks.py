@@ -5,7 +5,7 @@ from datetime import datetime
 
 from ingest.contract.arrival import Rules
 from tally.errors import BadInstant
-from tally.instants import instant_text, instants_showing, parse_instant
+from tally.instants import format_utc, instants_at_local_time, parse_instant
 
 
 def resolve_times(
@@ -29,7 +29,7 @@ def resolve_times(
     ]
     first, last = _bounds(possible)
     return [
-        instant_text(low) if low is not None and low == high else time_text
+        format_utc(low) if low is not None and low == high else time_text
         for time_text, low, high in zip(times, first, last, strict=True)
     ]
 
@@ -67,7 +67,7 @@ def _instants(time_text: str, store: str | None, rules: Rules) -> list[datetime]
         if error.kind != "without_zone":
             return []
     try:
-        zone = rules.zone_of(store or "")
-        return instants_showing(datetime.fromisoformat(time_text), zone)
+        zone = rules.store_zone(store or "")
+        return instants_at_local_time(datetime.fromisoformat(time_text), zone)
     except ValueError:
         return []

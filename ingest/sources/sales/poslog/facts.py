@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ingest.contract.tables import table_of, wrong_table
+from ingest.contract.tables import read_table, wrong_table
 from ingest.sources.sales.rules import ReceiptStatus
-from tally.receipt_rules import LINE_TYPES, LineType, Read
+from tally.receipt_rules import LINE_TYPES, LineType, StrictStruct
 
 FILE = Path(__file__).with_name("facts.yaml")
 LineRole: TypeAlias = (
@@ -17,7 +17,7 @@ LineRole: TypeAlias = (
 StatusRole: TypeAlias = ReceiptStatus | Literal["void", "correction", "skipped", "refused"]
 
 
-class LineItemFact(Read, frozen=True):
+class LineItemFact(StrictStruct, frozen=True):
     """What an element of a LineItem counts as, and the paths of its money; the first path counts.
 
     `refund_as` is the type of an element with Refund="true".
@@ -28,7 +28,7 @@ class LineItemFact(Read, frozen=True):
     refund_as: LineType | None = None
 
 
-class PoslogFacts(Read, frozen=True):
+class PoslogFacts(StrictStruct, frozen=True):
     """The lists of the file, each by the schema's words."""
 
     line_items: dict[str, LineItemFact]
@@ -46,7 +46,7 @@ class PoslogFacts(Read, frozen=True):
 @cache
 def load_facts() -> PoslogFacts:
     """The table. Raises BadSource that names the file and what is wrong."""
-    facts = table_of(FILE, PoslogFacts)
+    facts = read_table(FILE, PoslogFacts)
     for name, fact in facts.line_items.items():
         needs_amount = fact.role in LINE_TYPES or fact.role == "discount"
         if needs_amount != bool(fact.amount):

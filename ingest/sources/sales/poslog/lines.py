@@ -18,11 +18,11 @@ from ingest.sources.sales.poslog.line import (
     GOODS,
     ONE,
     ZERO,
-    NumberRead,
-    ReadLine,
+    NumberOrText,
+    PoslogLine,
     as_text,
+    invalid_line,
     read_number,
-    refused_line,
     to_number,
     without_sign,
 )
@@ -30,20 +30,20 @@ from ingest.sources.sales.poslog.line import (
 LineFields: TypeAlias = dict[str, Any]
 _CENT_OF_A_CENT = Decimal("0.000001")
 # How many lines can be compared in the time in which one element is read.
-_LOOKS_A_STEP = 16
+_COMPARISONS_PER_STEP = 16
 # The endings of the names of elements that hold money.
 _MONEY = ("Amount", "Price")
 
 
 def read_lines(
     retail: Element, item_types: Mapping[str, str], budget: WorkBudget
-) -> list[ReadLine]:
+) -> list[PoslogLine]:
     """The lines that carry money or goods, with the signs that count, including cancelled lines.
 
     `item_types` maps a vendor's own kinds of article (`x:Word`) to types of line; unknown kinds
-    count as articles, and are kept in `item_type`. Raises TooMuch.
+    count as articles, and are kept in `item_type`. Raises BodyTooLarge.
     """
-    lines: list[ReadLine] = []
+    lines: list[PoslogLine] = []
     # A Voids element may precede the line that it cancels.
     voids: list[tuple[str | None, Element]] = []
     for line_item in xml.children(retail, "LineItem"):
@@ -52,36 +52,36 @@ def read_lines(
         for element in line_item:
             # The contract refuses so many lines anyway.
             if max(len(lines), len(voids)) > MAX_LINES:
-                return [*lines, refused_line("Voids", None)]
+                return [*lines, invalid_line("Voids", None)]
             if xml.name(element) == "Voids":
                 voids.append((sequence, element))
             else:
                 for line in _read_element(element, sequence, item_types):
                     if is_void:
                         # Each such line may be compared with all lines before it.
-                        budget.count_steps(len(lines) // _LOOKS_A_STEP)
+                        budget.count_steps(len(lines) // _COMPARISONS_PER_STEP)
                     cancel_line(line, line_item, lines)
                     lines.append(line)
-    budget.count_steps(len(voids) * len(lines) // _LOOKS_A_STEP)
+    budget.count_steps(len(voids) * len(lines) // _COMPARISONS_PER_STEP)
     lines += [line for sequence, void in voids for line in cancel_linked(void, sequence, lines)]
     _set_signs(lines)
     return lines
 
 
-def is_return(lines: Sequence[ReadLine]) -> bool:
+def is_return(lines: Sequence[PoslogLine]) -> bool:
     """Whether goods came back, and none was sold."""
     roles = {line.role for line in lines if line.is_goods and not line.is_cancelled}
     return roles == {"goods_back"}
 
 
-def sum_lines(lines: Sequence[ReadLine]) -> Decimal | None:
+def sum_lines(lines: Sequence[PoslogLine]) -> Decimal | None:
     """The sum of the lines that are not cancelled; None if one of them is no number."""
     totals = [line.total for line in lines if not line.is_cancelled]
     numbers = [total for total in totals if isinstance(total, Decimal)]
     return sum(numbers, ZERO) if len(numbers) == len(totals) else None
 
 
-def to_fields(line: ReadLine) -> LineFields:
+def to_fields(line: PoslogLine) -> LineFields:
     """The fields of the line in a message."""
     fields = {
         "item": line.item,
@@ -99,7 +99,7 @@ def to_fields(line: ReadLine) -> LineFields:
 
 def _read_element(
     element: Element, sequence: str | None, item_types: Mapping[str, str]
-) -> Iterator[ReadLine]:
+) -> Iterator[PoslogLine]:
     """The line of an element, and the lines of the roundings in it."""
     line = _read_line(element, sequence, item_types)
     if line is not None:
@@ -112,12 +112,12 @@ def _read_element(
 
 def _read_line(
     element: Element, sequence: str | None, item_types: Mapping[str, str]
-) -> ReadLine | None:
+) -> PoslogLine | None:
     name = xml.name(element)
     fact = load_facts().line_items.get(name)
     if fact is None or fact.role == "refused":
         # The contract refuses this line type, and names it.
-        return refused_line(name, sequence) if _carries_money(element) else None
+        return invalid_line(name, sequence) if _carries_money(element) else None
     if fact.role == "nothing":
         return None
     if fact.role == "rounding":
@@ -129,7 +129,7 @@ def _read_line(
 
 def _read_goods(
     element: Element, role: str, sequence: str | None, item_types: Mapping[str, str]
-) -> ReadLine:
+) -> PoslogLine:
     facts = load_facts()
     code = xml.text(element, "POSIdentity", "POSItemID") or xml.text(element, "ItemID")
     code = code or xml.text(element, "SpecialOrderNumber")
@@ -141,7 +141,7 @@ def _read_goods(
     if xml.name(element) == "FuelSale" and element.get("TypeCode"):
         fuel_type = str(element.get("TypeCode"))
         line_type = facts.fuel_types.get(fuel_type, fuel_type)
-    total: NumberRead | None = to_number(xml.text(element, "ExtendedAmount"))
+    total: NumberOrText | None = to_number(xml.text(element, "ExtendedAmount"))
     action = xml.attribute(element, "ExtendedAmount", "Action") or "Add"
     if action not in facts.amount_actions:
         line_type = f"ExtendedAmount {action}"
@@ -156,7 +156,7 @@ def _read_goods(
         price = xml.text(element, "ActualSalesUnitPrice") or xml.text(
             element, "RegularSalesUnitPrice"
         )
-    return ReadLine(
+    return PoslogLine(
         element=xml.name(element),
         role=role,
         sequence=sequence,
@@ -171,7 +171,7 @@ def _read_goods(
     )
 
 
-def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> ReadLine | None:
+def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> PoslogLine | None:
     """A discount, or money that is not for goods; None if the element has no money."""
     name = xml.name(element)
     if _is_no_money(element):
@@ -182,7 +182,7 @@ def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> R
     path = next(filter(amounts.get, fact.amount), "")
     amount = amounts.get(path)
     if amount is None:
-        return refused_line(name, sequence) if _carries_money(element) else None
+        return invalid_line(name, sequence) if _carries_money(element) else None
     total = to_number(amount)
     line_type: str | None = None if fact.role == "discount" else fact.role
     if xml.is_set(element, "Refund") and fact.refund_as:
@@ -190,10 +190,12 @@ def _read_money(element: Element, fact: LineItemFact, sequence: str | None) -> R
     if fact.role == "discount" and xml.attribute(element, path, "Action") == "Add":
         line_type = f"{name} that adds"
     item = xml.text(element, "Description") or xml.text(element, "PromotionID") or name
-    return ReadLine(name, fact.role, sequence, item, total, line_type=line_type) if total else None
+    return (
+        PoslogLine(name, fact.role, sequence, item, total, line_type=line_type) if total else None
+    )
 
 
-def _read_rounding(element: Element, sequence: str | None) -> ReadLine | None:
+def _read_rounding(element: Element, sequence: str | None) -> PoslogLine | None:
     # The schema puts the amount into the element itself.
     total = to_number(xml.text(element) or xml.text(element, "Amount"))
     direction = element.get("RoundingDirection")
@@ -201,7 +203,7 @@ def _read_rounding(element: Element, sequence: str | None) -> ReadLine | None:
         total = without_sign(total, is_negative=direction == "Down")
     name = xml.name(element)
     return (
-        ReadLine(name, "rounding", sequence, name, total, line_type="rounding") if total else None
+        PoslogLine(name, "rounding", sequence, name, total, line_type="rounding") if total else None
     )
 
 
@@ -226,7 +228,7 @@ def _carries_money(element: Element) -> bool:
     return any(read_number(text) != ZERO for text in texts if text)
 
 
-def _set_signs(lines: Sequence[ReadLine]) -> None:
+def _set_signs(lines: Sequence[PoslogLine]) -> None:
     """Give goods that came back, and discounts, the signs with which they count.
 
     Tills write the amounts of returns without a sign, or with a minus: the sum shows which.
@@ -244,14 +246,14 @@ def _set_signs(lines: Sequence[ReadLine]) -> None:
             line.amount = -ONE if is_back else ONE
 
 
-def _sum_amounts(lines: Sequence[ReadLine]) -> Decimal:
+def _sum_amounts(lines: Sequence[PoslogLine]) -> Decimal:
     totals = (line.total for line in lines if isinstance(line.total, Decimal))
     return sum(totals, ZERO) or sum(
         (line.amount for line in lines if isinstance(line.amount, Decimal)), ZERO
     )
 
 
-def _unit_price(line: ReadLine) -> str | None:
+def _unit_price(line: PoslogLine) -> str | None:
     """The price of one unit, to a ten-thousandth of a cent; only the total counts."""
     if not isinstance(line.total, Decimal) or not isinstance(line.amount, Decimal):
         return as_text(line.total)
@@ -262,6 +264,6 @@ def _unit_price(line: ReadLine) -> str | None:
     return format(abs(price), "f")
 
 
-def is_part_of_total(line: ReadLine) -> bool:
+def is_part_of_total(line: PoslogLine) -> bool:
     """Whether the line is part of the receipt's total."""
     return line.line_type not in PAYMENTS and not line.is_cancelled

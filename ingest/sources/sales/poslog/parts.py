@@ -25,11 +25,11 @@ def cut_into_parts(content: BinaryIO) -> Iterator[BodyPart]:
     before = 0
     for place, transaction in enumerate(xml.transactions(content)):
         text = tostring(transaction)
-        part.note(transaction, len(text))
-        if part.is_too_much:
+        part.add(transaction, len(text))
+        if part.is_full:
             yield BodyPart(before, _body(root, part.texts))
             part, before = _OpenBody(), place
-            part.note(transaction, len(text))
+            part.add(transaction, len(text))
         part.texts.append(text)
     yield BodyPart(before, _body(root, part.texts))
 
@@ -43,14 +43,14 @@ class _OpenBody:
     stores: set[str | None] = field(default_factory=set)
     days: set[str] = field(default_factory=set)
 
-    def note(self, transaction: Element, size: int) -> None:
+    def add(self, transaction: Element, size: int) -> None:
         """Note one more transaction of `size` bytes."""
         self.size += size
         self.stores.add(xml.text(transaction, "BusinessUnit", "UnitID"))
         self.days.add((xml.closing_time(transaction) or "")[:_DATE_CHARACTERS])
 
     @property
-    def is_too_much(self) -> bool:
+    def is_full(self) -> bool:
         """Whether the last transaction has to go into another body."""
         names = max(len(self.stores), len(self.days))
         return bool(self.texts) and (self.size > _MOST_BYTES or names > _MOST_NAMES)

@@ -6,11 +6,13 @@ from xml.etree.ElementTree import Element
 
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.facts import load_facts
-from ingest.sources.sales.poslog.line import ZERO, ReadLine, read_number
+from ingest.sources.sales.poslog.line import ZERO, PoslogLine, read_number
 from ingest.sources.sales.poslog.lines import is_part_of_total, is_return, sum_lines
 
 
-def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | None) -> str | None:
+def read_net_total(
+    retail: Element, lines: Sequence[PoslogLine], currency: str | None
+) -> str | None:
     """The till's total to check, with tax or without, as the lines are.
 
     Net and grand totals are both read. Neither says whether it includes tax, so the reading that is
@@ -41,7 +43,7 @@ def read_net_total(retail: Element, lines: Sequence[ReadLine], currency: str | N
     return format(max(nearest, key=distance), "f")
 
 
-def read_tip(retail: Element) -> ReadLine | None:
+def read_tip(retail: Element) -> PoslogLine | None:
     """The line of the tip: the total of tips if there is one, else the sum of the tenders' tips."""
     totals = [
         amount
@@ -55,7 +57,7 @@ def read_tip(retail: Element) -> ReadLine | None:
         for tender in xml.children(line_item, "Tender")
     )
     tip = totals[0] if totals else sum((amount for amount in tenders if amount), ZERO)
-    return ReadLine("Tip", "tip", None, "Tip", tip, line_type="tip") if tip else None
+    return PoslogLine("Tip", "tip", None, "Tip", tip, line_type="tip") if tip else None
 
 
 def _readings(net: Decimal, tax: Decimal, tip: Decimal, is_back: bool) -> Iterator[Decimal]:

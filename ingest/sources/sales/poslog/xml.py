@@ -40,7 +40,7 @@ def transactions(content: BinaryIO) -> Iterator[Element]:
 
 
 @dataclass(frozen=True)
-class _CheckedReads:
+class _CheckedStream:
     """A body that is read in pieces; each piece is checked before it is parsed."""
 
     content: BinaryIO
@@ -106,7 +106,7 @@ def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
 
 def _parse_events(content: BinaryIO) -> Iterator[tuple[str, Element]]:
     try:
-        yield from iterparse(_CheckedReads(content), ("start", "end"), forbid_dtd=True)
+        yield from iterparse(_CheckedStream(content), ("start", "end"), forbid_dtd=True)
     except DefusedXmlException as error:
         raise RejectedEvent("not_xml", "", "the body has a DTD; none is read") from error
     # An unknown encoding raises LookupError.

@@ -14,10 +14,10 @@ from xml.etree.ElementTree import Element
 from ingest.contract.arrival import Rules
 from ingest.contract.vendor import (
     BodyPart,
-    Skipped,
-    Unread,
+    SkippedPart,
+    UnreadablePart,
     VendorBody,
-    message,
+    encode_message,
     read_event,
 )
 from ingest.contract.work import WorkBudget
@@ -59,10 +59,10 @@ class PoslogReceipt:
         }
 
 
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a message for each retail transaction, in order; two if one replaces another receipt.
 
-    Raises RejectedEvent for a body that is no POSLog; TooMuch.
+    Raises RejectedEvent for a body that is no POSLog; BodyTooLarge.
     """
     content = body.content
     # Counted before any object is made; each part is read twice.
@@ -74,11 +74,11 @@ def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
     for transaction in xml.transactions(BytesIO(body.content)):
         receipts = _read_receipts(transaction, body.budget)
         if not receipts:
-            yield Skipped("transactions of another kind than RetailTransaction")
+            yield SkippedPart("transactions of another kind than RetailTransaction")
         for receipt in receipts:
             receipt.closed_at = next(times)
             for part in read_event(_to_messages(receipt, body), receipt.names):
-                yield part.instead if isinstance(part, Unread) else part
+                yield part.placeholder if isinstance(part, UnreadablePart) else part
 
 
 def parts(content: BinaryIO) -> Iterator[BodyPart]:
@@ -87,7 +87,7 @@ def parts(content: BinaryIO) -> Iterator[BodyPart]:
 
 
 def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogReceipt]:
-    """The receipts of a transaction. Raises TooMuch for very many in a very large one."""
+    """The receipts of a transaction. Raises BodyTooLarge for very many in a very large one."""
     retails = xml.children(transaction, "RetailTransaction")
     # For each receipt the transaction's own elements are read again.
     budget.count_steps(max(0, len(retails) - 1) * len(transaction))
@@ -135,12 +135,12 @@ def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
     return iter(closing_times)
 
 
-def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | Skipped]:
-    retail, numbers = receipt.retail, _NumberRuns(receipt.store, body.rules)
+def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | SkippedPart]:
+    retail, numbers = receipt.retail, _ReceiptNumbers(receipt.store, body.rules)
     role = _read_role(receipt)
     if role == "skipped":
         kind_text = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
-        yield Skipped(f"RetailTransaction of the kind {kind_text[:_MOST_KIND]}")
+        yield SkippedPart(f"RetailTransaction of the kind {kind_text[:_MOST_KIND]}")
         return
     lines = read_lines(retail, body.rules.item_types, body.budget)
     lines += [tip] if (tip := read_tip(retail)) else []
@@ -154,19 +154,19 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     }
     voids = _read_void(receipt, role, numbers)
     net_total = read_net_total(retail, lines, currency)
-    if not lines and not voids and role not in _ENDED and not float(net_total or 0):
-        yield Skipped("RetailTransaction without a line that carries money")
+    if not lines and not voids and role not in _ENDING_ROLES and not float(net_total or 0):
+        yield SkippedPart("RetailTransaction without a line that carries money")
         return
     # A correction replaces another receipt, or is a later version of its own.
     if role == "correction":
-        replaced = _read_replaced(receipt, numbers)
+        replaced = _read_replaced_receipt(receipt, numbers)
         if replaced:
-            yield message(**head, kind="void", voids=replaced, transactions=[])
+            yield encode_message(**head, kind="void", voids=replaced, transactions=[])
         else:
             head["replaces"] = True
-    yield message(
+    yield encode_message(
         **head,
-        transaction_status=None if role in _FINISHED else role,
+        transaction_status=None if role in _COUNTING_ROLES else role,
         net_total=net_total,
         transactions=[to_fields(line) for line in lines],
         kind="void" if voids else "return" if is_return(lines) else None,
@@ -175,8 +175,8 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
 
 
 # Roles of a receipt that counts, and of one that takes back an earlier one without lines.
-_FINISHED = ("finished", "void", "correction")
-_ENDED = ("cancelled", "voided")
+_COUNTING_ROLES = ("finished", "void", "correction")
+_ENDING_ROLES = ("cancelled", "voided")
 
 
 def _read_role(receipt: PoslogReceipt) -> str:
@@ -203,7 +203,7 @@ def _read_reference(receipt: PoslogReceipt) -> str | None:
     return None if transaction_id == receipt.number else transaction_id
 
 
-def _read_void(receipt: PoslogReceipt, role: str, numbers: "_NumberRuns") -> LineFields | None:
+def _read_void(receipt: PoslogReceipt, role: str, numbers: "_ReceiptNumbers") -> LineFields | None:
     """The receipt that this one takes back: that of its link, or itself, sent again."""
     facts = load_facts()
     links = xml.children(receipt.retail, "TransactionLink")
@@ -219,7 +219,7 @@ def _read_void(receipt: PoslogReceipt, role: str, numbers: "_NumberRuns") -> Lin
     return own if receipt.closed_at is None else {**own, "happened_at": receipt.closed_at}
 
 
-def _read_replaced(receipt: PoslogReceipt, numbers: "_NumberRuns") -> LineFields | None:
+def _read_replaced_receipt(receipt: PoslogReceipt, numbers: "_ReceiptNumbers") -> LineFields | None:
     """The other receipt that a correction replaces; None if it is a version of its own receipt.
 
     Links for another reason (the receipt of returned goods, the order) do not count.
@@ -234,7 +234,7 @@ def _read_replaced(receipt: PoslogReceipt, numbers: "_NumberRuns") -> LineFields
     return None
 
 
-class _NumberRuns(NamedTuple):
+class _ReceiptNumbers(NamedTuple):
     """How the receipt numbers of a store begin again."""
 
     store: str | None

@@ -8,28 +8,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from ingest.contract.vendor import (
-    Skipped,
-    Unread,
+    SkippedPart,
+    UnreadablePart,
     VendorBody,
-    an_object,
-    bounded_name,
-    counts,
-    json_tree,
-    needed,
-    not_a,
-    placed,
+    enumerate_items,
+    make_placeholder,
+    parse_body,
+    read_counts,
     read_event,
+    read_name,
     read_parts,
-    unread,
+    require_object,
+    require_value,
+    wrong_type_error,
 )
 from ingest.contract.wire import JsonObject
 from ingest.sources.traffic.device import (
     UNFINISHED,
     PushHead,
-    bounded_time,
+    encode_interval,
     is_unfinished,
-    to_second,
-    told,
+    read_time,
+    round_to_second,
 )
 from tally.errors import RejectedEvent
 
@@ -37,33 +37,36 @@ from tally.errors import RejectedEvent
 _CUMULATIVE = frozenset(("total_in", "total_out", "occupancy", "timestamp"))
 
 
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a message for each interval of people counts that was over when it was sent.
 
-    Raises RejectedEvent for a body that is no push of people counts, or names no camera; TooMuch.
+    Raises RejectedEvent for a body that is no push of people counts, or names no camera;
+    BodyTooLarge.
     """
     return read_parts(_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
-    tree = json_tree(body.content, body.budget)
+def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+    tree = parse_body(body.content, body.budget)
     _refuse_cumulative(tree)
-    camera = an_object(tree.get("sensor"), "/sensor")
-    serial = bounded_name(needed(camera, "serial", "/sensor"), "/sensor/serial")
+    camera = require_object(tree.get("sensor"), "/sensor")
+    serial = read_name(require_value(camera, "serial", "/sensor"), "/sensor/serial")
     clock = body.rules.sensor(serial).entry.clock
-    head = PushHead(serial, clock, bounded_time(tree, "utcSent"))
-    measurements = an_object(tree.get("data"), "/data").get("measurements")
-    for at, measured in placed(measurements, "/data/measurements"):
+    head = PushHead(serial, clock, read_time(tree, "utcSent"))
+    measurements = require_object(tree.get("data"), "/data").get("measurements")
+    for at, measured in enumerate_items(measurements, "/data/measurements"):
         yield from read_event(_messages(measured, at, head), measured, serial)
 
 
-def _messages(measured: Any, at: str, head: PushHead) -> Iterator[bytes | Skipped | Unread]:
+def _messages(
+    measured: Any, at: str, head: PushHead
+) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     if not isinstance(measured, dict):
-        yield unread(measured, not_a("object", at), head.serial)
+        yield make_placeholder(measured, wrong_type_error("object", at), head.serial)
     elif measured.get("kind") != "people-counts":
-        yield Skipped("measurements of another kind than people-counts")
+        yield SkippedPart("measurements of another kind than people-counts")
     elif is_unfinished(measured.get("utcTo"), head.sent, head.clock):
-        yield Skipped(UNFINISHED)
+        yield SkippedPart(UNFINISHED)
     else:
         yield _message(measured, head)
 
@@ -71,13 +74,13 @@ def _messages(measured: Any, at: str, head: PushHead) -> Iterator[bytes | Skippe
 def _message(measured: JsonObject, head: PushHead) -> bytes:
     items = measured.get("items")
     # Adults are sent beside the persons and never instead: each adult was counted as a person too.
-    adults = counts(items, "direction", "adults")
-    return told(
+    adults = read_counts(items, "direction", "adults")
+    return encode_interval(
         head.serial,
         (measured.get("utcFrom"), measured.get("utcTo")),
-        counts(items, "direction", "count"),
+        read_counts(items, "direction", "count"),
         head.clock,
-        sent=to_second(head.sent, head.clock),
+        sent=round_to_second(head.sent, head.clock),
         adults=[pair for pair in adults if None not in pair] or None,
     )
 

@@ -15,32 +15,32 @@ from io import BytesIO, TextIOWrapper
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
-from ingest.contract.vendor import Skipped, Unread, VendorBody, read_event, read_parts
-from ingest.sources.traffic.device import told
+from ingest.contract.vendor import SkippedPart, UnreadablePart, VendorBody, read_event, read_parts
+from ingest.sources.traffic.device import encode_interval
 from tally.errors import BadInstant, RejectedEvent
-from tally.instants import instant_text, instants_showing, parse_instant
+from tally.instants import format_utc, instants_at_local_time, parse_instant
 
 _CsvLine: TypeAlias = Mapping[str, str]
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]
 _COLUMNS = ("start", "end", "in", "out")
-_USUAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
+_COMMON_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
 _MIDNIGHT, _END_OF_DAY = " 00:00:00", " 24:00:00"
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 # An export up to "now" ends in an unfinished bin, which has other counts if it is sent again later.
-_SETTLED = timedelta(seconds=60)
+_EXPORT_MARGIN = timedelta(seconds=60)
 
 
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a message for each line that was over a minute before the file was exported.
 
     The parameter `sensor` names the camera, `exported_at` the instant, by default that of arrival.
-    Raises RejectedEvent for another file, camera or instant; TooMuch.
+    Raises RejectedEvent for another file, camera or instant; BodyTooLarge.
     """
     return read_parts(_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     serial = body.parameters.get("sensor")
     zone = body.rules.sensor(serial).zone
     if zone is None:
@@ -50,7 +50,7 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
             "the file's times are a store's: name its camera, one of the stores file, as in"
             " ?sensor=accc00000001",
         )
-    settled = _exported_at(body) - _SETTLED
+    settled = _read_export_time(body) - _EXPORT_MARGIN
     # Empty lines yield nothing, but reading them is work as well.
     body.budget.count_steps(body.content.count(b"\n"))
     reached: datetime | None = None
@@ -59,14 +59,14 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
         if begins and ends and ends > begins:
             reached = ends
         if not any(line.values()):
-            yield Skipped("lines without anything in them")
+            yield SkippedPart("lines without anything in them")
         elif ends is not None and ends > settled:
-            yield Skipped("intervals that were not over a minute before they were exported")
+            yield SkippedPart("intervals that were not over a minute before they were exported")
         else:
             yield from read_event(_messages(line, serial, span), line, serial)
 
 
-def _exported_at(body: VendorBody) -> datetime:
+def _read_export_time(body: VendorBody) -> datetime:
     exported_text = body.parameters.get("exported_at")
     if exported_text is None:
         return body.arrived_at
@@ -81,14 +81,14 @@ def _messages(line: _CsvLine, serial: str | None, span: _LineSpan) -> Iterator[b
     # A time that stays ambiguous is sent unchanged: without a zone the contract refuses it.
     begins, ends = span
     times = (
-        instant_text(begins) if begins else line["start"],
-        instant_text(ends) if ends else line["end"],
+        format_utc(begins) if begins else line["start"],
+        format_utc(ends) if ends else line["end"],
     )
     counts = [(name, _number(line[name])) for name in ("in", "out")]
-    yield told(serial, times, counts, **_why_refused(line, span))
+    yield encode_interval(serial, times, counts, **_refusal_fields(line, span))
 
 
-def _why_refused(line: _CsvLine, span: _LineSpan) -> Mapping[str, Any]:
+def _refusal_fields(line: _CsvLine, span: _LineSpan) -> Mapping[str, Any]:
     """For a line without a valid time, what to correct in it, and its columns; else nothing."""
     begins, ends = span
     if begins and ends:
@@ -161,10 +161,10 @@ def _instants(local: str, zone: ZoneInfo) -> Sequence[datetime]:
         # The end of a day is the midnight of the next one.
         days = _DAY * local.endswith(_END_OF_DAY)
         shown = _local_time(local.replace(_END_OF_DAY, _MIDNIGHT)) + days
-        instants = instants_showing(shown, zone)
+        instants = instants_at_local_time(shown, zone)
         # The first local time that clocks skip is the instant at which they are set forward.
         return instants or [
-            instant + _SECOND for instant in instants_showing(shown - _SECOND, zone)
+            instant + _SECOND for instant in instants_at_local_time(shown - _SECOND, zone)
         ]
     except (ValueError, OverflowError):
         return []
@@ -173,7 +173,7 @@ def _instants(local: str, zone: ZoneInfo) -> Sequence[datetime]:
 def _local_time(text: str) -> datetime:
     """The time, without a zone. Raises ValueError."""
     # This reads the usual spelling in a tenth of the time.
-    if _USUAL_TIME.fullmatch(text):
+    if _COMMON_TIME.fullmatch(text):
         return datetime.fromisoformat(text)
     return datetime.strptime(text, "%Y-%m-%d %H:%M:%S")
 

@@ -10,29 +10,29 @@ from typing import Any
 
 from ingest.contract.vendor import (
     NamedCounts,
-    Skipped,
-    Unread,
+    SkippedPart,
+    UnreadablePart,
     VendorBody,
-    an_object,
-    bounded_name,
     count_values,
-    counts,
-    needed,
-    not_a,
-    placed,
+    enumerate_items,
+    make_placeholder,
+    read_counts,
     read_event,
+    read_name,
     read_parts,
-    unread,
+    require_object,
+    require_value,
+    wrong_type_error,
 )
-from ingest.contract.wire import MAX_DEPTH, JsonObject, parsed
+from ingest.contract.wire import MAX_DEPTH, JsonObject, parse_object
 from ingest.sources.traffic.device import (
     UNFINISHED,
     PushHead,
-    bounded_time,
-    heartbeat,
+    encode_heartbeat,
+    encode_interval,
     is_unfinished,
-    to_second,
-    told,
+    read_time,
+    round_to_second,
 )
 from tally.errors import RejectedEvent
 
@@ -44,54 +44,56 @@ _NOT_COUNTED = "connection tests and states"
 _NO_EVENT = ("connection_test", "live_data")
 
 
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a message for each record of each logic that was over when it was sent.
 
     The same range pushed again, with other package ids, gives the same messages. Raises
-    RejectedEvent for a body of another shape; TooMuch.
+    RejectedEvent for a body of another shape; BodyTooLarge.
     """
     return read_parts(_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     count_values(body.content, body.budget)
     for package in _packages(body.content):
         body.budget.count_steps()
-        if isinstance(package, Unread):
+        if isinstance(package, UnreadablePart):
             yield package
             continue
         try:
-            yield from _messages(an_object(package, ""), body)
+            yield from _messages(require_object(package, ""), body)
         except RejectedEvent as error:
-            yield unread(package, error.with_traceback(None))
+            yield make_placeholder(package, error.with_traceback(None))
 
 
-def _messages(package: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+def _messages(
+    package: JsonObject, body: VendorBody
+) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     """Yield the messages of a package. Raises RejectedEvent only before the first of them."""
     if "logics_data" in package:
-        yield from _logics(an_object(package["logics_data"], "/logics_data"), body)
+        yield from _logics(require_object(package["logics_data"], "/logics_data"), body)
     elif "status_data" in package:
-        status = an_object(package["status_data"], "/status_data")
+        status = require_object(package["status_data"], "/status_data")
         yield from read_event(_heartbeats(status, body), "status_data")
     elif any(name in package for name in _NO_EVENT):
-        yield Skipped(_NOT_COUNTED)
+        yield SkippedPart(_NOT_COUNTED)
     else:
         raise RejectedEvent("missing_field", "/logics_data", "/logics_data: the field is missing")
 
 
-def _logics(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
+def _logics(data: JsonObject, body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     at = "/logics_data/sensor_info"
-    device = an_object(data.get("sensor_info"), at)
-    serial = bounded_name(needed(device, "serial_number", at), f"{at}/serial_number")
-    sent = bounded_time(device, "time")
-    for place, logic in placed(data.get("logics"), "/logics_data/logics"):
+    device = require_object(data.get("sensor_info"), at)
+    serial = read_name(require_value(device, "serial_number", at), f"{at}/serial_number")
+    sent = read_time(device, "time")
+    for place, logic in enumerate_items(data.get("logics"), "/logics_data/logics"):
         if not isinstance(logic, dict):
-            yield unread(logic, not_a("object", place), serial)
+            yield make_placeholder(logic, wrong_type_error("object", place), serial)
             continue
         try:
             logic_serial = f"{serial}:{_logic_name(logic, place)}"
         except RejectedEvent as error:
-            yield unread(logic, error.with_traceback(None), serial)
+            yield make_placeholder(logic, error.with_traceback(None), serial)
             continue
         clock = body.rules.sensor(logic_serial).entry.clock
         yield from _records(logic, place, PushHead(logic_serial, clock, sent))
@@ -99,45 +101,47 @@ def _logics(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped | Un
 
 def _logic_name(logic: JsonObject, at: str) -> str:
     logic_id = logic.get("id")
-    return "None" if logic_id is None else bounded_name(logic_id, f"{at}/id")
+    return "None" if logic_id is None else read_name(logic_id, f"{at}/id")
 
 
-def _records(logic: JsonObject, at: str, head: PushHead) -> Iterator[bytes | Skipped | Unread]:
+def _records(
+    logic: JsonObject, at: str, head: PushHead
+) -> Iterator[bytes | SkippedPart | UnreadablePart]:
     # Without records the rest of the logic is all that the error can show.
     records = logic.get("records", logic)
     if not isinstance(records, list):
-        yield unread(records, not_a("list", f"{at}/records"), head.serial)
+        yield make_placeholder(records, wrong_type_error("list", f"{at}/records"), head.serial)
         return
-    for place, record in placed(records, f"{at}/records"):
+    for place, record in enumerate_items(records, f"{at}/records"):
         if isinstance(record, dict):
             yield from read_event(_record(record, head), record, head.serial)
         else:
-            yield unread(record, not_a("object", place), head.serial)
+            yield make_placeholder(record, wrong_type_error("object", place), head.serial)
 
 
-def _record(record: JsonObject, head: PushHead) -> Iterator[bytes | Skipped]:
-    named_counts = counts(record.get("counts"), "name", "value")
+def _record(record: JsonObject, head: PushHead) -> Iterator[bytes | SkippedPart]:
+    named_counts = read_counts(record.get("counts"), "name", "value")
     if _is_level(named_counts):
-        yield Skipped("levels, as balance and occupancy")
+        yield SkippedPart("levels, as balance and occupancy")
     elif is_unfinished(record.get("to"), head.sent, head.clock):
-        yield Skipped(UNFINISHED)
+        yield SkippedPart(UNFINISHED)
     else:
         yield _message(record, named_counts, head)
 
 
-def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | Skipped]:
+def _heartbeats(data: JsonObject, body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a heartbeat for each logic of the sensor, even if it has nothing else to send.
 
     Only a sensor that is set so (include_empty) sends records without persons.
     """
-    device = an_object(data.get("sensor_info", {}), "/status_data/sensor_info")
-    time = bounded_time(device, "time")
-    logics = body.rules.logics_of(device.get("serial_number"))
+    device = require_object(data.get("sensor_info", {}), "/status_data/sensor_info")
+    time = read_time(device, "time")
+    logics = body.rules.logic_serials(device.get("serial_number"))
     if not logics:
-        yield Skipped(_NOT_COUNTED)
+        yield SkippedPart(_NOT_COUNTED)
     for logic in logics:
         entry = body.rules.sensor(logic).entry
-        yield heartbeat(logic, time, entry.clock, entry.status_seconds)
+        yield encode_heartbeat(logic, time, entry.clock, entry.status_seconds)
 
 
 def _is_level(named_counts: NamedCounts) -> bool:
@@ -148,8 +152,8 @@ def _is_level(named_counts: NamedCounts) -> bool:
 def _message(record: JsonObject, named_counts: NamedCounts, head: PushHead) -> bytes:
     beside = {name: record.get(name) for name in ("samples", "samples_expected")}
     span = record.get("from"), record.get("to")
-    sent = to_second(head.sent, head.clock)
-    return told(head.serial, span, named_counts, head.clock, sent=sent, **beside)
+    sent = round_to_second(head.sent, head.clock)
+    return encode_interval(head.serial, span, named_counts, head.clock, sent=sent, **beside)
 
 
 def _packages(content: bytes) -> Iterator[Any]:
@@ -157,7 +161,7 @@ def _packages(content: bytes) -> Iterator[Any]:
     if content.lstrip().startswith(b"["):
         wrapped = b'{"all":%s}' % content
         try:
-            packages = parsed(wrapped, len(wrapped))["all"]
+            packages = parse_object(wrapped, len(wrapped))["all"]
         except RejectedEvent:
             # The list is then read item by item, because some may be valid.
             content = content.lstrip()[1:]
@@ -166,10 +170,10 @@ def _packages(content: bytes) -> Iterator[Any]:
             return
     for piece in _pieces(content):
         try:
-            yield parsed(piece, len(piece))
+            yield parse_object(piece, len(piece))
         except RejectedEvent as error:
             # The contract will find the same error.
-            yield Unread(error.with_traceback(None), piece)
+            yield UnreadablePart(error.with_traceback(None), piece)
 
 
 def _pieces(content: bytes) -> Iterator[bytes]:

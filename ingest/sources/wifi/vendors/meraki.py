@@ -14,20 +14,25 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ingest.contract.arrival import Rules
 from ingest.contract.vendor import (
-    Skipped,
-    Unread,
+    SkippedPart,
+    UnreadablePart,
     VendorBody,
     count_values,
-    message,
+    encode_message,
     read_event,
     read_parts,
 )
-from ingest.contract.wire import JsonObject, parsed
-from ingest.sources.wifi.address import mac_class_of
-from ingest.sources.wifi.contract import KEPT, MESSAGE_OF_NOBODY, living_period
-from ingest.sources.wifi.meraki_readings import ClientReading, access_point_of, instant_of, readings
+from ingest.contract.wire import JsonObject, parse_object
+from ingest.sources.wifi.address import classify_address
+from ingest.sources.wifi.contract import KEY_GRACE, NO_STORE_TEXT, usable_key_period
+from ingest.sources.wifi.meraki_readings import (
+    ClientReading,
+    parse_access_point,
+    read_second,
+    readings,
+)
 from tally.errors import Forbidden, RejectedEvent
-from tally.instants import instant_text
+from tally.instants import format_utc
 from tally.key_periods import DatedPeriod
 
 FORMAT = "meraki"
@@ -39,7 +44,7 @@ _UP_TO_WORD = re.compile(
     re.DOTALL,
 )
 # Complete surrogate pairs and other escapes are skipped; what remains is a lone surrogate.
-_HALF_SIGN = re.compile(
+_LONE_SURROGATE = re.compile(
     rb"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
     re.DOTALL,
@@ -51,14 +56,14 @@ _A_READING = "a reading of a device"
 # A body covers one minute or two.
 _MINUTE, _MOST_MINUTES = timedelta(minutes=1), 5
 # Returns the store of what is heard at an instant; None, an unreadable one, means the arrival.
-_StoreAt: TypeAlias = Callable[[datetime | None], str | None]
+_StoreLookup: TypeAlias = Callable[[datetime | None], str | None]
 
 
 # Begin and end in a body.
 _BytesSpan: TypeAlias = tuple[int, int]
 
 
-class _SeenMinute(NamedTuple):
+class _PresenceMinute(NamedTuple):
     """A minute in which an access point was there."""
 
     access_point: str
@@ -71,30 +76,30 @@ def greeting(rules: Rules) -> str | None:
     return vendor.validator or None if vendor else None
 
 
-def messages(body: VendorBody) -> Iterator[bytes | Skipped]:
+def messages(body: VendorBody) -> Iterator[bytes | SkippedPart]:
     """Yield a message for each device, access point and second.
 
     Raises Forbidden for a body with another secret; RejectedEvent for one that is no JSON object
-    or of an unknown version; KeysUnreachable, TooMuch.
+    or of an unknown version; KeysUnreachable, BodyTooLarge.
     """
     return read_parts(_parts(body), body.budget)
 
 
-def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
-    content = _readable(body)
-    tree = parsed(content, len(content))
-    _refuse_stranger(tree, body.rules)
+def _parts(body: VendorBody) -> Iterator[bytes | SkippedPart | UnreadablePart]:
+    content = _repair_json(body)
+    tree = parse_object(content, len(content))
+    _check_secret(tree, body.rules)
     data = tree.get("data")
     if not isinstance(data, dict):
-        yield Skipped("bodies without data")
+        yield SkippedPart("bodies without data")
         return
-    store_at = _stores(data, body)
+    store_at = _store_lookup(data, body)
     if tree.get("type") not in _WIFI:
-        yield Skipped("bodies of something else than WiFi")
+        yield SkippedPart("bodies of something else than WiFi")
         # Some clouds list their access points only in these bodies.
         yield from _heartbeats(_presences(data, (), body), store_at, body)
         return
-    heard, skipped = readings(data, _major(tree) == "2")
+    heard, skipped = readings(data, _major_version(tree) == "2")
     yield from skipped
     presences = _presences(data, heard, body)
     instants = {reading.at for reading in heard} | {minute.at for minute in presences}
@@ -108,8 +113,8 @@ def _parts(body: VendorBody) -> Iterator[bytes | Skipped | Unread]:
     yield from _heartbeats(presences, store_at, body)
 
 
-def _readable(body: VendorBody) -> bytes:
-    """The body, with useless parts that are no JSON replaced. Raises TooMuch.
+def _repair_json(body: VendorBody) -> bytes:
+    """The body, with useless parts that are no JSON replaced. Raises BodyTooLarge.
 
     These are words for unknown numbers, as were seen in coordinates, and lone surrogates where a
     text was cut.
@@ -120,7 +125,7 @@ def _readable(body: VendorBody) -> bytes:
         words = (match.span(1) for match in _UP_TO_WORD.finditer(content) if match[1])
         content = _replace(content, words, b"null")
     if b"\\ud" in content or b"\\uD" in content:
-        halves = (match.span() for match in _HALF_SIGN.finditer(content) if match[1] is None)
+        halves = (match.span() for match in _LONE_SURROGATE.finditer(content) if match[1] is None)
         content = _replace(content, halves, rb"\ufffd")
     return content
 
@@ -135,7 +140,7 @@ def _replace(content: bytes, places: Iterable[_BytesSpan], by: bytes) -> bytes:
     return bytes(result + content[done:]) if result else content
 
 
-def _refuse_stranger(tree: JsonObject, rules: Rules) -> None:
+def _check_secret(tree: JsonObject, rules: Rules) -> None:
     vendor, secret = rules.devices.vendors.get(FORMAT), tree.get("secret")
     own = vendor.secret.encode() if vendor else b""
     sent = secret.encode() if isinstance(secret, str) else b""
@@ -144,14 +149,14 @@ def _refuse_stranger(tree: JsonObject, rules: Rules) -> None:
         raise Forbidden("the body's secret is not the one of TALLY_VENDOR_SECRETS")
 
 
-def _major(tree: JsonObject) -> str:
+def _major_version(tree: JsonObject) -> str:
     major = str(tree.get("version")).partition(".")[0]
     if major not in ("2", "3"):
         raise RejectedEvent("unknown_schema_version", "/version", "/version: 2 and 3 are known")
     return major
 
 
-def _stores(data: JsonObject, body: VendorBody) -> _StoreAt:
+def _store_lookup(data: JsonObject, body: VendorBody) -> _StoreLookup:
     """A function for the store of the body: the one that lists its network.
 
     If no store lists the network (version 2 names none), it is the one that lists the access point
@@ -161,20 +166,20 @@ def _stores(data: JsonObject, body: VendorBody) -> _StoreAt:
     of_network = devices.networks.get(network) if isinstance(network, str) else None
     if of_network is not None:
         return lambda at: of_network
-    access_point, clocks = access_point_of(data.get("apMac")) or "", body.rules.clocks
+    access_point, clocks = parse_access_point(data.get("apMac")) or "", body.rules.clocks
     return lambda at: devices.store_listing(access_point, at or body.arrived_at, clocks)
 
 
 def _message_without_store(data: JsonObject) -> bytes:
     """The message in place of sightings without a store: it names the network or access point."""
-    network, ended_at = data.get("networkId"), instant_of(data.get("endTime"))
+    network, ended_at = data.get("networkId"), read_second(data.get("endTime"))
     is_named = isinstance(network, str) and _NETWORK.fullmatch(network)
     who: dict[str, Any] = {"network": network if is_named else _NO_NETWORK}
     if "apMac" in data:
         names = _access_point_names([data], "apMac") - _client_names(data)
         who = {"access_point": next(iter(names), _NO_ACCESS_POINT)}
-    happened_at = _NO_INSTANT if ended_at is None else instant_text(ended_at)
-    return message(**who, happened_at=happened_at, heard=MESSAGE_OF_NOBODY)
+    happened_at = _NO_INSTANT if ended_at is None else format_utc(ended_at)
+    return encode_message(**who, happened_at=happened_at, heard=NO_STORE_TEXT)
 
 
 def _reading_messages(heard: ClientReading, store_id: str, body: VendorBody) -> Iterator[bytes]:
@@ -183,29 +188,29 @@ def _reading_messages(heard: ClientReading, store_id: str, body: VendorBody) -> 
 
 def _message(heard: ClientReading, store_id: str, body: VendorBody) -> bytes:
     # The contract refuses a value that cannot be read, and names the field.
-    return message(
+    return encode_message(
         store_id=store_id,
-        happened_at=_NO_INSTANT if heard.at is None else instant_text(heard.at),
+        happened_at=_NO_INSTANT if heard.at is None else format_utc(heard.at),
         ap_id=heard.access_point or _NO_ACCESS_POINT,
-        rssi_dbm=heard.told_dbm,
-        mac_class=mac_class_of(heard.address, heard.is_associated),
+        rssi_dbm=heard.message_dbm,
+        mac_class=classify_address(heard.address, heard.is_associated),
         device_hash=_device_hash(heard, store_id, body),
     )
 
 
 def _heartbeats(
-    minutes: Iterable[_SeenMinute], store_at: _StoreAt, body: VendorBody
+    minutes: Iterable[_PresenceMinute], store_at: _StoreLookup, body: VendorBody
 ) -> Iterator[bytes]:
     for access_point, at in minutes:
         store_id = store_at(at)
         if store_id is not None and _period(at, store_id, body) is not None:
-            fields = {"store_id": store_id, "ap_id": access_point, "happened_at": instant_text(at)}
-            yield message(**fields, heartbeat=True)
+            fields = {"store_id": store_id, "ap_id": access_point, "happened_at": format_utc(at)}
+            yield encode_message(**fields, heartbeat=True)
 
 
 def _presences(
     data: JsonObject, heard: Iterable[ClientReading], body: VendorBody
-) -> list[_SeenMinute]:
+) -> list[_PresenceMinute]:
     """The minutes in which access points were there.
 
     A listed access point was there for all of the body's time, even if it heard no device. In a
@@ -214,10 +219,10 @@ def _presences(
     listed = _access_point_names(data.get("reportingAps"), "mac") | _access_point_names(
         [data], "apMac"
     )
-    minutes = {_SeenMinute(name, at) for name in listed for at in _covered_minutes(data, body)}
+    minutes = {_PresenceMinute(name, at) for name in listed for at in _body_minutes(data, body)}
     if not listed:
         minutes = {
-            _SeenMinute(reading.access_point, reading.at.replace(second=0))
+            _PresenceMinute(reading.access_point, reading.at.replace(second=0))
             for reading in heard
             if reading.at and reading.access_point
         }
@@ -236,13 +241,13 @@ def _client_names(data: JsonObject) -> set[str]:
 def _access_point_names(listed: Any, field: str) -> set[str]:
     """The values of the field in a list's objects, in the spelling of access points."""
     objects_of = listed if isinstance(listed, list) else []
-    names = (access_point_of(item.get(field)) for item in objects_of if isinstance(item, dict))
+    names = (parse_access_point(item.get(field)) for item in objects_of if isinstance(item, dict))
     return {name for name in names if name}
 
 
-def _covered_minutes(data: JsonObject, body: VendorBody) -> list[datetime]:
+def _body_minutes(data: JsonObject, body: VendorBody) -> list[datetime]:
     """The minutes that a body covers; by default the last one that was over when it arrived."""
-    begin, end = instant_of(data.get("startTime")), instant_of(data.get("endTime"))
+    begin, end = read_second(data.get("startTime")), read_second(data.get("endTime"))
     try:
         if end is None:
             end = begin + _MINUTE if begin else body.arrived_at.replace(second=0, microsecond=0)
@@ -260,10 +265,10 @@ def _device_hash(heard: ClientReading, store_id: str, body: VendorBody) -> str |
     period = _period(heard.at, store_id, body)
     if period is None:
         return None
-    return body.rules.devices.hashed(heard.address, store_id, period, KEPT)
+    return body.rules.devices.hash_address(heard.address, store_id, period, KEY_GRACE)
 
 
 def _period(at: datetime | None, store_id: str, body: VendorBody) -> DatedPeriod | None:
     if at is None or at - body.arrived_at > body.rules.future_tolerance:
         return None
-    return living_period(body.rules, store_id, at, body.arrived_at)
+    return usable_key_period(body.rules, store_id, at, body.arrived_at)
