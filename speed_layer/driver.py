@@ -11,7 +11,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.job import run_until_stopped, say_ready
+from runtime.job import end_now, run_until_stopped, say_ready
 from runtime.jvm_lock import exclusive_in_jvm
 from runtime.lock import exclusive
 from speed_layer.floor import floor_of
@@ -71,13 +71,17 @@ def run(
 def watch(keepers: Sequence[Keeper], liveness: Liveness, stop: threading.Event) -> None:
     """Watch the queries until `stop` is set.
 
-    Raises TallyError with the first query that cannot go on.
+    Raises TallyError with the first query that cannot go on. Ends the process when it is stuck.
     """
     try:
         while not stop.wait(WATCH_SECONDS):
             for keeper in keepers:
                 keeper.look()
             liveness.beat()
+            if liveness.is_stuck:
+                # At once: the task that hangs would keep the session from closing, too.
+                names = ", ".join(keeper.planned.name for keeper in keepers)
+                end_now(f"query {names}", "no progress while records wait; start the process again")
         # The queries have ended with the JVM and cannot be restarted here: a new process has a new
         # JVM.
     except JVM_GONE as error:
