@@ -11,7 +11,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.job import run_until_stopped, signal_ready
+from runtime.job import exit_failed, run_until_stopped, signal_ready
 from runtime.jvm_lock import lock_folder_in_jvm
 from runtime.lock import lock_folder
 from speed_layer.floor import compute_floor
@@ -22,6 +22,7 @@ from tally.errors import TallyError
 from tally.settings import Settings
 
 WATCH_SECONDS = 0.2
+_STUCK = "no progress while records wait; start the process again"
 log = structlog.get_logger()
 
 
@@ -74,13 +75,17 @@ def run(
 def watch(keepers: Sequence[QuerySupervisor], liveness: Liveness, stop: threading.Event) -> None:
     """Watch the queries until `stop` is set.
 
-    Raises TallyError with the first query that cannot go on.
+    Raises TallyError with the first query that cannot go on. Ends the process when it is stuck.
     """
     try:
         while not stop.wait(WATCH_SECONDS):
             for keeper in keepers:
                 keeper.check()
             liveness.beat()
+            if liveness.is_stuck:
+                # At once: the task that hangs would keep the session from closing, too.
+                names = ", ".join(keeper.definition.name for keeper in keepers)
+                exit_failed(f"query {names}", _STUCK)
         # The queries have ended with the JVM and cannot be restarted here: a new process has a new
         # JVM.
     except JVM_GONE as error:

@@ -17,6 +17,8 @@ from speed_layer.source import read_ends_quickly
 
 # A look is one request to the brokers for each partition, a beat writes a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
+# Longer than any pause between the attempts of a query, and than a task takes to change its counts.
+MOST_STUCK_BEATS = 180
 
 
 class Liveness:
@@ -26,7 +28,18 @@ class Liveness:
         self._driver, self._keepers = driver, keepers
         self._heartbeat = Heartbeat(driver.settings.heartbeat_file)
         self._next_beat = self._next_look = 0.0
-        self._is_behind = True
+        self._is_behind = self._records_wait = True
+        self._progress: object = None
+        self._stuck_beats = 0
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no query has progressed for MOST_STUCK_BEATS seconds while records waited.
+
+        Seen with Spark 4: when the thread that serves a task's state dies of a full disk, the
+        Python worker waits for its answer forever. Only a new process gets out of that.
+        """
+        return self._stuck_beats >= MOST_STUCK_BEATS
 
     def beat(self) -> None:
         """Write a heartbeat, at most once a second.
@@ -37,21 +50,23 @@ class Liveness:
         if now < self._next_beat:
             return
         if now >= self._next_look:
-            self._is_behind = self._read_is_behind()
+            self._look_at_topics()
             self._next_look = time.monotonic() + LOOK_SECONDS
-        self._heartbeat.beat(
-            (self._positions(), stage_progress(self._driver.spark)),
-            self._is_behind,
-        )
+        progress = (self._positions(), stage_progress(self._driver.spark))
+        # Beats are counted, not seconds: a process that was frozen as a whole can beat first.
+        has_moved = progress != self._progress or not self._records_wait
+        self._stuck_beats = 0 if has_moved else self._stuck_beats + 1
+        self._progress = progress
+        self._heartbeat.beat(progress, self._is_behind)
         self._next_beat = now + BEAT_SECONDS
 
     def _positions(self) -> list[TopicOffsets]:
         return [keeper.position for keeper in self._keepers]
 
-    def _read_is_behind(self) -> bool:
-        """Whether any topic holds more than its query has read.
+    def _look_at_topics(self) -> None:
+        """Note whether any topic holds more than its query has read.
 
-        True also when the brokers do not answer, since records may wait then.
+        While the brokers do not answer records may wait, but no query is stuck for that.
         """
         try:
             held = read_ends_quickly(
@@ -59,8 +74,9 @@ class Liveness:
                 {topic for keeper in self._keepers for topic in keeper.definition.topics},
             )
         except KafkaException:
-            return True
-        return any(
+            self._is_behind, self._records_wait = True, False
+            return
+        self._is_behind = self._records_wait = any(
             places != held[topic]
             for keeper in self._keepers
             for topic, places in keeper.position.items()

@@ -1,0 +1,109 @@
+"""A driver whose queries make no progress while records wait is stuck, and ends its process."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaException
+
+from speed_layer import driver, liveness
+from speed_layer.liveness import MOST_STUCK_BEATS, Liveness
+
+
+class World:
+    """The driver's surroundings: what the brokers hold, what was read, what the stages did."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, dict[int, int]] | None = {"sales": {0: 10}}
+        self.read = {"sales": {0: 7}}
+        self.work = [(1, 0, 100, 0, 0)]
+        self.now = 0.0
+
+    def ends(self, *_: object) -> dict[str, dict[int, int]]:
+        """The ends of the topics. Raises KafkaException while there are none."""
+        if self.held is None:
+            raise KafkaException
+        return self.held
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    planted = World()
+    monkeypatch.setattr(liveness, "read_ends_quickly", planted.ends)
+    monkeypatch.setattr(liveness, "stage_progress", lambda spark: planted.work)
+    monkeypatch.setattr("speed_layer.liveness.time.monotonic", lambda: planted.now)
+    yield planted
+
+
+@pytest.fixture
+def watched(world: World) -> Liveness:
+    keeper = SimpleNamespace(
+        definition=SimpleNamespace(topics=("sales",), name="views"),
+        position=world.read,
+    )
+    owner = SimpleNamespace(settings=SimpleNamespace(heartbeat_file=None), spark=None)
+    return Liveness(cast(Any, owner), cast(Any, [keeper]))
+
+
+def pass_seconds(world: World, watched: Liveness, seconds: int) -> None:
+    """A beat a second."""
+    for _ in range(seconds):
+        world.now += 1.0
+        watched.beat()
+
+
+def test_query_that_hangs_while_records_wait_is_stuck(world: World, watched: Liveness) -> None:
+    pass_seconds(world, watched, MOST_STUCK_BEATS)
+    before = watched.is_stuck
+
+    pass_seconds(world, watched, 1)
+
+    assert (before, watched.is_stuck) == (False, True)
+
+
+def test_task_that_reads_is_not_stuck(world: World, watched: Liveness) -> None:
+    pass_seconds(world, watched, MOST_STUCK_BEATS)
+    world.work = [(1, 0, 101, 0, 0)]
+
+    pass_seconds(world, watched, MOST_STUCK_BEATS)
+
+    assert not watched.is_stuck
+
+
+@pytest.mark.parametrize("held", [{"sales": {0: 7}}, None], ids=["no records wait", "no broker"])
+def test_idle_query_is_not_stuck(
+    world: World, watched: Liveness, held: dict[str, dict[int, int]] | None
+) -> None:
+    world.held = held
+
+    pass_seconds(world, watched, 3 * MOST_STUCK_BEATS)
+
+    assert not watched.is_stuck
+
+
+def test_frozen_process_beats_before_it_is_stuck(world: World, watched: Liveness) -> None:
+    pass_seconds(world, watched, 2)
+    world.now += 10_000
+
+    pass_seconds(world, watched, 2)
+
+    assert not watched.is_stuck
+
+
+def test_stuck_driver_ends_its_process(
+    world: World, watched: Liveness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[tuple[str, str]] = []
+    looks = iter([False] * (MOST_STUCK_BEATS + 2) + [True])
+    keeper = SimpleNamespace(definition=SimpleNamespace(name="views"), check=lambda: None)
+
+    def wait(_: float) -> bool:
+        world.now += 1.0
+        return bool(ended) or next(looks)
+
+    monkeypatch.setattr(driver, "exit_failed", lambda *reason: ended.append(reason))
+
+    driver.watch(cast(Any, [keeper]), watched, cast(Any, SimpleNamespace(wait=wait)))
+
+    assert ended == [("query views", "no progress while records wait; start the process again")]
