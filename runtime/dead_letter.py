@@ -89,7 +89,7 @@ def encode_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> E
 def redact_excerpt(text: str, most: int = _MOST_TEXT) -> str:
     """The text as a letter shows it: redacted, and cut to at most `most` characters.
 
-    >>> shown("gift for ann@example.org", most=12)
+    >>> redact_excerpt("gift for ann@example.org", most=12)
     'gift for [re'
     """
     return redact_text(text)[:most]

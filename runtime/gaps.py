@@ -69,7 +69,7 @@ def skip_gaps(
 
     >>> before, after = datetime(2017, 1, 1), datetime(2017, 1, 2)
     >>> gap = AcceptedGap("sales", 0, 5, 9, before, after, after, "")
-    >>> past_gaps({"sales": {0: 5, 1: 5}}, [gap]), past_gaps({"sales": {0: 4}}, [gap])
+    >>> skip_gaps({"sales": {0: 5, 1: 5}}, [gap]), skip_gaps({"sales": {0: 4}}, [gap])
     ({'sales': {0: 9, 1: 5}}, {'sales': {0: 4}})
     """
     wanted = {topic: dict(offsets) for topic, offsets in until.items()}

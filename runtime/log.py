@@ -43,7 +43,7 @@ def configure_log() -> None:
 def escape_unprintable(text: str) -> str:
     """The text with every unprintable character escaped, for a line that people read.
 
-    >>> printable("Zürich\\x1b[2J\\n")
+    >>> escape_unprintable("Zürich\\x1b[2J\\n")
     'Zürich\\\\x1b[2J\\\\n'
     """
     return "".join(map(_escape_character, text))

@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 def parse_partition_keys(by_partition: Mapping[str, Value]) -> dict[int, Value]:
     """Values that JSON has by partition, such as offsets, with the partition as a number.
 
-    >>> numbered({"0": 5, "11": 7})
+    >>> parse_partition_keys({"0": 5, "11": 7})
     {0: 5, 11: 7}
     """
     return {int(partition): value for partition, value in by_partition.items()}

@@ -119,7 +119,7 @@ def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def find_runs(keys: Ints) -> list[tuple[int, int]]:
     """Begin and end (exclusive) of each run of equal columns, as places.
 
-    >>> runs_of(np.array([[1, 1, 2], [5, 5, 5]]))
+    >>> find_runs(np.array([[1, 1, 2], [5, 5, 5]]))
     [(0, 2), (2, 3)]
     """
     if keys.shape[1] == 0:

@@ -25,8 +25,8 @@ class EpochIncrease(NamedTuple):
 class Epochs:
     """The epochs by day: `default`, except on `raised` days; higher by `increases` (ascending).
 
-    >>> raised = Epochs(2, (Raised(date(2017, 9, 1), date(2017, 9, 30), 3),))
-    >>> raised.of(date(2017, 9, 30)), raised.of(date(2017, 10, 1))
+    >>> raised = Epochs(2, (RaisedEpoch(date(2017, 9, 1), date(2017, 9, 30), 3),))
+    >>> raised.for_day(date(2017, 9, 30)), raised.for_day(date(2017, 10, 1))
     (3, 2)
     """
 

@@ -72,7 +72,7 @@ def correction_id(target: str, digest: str) -> str:
 def cancellation_id(target: str, digest: str) -> str:
     """event_id of an empty version: what was closed before it does not count any more.
 
-    >>> ending_id("pos:1:1:0:42", "0" * 32)
+    >>> cancellation_id("pos:1:1:0:42", "0" * 32)
     'version:-00000000000000000000000000000000:pos:1:1:0:42'
     """
     return f"{VERSION}-{digest}:{target}"
@@ -103,7 +103,7 @@ def is_address(name: str) -> bool:
 def normalise_address(name: str) -> str:
     """An address in lower case, without separators of its octets; another name as it is.
 
-    >>> one_spelling("0018.0A00.0001"), one_spelling("ap-7")
+    >>> normalise_address("0018.0A00.0001"), normalise_address("ap-7")
     ('00180a000001', 'ap-7')
     """
     bare = _BETWEEN_OCTETS.sub("", name).casefold()
@@ -116,7 +116,7 @@ def normalise_serial(serial: str) -> str:
     If it was written with colons, a dead letter would redact it like a phone's address, and it
     would not be clear which device is meant.
 
-    >>> bare_serial("00:6E:02:00:00:01:1"), bare_serial("ACCC00000001")
+    >>> normalise_serial("00:6E:02:00:00:01:1"), normalise_serial("ACCC00000001")
     ('006e02000001:1', 'accc00000001')
     """
     return _ADDRESS.sub(_strip_separators, serial.casefold())

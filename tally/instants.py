@@ -35,9 +35,9 @@ def parse_instant(text: str, field: str) -> datetime:
 def format_utc(instant: datetime) -> str:
     """UTC with milliseconds and Z.
 
-    >>> instant_text(datetime(2017, 9, 19, 22, 48, 3, tzinfo=UTC))
+    >>> format_utc(datetime(2017, 9, 19, 22, 48, 3, tzinfo=UTC))
     '2017-09-19T22:48:03.000Z'
-    >>> instant_text(datetime(1, 1, 1, tzinfo=UTC))
+    >>> format_utc(datetime(1, 1, 1, tzinfo=UTC))
     '0001-01-01T00:00:00.000Z'
     """
     # isoformat, not strftime: that writes the year 1 without its zeros on some systems.
@@ -51,7 +51,7 @@ def instants_at_local_time(shown: datetime, zone: ZoneInfo) -> list[datetime]:
     autumn.
 
     >>> rome = ZoneInfo("Europe/Rome")
-    >>> [str(instant) for instant in instants_showing(datetime(2026, 10, 25, 2), rome)]
+    >>> [str(instant) for instant in instants_at_local_time(datetime(2026, 10, 25, 2), rome)]
     ['2026-10-25 00:00:00+00:00', '2026-10-25 01:00:00+00:00']
     """
     try:

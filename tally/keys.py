@@ -40,7 +40,7 @@ def hmac_digest(key: bytes, message: bytes) -> str:
 
     Without the key the message cannot be guessed from it.
 
-    >>> keyed_digest(b"k", b"m") == keyed_digest(b"k", b"m") != keyed_digest(b"l", b"m")
+    >>> hmac_digest(b"k", b"m") == hmac_digest(b"k", b"m") != hmac_digest(b"l", b"m")
     True
     """
     return new(key, message, sha256).hexdigest()

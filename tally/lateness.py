@@ -29,7 +29,7 @@ def lateness_variable(family: str) -> str:
 def find_lateness(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Family and text of each variable that sets a lateness.
 
-    >>> given_lateness({"TALLY_SALES_LATENESS_SECONDS": "60", "TALLY_HOME": "x"})
+    >>> find_lateness({"TALLY_SALES_LATENESS_SECONDS": "60", "TALLY_HOME": "x"})
     [('sales', '60')]
     """
     matches = ((_VARIABLE.fullmatch(name), text) for name, text in environment.items())

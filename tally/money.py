@@ -33,7 +33,7 @@ def to_minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP
     Fiscal printers and most tills round in this way; `rounding` may be another mode of the module
     decimal.
 
-    >>> minor_units(Decimal("0.125"), "USD"), minor_units(Decimal("-0.125"), "USD")
+    >>> to_minor_units(Decimal("0.125"), "USD"), to_minor_units(Decimal("-0.125"), "USD")
     (13, -13)
     """
     return int(amount.scaleb(CURRENCIES[currency], EXACT).quantize(_WHOLE, rounding, EXACT))
@@ -42,7 +42,7 @@ def to_minor_units(amount: Decimal, currency: str, rounding: str = ROUND_HALF_UP
 def to_thousandths(amount: Decimal) -> int:
     """Quantity in thousandths. Raises ValueError when it has more than 3 decimals.
 
-    >>> thousandths(Decimal("2.5"))
+    >>> to_thousandths(Decimal("2.5"))
     2500
     """
     scaled = amount.scaleb(3, EXACT)

@@ -14,7 +14,7 @@ UNKNOWN, CLOSED = "unknown", "closed"
 def format_opening(spans: Sequence[MinuteSpan] | None, start: int) -> str:
     """Spans of minutes since 1970 as minutes of a period that begins at `start`, each inclusive.
 
-    >>> opening_text([(1480, 2199), (2500, 2559)], 1000), opening_text([], 0), opening_text(None, 0)
+    >>> format_opening([(1480, 2199), (2500, 2559)], 1000), format_opening([], 0), format_opening(None, 0)
     ('480-1199,1500-1559', 'closed', 'unknown')
     """
     if spans is None:
@@ -30,7 +30,7 @@ def parse_period_hours(text: str, start: int, end: int) -> PeriodHours:
 def parse_opening(text: str, start: int) -> list[MinuteSpan] | None:
     """The spans of a text in minutes since 1970, first to last inclusive; None if unknown.
 
-    >>> open_at("480-1199,1500-1559", 1000), open_at("closed", 0), open_at("unknown", 0)
+    >>> parse_opening("480-1199,1500-1559", 1000), parse_opening("closed", 0), parse_opening("unknown", 0)
     ([(1480, 2199), (2500, 2559)], [], None)
     """
     if text == UNKNOWN:

@@ -138,7 +138,7 @@ def is_barcode(text: str) -> bool:
 def is_barcode_name(name: str) -> bool:
     """Whether a field of this name is expected to hold barcodes.
 
-    >>> names_barcode("ean"), names_barcode("note")
+    >>> is_barcode_name("ean"), is_barcode_name("note")
     (True, False)
     """
     return _BARCODE_NAME.fullmatch(name) is not None

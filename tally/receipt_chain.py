@@ -62,9 +62,9 @@ class ChainEvent(NamedTuple):
 def parse_chain_position(event_id: str) -> ChainPosition:
     """The place of an event.
 
-    >>> read_place("version:3:pos:1:1:0:42")
+    >>> parse_chain_position("version:3:pos:1:1:0:42")
     ChainPosition(chain='pos:1:1:0:42', revision=3, is_void=False, kind=0)
-    >>> read_place("void:pos:1:1:0:42").is_void
+    >>> parse_chain_position("void:pos:1:1:0:42").is_void
     True
     """
     match = _IDENTITY.fullmatch(event_id)

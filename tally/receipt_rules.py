@@ -152,7 +152,7 @@ class ReceiptRuleSet:
 def adds_nothing(event_id: str) -> bool:
     """Whether a receipt of this identity adds nothing, by a rule or because it was cancelled.
 
-    >>> is_left_out("pos:1:123:0:42"), is_left_out("pos:1:123:0:42:training")
+    >>> adds_nothing("pos:1:123:0:42"), adds_nothing("pos:1:123:0:42:training")
     (False, True)
     """
     place = parse_chain_position(event_id)

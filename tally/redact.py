@@ -78,7 +78,7 @@ def redact_message(message: bytes) -> bytes:
     Personal data is recognised by the names of its fields, and by its form.
 
     >>> item = b'"item": "gift for ann@example.org, card 4111 1111 1111 1111"'
-    >>> redacted(b'{"loyalty_id": "ann", ' + item + b"}")
+    >>> redact_message(b'{"loyalty_id": "ann", ' + item + b"}")
     b'{"loyalty_id": "[redacted]", "item": "gift for [redacted], card [redacted]"}'
     """
     read = _unescape(message.replace(b"\0", b"").decode("latin-1"))
@@ -89,7 +89,7 @@ def redact_message(message: bytes) -> bytes:
 def redact_text(text: str) -> str:
     """The text of one field without personal data.
 
-    >>> redacted_text("gift for ann@example.org")
+    >>> redact_text("gift for ann@example.org")
     'gift for [redacted]'
     """
     if _SUSPECT.search(text) is None:
@@ -109,9 +109,9 @@ def redact_value(name: str, text: str) -> str:
     as the name says, or a number where articles are numbered: nine in a hundred of those would pass
     for a payment card.
 
-    >>> redacted_value("ean", "4006381333931"), redacted_value("phone", "7")
+    >>> redact_value("ean", "4006381333931"), redact_value("phone", "7")
     ('4006381333931', '[redacted]')
-    >>> redacted_value("item_id", "4453585529008"), redacted_value("item", "4453585529008")
+    >>> redact_value("item_id", "4453585529008"), redact_value("item", "4453585529008")
     ('4453585529008', '[redacted]')
     """
     if is_personal(name):

@@ -86,7 +86,7 @@ def split_safe_runs(
     whose total is not safe end as one run that is not safe either.
 
     >>> from operator import add
-    >>> runs([0, 3, 0, 9, 12, 2, 0], add, lambda count: not is_small(count, 10))
+    >>> split_safe_runs([0, 3, 0, 9, 12, 2, 0], add, lambda count: not is_small(count, 10))
     [[0], [3, 0, 9], [12, 2, 0]]
     """
     found: list[tuple[_Atom, list[_Atom]]] = []

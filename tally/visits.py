@@ -63,7 +63,7 @@ class Presence(NamedTuple):
 def strongest_by_minute(sightings: Iterable[tuple[int, int]]) -> dict[int, int]:
     """The strongest signal (dBm) by minute, of sightings (seconds since 1970 in UTC, and dBm).
 
-    >>> heard([(59, -70), (0, -60), (61, -90), (0, -60)])
+    >>> strongest_by_minute([(59, -70), (0, -60), (61, -90), (0, -60)])
     {0: -60, 1: -90}
     """
     minutes: dict[int, int] = {}

@@ -10,9 +10,9 @@ _FORMATS = {"date": "day", "date-time": "instant"}
 def describe_type(schema: Schema) -> str:
     """The type of a value, with links to shapes of the same page.
 
-    >>> type_of({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}})
+    >>> describe_type({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}})
     'list of (string or null)'
-    >>> type_of({"$ref": "#/components/schemas/Row"})
+    >>> describe_type({"$ref": "#/components/schemas/Row"})
     '[Row](#row)'
     """
     if "$ref" in schema:
@@ -29,7 +29,7 @@ def describe_type(schema: Schema) -> str:
 def describe_limits(schema: Schema) -> str:
     """The bounds of a value, as text after its type; empty without bounds.
 
-    >>> limits_of({"type": "integer", "minimum": 1, "maximum": 10_000})
+    >>> describe_limits({"type": "integer", "minimum": 1, "maximum": 10_000})
     ', 1 to 10,000'
     """
     if "minimum" in schema and "maximum" in schema:

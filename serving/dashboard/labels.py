@@ -71,7 +71,7 @@ def change_text(card: Card, period: Period, compared_quarters: int | None = None
 def percent_text(percent: float) -> str:
     """A change in per cent with a sign, so that it does not depend on colour.
 
-    >>> signed_text(-12.5), signed_text(0.0)
+    >>> percent_text(-12.5), percent_text(0.0)
     ('▼ 12.5 %', 'unchanged')
     """
     if percent == 0:

@@ -34,7 +34,7 @@ def number_state(found: ComparedValue | WithheldValue) -> NumberState:
 def combine_states(states: list[NumberState]) -> NumberState:
     """The state of several numbers together.
 
-    >>> state_of_all(["complete", "unknown"]), state_of_all(["complete", "provisional"])
+    >>> combine_states(["complete", "unknown"]), combine_states(["complete", "provisional"])
     ('partial', 'provisional')
     """
     if len(set(states)) == 1:

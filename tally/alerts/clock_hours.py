@@ -7,7 +7,7 @@ from tally.calendar.opening_hours import WEEKDAYS, ClockSpan, expand_weekdays, p
 def parse_weekdays(hours: ClockHours) -> tuple[int, ...]:
     """The weekdays on which the span begins, in days since Monday. Raises ValueError.
 
-    >>> weekdays_of(ClockHours("sat-mon", "22:00", "02:00"))
+    >>> parse_weekdays(ClockHours("sat-mon", "22:00", "02:00"))
     (5, 6, 0)
     """
     # A stores file may name holidays too, but a rule has no calendar of holidays.
@@ -22,7 +22,7 @@ def parse_span(hours: ClockHours) -> ClockSpan:
 
     Raises ValueError.
 
-    >>> span_of(ClockHours("sat-mon", "22:00", "02:00"))
+    >>> parse_span(ClockHours("sat-mon", "22:00", "02:00"))
     ClockSpan(opens=1320, closes=1560)
     """
     return parse_clock_span(hours.days, f"{hours.from_}-{hours.to}")

@@ -41,7 +41,7 @@ def matches_condition(
 
     None where a needed baseline is absent, or has nothing to compare with.
 
-    >>> holds(Threshold("<", Decimal("0.3")), Fraction(3, 10))
+    >>> matches_condition(Threshold("<", Decimal("0.3")), Fraction(3, 10))
     False
     """
     if isinstance(condition, Threshold):
@@ -55,7 +55,7 @@ def matches_clear(
     """Whether the value fulfils a rule's `clear`; with `sigmas`, a maximum of deviations.
 
     >>> few = AgainstBaseline("hour_of_week", sigmas=2.0)
-    >>> [ends(few, value, Usual(10, 4)) for value in (5, 6, 10, 14, 15)]
+    >>> [matches_clear(few, value, WindowBaseline(10, 4)) for value in (5, 6, 10, 14, 15)]
     [False, True, True, True, False]
     """
     if isinstance(clear, Threshold) or clear.sigmas is None:

@@ -23,7 +23,7 @@ _CHANGE = re.compile(r"(<=|>=) ([+-]?\d{1,4}) ?%\Z", re.ASCII)
 def negate(condition: Condition) -> Threshold | None:
     """The condition that holds exactly where this one does not; None for a baseline condition.
 
-    >>> negated(Threshold(">=", Decimal(6)))
+    >>> negate(Threshold(">=", Decimal(6)))
     Threshold(op='<', value=Decimal('6'))
     """
     if isinstance(condition, Threshold):
@@ -66,7 +66,7 @@ def parse_change(change: str) -> Threshold:
 
     Raises ValueError.
 
-    >>> percent_of("<= -30 %")
+    >>> parse_change("<= -30 %")
     Threshold(op='<=', value=Decimal('-30'))
     """
     matched = _CHANGE.match(change)

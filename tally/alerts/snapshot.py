@@ -68,7 +68,7 @@ def parse_snapshot(first_day: date, made_at: datetime, days: str) -> BaselineSna
 def first_served_day(made_at: datetime) -> date:
     """The first local day that has begun in no zone when a snapshot of that instant is written.
 
-    >>> first_served(datetime(2026, 11, 24, 0, 40, tzinfo=UTC))
+    >>> first_served_day(datetime(2026, 11, 24, 0, 40, tzinfo=UTC))
     datetime.date(2026, 11, 25)
     """
     return (made_at + _AHEAD).astimezone(UTC).date() + _ONE_DAY

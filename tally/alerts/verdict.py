@@ -110,7 +110,7 @@ def encode_verdict(ruling: Verdict) -> bytes:
 def decode_verdict(byte: int) -> Verdict:
     """The verdict that is stored in a byte.
 
-    >>> [ruling_of(one) for one in LEAVES + RAISES + CLEARS]
+    >>> [decode_verdict(one) for one in LEAVES + RAISES + CLEARS]
     [0, 1, -1]
     """
     return _VERDICTS[byte]

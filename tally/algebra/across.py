@@ -17,7 +17,7 @@ def join_across_axes(part: Part, rows: Sequence[Value]) -> Value:
 
     A level is evaluated: the sum of the levels of all rows; None where one of them is unknown.
 
-    >>> across(Level("stock"), [[[1, Level.count(10)]], [[2, Level.count(5)]]])
+    >>> join_across_axes(Level("stock"), [[[1, Level.encode_count(10)]], [[2, Level.encode_count(5)]]])
     15
     """
     if isinstance(part, Level):

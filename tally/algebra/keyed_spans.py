@@ -22,8 +22,8 @@ class KeyedSpans(Part):
     A span is its first second within the window and its length in one number (KeyedSpans.span).
 
     >>> spans = KeyedSpans("observed")
-    >>> value = spans.of([0, 30_000, 600_000], [KeyedSum.brings(7, 60)] * 3)
-    >>> KeyedSpans.seconds(value)
+    >>> value = spans.fold([0, 30_000, 600_000], [KeyedSum.encode(7, 60)] * 3)
+    >>> KeyedSpans.seconds_by_key(value)
     {7: 150}
     """
 

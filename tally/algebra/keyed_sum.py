@@ -13,8 +13,8 @@ class KeyedSum(Part):
     A value is the list of [key, sum], ascending; a sum of 0 is left out. It is for few keys, as
     those of sensors, since each of them has its place in the row.
 
-    >>> seconds = KeyedSum("observed_seconds")
-    >>> seconds.of([0, 0], [KeyedSum.brings(7, 60), KeyedSum.brings(7, 30)])
+    >>> seconds_by_key = KeyedSum("observed_seconds")
+    >>> seconds_by_key.fold([0, 0], [KeyedSum.encode(7, 60), KeyedSum.encode(7, 30)])
     [[7, 90]]
     """
 

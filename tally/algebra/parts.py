@@ -75,7 +75,7 @@ class Part(ABC):
 class Sum(Part):
     """The sum of the events' numbers, in the part's unit, within 64 bits.
 
-    >>> Sum("gross_minor").of([0, 0], [250, 99])
+    >>> Sum("gross_minor").fold([0, 0], [250, 99])
     349
     """
 
@@ -102,7 +102,7 @@ class Sum(Part):
 class Count(Sum):
     """The number of events, of any numbers.
 
-    >>> Count("reports").of([0, 0, 0], [5, 0, 7])
+    >>> Count("reports").fold([0, 0, 0], [5, 0, 7])
     3
     """
 
@@ -134,7 +134,7 @@ class Min(Part):
 class Max(Part):
     """The greatest of the events' numbers; None without events.
 
-    >>> Max("queue_length").of([0, 0], [3, 11])
+    >>> Max("queue_length").fold([0, 0], [3, 11])
     11
     """
 

@@ -26,7 +26,7 @@ def has_count(events: Value) -> bool:
     """Whether a count is among the events: then it is the first, for it includes all before it.
 
     >>> from tally.algebra.level import Level
-    >>> is_counted([[7, Level.count(0)]]), is_counted([[7, Level.moved(2)]]), is_counted([])
+    >>> has_count([[7, Level.encode_count(0)]]), has_count([[7, Level.stock_changes(2)]]), has_count([])
     (True, False, False)
     """
     return bool(events) and not events[0][1] & 1
@@ -38,10 +38,10 @@ def apply_events(before: OnHand, events: Value) -> WindowStock:
     In a window with a count the lowest is that from the count on. Numbers below 0 are kept.
 
     >>> from tally.algebra.level import Level
-    >>> reached(5, [[1, Level.moved(-7)], [2, Level.moved(3)]])
-    Reached(level=1, lowest=-2)
-    >>> reached(None, [[1, Level.count(4)], [2, Level.moved(-1)]])
-    Reached(level=3, lowest=3)
+    >>> reached(5, [[1, Level.stock_changes(-7)], [2, Level.stock_changes(3)]])
+    WindowStock(level=1, lowest=-2)
+    >>> reached(None, [[1, Level.encode_count(4)], [2, Level.stock_changes(-1)]])
+    WindowStock(level=3, lowest=3)
     """
     brought = [number >> 1 for _, number in events]
     if not has_count(events):

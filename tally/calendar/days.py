@@ -52,7 +52,7 @@ def local_day_at(instant: datetime, clock: DayClock) -> LocalDay:
     """The local day that holds the instant. Every instant lies in exactly one.
 
     >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)
-    >>> day_of(at, DayClock.of(ZoneInfo("Europe/Bratislava"), time(4))).day
+    >>> local_day_at(at, DayClock.of(ZoneInfo("Europe/Bratislava"), time(4))).day
     datetime.date(2026, 3, 1)
     """
     return local_day(clock.day(instant), clock)

@@ -26,7 +26,7 @@ class FiscalDay(NamedTuple):
 def fiscal_year_start(year: int) -> date:
     """The Sunday on which the fiscal year begins.
 
-    >>> fiscal_year_begins(2023)
+    >>> fiscal_year_start(2023)
     datetime.date(2023, 1, 29)
     """
     end_of_january = date(year, 1, 31)
@@ -38,7 +38,7 @@ def fiscal_year_start(year: int) -> date:
 def weeks_in_year(year: int) -> int:
     """The weeks of a fiscal year: 52, or 53 every five or six years.
 
-    >>> [year for year in range(2010, 2026) if weeks_of_year(year) == 53]
+    >>> [year for year in range(2010, 2026) if weeks_in_year(year) == 53]
     [2012, 2017, 2023]
     """
     return (fiscal_year_start(year + 1) - fiscal_year_start(year)) // WEEK
@@ -61,7 +61,7 @@ def same_day_last_year(day: date) -> date:
 
     A 53rd week has no counterpart in a year of 52; it counts as the week after: 364 days earlier.
 
-    >>> same_day_before(date(2026, 11, 26)), same_day_before(date(2024, 11, 28))
+    >>> same_day_last_year(date(2026, 11, 26)), same_day_last_year(date(2024, 11, 28))
     (datetime.date(2025, 11, 27), datetime.date(2023, 11, 23))
     """
     year = fiscal_day(day).year

@@ -56,7 +56,7 @@ _ENCODER = msgspec.json.Encoder()
 def lane_key(store_id: str, item_id: str) -> str:
     """The article of a store as a key.
 
-    >>> lane_of("367", "Milk|1l")
+    >>> lane_key("367", "Milk|1l")
     '367|Milk|1l'
     """
     # A store id has no bar, so two lanes cannot have the same key.

@@ -33,9 +33,9 @@ def parse_address(value: Any, at: str) -> bytes:
 def classify_address(address: bytes, is_associated: bool) -> MacClass:
     """The class of a device by its address.
 
-    >>> mac_class_of(bytes.fromhex("3c0000000001"), False)
+    >>> classify_address(bytes.fromhex("3c0000000001"), False)
     'fixed'
-    >>> mac_class_of(bytes.fromhex("da0000000002"), True)
+    >>> classify_address(bytes.fromhex("da0000000002"), True)
     'random_associated'
     """
     if not address[0] & _LOCAL:

@@ -72,7 +72,7 @@ def alert_message(
 def json_number(value: ExactValue) -> int | float:
     """The value as a JSON number: an integer if it is whole, else a float with 6 decimals.
 
-    >>> number_of(Fraction(6, 2)), number_of(Fraction(1, 3))
+    >>> json_number(Fraction(6, 2)), json_number(Fraction(1, 3))
     (3, 0.333333)
     """
     found = Fraction(value)

@@ -55,7 +55,7 @@ class CallCapacity:
 def url_origin(url: str) -> str:
     """The scheme, host and port of a URL, which several channels may share.
 
-    >>> address_of("https://tablet.example:8443/alerts?a=b")
+    >>> url_origin("https://tablet.example:8443/alerts?a=b")
     'https://tablet.example:8443'
     """
     parts = urlsplit(url)
