@@ -123,7 +123,10 @@ class QueryEngine:
             *(self._store(store, pointers) for store in query.stores),
         )
         # Rows and not stretches: one stretch of a thousand queues is as much work as many of one.
-        rows = sum(len(piece.found) * piece.asked.rows_each + piece.rows_read for piece in stores)
+        rows = sum(
+            len(piece.result_cells) * piece.request.rows_per_slot + piece.rows_read
+            for piece in stores
+        )
         body = await run_in_thread_if_large(rows, self._body, query, pointers, stores)
         return {**body, "gaps": gaps, "speed": speed, "series": body.pop("series")}, generations
 

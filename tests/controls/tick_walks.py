@@ -15,8 +15,8 @@ def looked_from_the_end(
     pipeline: Any, families: Sequence[str], at: int
 ) -> dict[str, PipelineSnapshot]:
     """Against the way of the records: one slips past between two questions."""
-    stable, reached = pipeline.stable(), pipeline.reached()
-    written, positions = pipeline.written(), pipeline.positions()
+    stable, reached = pipeline.stable_ends(), pipeline.speed_positions()
+    written, positions = pipeline.canonical_ends(), pipeline.positions()
     raw_ends = pipeline.raw_ends()
     told = (raw_ends, positions, written, reached, stable)
     return {name: PipelineSnapshot(at, *(one.get(name, {}) for one in told)) for name in families}
@@ -35,7 +35,11 @@ def looked_past_transactions(
 ) -> dict[str, PipelineSnapshot]:
     """By the ends that readers of committed records are told."""
     raw_ends, positions = pipeline.raw_ends(), pipeline.positions()
-    written, reached, stable = pipeline.stable(), pipeline.reached(), pipeline.stable()
+    written, reached, stable = (
+        pipeline.stable_ends(),
+        pipeline.speed_positions(),
+        pipeline.stable_ends(),
+    )
     told = (raw_ends, positions, written, reached, stable)
     return {name: PipelineSnapshot(at, *(one.get(name, {}) for one in told)) for name in families}
 

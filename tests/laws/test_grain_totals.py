@@ -198,7 +198,11 @@ def test_what_was_told_is_what_a_simulation_says(grain: RuleGrain, runs: int) ->
             store.sends("2026-11-18")
             live_for_days(store, random)
             page = simulated(
-                store, "total", start="2026-11-20T00:00", end="2026-11-24T00:00", as_told=True
+                store,
+                "total",
+                start="2026-11-20T00:00",
+                end="2026-11-24T00:00",
+                against_published=True,
             )
         for one in page.comparisons.values():
             assert one.differences == ()

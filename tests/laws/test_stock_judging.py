@@ -83,14 +83,16 @@ def judged(told: Sequence[ShopEvent], *, one_by_one: bool) -> set[tuple[str, str
 
 def compare_with_simulated(shop: Watched) -> None:
     """Live equals simulate, article by article; and one alert less is a difference."""
-    page = simulated(shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", as_told=True)
+    page = simulated(shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", against_published=True)
     last = {one.alert_id: one for one in shop.alerts}.values()
     standing = [one for one in last if one.state == "confirmed"]
     assert sum(one.compared for one in page.comparisons.values()) == len(standing)
     assert [one.differences for one in page.comparisons.values() if one.differences] == []
     if standing:
         shop.alerts, kept = [one for one in last if one != standing[-1]], shop.alerts
-        page = simulated(shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", as_told=True)
+        page = simulated(
+            shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", against_published=True
+        )
         assert {subject for (_, subject), one in page.comparisons.items() if one.differences} == {
             standing[-1].subject
         }

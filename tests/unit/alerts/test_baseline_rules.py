@@ -103,7 +103,7 @@ def test_days_that_are_restated_change_nothing_that_a_snapshot_serves(watched: W
 
     assert (confirmed.alert_id, confirmed.state) == (raised.alert_id, "confirmed")
     assert confirmed.baseline == raised.baseline
-    found = simulated(store, "few", as_told=True, end=f"{DAY}T09:15")
+    found = simulated(store, "few", against_published=True, end=f"{DAY}T09:15")
     [against] = found.comparisons.values()
     assert (against.compared, against.differences) == (1, ())
     assert [one.threshold for store in found.stores for one in store.episodes] == [7.0]

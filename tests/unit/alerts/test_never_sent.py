@@ -158,7 +158,7 @@ def test_a_simulation_says_the_same(begun: Watching, tmp_path: Path) -> None:
     store.tick(f"{DAY}T12:30")
 
     page = simulated(store, "silent")
-    compared = simulated(store, "silent", as_told=True)
+    compared = simulated(store, "silent", against_published=True)
 
     assert [one[:2] for one in clocks(page)] == [("09:00", None)]
     [found] = compared.comparisons.values()

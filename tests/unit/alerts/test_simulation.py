@@ -103,7 +103,7 @@ def test_back_dated_it_judges_by_its_first_version_what_was_before_it(begun: Wat
 
     assert [one for one, _, _ in clocks(simulated(store))] == ["09:00", "11:00"]
     store.tick(f"{DAY}T19:00")
-    assert [one for one, _, _ in clocks(simulated(store, as_told=True))] == ["11:00"]
+    assert [one for one, _, _ in clocks(simulated(store, against_published=True))] == ["11:00"]
 
 
 def test_draft_takes_the_place_of_all_versions(watched: Watching) -> None:

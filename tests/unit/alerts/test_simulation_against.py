@@ -43,7 +43,7 @@ def rebuilt(store: Watched, counts: dict[str, int], generation: int) -> None:
 def against(
     store: Watched, rule_id: str = "busy", **more: Any
 ) -> tuple[int, int, list[AlertDifference]]:
-    [found] = simulated(store, rule_id, as_told=True, **more).comparisons.values()
+    [found] = simulated(store, rule_id, against_published=True, **more).comparisons.values()
     return found.compared, found.left_out, [*found.differences]
 
 
@@ -84,12 +84,12 @@ def test_day_whose_generation_was_not_judged_yet_says_nothing(watched: Watching)
     changed_live(store)
     rebuilt(store, {**REBUILT, "09:00": 1, "10:00": 9}, 2)
 
-    page = simulated(store, as_told=True)
+    page = simulated(store, against_published=True)
 
     assert [one.isoformat() for one in page.unevaluated_days] == [DAY]
     assert page.comparisons[store.store, WHOLE_STORE].differences == ()
     store.tick(f"{DAY}T19:30")
-    assert simulated(store, as_told=True).unevaluated_days == ()
+    assert simulated(store, against_published=True).unevaluated_days == ()
     # The raise moves to 09:30, and ends at 09:45; another one begins at 10:00.
     assert (against(store)[0], against(store)[2]) == (3, [])
 
@@ -100,7 +100,7 @@ def test_partition_that_was_never_judged_is_not_compared(begun: Watching) -> Non
     sold(store, "09:00", 7, generation=1)
     served(store, until="12:00")
 
-    [found] = simulated(store, as_told=True).stores
+    [found] = simulated(store, against_published=True).stores
 
     assert (found.episodes, [one.incomplete_windows for one in found.incomplete_days]) == ((), [16])
     assert against(store) == (0, 0, [])
@@ -120,7 +120,7 @@ def test_versions_hold_where_they_were_in_force(begun: Watching) -> None:
     served(store, until="12:00")
     store.tick(f"{DAY}T19:00")
 
-    page = simulated(store, as_told=True)
+    page = simulated(store, against_published=True)
 
     told = [(clock_of(one.episode.start), one.threshold) for one in page.stores[0].episodes]
     assert told == [("09:00", 5), ("11:00", 9)]

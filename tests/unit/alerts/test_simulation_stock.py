@@ -63,7 +63,7 @@ def of_stock(shelves: Watched, **more: Any) -> SimulatedPage:
 
 def against(shelves: Watched) -> dict[str, AlertComparison]:
     """By subject, where there is something."""
-    found = of_stock(shelves, as_told=True).comparisons.items()
+    found = of_stock(shelves, against_published=True).comparisons.items()
     return {subject: one for (_, subject), one in found if one.compared or one.left_out}
 
 
@@ -210,7 +210,7 @@ def test_day_says_nothing_while_one_that_it_hangs_on_was_not_judged(
     shelves.world.rows += sales_rows([late], generation=2)
     shelves.publish(flip(day, 2, f"{DAY}T23:55", pin=11), SALES)
 
-    page = of_stock(shelves, as_told=True)
+    page = of_stock(shelves, against_published=True)
 
     assert [one.isoformat() for one in page.unevaluated_days] == [DAY]
     assert [one.differences for one in page.comparisons.values() if one.differences] == []

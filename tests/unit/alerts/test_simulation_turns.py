@@ -58,7 +58,7 @@ def test_a_thread_at_work_for_a_client_that_is_gone_is_told_to_stop(
         ended.set()
 
     monkeypatch.setattr(simulator, "_thread_reader", read_by)
-    monkeypatch.setattr(StoreSimulation, "simulated", simulated)
+    monkeypatch.setattr(StoreSimulation, "simulate", simulated)
     desk = desk_over(MemoryViews(example()), ListedRules(in_force(BUSY, "2026-11-20T00:00")))
     span = WindowSpan(to_millis(at("2017-09-19T00:00")), to_millis(at("2017-09-20T00:00")))
 

@@ -42,8 +42,8 @@ class Topic:
     def nothing(self) -> dict[str, Mapping[int, int]]:
         return {}
 
-    raw_ends = positions = written = stable = nothing
-    reached = nothing
+    raw_ends = positions = canonical_ends = stable_ends = nothing
+    speed_positions = nothing
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     def pipeline(*_asked: object) -> Iterator[Topic]:
         yield there
 
-    monkeypatch.setattr(ticker, "pipeline", pipeline)
+    monkeypatch.setattr(ticker, "open_pipeline", pipeline)
     monkeypatch.setattr(ticker, "read_ticks", there.known)
     monkeypatch.setattr(ticker, "read_newest_ticks", there.known)
     monkeypatch.setattr(ticker, "broker_millis", lambda _settings: BEGIN)

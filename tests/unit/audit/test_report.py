@@ -90,7 +90,7 @@ class Api:
 def api(monkeypatch: pytest.MonkeyPatch) -> Api:
     """Beside it a Cassandra without rows."""
     made, session = Api(), StoredSession({})
-    monkeypatch.setattr(report, "asking", made.asking)
+    monkeypatch.setattr(report, "open_client", made.asking)
     monkeypatch.setattr(report, "cassandra_session", lambda _settings: nullcontext(session))
     return made
 

@@ -91,7 +91,7 @@ def test_values_of_each_axis_are_seen_with_their_days() -> None:
         WrittenRow("1", day, day * 86_400_000, place, 1, (1,), False)
         for day, place in ((17_231, ("tills", "a")), (17_233, ("tills", "b")))
     ]
-    reader = SimpleNamespace(rows=lambda _days: rows)
+    reader = SimpleNamespace(read_rows=lambda _days: rows)
     owed = [(("1", row.day), [ExpectedRow("1", row.start, False, (1, 1))]) for row in rows]
 
     found = _check_store_days(owed, cast(WrittenRowReader, reader), queues)

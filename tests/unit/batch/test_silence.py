@@ -85,7 +85,7 @@ def test_windows_that_were_told_are_forgotten_although_cassandra_is_silent_at_fi
     session = patched(AnsweringSession(types, lambda _: [], failing=3))
     session.execute = _only_reads
     told: list[Any] = []
-    announcements: Any = SimpleNamespace(restate=told.extend)
+    announcements: Any = SimpleNamespace(send_restatements=told.extend)
 
     Outbox(session, TRAFFIC).send(5, announcements)
 

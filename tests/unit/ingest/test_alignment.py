@@ -57,7 +57,7 @@ def test_partition_that_has_ended_holds_nobody() -> None:
 
 
 def test_silent_partition_is_waited_for_only_so_long() -> None:
-    alignment = aligned({0: [10], 1: []}, patience_seconds=2.0)
+    alignment = aligned({0: [10], 1: []}, max_wait_seconds=2.0)
 
     assert taken(alignment, now=1.9) == []
     assert taken(alignment, now=2.0) == [(0, 0)]

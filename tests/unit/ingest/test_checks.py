@@ -30,10 +30,10 @@ LOOKS, LOOK_SECONDS = 3, 0.05
 HANGING = f"""
 import asyncio, sys, threading
 from tests.unit.ingest.test_checks import HangingForm, body
-from ingest.gateway.checks import Checks
+from ingest.gateway.checks import BodyChecker
 
-form, checks = HangingForm(), Checks()
-checks.watch({LOOKS}, {LOOK_SECONDS})
+form, checks = HangingForm(), BodyChecker()
+checks.start_watchdog({LOOKS}, {LOOK_SECONDS})
 if "freed" in sys.argv:
     form.go_on.set()
 for _ in range(20):

@@ -23,7 +23,7 @@ EXAMPLE = read_json_file(read_source(ROOT / "tests" / "e2e" / "eleventh"), "exam
 FORMAT = """
 import json
 
-from ingest.contract.vendor import Skipped
+from ingest.contract.vendor import SkippedPart
 from tally.errors import RejectedEvent
 
 

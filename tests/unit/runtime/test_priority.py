@@ -6,8 +6,8 @@ from runtime.priority import NICENESS
 
 PROGRAM = """
 import os, subprocess, sys
-from runtime.priority import step_back
-step_back()
+from runtime.priority import lower_process_priority
+lower_process_priority()
 child = [sys.executable, "-c", "import os; print(os.nice(0))"]
 print(os.nice(0), subprocess.check_output(child, text=True).strip())
 """

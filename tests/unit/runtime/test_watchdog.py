@@ -20,7 +20,7 @@ from runtime.heartbeat import Heartbeat
 from runtime.watchdog import Watchdog
 
 heartbeat, stopped = Heartbeat(None), Event()
-Watchdog("job", heartbeat, {LOOKS}, {LOOK_SECONDS}).begin(stopped)
+Watchdog("job", heartbeat, {LOOKS}, {LOOK_SECONDS}).start(stopped)
 """
 BEATS_FOR_A_SECOND = """
 until = time.monotonic() + 1.5

@@ -180,7 +180,7 @@ assert [one.path for one in endpoints()][-1] == "/v1/events/queues" and "queues"
 assert metric("waiting_time").numerator.family is FAMILIES["queues"]
 message = Path("tests/e2e/eleventh/example.json").read_bytes()
 sent = Input("raw-queues", 1, 7, 1782900000000, None, message)
-(record,) = Normaliser(Rules.of(Settings.load({})), 4, raw_topics()).process(sent)
+(record,) = Normaliser(Rules.from_settings(Settings.load({})), 4, raw_topics()).process(sent)
 assert (record.topic, record.key) == ("queues", b"367"), record
 """
 
