@@ -79,7 +79,7 @@ class DayClock:
     def day(self, instant: datetime) -> date:
         """The local day that holds the instant. Every instant lies in exactly one.
 
-        >>> bar = DayClock.of(ZoneInfo("Europe/Bratislava"), time(4))
+        >>> bar = DayClock.from_zone(ZoneInfo("Europe/Bratislava"), time(4))
         >>> bar.day(datetime(2026, 3, 2, 1, 30, tzinfo=UTC))
         datetime.date(2026, 3, 1)
         """

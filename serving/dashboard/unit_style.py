@@ -21,9 +21,9 @@ class UnitStyle:
     def text(self, value: MetricValue) -> str:
         """The number as text; an en dash if it is not known.
 
-        >>> UnitStyle("seconds", "EUR").to_text(1212.999), UnitStyle("fraction", "EUR").to_text(0.0837)
+        >>> UnitStyle("seconds", "EUR").text(1212.999), UnitStyle("fraction", "EUR").text(0.0837)
         ('20 min 13 s', '8.4 %')
-        >>> UnitStyle("visits", "EUR").to_text(12345), UnitStyle("visits", "EUR").to_text(3.166667)
+        >>> UnitStyle("visits", "EUR").text(12345), UnitStyle("visits", "EUR").text(3.166667)
         ('12,345', '3.2')
         """
         if value is None:

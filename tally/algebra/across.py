@@ -17,7 +17,8 @@ def join_across_axes(part: Part, rows: Sequence[Value]) -> Value:
 
     A level is evaluated: the sum of the levels of all rows; None where one of them is unknown.
 
-    >>> join_across_axes(Level("stock"), [[[1, Level.encode_count(10)]], [[2, Level.encode_count(5)]]])
+    >>> milk, bread = [[1, Level.encode_count(10)]], [[2, Level.encode_count(5)]]
+    >>> join_across_axes(Level("stock"), [milk, bread])
     15
     """
     if isinstance(part, Level):

@@ -17,7 +17,8 @@ class Level(Part):
     discarded, for the count includes them. At one instant the count comes first.
 
     >>> stock = Level("stock")
-    >>> value = stock.fold([1, 2, 3], [Level.encode_count(10), Level.encode_movement(-4), Level.encode_movement(1)])
+    >>> sold, returned = Level.encode_movement(-4), Level.encode_movement(1)
+    >>> value = stock.fold([1, 2, 3], [Level.encode_count(10), sold, returned])
     >>> stock.at_end(value)
     7
     """

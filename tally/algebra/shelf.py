@@ -26,8 +26,8 @@ def has_count(events: Value) -> bool:
     """Whether a count is among the events: then it is the first, for it includes all before it.
 
     >>> from tally.algebra.level import Level
-    >>> has_count([[7, Level.encode_count(0)]]), has_count([[7, Level.stock_changes(2)]]), has_count([])
-    (True, False, False)
+    >>> has_count([[7, Level.encode_count(0)]]), has_count([[7, Level.encode_movement(2)]])
+    (True, False)
     """
     return bool(events) and not events[0][1] & 1
 
@@ -38,9 +38,9 @@ def apply_events(before: OnHand, events: Value) -> WindowStock:
     In a window with a count the lowest is that from the count on. Numbers below 0 are kept.
 
     >>> from tally.algebra.level import Level
-    >>> reached(5, [[1, Level.stock_changes(-7)], [2, Level.stock_changes(3)]])
+    >>> apply_events(5, [[1, Level.encode_movement(-7)], [2, Level.encode_movement(3)]])
     WindowStock(level=1, lowest=-2)
-    >>> reached(None, [[1, Level.encode_count(4)], [2, Level.stock_changes(-1)]])
+    >>> apply_events(None, [[1, Level.encode_count(4)], [2, Level.encode_movement(-1)]])
     WindowStock(level=3, lowest=3)
     """
     brought = [number >> 1 for _, number in events]

@@ -41,7 +41,7 @@ def local_day(day: date, clock: DayClock) -> LocalDay:
 
     Raises OverflowError at either end of the calendar.
 
-    >>> local_day(date(2026, 3, 29), DayClock.of(ZoneInfo("Europe/Bratislava"))).quarter_hours
+    >>> local_day(date(2026, 3, 29), DayClock.from_zone(ZoneInfo("Europe/Bratislava"))).quarter_hours
     92
     """
     after = day + timedelta(days=1)
@@ -52,7 +52,7 @@ def local_day_at(instant: datetime, clock: DayClock) -> LocalDay:
     """The local day that holds the instant. Every instant lies in exactly one.
 
     >>> at = datetime(2026, 3, 2, 1, 30, tzinfo=UTC)
-    >>> local_day_at(at, DayClock.of(ZoneInfo("Europe/Bratislava"), time(4))).day
+    >>> local_day_at(at, DayClock.from_zone(ZoneInfo("Europe/Bratislava"), time(4))).day
     datetime.date(2026, 3, 1)
     """
     return local_day(clock.day(instant), clock)

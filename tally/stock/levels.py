@@ -20,7 +20,7 @@ class ArticleLevel:
     """The last count of an article and the movements after it, in order of time.
 
     >>> article = ArticleLevel()
-    >>> article.add_minute(3, Level.moved(-1000)), article.level
+    >>> article.add(3, Level.encode_movement(-1000)), article.level
     (None, None)
     >>> article.level_after(1, Level.encode_count(5000))
     4000
