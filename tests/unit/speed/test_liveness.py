@@ -1,6 +1,5 @@
 """A driver whose queries make no progress while records wait is stuck, and ends its process."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -28,16 +27,16 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
     planted = World()
     monkeypatch.setattr(liveness, "read_ends_quickly", planted.ends)
     monkeypatch.setattr(liveness, "stage_progress", lambda spark: planted.work)
     monkeypatch.setattr("speed_layer.liveness.time.monotonic", lambda: planted.now)
-    yield planted
+    return planted
 
 
 @pytest.fixture
-def watched(world: World) -> Liveness:
+def health(world: World) -> Liveness:
     keeper = SimpleNamespace(
         definition=SimpleNamespace(topics=("sales",), name="views"),
         position=world.read,
@@ -46,53 +45,53 @@ def watched(world: World) -> Liveness:
     return Liveness(cast(Any, owner), cast(Any, [keeper]))
 
 
-def pass_seconds(world: World, watched: Liveness, seconds: int) -> None:
-    """A beat a second."""
+def pass_seconds(world: World, health: Liveness, seconds: int) -> None:
+    """Beat once a second for so many seconds."""
     for _ in range(seconds):
         world.now += 1.0
-        watched.beat()
+        health.beat()
 
 
-def test_query_that_hangs_while_records_wait_is_stuck(world: World, watched: Liveness) -> None:
-    pass_seconds(world, watched, MOST_STUCK_BEATS)
-    before = watched.is_stuck
+def test_query_that_hangs_while_records_wait_is_stuck(world: World, health: Liveness) -> None:
+    pass_seconds(world, health, MOST_STUCK_BEATS)
+    before = health.is_stuck
 
-    pass_seconds(world, watched, 1)
+    pass_seconds(world, health, 1)
 
-    assert (before, watched.is_stuck) == (False, True)
+    assert (before, health.is_stuck) == (False, True)
 
 
-def test_task_that_reads_is_not_stuck(world: World, watched: Liveness) -> None:
-    pass_seconds(world, watched, MOST_STUCK_BEATS)
+def test_task_that_reads_is_not_stuck(world: World, health: Liveness) -> None:
+    pass_seconds(world, health, MOST_STUCK_BEATS)
     world.work = [(1, 0, 101, 0, 0)]
 
-    pass_seconds(world, watched, MOST_STUCK_BEATS)
+    pass_seconds(world, health, MOST_STUCK_BEATS)
 
-    assert not watched.is_stuck
+    assert not health.is_stuck
 
 
 @pytest.mark.parametrize("held", [{"sales": {0: 7}}, None], ids=["no records wait", "no broker"])
 def test_idle_query_is_not_stuck(
-    world: World, watched: Liveness, held: dict[str, dict[int, int]] | None
+    world: World, health: Liveness, held: dict[str, dict[int, int]] | None
 ) -> None:
     world.held = held
 
-    pass_seconds(world, watched, 3 * MOST_STUCK_BEATS)
+    pass_seconds(world, health, 3 * MOST_STUCK_BEATS)
 
-    assert not watched.is_stuck
+    assert not health.is_stuck
 
 
-def test_frozen_process_beats_before_it_is_stuck(world: World, watched: Liveness) -> None:
-    pass_seconds(world, watched, 2)
+def test_frozen_process_beats_before_it_is_stuck(world: World, health: Liveness) -> None:
+    pass_seconds(world, health, 2)
     world.now += 10_000
 
-    pass_seconds(world, watched, 2)
+    pass_seconds(world, health, 2)
 
-    assert not watched.is_stuck
+    assert not health.is_stuck
 
 
 def test_stuck_driver_ends_its_process(
-    world: World, watched: Liveness, monkeypatch: pytest.MonkeyPatch
+    world: World, health: Liveness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[tuple[str, str]] = []
     looks = iter([False] * (MOST_STUCK_BEATS + 2) + [True])
@@ -104,6 +103,6 @@ def test_stuck_driver_ends_its_process(
 
     monkeypatch.setattr(driver, "exit_failed", lambda *reason: ended.append(reason))
 
-    driver.watch(cast(Any, [keeper]), watched, cast(Any, SimpleNamespace(wait=wait)))
+    driver.watch(cast(Any, [keeper]), health, cast(Any, SimpleNamespace(wait=wait)))
 
     assert ended == [("query views", "no progress while records wait; start the process again")]
