@@ -35,10 +35,10 @@ WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
 }
 # Columns of the table, with their number of decimals.
 COLUMNS = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}
-ReceiptNumbers = dict[str, float]
+MeasuredNumbers = dict[str, float]
 
 
-def measure_way(name: str, seconds: float) -> ReceiptNumbers:
+def measure_way(name: str, seconds: float) -> MeasuredNumbers:
     """Measure one way on a separate stack.
 
     Returns p50 and p99 in seconds, and for the speed layer the processor seconds per million
@@ -90,7 +90,7 @@ def main() -> int:
     parser = arguments(__doc__, runs=3)
     parser.add_argument("--seconds", type=float, default=30.0, help="of probing, each run")
     options = parser.parse_args()
-    runs: dict[str, list[ReceiptNumbers]] = {name: [] for name in WAYS}
+    runs: dict[str, list[MeasuredNumbers]] = {name: [] for name in WAYS}
     for number in range(options.runs):
         for name in WAYS:
             say(f"run {number + 1}: {name}")

@@ -14,8 +14,10 @@ UNKNOWN, CLOSED = "unknown", "closed"
 def format_opening(spans: Sequence[MinuteSpan] | None, start: int) -> str:
     """Spans of minutes since 1970 as minutes of a period that begins at `start`, each inclusive.
 
-    >>> format_opening([(1480, 2199), (2500, 2559)], 1000), format_opening([], 0), format_opening(None, 0)
-    ('480-1199,1500-1559', 'closed', 'unknown')
+    >>> format_opening([(1480, 2199), (2500, 2559)], 1000)
+    '480-1199,1500-1559'
+    >>> format_opening([], 0), format_opening(None, 0)
+    ('closed', 'unknown')
     """
     if spans is None:
         return UNKNOWN
@@ -30,8 +32,10 @@ def parse_period_hours(text: str, start: int, end: int) -> PeriodHours:
 def parse_opening(text: str, start: int) -> list[MinuteSpan] | None:
     """The spans of a text in minutes since 1970, first to last inclusive; None if unknown.
 
-    >>> parse_opening("480-1199,1500-1559", 1000), parse_opening("closed", 0), parse_opening("unknown", 0)
-    ([(1480, 2199), (2500, 2559)], [], None)
+    >>> parse_opening("480-1199,1500-1559", 1000)
+    [(1480, 2199), (2500, 2559)]
+    >>> parse_opening("closed", 0), parse_opening("unknown", 0)
+    ([], None)
     """
     if text == UNKNOWN:
         return None

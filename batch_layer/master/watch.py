@@ -42,7 +42,7 @@ class RunningQuery:
 
 
 @dataclass(frozen=True)
-class OffsetBarrier:
+class CommittedEnds:
     """The ends of the topics, and an instant before they were read.
 
     A reader that has reached these ends is current at that instant.
@@ -67,7 +67,7 @@ class IngestWatch:
         self._settings = settings
         self._session = session
         self._heartbeat = Heartbeat(settings.heartbeat_file)
-        self._barrier: OffsetBarrier | None = None
+        self._barrier: CommittedEnds | None = None
         self._ends_read_at = float("-inf")
 
     def watch_until_stopped(self, running: RunningQuery, stop: Event) -> None:
@@ -106,7 +106,7 @@ class IngestWatch:
         # Taken before the ends: records that arrive in between are not claimed to be read.
         at = datetime.now(UTC)
         topics = [family.topic for family in FAMILIES.values()]
-        self._barrier = OffsetBarrier(at, stable_ends(self._settings, topics))
+        self._barrier = CommittedEnds(at, stable_ends(self._settings, topics))
 
     def _try_call(self, call: Callable[[], None]) -> None:
         # A broker or node that does not answer must not end a query that still runs: the query

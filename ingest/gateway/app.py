@@ -55,11 +55,8 @@ class Gateway:
             )
         body = await _body(request)
         try:
-            result = await self.checker.check(
-                VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params)),
-                endpoint,
-                is_ndjson,
-            )
+            sent = VendorBody(body, datetime.now(UTC), self.rules, dict(request.query_params))
+            result = await self.checker.check(sent, endpoint, is_ndjson)
         except BodyTooLarge as error:
             raise HttpRefusal(413, str(error)) from error
         except Forbidden as error:
@@ -80,17 +77,17 @@ class Gateway:
 def build_app(
     async_producer: AsyncProducer,
     rules: Rules,
-    watch: BacklogMonitor,
-    taken: Iterable[Endpoint] | None = None,
-    checks: BodyChecker | None = None,
+    backlog: BacklogMonitor,
+    served: Iterable[Endpoint] | None = None,
+    checker: BodyChecker | None = None,
 ) -> FastAPI:
     """Build the application on top of an async producer.
 
-    `backlog` reports whether Kafka answers, and how much waits to be read; `taken` are the
+    `backlog` reports whether Kafka answers, and how much waits to be read; `served` are the
     endpoints to serve, by default those of all sources; `checker` checks the bodies. Raises
     BadSource.
     """
-    gateway = Gateway(async_producer, rules, watch, LoopLag(), checks or BodyChecker())
+    gateway = Gateway(async_producer, rules, backlog, LoopLag(), checker or BodyChecker())
     app = DocumentedApp(
         described.SHAPES,
         title="Tally gateway",
@@ -101,7 +98,7 @@ def build_app(
         redoc_url=None,
         lifespan=_lifespan(gateway),
     )
-    for endpoint in endpoints() if taken is None else taken:
+    for endpoint in endpoints() if served is None else served:
         app.post(
             endpoint.path,
             status_code=202,

@@ -15,7 +15,7 @@ from ingest.replay.channels import Channel
 from ingest.twin.people import draw_people
 from ingest.twin.plan import TwinStore
 from ingest.twin.sensors import make_messages, without_expired_sightings
-from ingest.twin.transport import Delivery, Transport, arrivals
+from ingest.twin.transport import SentMessage, Transport, arrivals
 from ingest.twin.truth import write_truth
 from runtime.output import show_progress
 
@@ -49,20 +49,20 @@ class TwinDays:
                 )
         return totals
 
-    def arrivals(self, begin: float, until: float) -> list[Delivery]:
+    def arrivals(self, begin: float, until: float) -> list[SentMessage]:
         """The messages to send between the instants (seconds since 1970), ordered by time."""
         merged = merge(*map(self._store_arrivals, self.stores), key=lambda arrival: arrival.send_at)
         return [arrival for arrival in merged if begin <= arrival.send_at < until]
 
     def split_arrivals(
         self, now: float, begin: float, until: float
-    ) -> tuple[list[Delivery], list[Delivery]]:
+    ) -> tuple[list[SentMessage], list[SentMessage]]:
         """The messages to send between begin and until, as two lists: before and from `now`."""
         all_arrivals = self.arrivals(begin, until)
         count = sum(arrival.send_at < now for arrival in all_arrivals)
         return all_arrivals[:count], all_arrivals[count:]
 
-    def _store_arrivals(self, store: TwinStore) -> list[Delivery]:
+    def _store_arrivals(self, store: TwinStore) -> list[SentMessage]:
         messages = [
             message
             for day in self.days
@@ -73,7 +73,7 @@ class TwinDays:
 
 
 def send(
-    all_arrivals: Sequence[Delivery],
+    all_arrivals: Sequence[SentMessage],
     channels: Mapping[str, Channel],
     *,
     as_it_happens: bool,

@@ -34,7 +34,7 @@ class Transport:
     outages: Sequence[Outage] = ()
 
 
-class Delivery(NamedTuple):
+class SentMessage(NamedTuple):
     """A message on its way: when it is handed over, seconds since 1970 (UTC)."""
 
     send_at: float
@@ -44,7 +44,7 @@ class Delivery(NamedTuple):
 
 def arrivals(
     messages: Iterable[SensorMessage], transport: Transport, seed: int, store_id: str
-) -> list[Delivery]:
+) -> list[SentMessage]:
     """All messages of a store as they arrive, ordered by time.
 
     What happens to a message depends only on the seed and the message, not on other messages.
@@ -59,7 +59,7 @@ def arrivals(
 
 def _deliveries(
     message: SensorMessage, transport: Transport, seed: int, store_id: str
-) -> Iterator[Delivery]:
+) -> Iterator[SentMessage]:
     chance = make_random(seed, store_id, message.identity, "transport")
     late = chance.uniform(0, transport.disorder) if chance.random() < transport.disordered else 0.0
     at = message.ready_at + chance.expovariate(1 / transport.delay) + late
@@ -67,11 +67,11 @@ def _deliveries(
     again = at + chance.uniform(0, transport.disorder)
     outages = [outage for outage in transport.outages if outage.store_id == store_id]
     sent_at = _delivery_time(outages, at, chance)
-    yield Delivery(sent_at, message, is_repeat=False)
+    yield SentMessage(sent_at, message, is_repeat=False)
     # A message that waited is sent once more: the device does not know how much has arrived.
     if sent_at != at or is_twice:
         later = _delivery_time(outages, max(again, sent_at + chance.uniform(0, 60)), chance)
-        yield Delivery(later, message, is_repeat=True)
+        yield SentMessage(later, message, is_repeat=True)
 
 
 def _delivery_time(outages: Sequence[Outage], at: float, chance: Random) -> float:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.cli.api import api_client, get, refusal_error
+from ops.cli.options import JsonOption
 from runtime.output import print_json
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ _VERB = "alerts"
 _ID = Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")]
 _BY = Annotated[str, typer.Option("--by", help="who")]
 _MINUTES = typer.Option(min=0, max=525_600, help="from now on; 0 ends it")
-_JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 
 
 def snooze(
@@ -75,7 +75,7 @@ def resolve(
     print(f"{alert_id}: resolved; the evaluator ends it within seconds")
 
 
-def decisions(alert_id: _ID, json: _JSON = False) -> None:
+def decisions(alert_id: _ID, json: JsonOption = False) -> None:
     """What was decided about an alert on each channel, and what came of the messages."""
     from msgspec import to_builtins
 
@@ -97,7 +97,7 @@ def decisions(alert_id: _ID, json: _JSON = False) -> None:
 def redeliver(
     dead: Annotated[bool, typer.Option("--dead", help="all messages that were given up")] = False,
     channel: Annotated[str, typer.Option(help="only those of this channel")] = "",
-    json: _JSON = False,
+    json: JsonOption = False,
 ) -> None:
     """Call for all messages again that were given up, each under its id and with its bytes.\f
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ops.cli.api import api_client, post, refusal_error
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def simulate(
         Literal["live"] | None,
         typer.Option(help="compare with what was told; exit code 1 if that differs"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """What RULE would have told over days that have been, as generations serve them now.
 

@@ -11,6 +11,7 @@ from ops.cli.alert_handling import ack, decisions, redeliver, resolve, snooze
 from ops.cli.alert_simulation import simulate
 from ops.cli.api import api_client, get, refusal_error
 from ops.cli.event_source import EventSource, StreamEvent
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ _VERB = "alerts"
 _STORE = typer.Option("--store", help="store id, comma between several, or `all`")
 _RULE = typer.Option("--rule", help="only of these rules, comma between")
 _SEVERITY = typer.Option("--severity", help="only of these: info, warning, critical, comma between")
-_JSON = typer.Option("--json", help="print one JSON object")
 # The fields of an alert that are shown on a line, in this order.
 _SHOWN = ("raised_at", "store_id", "rule_id", "edge", "state", "severity", "subject", "value")
 # The fields for which a table of the usual width has room.
@@ -57,7 +57,7 @@ def list_alerts(
     to: Annotated[str, typer.Option("--to", help="raised before, as --from")] = "",
     late: Annotated[bool | None, typer.Option(help="only late ones, or only others")] = None,
     most: Annotated[int, typer.Option(min=1, help="at most so many")] = 1_000,
-    json: Annotated[bool, _JSON] = False,
+    json: JsonOption = False,
 ) -> None:
     """Alerts, newest first; without --from and --to those that are open."""
     filters = {"store": store, "rule": rule, "severity": severity, "state": state, "edge": edge}
@@ -77,7 +77,7 @@ def list_alerts(
 
 def show(
     alert_id: Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")],
-    json: Annotated[bool, _JSON] = False,
+    json: JsonOption = False,
 ) -> None:
     """One alert: its states, what it was judged by, and how it ended."""
     from urllib.parse import quote

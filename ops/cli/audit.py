@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 
 WIDE = 140
@@ -31,7 +32,7 @@ def audit(
         str,
         typer.Option(help="oracle (the real receipts) or master (whatever was sent, all families)"),
     ] = "oracle",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Prove the conservation ledger; compare every served window with the oracle.
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 
 
@@ -25,7 +26,7 @@ def declare(
     family: Annotated[str, typer.Argument(help="view family")],
     days: Annotated[str, typer.Option(help="UTC days A..B, both inclusive")],
     source: Annotated[str, typer.Option(help="where the events came from, in your words")],
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Declare that all events of these days have been sent.
 
@@ -59,7 +60,7 @@ def declare(
 
 
 def list_backfills(
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Every declared backfill."""
     from dataclasses import asdict

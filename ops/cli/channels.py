@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json
 
 if TYPE_CHECKING:
     from tally.alerts.delivery.records import WebhookMessage
 
-JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 ChannelArgument = Annotated[str, typer.Argument(metavar="CHANNEL", help="channel_id")]
 _MINUTES = typer.Option(min=0, max=525_600, help="from now on; 0 ends it")
 _SHOWN_CAUSE = 60

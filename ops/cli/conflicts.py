@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 from tally.errors import TallyError
 from tally.settings import Settings
@@ -33,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def list_conflicts(
     store: Annotated[str, typer.Option(help="only of this store")] = "",
     every: Annotated[bool, typer.Option("--all", help="those that were accepted, too")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Days and tills that are not final because of conflicts; each receipt is a dead letter."""
     from ops.conflicts import till_conflicts
@@ -55,7 +56,7 @@ def accept_conflicts(
     day: Annotated[datetime, typer.Argument(formats=["%Y-%m-%d"], help="UTC day of the receipts")],
     reason: Annotated[str, typer.Option(help="why they may stand, kept with them")],
     till: Annotated[str, typer.Option(help="only of this till")] = "",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Let the first receipt of each number stand, and the day be final.
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ops.cli.options import JsonOption
 from ops.dead_letters import DeadLetterFilter, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
 from runtime.dead_letter import DeadLetter
@@ -38,7 +39,7 @@ def list_letters(
     since: Annotated[
         str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Dead letters, oldest first.\f
 
@@ -53,7 +54,7 @@ def list_letters(
 
 def show(
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="topic:partition:offset")],
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """One dead letter with the redacted bytes of its original."""
     letter = asdict(dead_letter(Settings.load(), letter_id))
@@ -81,7 +82,7 @@ def replay(
         Path | None,
         typer.Option(exists=True, dir_okay=False, help="send this file's content instead (one ID)"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Send originals to their raw topic again; what was stored already counts once.
 

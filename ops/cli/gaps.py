@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 from runtime.sources import FAMILIES
 from tally.errors import TallyError
@@ -30,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_gaps(
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Gaps that were accepted, and partitions whose reader cannot go on."""
     from ops.gaps import find_open_gaps
@@ -60,7 +61,7 @@ def accept_gap(
     topic: Annotated[str, typer.Argument(help="raw or canonical topic")],
     partition: Annotated[int, typer.Argument(help="its partition", min=0)],
     reason: Annotated[str, typer.Option(help="why they are gone, kept with the gap")] = "",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Go on without the records that one partition has lost.
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json
 from tally.settings import Settings
 
@@ -24,7 +25,7 @@ def list_refused(
     since: Annotated[
         str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """What was refused or waits, by store and reason, with the fix.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.cli.job import PASS_ARGUMENTS, replace_process
+from ops.cli.options import JsonOption
 from ops.cli.tables import print_table
 from runtime.output import print_json, print_note
 
@@ -23,7 +24,6 @@ RulePaths = Annotated[
     list[Path],
     typer.Argument(metavar="FILE…", exists=True, help="files of one rule each, or folders of them"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object")]
 
 
 def register(app: typer.Typer) -> None:

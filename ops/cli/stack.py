@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ops.cli.options import JsonOption
 from runtime.output import print_json, print_note
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 ServiceNames = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ops.cli.options import JsonOption
 from ops.cli.tables import print_table
 from runtime.output import print_json, print_note
 
@@ -35,7 +36,7 @@ def import_stores(
         Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="a stores file")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="show it, and write nothing")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Make FILE the registry, after all of it has been checked, and show what that changes.
 
@@ -97,7 +98,7 @@ def show(
     on: Annotated[
         str, typer.Option(metavar="DATE", help="as they are on this local day, YYYY-MM-DD")
     ] = "",
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+    json: JsonOption = False,
 ) -> None:
     """What the registry says of stores.\f
 

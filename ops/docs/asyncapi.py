@@ -19,7 +19,7 @@ _DESCRIPTION = (
 _ONLY_JSON_SCHEMA = ("$schema", "title")
 _KAFKA = "0.5.0"
 # Part of a JSON document.
-JsonFields: TypeAlias = dict[str, Any]
+AsyncApiObject: TypeAlias = dict[str, Any]
 # Topics with probe records that serve only to read the brokers' time.
 _NO_RECORDS = frozenset({"clock"})
 
@@ -29,7 +29,7 @@ def asyncapi_text() -> str:
     return json.dumps(asyncapi_document(), indent=2, ensure_ascii=False) + "\n"
 
 
-def asyncapi_document() -> JsonFields:
+def asyncapi_document() -> AsyncApiObject:
     """The document: one channel per topic, with its configuration by the default settings.
 
     Operations are from Tally's side: it receives raw records, and sends records that others read.
@@ -50,7 +50,7 @@ def asyncapi_document() -> JsonFields:
     }
 
 
-def _channel(name: str, topic: Mapping[str, str]) -> JsonFields:
+def _channel(name: str, topic: Mapping[str, str]) -> AsyncApiObject:
     # Defaults as on the page of settings: without the environment variables of this machine.
     settings, kind = Settings.model_construct(), topic["kind"]
     configuration = topic_configuration(kind, settings)
@@ -74,7 +74,7 @@ def _channel(name: str, topic: Mapping[str, str]) -> JsonFields:
     }
 
 
-def _operation(name: str, kind: str) -> JsonFields:
+def _operation(name: str, kind: str) -> AsyncApiObject:
     return {
         "action": "receive" if kind == "raw" else "send",
         "channel": {"$ref": f"#/channels/{name}"},
@@ -82,7 +82,7 @@ def _operation(name: str, kind: str) -> JsonFields:
     }
 
 
-def _messages() -> Iterator[tuple[str, JsonFields]]:
+def _messages() -> Iterator[tuple[str, AsyncApiObject]]:
     store = {"type": "string", "minLength": 1, "x-meaning": "store_id"}
     for name, source in builtin_sources().items():
         # No reader uses the key of a raw record; the gateway writes the store's.
@@ -96,7 +96,7 @@ def _messages() -> Iterator[tuple[str, JsonFields]]:
             yield name, _message({**record["value"], "title": schema["title"]}, record)
 
 
-def _message(schema: JsonFields, record: JsonFields) -> JsonFields:
+def _message(schema: AsyncApiObject, record: AsyncApiObject) -> AsyncApiObject:
     """A message: the schema of its value, and the key and headers that `record` describes."""
     kafka = {"bindingVersion": _KAFKA}
     if "key" in record:

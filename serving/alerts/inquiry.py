@@ -39,7 +39,7 @@ class ListedAlert(Alert, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ]
 
 
-class AlertCursor(NamedTuple):
+class AlertPosition(NamedTuple):
     """A place in a list of alerts: just behind the alert with this raise instant and id.
 
     `raised_millis`: milliseconds since 1970 (UTC).
@@ -101,7 +101,7 @@ class AlertPage(NamedTuple):
     """Some alerts, newest first, and where the next page begins; None: there are no more."""
 
     alerts: list[ListedAlert]
-    next_cursor: AlertCursor | None
+    next_cursor: AlertPosition | None
 
 
 class AlertLife(NamedTuple):
@@ -140,7 +140,7 @@ class AlertQueryService:
         return is_overdue(alert, self.now(), self.overdue_after)
 
     async def read_page(
-        self, question: AlertSearch, after: AlertCursor | None, limit: int
+        self, question: AlertSearch, after: AlertPosition | None, limit: int
     ) -> AlertPage:
         """The alerts behind the place, at most `limit`, newest first.
 
@@ -171,8 +171,8 @@ class AlertQueryService:
         return [self.to_listed(alert, True) for alert in wanted]
 
     async def _read_raises(
-        self, question: AlertSearch, span: AlertSpan, after: AlertCursor | None, limit: int
-    ) -> tuple[list[Alert], AlertCursor | None]:
+        self, question: AlertSearch, span: AlertSpan, after: AlertPosition | None, limit: int
+    ) -> tuple[list[Alert], AlertPosition | None]:
         """At most `limit` alerts, and the place behind which there may be more."""
         # The number of partitions bounds a page, not its rows: most days of most stores have none.
         found: list[Alert] = []
@@ -231,9 +231,9 @@ class AlertQueryService:
         return AlertLife(self.to_listed(last, is_open), episode, states, ends)
 
 
-def alert_cursor(alert: Alert) -> AlertCursor:
+def alert_cursor(alert: Alert) -> AlertPosition:
     """The place behind an alert."""
-    return AlertCursor(_millis(raise_instant(alert)), alert.alert_id)
+    return AlertPosition(_millis(raise_instant(alert)), alert.alert_id)
 
 
 def raise_instant(alert: Alert) -> datetime:
@@ -271,7 +271,7 @@ def _drop_erased(messages: Sequence[Alert]) -> Iterator[Alert]:
             yield message
 
 
-def _is_after_cursor(alert: Alert, place: AlertCursor | None) -> bool:
+def _is_after_cursor(alert: Alert, place: AlertPosition | None) -> bool:
     return place is None or newest_first(alert) > (-place.raised_millis, place.alert_id)
 
 
@@ -279,14 +279,14 @@ def _lies_in(alert: Alert, span: AlertSpan) -> bool:
     return span.start <= raise_instant(alert) < span.end
 
 
-def _cursor_before(day: date) -> AlertCursor:
+def _cursor_before(day: date) -> AlertPosition:
     """The place behind all alerts of a day and ahead of all alerts of the day before it."""
     # Raise instants are whole milliseconds, so there is no alert between the two places.
     midnight = datetime.combine(day, time(), UTC)
-    return AlertCursor(_millis(midnight) - 1, "")
+    return AlertPosition(_millis(midnight) - 1, "")
 
 
-def _cursor_instant(place: AlertCursor) -> datetime:
+def _cursor_instant(place: AlertPosition) -> datetime:
     return datetime.fromtimestamp(place.raised_millis / 1000, UTC)
 
 

@@ -10,7 +10,7 @@ import structlog
 from fastapi import FastAPI, Header, HTTPException, Path, Query, Request, Response
 
 from runtime.work_pools import ANSWERS
-from serving.alerts.inquiry import AlertCursor, AlertQueryService, AlertSearch
+from serving.alerts.inquiry import AlertPosition, AlertQueryService, AlertSearch
 from serving.alerts.stream import blocks
 from serving.alerts.stream.feed import Feed
 from serving.alerts.stream.listening import POSITION_SECONDS, FeedEvent, listen
@@ -43,7 +43,7 @@ class AlertRoutes:
         """One page of the list, by field. Raises BadQuery, UnknownName, ViewsUnreachable."""
         # An invalid query is refused before any store is looked up.
         span, last = query.span, cursor.decode(query.after, cursor.AlertCursor)
-        after = AlertCursor(last.raised, last.alert) if last else None
+        after = AlertPosition(last.raised, last.alert) if last else None
         store_ids = await self.resolve_store_ids(query.store)
         question = AlertSearch(store_ids, query.alert_filter, span, query.open)
         alerts, end = await self.alert_queries.read_page(question, after, query.limit)

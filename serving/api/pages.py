@@ -14,11 +14,12 @@ from serving.api import cursor
 from serving.api.paging import PageEnd, cut_page
 from serving.api.parameters import MetricQuery
 from serving.query import catalogue
-from serving.query.answer import Query, QueryEngine
+from serving.query.answer import QueryEngine
 from serving.query.dimensions import drop_excess_values, with_rows_per_slot
 from serving.query.instants import format_instant
 from serving.query.known_stores import KnownStores
 from serving.query.levels import with_resets
+from serving.query.page_query import Query
 from serving.query.question import (
     STORE_ZONE,
     MetricQuestion,

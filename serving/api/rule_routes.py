@@ -9,8 +9,7 @@ from fastapi import Body, FastAPI, Path, Query, Request, Response
 from runtime.rules.catalogue import rule_catalogue
 from runtime.work_pools import ANSWERS
 from serving.alerts.simulation.desk import SimulationRequest, SimulationService
-from serving.alerts.simulation.findings import IncompleteDay
-from serving.alerts.simulation.simulator import SimulatedPage
+from serving.alerts.simulation.findings import IncompleteDay, SimulatedPage
 from serving.api import cursor, described
 from serving.api.alert_parameters import NoQuery
 from serving.api.disconnects import run_until_disconnect

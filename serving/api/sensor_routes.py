@@ -12,9 +12,9 @@ from serving.api import described
 from serving.api.pages import Pages
 from serving.api.parameters import SensorQuery
 from serving.query import catalogue, cells
-from serving.query.answer import Query as MetricQuery
 from serving.query.coverage import SensorName, SensorSeconds
 from serving.query.instants import format_instant
+from serving.query.page_query import Query as MetricQuery
 from serving.query.question import MOST_ENTRIES, StoreSlots, cut_slots
 from tally.errors import BadQuery
 

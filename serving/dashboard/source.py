@@ -15,8 +15,9 @@ from serving.dashboard.period import Period
 from serving.merge.offload import run_in_thread_if_large
 from serving.merge.views import ViewReader
 from serving.query import catalogue
-from serving.query.answer import Query, QueryEngine
+from serving.query.answer import QueryEngine
 from serving.query.known_stores import KnownStores
+from serving.query.page_query import Query
 from serving.query.stores import Store, StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport

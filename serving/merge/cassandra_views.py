@@ -78,9 +78,7 @@ class CassandraViews:
         return max((generation for (generation,) in rows), default=0)
 
     async def coverings(
-        self,
-        family: Family,
-        days: Sequence[date],
+        self, family: Family, days: Sequence[date]
     ) -> dict[date, list[GenerationRange]]:
         """As history, by UTC day, without the maps."""
         lots = ((family.name, lot) for lot in _day_lots(days))
@@ -94,8 +92,7 @@ class CassandraViews:
     ) -> dict[date, list[Generation]]:
         """The rows by UTC day; the newest may be absent, for they are copied after a flip."""
         rows = await self._gather(
-            statements.HISTORY,
-            ((family.name, lot) for lot in _day_lots(days)),
+            statements.HISTORY, ((family.name, lot) for lot in _day_lots(days))
         )
         return _by_day(parse_generation(row) for row in rows)
 
@@ -153,15 +150,11 @@ class CassandraViews:
         return dict(map(parse_answered_span, rows))
 
     async def findings(
-        self,
-        family: Family,
-        store_id: str,
-        days: Sequence[date],
+        self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[TillFinding]:
         """Rows of (family, day) partitions; a till whose conflicts a rebuild cleared is absent."""
         rows = await self._gather(
-            statements.FINDINGS,
-            ((family.name, lot, store_id) for lot in _day_lots(days)),
+            statements.FINDINGS, ((family.name, lot, store_id) for lot in _day_lots(days))
         )
         found = (
             TillFinding(day.date(), till, records or 0, conflicts or 0, accepted or 0)
@@ -235,11 +228,7 @@ class CassandraViews:
         return any(first and last for first, last in rows)
 
     async def axis_values(
-        self,
-        family: Family,
-        axis: str,
-        days: Mapping[str, DayRange],
-        most: int,
+        self, family: Family, axis: str, days: Mapping[str, DayRange], most: int
     ) -> dict[str, list[str]]:
         """One partition for each store; stores with the same days go into one IN."""
         stores: dict[DayRange, list[str]] = defaultdict(list)

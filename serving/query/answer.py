@@ -4,7 +4,7 @@ Both layers are read, merged and summed up.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from math import prod
@@ -31,8 +31,9 @@ from serving.query.dimensions import (
 from serving.query.instants import format_instant
 from serving.query.items import ItemReader
 from serving.query.measured import read_family
+from serving.query.page_query import Query
 from serving.query.quality import answer_quality, caveats, common_through_instant, gap_fields
-from serving.query.question import MOST_ENTRIES, StoreSlots, slot_days
+from serving.query.question import StoreSlots, slot_days
 from serving.query.rows import Rows, format_rows
 from serving.query.small_cells import SmallCells
 from serving.query.speed_reach import SpeedProgress, read_speed_progress
@@ -48,31 +49,6 @@ from tally.settings import Settings
 from tally.windows import window_starts
 
 Generations = dict[str, int]
-
-
-@dataclass(frozen=True)
-class Query:
-    """One page of a question: the metric, its stretches by store, its dimensions.
-
-    `as_of` is the instant whose answer is wanted, `values` are those of the dimensions in the whole
-    question, and `limit` is the largest number of rows of a page. A question of several pages also
-    has its UTC days (`page_days`) and the generations that the earlier pages saw
-    (`earlier_generations`).
-    """
-
-    metric: Metric
-    stores: Sequence[StoreSlots]
-    by: Sequence[str]
-    as_of: datetime | None
-    values: Values = field(default_factory=dict)
-    page_days: tuple[date, date] | None = None
-    earlier_generations: Mapping[str, int] | None = None
-    limit: int = MOST_ENTRIES
-
-    def __post_init__(self) -> None:
-        # Without its resets a level would be a plain sum, which looks like a valid number.
-        assert not self.metric.is_level or all(store.resets for store in self.stores)
-        assert not self.metric.stock or all(store.stock_baseline for store in self.stores)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from runtime.work_pools import ANSWERS
 from schemas.report import ReportShape
 from serving.merge.offload import run_in_thread_if_large
 from serving.query import cells
-from serving.query.answer import Query, QueryEngine, StoreAnswer
+from serving.query.answer import QueryEngine, StoreAnswer
 from serving.query.catalogue import Metric
 from serving.query.catalogue import metric as metric_of
 from serving.query.formulas import MetricValue
+from serving.query.page_query import Query
 from serving.reports.comparison import (
     Answers,
     ComparedValue,
@@ -25,7 +26,7 @@ from tally.errors import BadQuery
 from tally.families import Family
 
 # Families and grain; reports with the same ones share a read.
-_ReadingKey = tuple[tuple[Family, ...], str]
+_AnswersKey = tuple[tuple[Family, ...], str]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class ReportEngine:
         self, shapes: Sequence[ReportShape], asked: StoreSpan
     ) -> list[StoreReport | WithheldValue]:
         """A report for each shape, or why it is withheld, in order. Raises ViewsUnreachable."""
-        answered: dict[_ReadingKey, Answers] = {}
+        answered: dict[_AnswersKey, Answers] = {}
         found: list[StoreReport | WithheldValue] = []
         for shape in shapes:
             try:
@@ -106,7 +107,7 @@ class ReportEngine:
         self,
         shape: ReportShape,
         asked: StoreSpan,
-        answered: dict[_ReadingKey, Answers],
+        answered: dict[_AnswersKey, Answers],
         items: ItemQuestion = ItemQuestion(),
     ) -> StoreReport:
         metric = metric_of(shape.metric)

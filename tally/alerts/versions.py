@@ -149,9 +149,8 @@ def meaning_fields(rule: Rule) -> dict[str, Any]:
     Rules with the same meaning have equal results: an order that decides nothing is removed, and a
     `clear` that is the condition's negation counts as the default.
     """
-    fields = {
-        name: value for name, value in rule_to_fields(rule).items() if name not in COSMETIC_FIELDS
-    }
+    all_fields = rule_to_fields(rule).items()
+    fields = {name: value for name, value in all_fields if name not in COSMETIC_FIELDS}
     for name in ("stores", "unless", "within"):
         if isinstance(fields[name], list):
             fields[name] = sorted(fields[name], key=str)
@@ -256,11 +255,9 @@ def _is_next(stored: StoredRule, newest: RuleVersion | None) -> bool:
     """Whether the change has the number after the newest one's, and may follow it."""
     if stored.revision == 1:
         return stored.version == change_number(newest).version + 1
-    return (
-        newest is not None
-        and (stored.version, stored.revision) == (newest.version, newest.revision + 1)
-        and _revises(stored, newest)
-    )
+    if newest is None or not _revises(stored, newest):
+        return False
+    return (stored.version, stored.revision) == (newest.version, newest.revision + 1)
 
 
 def _apply_change(stored: StoredRule, arrived_ms: int, versions: dict[int, RuleVersion]) -> None:

@@ -41,7 +41,8 @@ def local_day(day: date, clock: DayClock) -> LocalDay:
 
     Raises OverflowError at either end of the calendar.
 
-    >>> local_day(date(2026, 3, 29), DayClock.from_zone(ZoneInfo("Europe/Bratislava"))).quarter_hours
+    >>> clock = DayClock.from_zone(ZoneInfo("Europe/Bratislava"))
+    >>> local_day(date(2026, 3, 29), clock).quarter_hours
     92
     """
     after = day + timedelta(days=1)

@@ -141,7 +141,7 @@ def joins_as_over_time(part: Part, rows: Sequence[Value]) -> Value:
 def test_rows_of_items_joined_as_if_they_were_stretches_break_the_law(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tally.families.across", joins_as_over_time)
+    monkeypatch.setattr("tally.families.join_across_axes", joins_as_over_time)
     assert level_in({"milk": [(1, True, 10)], "bread": [(2, True, 5)]}) == 5
 
     @settings(

@@ -110,12 +110,7 @@ def sale(store: str, start: str, events: int, gross: int, **more: Any) -> Stored
 
 
 def counted(
-    store: str,
-    start: str,
-    events: int,
-    entries: int,
-    generation: int | None = None,
-    **seconds: int,
+    store: str, start: str, events: int, entries: int, generation: int | None = None, **seconds: int
 ) -> Stored:
     """A traffic row; `seconds` for which each counter was there, by its name."""
     seen = sorted([sensor_key(int(digest_text(name), 16)), of] for name, of in seconds.items())
@@ -181,14 +176,8 @@ class MemoryViews:
 
     async def newest(self, family: Family, first: date, last: date) -> int:
         await self.check()
-        return max(
-            (
-                one.generation
-                for of, one in self.world.pointers
-                if of is family and first <= one.day <= last
-            ),
-            default=0,
-        )
+        pointers = [one for of, one in self.world.pointers if of is family]
+        return max((one.generation for one in pointers if first <= one.day <= last), default=0)
 
     async def coverings(
         self, family: Family, days: Sequence[date]

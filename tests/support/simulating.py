@@ -8,7 +8,8 @@ from typing import Any
 from serving.alerts.evaluator.calendar import WindowSpan, to_millis
 from serving.alerts.evaluator.memory import restore_memories
 from serving.alerts.simulation.desk import RuleRepository, SimulationRequest, SimulationService
-from serving.alerts.simulation.simulator import SimulatedPage, Simulator
+from serving.alerts.simulation.findings import SimulatedPage
+from serving.alerts.simulation.simulator import Simulator
 from serving.alerts.simulation.state import EvaluatorState
 from serving.query.stores import StoreRegistry
 from tally.alerts.rule import RuleVersion

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from serving.merge.views import Activity, ViewRow
 from serving.query import catalogue, grains
-from serving.query.answer import Query, QueryEngine, StoreAnswer
+from serving.query.answer import QueryEngine, StoreAnswer
 from serving.query.grains import Slot
 from serving.query.instants import UTC_CLOCK
+from serving.query.page_query import Query
 from serving.query.question import StoreSlots
 from serving.query.stores import StoreRegistry
 from tally.settings import Settings

@@ -19,7 +19,7 @@ import yaml
 from ingest.twin.people import Person, draw_people
 from ingest.twin.plan import Phones, TwinStore
 from ingest.twin.sensors import SensorMessage, make_messages
-from ingest.twin.transport import Delivery, Outage, Transport, arrivals, with_clock
+from ingest.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
 from schemas import loader
 from tally.settings import Settings
 from tests.support.plain_oracle import Cell, Event, Parts, counted_once, event_of
@@ -102,9 +102,9 @@ class TwinStory:
         return file
 
     @cached_property
-    def sent(self) -> list[Delivery]:
+    def sent(self) -> list[SentMessage]:
         """Everything of all stores, by when it arrives."""
-        found: list[Delivery] = []
+        found: list[SentMessage] = []
         for store in self.plans:
             made: list[SensorMessage] = []
             for day in self.dates:
@@ -147,7 +147,7 @@ class TwinStory:
             ),
         )
 
-    def _partition(self, one: Delivery, settings: Settings) -> int:
+    def _partition(self, one: SentMessage, settings: Settings) -> int:
         return crc32(_store_of(one.message).encode()) % settings.partitions
 
     @cached_property
@@ -163,7 +163,7 @@ class TwinStory:
         )
         return Refused(future, destroyed)
 
-    def _accepted(self, source: str) -> Iterator[Delivery]:
+    def _accepted(self, source: str) -> Iterator[SentMessage]:
         for one in self.sent:
             is_future = _told_at(one) - one.send_at > FUTURE_SECONDS
             if one.message.source == source and not is_future:
@@ -286,7 +286,7 @@ def _store_of(message: SensorMessage) -> str:
     return message.identity.split("/")[1]
 
 
-def _told_at(one: Delivery) -> float:
+def _told_at(one: SentMessage) -> float:
     for prefix, clock in WRONG_CLOCKS.items():
         if one.message.identity.startswith(prefix):
             return one.message.at + clock.total_seconds()

@@ -18,7 +18,7 @@ from ingest.twin.people import draw_people
 from ingest.twin.plan import TillHabits, TwinStore
 from ingest.twin.sensors import SensorMessage
 from ingest.twin.tills import ReceiptHistory, SoldGoods, draw_histories, receipt_messages
-from ingest.twin.transport import Delivery, Transport, arrivals
+from ingest.twin.transport import SentMessage, Transport, arrivals
 from runtime.sources import SALES
 from schemas import loader
 from tally.settings import Settings
@@ -80,16 +80,16 @@ class TillStory:
         ]
 
     @cached_property
-    def sent(self) -> list[Delivery]:
+    def sent(self) -> list[SentMessage]:
         """What the tills send, by when it arrives: the network knows nothing of their clocks."""
-        found: list[Delivery] = []
+        found: list[SentMessage] = []
         for store in self.plans:
             own = [life for store_id, life in self.lives if store_id == store.store_id]
             made = [message for life in own for message in _messages(store.store_id, life)]
             found += arrivals(made, TRANSPORT, self.seed, store.store_id)
         return sorted(found, key=lambda one: (one.send_at, one.message.identity))
 
-    def send(self, settings: Settings, some: Sequence[Delivery]) -> None:
+    def send(self, settings: Settings, some: Sequence[SentMessage]) -> None:
         """Onto the raw topic, each store into the partition of its canonical records."""
         topic = loader.sources()[SALES.name].raw_topic
         arrive_by_the_sender(settings, [topic])
@@ -130,7 +130,7 @@ def _messages(store_id: str, life: ReceiptHistory) -> Iterator[SensorMessage]:
         yield SensorMessage("pos", real, named, json.dumps(fields).encode(), real)
 
 
-def _partition(one: Delivery, settings: Settings) -> int:
+def _partition(one: SentMessage, settings: Settings) -> int:
     store_id = one.message.identity.split("/")[1]
     return crc32(store_id.encode()) % settings.partitions
 

@@ -21,12 +21,7 @@ from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.rounding import Money
 from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
-from ingest.sources.sales.versions import (
-    read_version,
-    receipt_id,
-    version_event_id,
-    void_id,
-)
+from ingest.sources.sales.versions import read_version, receipt_id, version_event_id, void_id
 from ingest.sources.sales.voids import read_void_target
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
@@ -86,11 +81,7 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
     tree = parse_object(message, rules.max_bytes)
     read.refuse_unknown_version(tree, SCHEMA_VERSION)
     happened_at = read.event_instant(tree, arrival, rules)
-    store_id = read.identifier(read.require_field(tree, "operation_id"), "/operation_id")
-    till_id = read.identifier(
-        read.require_field(tree, "vendor_fiscal_module"), "/vendor_fiscal_module"
-    )
-    transaction_id = read.label(read.require_field(tree, "transaction_id"), "/transaction_id")
+    store_id, till_id, transaction_id = _read_ids(tree)
     epoch = _epoch(tree, rules.numbering_epoch(store_id, happened_at))
     kind = read.choice(tree.get("kind", "sale"), "/kind", KINDS)
     own_currency = read.currency_code(tree["currency"], "/currency") if "currency" in tree else None
@@ -110,8 +101,9 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
     ids, kind_fields = (store_id, till_id, epoch, transaction_id), (kind, own_currency, voids)
     sent_fields = [*ids, instant, *kind_fields, source, *_fact_fields(standing)]
     content = [standing.status, instant, *kind_fields, *line_content(source, lines)]
-    own_id = version_event_id(receipt_id(*ids), version, content)
-    identity = void_id(store_id, taken) if taken and not version.rule else own_id
+    identity = version_event_id(receipt_id(*ids), version, content)
+    if taken and not version.rule:
+        identity = void_id(store_id, taken)
     return CanonicalReceipt(
         schema_version=SCHEMA_VERSION,
         event_id=identity,
@@ -135,6 +127,15 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
         loyalty_hash=_loyalty_hash(tree, rules.loyalty_key),
         extra=_extra(tree),
     )
+
+
+def _read_ids(tree: JsonObject) -> tuple[str, str, str]:
+    """Store, till and transaction."""
+    store_id = read.identifier(read.require_field(tree, "operation_id"), "/operation_id")
+    till = read.require_field(tree, "vendor_fiscal_module")
+    till_id = read.identifier(till, "/vendor_fiscal_module")
+    transaction_id = read.label(read.require_field(tree, "transaction_id"), "/transaction_id")
+    return store_id, till_id, transaction_id
 
 
 def _money(rules: Rules, store_id: str, closed_at: datetime, own: str | None) -> Money:

@@ -104,7 +104,7 @@ class TwinChild:
         Raises StackError when the API does not have them within a minute.
         """
         local = (now or datetime.now(UTC)).astimezone(self._zone)
-        if line := opening_notice(local):
+        if line := opening_message(local):
             self._say(line)
         if local.hour < FIRST_VISITS:
             return
@@ -139,7 +139,7 @@ class TwinChild:
         return self._settings.home / "logs" / "twin.log"
 
 
-def opening_notice(local: datetime) -> str | None:
+def opening_message(local: datetime) -> str | None:
     """The line about a closed twin store at this local time; None if it is open."""
     if OPENS <= local.hour < CLOSES:
         return None

@@ -5,10 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import (
-    WindowSpan,
-    start_of_window,
-)
+from serving.alerts.evaluator.calendar import WindowSpan, start_of_window
 from serving.alerts.evaluator.facts import WindowCells
 from serving.alerts.evaluator.grains import ending_windows
 from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule

@@ -13,12 +13,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from runtime.sources import FAMILIES
 from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan
 from serving.alerts.evaluator.shelves import DayShelves, WindowShelves
-from serving.alerts.evaluator.stock import (
-    StockDay,
-    StockDayReader,
-    StockDayRequest,
-    StockSpeedRows,
-)
+from serving.alerts.evaluator.stock import StockDay, StockDayReader, StockDayRequest, StockSpeedRows
 from serving.alerts.evaluator.usual import BaselineRequest, BaselineSource, BaselineWindows
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading

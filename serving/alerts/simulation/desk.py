@@ -21,7 +21,8 @@ from serving.alerts.simulation.basis import (
     replace_rule,
     select_rules,
 )
-from serving.alerts.simulation.simulator import SimulatedPage, SimulationQuery, Simulator
+from serving.alerts.simulation.findings import SimulatedPage
+from serving.alerts.simulation.simulator import SimulationQuery, Simulator
 from serving.alerts.simulation.state import StateReader, StateSource
 from serving.alerts.simulation.turns import SimulationQueue
 from serving.merge.views import ViewReader

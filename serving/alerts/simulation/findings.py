@@ -1,11 +1,15 @@
 """The results of a simulation in one store."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from typing import NamedTuple
 
+from msgspec import structs
+
+from serving.alerts.evaluator.calendar import WindowSpan
 from tally.alerts.fold import Episode
-from tally.alerts.simulated import ComparisonSpan
+from tally.alerts.simulated import AlertComparison, ComparisonSpan
+from tally.instants import from_millis
 
 
 class SimulatedEpisode(NamedTuple):
@@ -72,3 +76,33 @@ class SimulatedStore(NamedTuple):
     def is_certain(self) -> bool:
         """Whether no window before the folded days could change the result."""
         return not self.uncertain_subjects
+
+
+class SimulatedPage(NamedTuple):
+    """Some stores by their ids, ascending; `after`: the last of them if there are more.
+
+    `comparisons`: by store and subject the difference from the alerts that were sent, if requested.
+    `unevaluated_days`: UTC days that are served by another generation than the one that the
+    evaluators have judged, so that their comparison would mean nothing.
+    """
+
+    stores: tuple[SimulatedStore, ...]
+    comparisons: Mapping[tuple[str, str], AlertComparison]
+    unevaluated_days: tuple[date, ...]
+    after: str | None
+
+
+def unsettle_days(days: Collection[date], span: ComparisonSpan) -> ComparisonSpan:
+    """The span with all windows of the UTC days unsettled: unjudged windows are no difference."""
+    settled = (start for start in span.settled if from_millis(start).date() not in days)
+    return structs.replace(span, settled=frozenset(settled))
+
+
+def unsettle_all(span: ComparisonSpan) -> ComparisonSpan:
+    """The span with all its windows unsettled."""
+    return structs.replace(span, settled=frozenset())
+
+
+def days_in_span(windows: Iterable[int], span: WindowSpan) -> set[date]:
+    """The UTC days of the windows that lie in the span."""
+    return {from_millis(start).date() for start in windows if start in span.windows}

@@ -4,7 +4,7 @@ It judges with the evaluator's own reading, verdicts and folds, and never writes
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -12,8 +12,6 @@ from functools import partial
 from itertools import islice
 from threading import Event
 from typing import NamedTuple
-
-from msgspec import structs
 
 from runtime.work_pools import SIMULATIONS
 from serving.alerts.evaluator.calendar import WindowSpan, has_opening_hours, utc_span
@@ -33,7 +31,14 @@ from serving.alerts.evaluator.stores import (
 )
 from serving.alerts.evaluator.usual_days import BaselineCache
 from serving.alerts.simulation.basis import SimulationBasis
-from serving.alerts.simulation.findings import SimulatedStore, WindowValue
+from serving.alerts.simulation.findings import (
+    SimulatedPage,
+    SimulatedStore,
+    WindowValue,
+    days_in_span,
+    unsettle_all,
+    unsettle_days,
+)
 from serving.alerts.simulation.folds import LEAD_DAYS, StoreReading
 from serving.alerts.simulation.store import StoreSimulation
 from serving.alerts.simulation.told import group_by_subject, load_published_alerts
@@ -73,20 +78,6 @@ class SimulationQuery:
     def includes_store(self, store_id: str) -> bool:
         """Whether the store is requested, whether or not the rule covers it."""
         return self.stores is None or store_id in self.stores
-
-
-class SimulatedPage(NamedTuple):
-    """Some stores by their ids, ascending; `after`: the last of them if there are more.
-
-    `comparisons`: by store and subject the difference from the alerts that were sent, if requested.
-    `unevaluated_days`: UTC days that are served by another generation than the one that the
-    evaluators have judged, so that their comparison would mean nothing.
-    """
-
-    stores: tuple[SimulatedStore, ...]
-    comparisons: Mapping[tuple[str, str], AlertComparison]
-    unevaluated_days: tuple[date, ...]
-    after: str | None
 
 
 class _StoreResult(NamedTuple):
@@ -195,16 +186,16 @@ class Simulator:
             all_spans = {**store.simulated.spans, **await SIMULATIONS.run(store.fold_others, more)}
             # If an episode may have begun earlier, it is unknown which alerts were due.
             spans = {
-                subject: _unsettle_all(span)
+                subject: unsettle_all(span)
                 if subject in store.simulated.uncertain_subjects
                 else span
                 for subject, span in all_spans.items()
             }
             days_left = await self._pending_days(question, store, moment)
-            settled = {subject: _unsettle_days(days_left, span) for subject, span in spans.items()}
+            settled = {subject: unsettle_days(days_left, span) for subject, span in spans.items()}
             for subject, span in sorted(settled.items()):
                 found[store.store_id, subject] = compare_alerts(span, by_subject[subject])
-                unjudged |= _days_in_span(spans[subject].settled - span.settled, question.span)
+                unjudged |= days_in_span(spans[subject].settled - span.settled, question.span)
             stores.append(store.simulated._replace(spans=settled))
         return SimulatedPage(tuple(stores), found, tuple(sorted(unjudged)), None)
 
@@ -274,21 +265,6 @@ def _max_page_stores(question: SimulationQuery) -> int:
     if question.basis.is_per_article:
         return max(1, int(MAX_SHELF_DAYS / (days + _MAX_LEAD_DAYS_ARTICLES)))
     return max(1, int(MAX_STORE_DAYS / days))
-
-
-def _unsettle_days(days: Collection[date], span: ComparisonSpan) -> ComparisonSpan:
-    """The span with all windows of the UTC days unsettled: unjudged windows are no difference."""
-    settled = (start for start in span.settled if from_millis(start).date() not in days)
-    return structs.replace(span, settled=frozenset(settled))
-
-
-def _unsettle_all(span: ComparisonSpan) -> ComparisonSpan:
-    return structs.replace(span, settled=frozenset())
-
-
-def _days_in_span(windows: Iterable[int], span: WindowSpan) -> set[date]:
-    """The UTC days of the windows that lie in the span."""
-    return {from_millis(start).date() for start in windows if start in span.windows}
 
 
 def _values(

@@ -47,18 +47,9 @@ RECORDS = [
 
 def master_row(offset: int, record: Canonical) -> tuple[Any, ...]:
     happened_at = datetime.fromisoformat(record.happened_at)
+    identity = record.store_id, record.event_id, record.fingerprint
     value = msgspec.json.encode(record).decode()
-    return (
-        record.store_id,
-        record.event_id,
-        record.fingerprint,
-        happened_at,
-        happened_at.date(),
-        0,
-        offset,
-        value,
-        happened_at,
-    )
+    return *identity, happened_at, happened_at.date(), 0, offset, value, happened_at
 
 
 def millis(instant: datetime) -> int:
@@ -247,18 +238,14 @@ def test_survey_knows_how_far_each_day_reaches_and_what_arrived_first(
     # Garbage that had arrived before is no arrival of the family's data, and alone it is none at
     # all.
     assert Survey.from_fates(classify_records(unreadable)).first_arrival == at(MONDAY, 10)
-    assert (
-        Survey.from_fates(classify_records(unreadable.where("event_id IS NULL"))).first_arrival
-        is None
-    )
+    garbage = unreadable.where("event_id IS NULL")
+    assert Survey.from_fates(classify_records(garbage)).first_arrival is None
 
 
 def test_only_what_no_published_generation_includes_is_told(
     spark: SparkSession, master: DataFrame, unreadable: DataFrame
 ) -> None:
-    pinned = spark.createDataFrame(
-        [(MONDAY, 0, 4), (WEDNESDAY, 0, 4)], "event_date date, partition int, pinned bigint"
-    )
+    pinned = spark.createDataFrame([(MONDAY, 0, 4), (WEDNESDAY, 0, 4)], PINNED)
     nothing = pinned.limit(0)
 
     def told(records: DataFrame, beyond: DataFrame) -> list[tuple[int, int, str]]:

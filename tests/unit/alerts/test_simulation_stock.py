@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from serving.alerts.simulation import simulator
-from serving.alerts.simulation.simulator import SimulatedPage
+from serving.alerts.simulation.findings import SimulatedPage
 from tally.alerts.message import AlertWindow
 from tally.alerts.rule import Threshold
 from tally.alerts.simulated import AlertComparison

@@ -19,7 +19,7 @@ DAY_TURNS = 17_280
 class Topic:
     """The topic of ticks, and a pipeline that says nothing; each record with who wrote it."""
 
-    told_positions: Mapping[str, Mapping[int, int]] = {}
+    reported_positions: Mapping[str, Mapping[int, int]] = {}
 
     def __init__(self) -> None:
         self.records: dict[int, list[Tick]] = {0: [], 1: []}

@@ -55,7 +55,7 @@ def test_every_error_of_the_product_has_its_class_in_one_file() -> None:
     [
         "class Late(Exception): ...",
         "class Late(TallyError): ...",
-        "class _Late(errors.FlipRefused): ...",
+        "class _Late(errors.PublicationRefused): ...",
         "class Late(HTTPException): ...",
         "def f():\n    class Late(kafka.KafkaError): ...",
     ],

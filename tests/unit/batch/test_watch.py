@@ -6,13 +6,13 @@ import pytest
 from cassandra import OperationTimedOut, cqltypes
 
 from batch_layer.master import watch
-from batch_layer.master.watch import IngestWatch, OffsetBarrier
+from batch_layer.master.watch import CommittedEnds, IngestWatch
 from runtime import writes
 from runtime.offsets import TopicOffsets
 from tally.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 
-SIGHT = OffsetBarrier(
+SIGHT = CommittedEnds(
     datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traffic": {0: 2}}
 )
 

@@ -132,7 +132,7 @@ def test_a_gateway_with_an_old_check_is_not_ready(form: HangingForm) -> None:
     watch.refresh()
     producer = AsyncProducer(lambda _note: StandInProducer(), InFlightLimit(messages=9, bytes=900))
     checks = BodyChecker()
-    client = Client(build_app(producer, RULES, watch, checks=checks))
+    client = Client(build_app(producer, RULES, watch, checker=checks))
     fresh = client.request("GET", "/readyz")
     checks._started_at = float("-inf")
     old = client.request("GET", "/readyz")

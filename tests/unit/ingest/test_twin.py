@@ -17,7 +17,7 @@ from ingest.twin.people import draw_people
 from ingest.twin.plan import TwinStore
 from ingest.twin.sensors import SensorMessage, make_messages
 from ingest.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
-from ingest.twin.transport import Delivery, Outage, Transport, arrivals, with_clock
+from ingest.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
 from ingest.twin.truth import DayTruth, day_truth, write_truth
 from schemas import loader
 from tally.settings import Settings
@@ -38,7 +38,7 @@ def made(*days: date, store: TwinStore = STORE, seed: int = SEED) -> list[Sensor
     ]
 
 
-def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[Delivery]:
+def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[SentMessage]:
     return arrivals(messages, Transport(outages=outages), SEED, STORE.store_id)
 
 

@@ -33,7 +33,7 @@ def messages(body):
     site, counts = body.content[5:].decode().split("|")
     for number, count in enumerate(counts.split(",")):
         if count == "-":
-            yield Skipped("empty bars")
+            yield SkippedPart("empty bars")
             continue
         yield json.dumps({**EXAMPLE, "store_id": site, "device_id": f"c-{number}",
                           "arrived": int(count)}).encode()

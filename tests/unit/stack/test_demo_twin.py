@@ -16,7 +16,7 @@ import pytest
 
 from ingest.twin.plan import TwinStore
 from ops.local.demo import live
-from ops.local.demo.twin import CLOSES, OPENS, STORE, TwinChild, opening_notice, write_stores
+from ops.local.demo.twin import CLOSES, OPENS, STORE, TwinChild, opening_message, write_stores
 from runtime.stores import load_stores
 from tally.errors import StackError
 from tally.settings import Settings
@@ -37,7 +37,7 @@ def test_the_demo_s_stores_file_tells_of_a_store_that_is_open_now(tmp_path: Path
     [span] = entry.opening_hours.spans(local.date())
     assert 11 <= local.hour <= 13
     assert span.opens <= local.hour * 60 + local.minute < span.closes
-    assert opening_notice(local) is None
+    assert opening_message(local) is None
     assert {one.device_id for one in entry.sensors.values()} == {"door-1", "door-2"}
 
 
@@ -66,7 +66,7 @@ def test_its_hours_are_those_of_a_twin_store() -> None:
     ],
 )
 def test_a_closed_store_is_told_in_one_line(hour: int, told: str | None) -> None:
-    line = opening_notice(datetime(2026, 3, 2, hour, 30, tzinfo=NEW_YORK))
+    line = opening_message(datetime(2026, 3, 2, hour, 30, tzinfo=NEW_YORK))
 
     assert line == (told and f"{told} 08:00")
 
@@ -145,7 +145,7 @@ def test_what_is_not_served_fails_after_the_deadline_with_what_was_answered(
 
 def test_it_ends_when_who_started_it_is_gone() -> None:
     """Standard input ends with its other side, also when that one is killed."""
-    code = "from ingest.twin.stream import end_with_the_starter as pause; print(1); pause(60)"
+    code = "from ingest.twin.stream import pause_or_exit as pause; print(1); pause(60)"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -6,7 +6,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -17,22 +16,13 @@ from ops.local.stack.failing import RestartPolicy, RestartState, read_restart_st
 from ops.local.stack.service import Service, Site
 from ops.local.stack.watcher import Watcher, watch
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
-from tests.unit.stack.watched import REFUSES, SOON, Disk, as_if_watched, kill, status
+from tests.unit.stack.watched import REFUSES, SOON, Disk, as_if_watched, kill, status, until
 
 # Up the first time, ended at once from then on.
 ONCE = (
     "test -e $TALLY_HOME/was-up && { echo disk full >&2; exit 1; }; touch $TALLY_HOME/was-up; "
     + READY
 )
-
-
-def until(condition: Callable[[], bool], watcher: Watcher, seconds: float = 10) -> None:
-    """Looks until the condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition never held"
-        watcher.check_services()
-        time.sleep(0.02)
 
 
 def watched(site: Site, *services: Service) -> Watcher:

@@ -1,12 +1,15 @@
 """What the tests of the watcher and of the states share."""
 
 import signal
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ops.local.stack import processes, states, supervisor, watching
 from ops.local.stack.failing import RestartPolicy
 from ops.local.stack.service import Service, Site
 from ops.local.stack.states import ServiceStatus
+from ops.local.stack.watcher import Watcher
 
 SOON = RestartPolicy(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
@@ -37,3 +40,12 @@ def as_if_watched(site: Site) -> None:
 
 def status(site: Site, service: Service) -> ServiceStatus:
     return states.service_status(site, service)
+
+
+def until(condition: Callable[[], bool], watcher: Watcher, seconds: float = 10) -> None:
+    """Looks until the condition holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never held"
+        watcher.check_services()
+        time.sleep(0.02)

@@ -56,7 +56,7 @@ _A_READING = "a reading of a device"
 # A body covers one minute or two.
 _MINUTE, _MOST_MINUTES = timedelta(minutes=1), 5
 # Returns the store of what is heard at an instant; None, an unreadable one, means the arrival.
-_StoreLookup: TypeAlias = Callable[[datetime | None], str | None]
+_StoreAtInstant: TypeAlias = Callable[[datetime | None], str | None]
 
 
 # Begin and end in a body.
@@ -156,7 +156,7 @@ def _major_version(tree: JsonObject) -> str:
     return major
 
 
-def _store_lookup(data: JsonObject, body: VendorBody) -> _StoreLookup:
+def _store_lookup(data: JsonObject, body: VendorBody) -> _StoreAtInstant:
     """A function for the store of the body: the one that lists its network.
 
     If no store lists the network (version 2 names none), it is the one that lists the access point
@@ -199,7 +199,7 @@ def _message(heard: ClientReading, store_id: str, body: VendorBody) -> bytes:
 
 
 def _heartbeats(
-    minutes: Iterable[_PresenceMinute], store_at: _StoreLookup, body: VendorBody
+    minutes: Iterable[_PresenceMinute], store_at: _StoreAtInstant, body: VendorBody
 ) -> Iterator[bytes]:
     for access_point, at in minutes:
         store_id = store_at(at)
