@@ -128,16 +128,8 @@ class CassandraViews:
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
         """Slices of (store, day, generation) partitions."""
-        values = (
-            (
-                store_id,
-                lot,
-                span.generation,
-                span.start,
-                span.end,
-            )
-            for lot in _day_lots(span.days)
-        )
+        slice_key = span.generation, span.start, span.end
+        values = ((store_id, lot, *slice_key) for lot in _day_lots(span.days))
         return _view_rows(family, await self._gather(statements.span_statement(family), values))
 
     async def read_answered_spans(

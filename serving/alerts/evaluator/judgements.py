@@ -164,7 +164,7 @@ class Verdicts:
     def find_window(
         self, rule: VersionedRule, store_id: str, window: int, subject: str = WHOLE_STORE
     ) -> DayWindow | None:
-        """The verdict on the window that begins at `find_window`; None if it has not begun."""
+        """The verdict on the window that begins at `window`; None if it has not begun."""
         day = self._snapshot.days(store_id).day(window)
         for piece in self._evaluate_day(rule, build_chain(rule, store_id, subject), day.start):
             place = (window - piece.verdict_range.start) // WINDOW_MILLIS
@@ -194,10 +194,8 @@ class Verdicts:
         key = chain, start
         if key not in self._days:
             span = self.span(chain.store_id, start)
-            judging, forced = (
-                rule.split_by_version(span),
-                self._memory.chains.find_forced_ends(chain),
-            )
+            judging = rule.split_by_version(span)
+            forced = self._memory.chains.find_forced_ends(chain)
             found = [
                 self._evaluate_piece(rule, chain, version, piece) for version, piece in judging
             ]
