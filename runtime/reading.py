@@ -61,7 +61,7 @@ def read_to_high_watermark(settings: Settings, lanes: Collection[PartitionId]) -
         written               | 3: a, b, c
         stable                | 2: a, b
         read_to_end()         | a, b
-        read_written()        | a, b; then it waits, and c follows unless it was aborted
+        read_to_high_watermark()        | a, b; then it waits, and c follows unless it was aborted
 
     Raises KafkaException, and StackError when nothing more comes for SILENCE_SECONDS.
     """

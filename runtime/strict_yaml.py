@@ -47,7 +47,7 @@ def parse_yaml(content: bytes) -> object:
 def find_yaml_lines(content: bytes) -> dict[str, int]:
     """The line number, counted from 1, at which each field begins, by the field's name.
 
-    A nested field is named `outer.inner`. Empty for a document that yaml_texts() refuses.
+    A nested field is named `outer.inner`. Empty for a document that parse_yaml() refuses.
     """
     try:
         node = yaml.compose(content.decode(), Loader=_Texts)
@@ -57,7 +57,7 @@ def find_yaml_lines(content: bytes) -> dict[str, int]:
 
 
 def dump_yaml(document: Mapping[str, Any]) -> str:
-    """The text that yaml_texts() reads as these mappings, lists and texts, one field per line."""
+    """The text that parse_yaml() reads as these mappings, lists and texts, one field per line."""
     # Short lists and mappings stay on the line of their name, as in hand-written files.
     options: dict[str, Any] = {"default_flow_style": None, "sort_keys": False}
     text: str = yaml.dump(document, Dumper=_TextDumper, allow_unicode=True, width=_WIDTH, **options)

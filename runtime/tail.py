@@ -46,7 +46,8 @@ def read_topic_state(settings: Settings, topic: str) -> TopicState:
 
 
 def read_topic_id(settings: Settings, topic: str) -> str:
-    """The topic's id, which changes when it is re-created. Raises StackError as topic_now()."""
+    """The topic's id, which changes when it is re-created. Raises StackError as
+    read_topic_state()."""
     with _raise_stack_errors(settings, topic):
         return read_topic_ids(settings, [topic])[topic]
 

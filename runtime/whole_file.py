@@ -25,7 +25,7 @@ def write_atomically(file: Path, content: str | bytes, *, is_durable: bool = Fal
 
 
 def write_atomically_in(folder: int, name: str, content: str | bytes) -> None:
-    """As keep_whole(), in a folder given by its descriptor; only the owner may read the file.
+    """As write_atomically(), in a folder given by its descriptor; only the owner may read the file.
 
     An existing file or link under the temporary name is removed and not opened.
     """

@@ -121,7 +121,7 @@ def write_groups(session: Session, groups: Iterable[Group], seconds: float = RET
 
     The statements of a group, all of one partition, become visible together.
 
-    Groups of the same replicas are sent together (batches_of()). Statements as for write_all().
+    Groups of the same replicas are sent together (build_batches()). Statements as for write_all().
     """
     batches = build_batches(groups, session.cluster.metadata)
     for chunk in _split_by_weight(

@@ -83,7 +83,7 @@ class WindowOperator(StatefulProcessor):
         `key` is (topic, partition), `rows` are its packed records.
         """
         topic, partition = key
-        # unpacked() restores the order of offsets, which the shuffle may have changed: of two
+        # unpack_records() restores the order of offsets, which the shuffle may have changed: of two
         # payloads of one identity the first by offset counts.
         table = unpack_records(stream for frame in rows for stream in frame["records"])
         family = self._families[topic]

@@ -44,8 +44,9 @@ class PartitionPresences:
     """The state of one partition of a family that is read from presences.
 
     `lateness` is how long after its end a key period takes sightings, `frontier` the latest instant
-    of any record so far, both in milliseconds, as in a Prefix. `late` of the last records taken
-    came after their period, and `below_floor` of them are of periods that begin before `floor`.
+    of any record so far, both in milliseconds, as in a PartitionWindows. `late` of the last records
+    taken came after their period, and `below_floor` of them are of periods that begin before
+    `floor`.
     """
 
     family: Family

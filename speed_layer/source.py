@@ -24,7 +24,7 @@ TIMEOUT_SECONDS, SHORT_TIMEOUT_SECONDS = 30.0, 5.0
 FETCH_WAIT_MILLIS = 20
 
 
-# A function with the arguments and result of canonical_stream().
+# A function with the arguments and result of read_canonical_stream().
 ReadStream: TypeAlias = Callable[[SparkSession, Settings, TopicOffsets, int], DataFrame]
 
 

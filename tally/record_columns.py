@@ -28,7 +28,7 @@ def field_names(kind: str, families: Sequence[Family]) -> list[str]:
 def number_columns(families: Sequence[Family]) -> list[Column]:
     """The numbers that the rows of any of the families are made of; 0 where one may be missing.
 
-    In:  columns of parsed_record().
+    In:  columns of parse_record().
     Out: bigint, each by its name; null where it has to be there and is not.
     """
     columns = {

@@ -133,7 +133,7 @@ def is_personal(name: str) -> bool:
 
 @lru_cache(16_384)
 def is_sensitive(text: str) -> bool:
-    """Whether redacted_text() might change the text; may err to the safe side.
+    """Whether redact_text() might change the text; may err to the safe side.
 
     The answer is cached, for short texts that come again.
 

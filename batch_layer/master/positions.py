@@ -99,7 +99,7 @@ def read_extent(path: Path, version: int | None = None) -> MasterExtent:
 
 
 def parse_extent(note: str) -> MasterExtent:
-    """The extent stated by a Delta commit's note (MasterExtent.as_metadata())."""
+    """The extent stated by a Delta commit's note (MasterExtent.to_metadata())."""
     content = json.loads(note)
     marks = msgspec.convert(
         content.get("marks", {}),

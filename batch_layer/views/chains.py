@@ -98,7 +98,7 @@ def _resolve_chains(firsts: DataFrame, references: DataFrame) -> DataFrame:
     That is the receipt of exactly this name; else the only one that is equal but for leading zeros
     in its number, or the only one that its reference names.
 
-    In:  as _place_events(); references: receipts_of_references().
+    In:  as _place_events(); references: receipts_by_reference().
     Out: the same and chain.
     """
     known = firsts.join(F.broadcast(references), on=["store_id", "named"], how="left")

@@ -123,7 +123,7 @@ def check_generation(
 ) -> GenerationCheck:
     """Check the generation on the executors; changed windows are stored for the restatements.
 
-    In:  expected: expected_windows(); earlier: generation that serves a day now; a day without one
+    In:  expected: control_totals(); earlier: generation that serves a day now; a day without one
          changes nothing.
     Out: counts, and first and last days (since 1970) of stores and of the values of axes.
     """

@@ -56,7 +56,7 @@ class PinnedRecords:
         """Master records and fates of the days.
 
         In:  days, ascending, one at least.
-        Out: master records as read_version(), and record_fates(), of these days alone.
+        Out: master records as read_version(), and classify_records(), of these days alone.
         """
         return _records_on_days(self.master, days), _records_on_days(self.fates, days)
 
@@ -80,7 +80,7 @@ class PinnedRecords:
 
 
 class Computation(NamedTuple):
-    """The rows as window_rows(), and their expected sums as expected_windows().
+    """The rows as window_rows(), and their expected sums as control_totals().
 
     `answered_spans`: the spans that the rows answer for, by store, of a family that is read from
     presences.

@@ -155,7 +155,8 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     Events whose first copy lies elsewhere, and taken-back events together with those that take them
     back, are marked excluded. An event that waits for the one it takes back adds nothing anywhere.
 
-    In:  master records (the wanted days) with value, partition, offset; record_fates() of all days.
+    In:  master records (the wanted days) with value, partition, offset; classify_records() of all
+         days.
     Out: as members_per_window(): one row per (store_id, window) with its members.
     """
     excluded = fates.where("elsewhere OR taken_back").select(
@@ -184,7 +185,7 @@ def _zero_if_waiting(part: str) -> Column:
 def day_links(fates: DataFrame) -> DataFrame:
     """Pairs of days in which a record of one day affects a record of the other.
 
-    In:  record_fates().
+    In:  classify_records().
     Out: said, of date: the day of a conflict and that of its first copy; the day of the event that
          takes another back and that of the event taken back.
     """
@@ -202,7 +203,7 @@ def select_unreported(fates: DataFrame, pinned: DataFrame) -> DataFrame:
 
     No dead letter has been sent for them yet.
 
-    In:  record_fates(); pinned: event_date, partition, pinned (first offset that the day's
+    In:  classify_records(); pinned: event_date, partition, pinned (first offset that the day's
          generation does not include).
     Out: partition, offset, fate.
     """
@@ -223,7 +224,8 @@ def control_totals(
 
     This is an independent computation of the same numbers.
 
-    In:  as window_members(), but the fates of the wanted days alone; pinned: as untold().
+    In:  as window_members(), but the fates of the wanted days alone; pinned: as
+         select_unreported().
     Out: store_id, window_start bigint (milliseconds since 1970), events, the parts that are sums
          (decimal: the sum of all windows cannot overflow), touched boolean: the published
          generation of its day lacks one of its records. Rows are a function of the records up to a

@@ -32,7 +32,7 @@ from tally.visits import MINUTE_SECONDS, MinuteSignals
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
-# A row with the columns of rows_of_periods().
+# A row with the columns of compute_period_rows().
 ArrowRow: TypeAlias = tuple[Any, ...]
 
 
@@ -62,7 +62,8 @@ def device_minutes(
     Conflicts are included: for a device in a second at an access point the strongest copy holds, as
     in the speed layer.
 
-    In:  master records and record_fates() of days_around(); pinned: as fates.untold().
+    In:  master records and classify_records() of days_around(); pinned: as
+         fates.select_unreported().
     Out: the fields of DeviceMinute: bigint, but store, opening and device string, is_new boolean.
     """
     known = fates.where(F.col("fate") != UNREADABLE).join(
@@ -95,7 +96,7 @@ def device_minutes(
 def compute_period_rows(minutes: DataFrame, family: Family) -> DataFrame:
     """Compute the view rows of key periods that are over.
 
-    In:  heard_minutes() of whole periods.
+    In:  device_minutes() of whole periods.
     Out: store_id, window_start bigint (milliseconds since 1970), the axis mac_class, events bigint
          (device-minutes of the window, equal in all its rows), parts as tally/algebra/parts.py has
          them, touched boolean (one of its periods has a minute beyond those served now). Periods
@@ -176,7 +177,7 @@ def _group_by_device(heard: Iterable[DeviceMinute]) -> Iterator[tuple[Device, Mi
 def total_rows(rows: DataFrame, family: Family) -> DataFrame:
     """Select the columns that are written for the rows of some days.
 
-    In:  rows_of_periods().
+    In:  compute_period_rows().
     Out: as tally.frames.window_rows(); nothing is ever excluded from a window here.
     """
     start = F.timestamp_millis("window_start")
@@ -205,8 +206,8 @@ def period_control_totals(minutes: DataFrame, rows: DataFrame, family: Family) -
     Visits and passes have no second computation apart from the one that both layers share. For them
     this check only shows that they are stored as computed; the audit has an oracle.
 
-    In:  heard_minutes() and rows_of_periods() of the same periods.
-    Out: as fates.expected_windows().
+    In:  device_minutes() and compute_period_rows() of the same periods.
+    Out: as fates.control_totals().
     """
     minute = F.col("minute")
     start = (minute - F.pmod(minute, F.lit(WINDOW_MINUTES))) * _MINUTE_MILLIS
@@ -247,7 +248,7 @@ def spans_by_store(minutes: DataFrame, until: datetime) -> dict[str, list[Answer
     The spans follow from the records of each period alone, so an outage has the same spans in every
     run, independent of the days that the run reads.
 
-    In:  heard_minutes(); until: everything that had arrived by then is known.
+    In:  device_minutes(); until: everything that had arrived by then is known.
     Out: no DataFrame: instants (UTC) from inclusive, to exclusive, of each store of the minutes.
     """
     settled = cutoff_minute(until)

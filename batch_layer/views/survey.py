@@ -21,7 +21,7 @@ LedgerLine = Mapping[str, Any]
 def summarize_fates(fates: DataFrame) -> DataFrame:
     """Summarise the fates, one row for each day and partition.
 
-    In:  record_fates() of all days.
+    In:  classify_records() of all days.
     Out: event_date, partition, until (first offset beyond), committed, counted, duplicate,
          conflict, unreadable, elsewhere, reversed, waiting bigint; first_arrival bigint
          (milliseconds since 1970; null where nothing can be read).
@@ -49,7 +49,7 @@ def summarize_fates(fates: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Survey:
-    """The rows of surveyed()."""
+    """The rows of summarize_fates()."""
 
     lines: Sequence[LedgerLine]
 
@@ -57,8 +57,8 @@ class Survey:
     def from_fates(cls, fates: DataFrame) -> Self:
         """Collect the survey of the fates by one Spark action.
 
-        In:  record_fates() of all days.
-        Out: the rows of surveyed().
+        In:  classify_records() of all days.
+        Out: the rows of summarize_fates().
         """
         return cls([row.asDict() for row in summarize_fates(fates).collect()])
 

@@ -17,7 +17,7 @@ def conflicting_tills(master: DataFrame, fates: DataFrame) -> DataFrame:
     """Tills that have conflicts on a day, with their counts.
 
     In:  master records (the wanted days) with value, store_id, event_date, partition, offset;
-         record_fates() of the same days.
+         classify_records() of the same days.
     Out: store_id, day, till_id, records, conflicts (bigint).
     """
     conflicts = F.count_if(F.col("fate") == CONFLICT).alias("conflicts")

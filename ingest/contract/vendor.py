@@ -57,7 +57,8 @@ class SkippedPart(NamedTuple):
 class UnreadablePart(NamedTuple):
     """A part of a body that does not follow its format: the error, and what stands for the part.
 
-    `placeholder` is a message that every contract refuses, or Skipped if nothing in it could count.
+    `placeholder` is a message that every contract refuses, or SkippedPart if nothing in it could
+    count.
     """
 
     error: RejectedEvent

@@ -35,7 +35,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
 def run(settings: Settings, moments: Failpoints, stopped: Event, ready: Event) -> None:
     """Normalise, and delete raw messages that are read and past their retention, until stopped.
 
-    Raises Fenced when a successor has taken over, TallyError when it cannot go on.
+    Raises ProducerFenced when a successor has taken over, TallyError when it cannot go on.
     """
     topics = raw_topics()
     normaliser = Normaliser(Rules.from_settings(settings), settings.partitions, topics)

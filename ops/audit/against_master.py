@@ -69,7 +69,8 @@ def compute_expected_values(
 def compare_with_master(
     session: Session, expected: Mapping[str, Mapping[WindowKey, WindowValues]], scope: Scope = WHOLE
 ) -> dict[str, FamilyComparison]:
-    """Compare every window that is served now with the expected_windows(), by family name."""
+    """Compare every window that is served now with the values expected of the master, by family
+    name."""
     compared = {}
     for name, family in FAMILIES.items():
         served: dict[WindowKey, WindowValues] = {

@@ -31,7 +31,7 @@ def query_parameters(key: WindowKey) -> dict[str, str]:
 
 
 ApiRow: TypeAlias = dict[str, Any]
-# A question as question_of() returns it, and the function that answers it with the rows of a
+# A question as query_parameters() returns it, and the function that answers it with the rows of a
 # metric by the dimensions.
 QueryParameters: TypeAlias = Mapping[str, str]
 FetchRows: TypeAlias = Callable[[str, QueryParameters, Sequence[str]], Iterable[ApiRow]]

@@ -211,7 +211,8 @@ def _differences(
 ) -> Iterator[Difference]:
     where = partial(Difference, key[0], query_parameters(key)["from"])
     expected = question.compute_expected(asked.family, asked.values.get(key, {}))
-    # A window without records may be unknown to the API; is_honest() decides when it must know.
+    # A window without records may be unknown to the API; is_claim_correct() decides when it must
+    # know.
     is_empty = key not in asked.values
     for split, row in answered.items():
         name = question.name(split)

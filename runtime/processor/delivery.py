@@ -41,7 +41,8 @@ _FLUSH_SECONDS = 30.0
 # Offsets to read next, each with the bookmark beside it.
 Positions = Sequence[TopicPartition]
 
-# The group metadata of the poll, after it was read again and found equal; raises Aborted otherwise.
+# The group metadata of the poll, after it was read again and found equal; raises TransactionAborted
+# otherwise.
 CheckMetadata = Callable[[], Any]
 
 
@@ -57,7 +58,7 @@ class Delivery(Protocol):
     def deliver(
         self, outputs: Sequence[Output], positions: Positions, metadata_now: CheckMetadata
     ) -> None:
-        """Store both. Raises Aborted, OutcomeUnknown, Fenced or TallyError."""
+        """Store both. Raises TransactionAborted, OutcomeUnknown, ProducerFenced or TallyError."""
 
 
 class ExactlyOnce:

@@ -102,7 +102,7 @@ class Intake:
     def poll(self, wait_seconds: float) -> int:
         """Buffer the records that have arrived and return their number.
 
-        Raises DataLoss, Aborted or TallyError.
+        Raises DataLoss, TransactionAborted or TallyError.
         """
         messages = self._consumer.consume(self._options.most_records, wait_seconds)
         received = sum([self._buffer(message) for message in messages])
@@ -119,7 +119,7 @@ class Intake:
     def check_metadata(self) -> Any:
         """Read the group metadata again and return it if it is that of the buffered records' poll.
 
-        Raises Aborted otherwise.
+        Raises TransactionAborted otherwise.
         """
         current = self._consumer.consumer_group_metadata()
         if current != self._metadata or parse_generation(current) == _NO_GENERATION:

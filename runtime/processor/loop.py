@@ -60,7 +60,7 @@ class Processor:
     ) -> None:
         """Work until stopped; sets `ready` at the first assignment.
 
-        Raises Fenced, DataLoss or TallyError: the process must exit.
+        Raises ProducerFenced, DataLoss or TallyError: the process must exit.
         """
         self._heartbeat = heartbeat or self._heartbeat
         self._renew(stopped)

@@ -26,7 +26,7 @@ def run_processor(
 ) -> None:
     """Process until stopped; says that it is ready once it has partitions.
 
-    Raises Fenced when a successor has taken over, TallyError when it cannot go on.
+    Raises ProducerFenced when a successor has taken over, TallyError when it cannot go on.
     """
     processor = build(settings, job, moments)
     heartbeat = Heartbeat(settings.heartbeat_file)

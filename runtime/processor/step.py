@@ -76,8 +76,8 @@ class Step(ABC):
         partitions another one has by now. A step that acts by the clock reads a topic of ticks.
 
         Raises RetryLater when it cannot compute them now, and has changed nothing: it is called
-        again, without a record before; Aborted when it has changed something: nothing is stored,
-        and all records come again.
+        again, without a record before; TransactionAborted when it has changed something: nothing is
+        stored, and all records come again.
         """
         return ()
 

@@ -73,8 +73,8 @@ class TransactionalProducer:
         """Make a new producer with the same id, which fences its predecessor.
 
         An open transaction of the predecessor is aborted. Positions and state must be read only
-        after this. Never called after Fenced. Raises OutcomeUnknown when no broker answers in time:
-        call again; Fenced or TallyError when the process must exit.
+        after this. Never called after ProducerFenced. Raises OutcomeUnknown when no broker answers
+        in time: call again; ProducerFenced or TallyError when the process must exit.
         """
         # Messages that are queued and not sent are of a transaction that does not count.
         if self._producer is not None:
@@ -94,11 +94,11 @@ class TransactionalProducer:
     ) -> None:
         """Commit outputs and positions together.
 
-        metadata_now reads the group metadata again and returns it, or raises Aborted when it
-        differs from that of the poll.
+        metadata_now reads the group metadata again and returns it, or raises TransactionAborted
+        when it differs from that of the poll.
 
-        Raises Aborted (nothing is stored), OutcomeUnknown (it may be), Fenced or TallyError (the
-        process must exit).
+        Raises TransactionAborted (nothing is stored), OutcomeUnknown (it may be), ProducerFenced or
+        TallyError (the process must exit).
         """
         # Checked before the transaction begins: a changed group then costs no abort.
         metadata_now()

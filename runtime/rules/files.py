@@ -32,7 +32,8 @@ def parse_rule_yaml(text: str | bytes, catalogue: RuleCatalogue | None = None) -
 
 
 def dump_rule_yaml(rule: Rule) -> str:
-    """The YAML text that parse_rule() reads as the rule; fields with their default are left out."""
+    """The YAML text that parse_rule_yaml() reads as the rule; fields with their default are left
+    out."""
     default = rule_to_fields(Rule(rule_id=rule.rule_id))
     values = rule_to_fields(rule)
     # A rule of silence is read with another default.

@@ -23,7 +23,7 @@ async def read_gaps(
     partitions: Collection[int],
     tolerance_seconds: int,
 ) -> list[Gap]:
-    """The gaps of the families' topics, filtered as in touching(). Raises ViewsUnreachable."""
+    """The gaps of the families' topics, filtered as in filter_gaps(). Raises ViewsUnreachable."""
     topics = [topic for family in families for topic in source_topics(family)]
     return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
 

@@ -169,7 +169,7 @@ def _serve(reading: FamilyReading, start: datetime, is_settled: bool) -> ServedW
     day = start.date()
     published = reading.published.get(day)
     complete = published is not None and published.covers(start)
-    # A covered window without a row is a state of 0 events by now, which batch_side() returned.
+    # A covered window without a row is a state of 0 events by now, which batch_state() returned.
     merged = reading.family.kind.merge(
         reading.family.parts,
         reading.speed.get(start),

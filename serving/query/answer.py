@@ -143,7 +143,8 @@ class QueryEngine:
         # Counted before they are built: two dimensions of thousands are millions of pairs.
         splits = (prod(map(len, values.values())) for values in each)
         rows = sum(map(mul, (len(store.result_cells) for store in stores), splits))
-        # A question of a single stretch may come without the registered values (of_one_stretch()).
+        # A question of a single stretch may come without the registered values
+        # (drop_excess_values()).
         if query.page_days is None and len(stores) == len(stores[0].result_cells) == 1:
             refuse_too_many(rows, stores[0].request.store_id, query.by, query.limit)
         refuse_unregistered(rows, query.limit)

@@ -57,7 +57,7 @@ def parse_day_span(from_: str, to: str) -> tuple[date, date]:
 
 
 def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
-    """The calendar of days that asked_days() has accepted."""
+    """The calendar of days that parse_day_span() has accepted."""
     entry, last = store.entry.valid_on(first), end - timedelta(days=1)
     return StoreCalendar(
         store,

@@ -101,7 +101,7 @@ def refold(line: ChainDays, told_since: PublishedSince, judged_of: DayEvaluator)
 
     In:  `told_since`: the chain's alerts; `judged_of`: called once for each day that is folded, and
          for no other day.
-    Out: stretches of days, ascending, each an argument for transitions().
+    Out: stretches of days, ascending, each an argument for diff_alerts().
 
     A fold continues into the next day if it ends in another state than that day began with. It
     begins and stops only at a midnight that separates no alert from the windows that decide it.

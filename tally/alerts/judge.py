@@ -88,7 +88,7 @@ class _AlertDiff:
         self.ends = {alert.of: alert for alert in standing if alert.edge == "clear"}
 
     def compute(self) -> list[Transition]:
-        """The messages of the chain, as transitions() of this module returns them."""
+        """The messages of the chain, as diff_alerts() of this module returns them."""
         here = (alert for alert in self.raises.values() if self._is_in_days(alert.window))
         matching = match_alerts(here, self.days.episodes)
         raised: list[Transition] = []

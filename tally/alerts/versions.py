@@ -181,7 +181,7 @@ def read_history(records: Iterable[RuleRecord]) -> RuleHistory:
 
 
 def build_history(entries: Iterable[RuleEntry]) -> RuleHistory:
-    """The versions that parsed records make; the same as versions_of() for raw records."""
+    """The versions that parsed records make; the same as read_history() for raw records."""
     unread: list[str] = []
     histories: dict[str, _ChangeHistory] = {}
     for entry in sorted(entries, key=attrgetter("offset")):

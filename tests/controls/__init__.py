@@ -4,8 +4,8 @@ no test's (guard.py).
     seam          what the product has there              what is wrong there
     stamp         RowSink.timestamp()                     wall_clock
     sink          RowSink                                 adding
-    floor         floor_of()                              no_floor
-    isolation     canonical_stream()                      uncommitted
+    floor         compute_floor()                              no_floor
+    isolation     read_canonical_stream()                      uncommitted
     metadata      Intake.metadata_now()                   no_member
     dedup key     the pages of a Prefix, by window        poor_keys (in laws alone)
     moments       Moments                                 crashing

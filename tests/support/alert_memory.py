@@ -42,8 +42,8 @@ class MemoryAlerts:
 
 
 class MemoryFeed:
-    """A Feed over a topic in memory; `most` records are held as Recent does, the rest is read
-    again. `is_away` makes it fail as an unreachable broker does."""
+    """A Feed over a topic in memory; `most` records are held as RecentRecords does, the rest is
+    read again. `is_away` makes it fail as an unreachable broker does."""
 
     def __init__(self, partitions: int = 2, most: int = 1_000) -> None:
         self.topic_id, self.is_away, self.has_ended = "topic-00", False, False

@@ -50,7 +50,7 @@ class CachedRules:
     def __call__(self, rule_id: str, version: int) -> RuleFacts:
         """The facts of a rule version; a version missing from the topic has no channels.
 
-        Raises Aborted when the version is not known and the topic cannot be read now.
+        Raises TransactionAborted when the version is not known and the topic cannot be read now.
         """
         found = self._version(rule_id, version)
         is_new = found is None and (rule_id, version) not in self._missing

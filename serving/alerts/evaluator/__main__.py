@@ -58,7 +58,8 @@ def run(
 ) -> None:
     """Judge the views and write ticks until stopped.
 
-    Raises Fenced when a successor has taken over, TallyError when the process cannot continue.
+    Raises ProducerFenced when a successor has taken over, TallyError when the process cannot
+    continue.
     """
     # Read once at the start: a wrong descriptor ends the process instead of every judgement.
     catalogue.entries()

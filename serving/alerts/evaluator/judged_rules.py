@@ -135,7 +135,8 @@ class VersionedRule:
         return found is not None and found.version in self._metrics
 
     def reading_key(self, number: int) -> Hashable:
-        """A key for what the version with this number reads of a window; see reading_of()."""
+        """A key for what the version with this number reads of a window; see
+        build_reading_key()."""
         return self._readings[number]
 
     def split_by_version(self, span: WindowSpan) -> Sequence[VersionSpan]:

@@ -116,7 +116,7 @@ class FactsCache:
     def find(self, reading: Hashable, store_id: str, start: int) -> DayFacts | None:
         """The cached windows of a day for any rule with this reading, or None.
 
-        `reading`: the key that reading_of() gives for the version.
+        `reading`: the key that build_reading_key() gives for the version.
         """
         return self._cache.get((reading, store_id, start))
 

@@ -60,7 +60,8 @@ class StoredReceiptLookup:
 
         They are given by identity, and all are of the event's UTC day. `at`: the instant that is
         remembered as their arrival (ms since 1970, UTC).
-        Raises Aborted when they cannot be read now, BadInstant for an event without an instant.
+        Raises TransactionAborted when they cannot be read now, BadInstant for an event without an
+        instant.
         """
         try:
             return self._runner.run(self._first_copies(event, offset, at))

@@ -25,7 +25,7 @@ _HOUR = 3_600_000
 _DECODER, _ENCODER = msgspec.json.Decoder(StoredEvent), msgspec.json.Encoder()
 Reader = Callable[[bytes, str], StockEvent]
 # Takes an event, its offset and its arrival (ms since 1970, UTC); returns the events of its receipt
-# that were filed before. Raises Aborted.
+# that were filed before. Raises TransactionAborted.
 EarlierEventLookup = Callable[[StockEvent, int, int], FiledEvents]
 
 log = structlog.get_logger()

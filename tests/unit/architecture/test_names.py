@@ -94,7 +94,7 @@ def names(file: Path) -> Iterator[str]:
 
 
 def words(name: str) -> set[str]:
-    """Of `PlannedMessage` and `sent_messages` alike: sent, message."""
+    """Of `PlannedMessage` and `plan_messages` alike: sent, message."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")
     return {word.removesuffix("s") for word in parted} | set(parted)
 
