@@ -2,11 +2,15 @@
 
 import re
 from hashlib import blake2b
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import MOST_PART
+
+StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 
 # `.` and `..` are no ids: as names of folders they would lead to other folders.
 IDENTIFIER = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:-]{1,64}", re.ASCII)

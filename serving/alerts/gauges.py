@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
+from runtime.outbound.records import UndeliveredMessages
 from serving.alerts.inquiry import ListedAlert
-from tally.alerts.delivery.records import UndeliveredMessages
 from tally.alerts.standing import STATE_RANKS
 from tally.alerts.tick import Tick
 

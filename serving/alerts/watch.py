@@ -15,10 +15,11 @@ from runtime.bookmarks import PositionMetadata
 from runtime.connect import kafka_consumer
 from runtime.heartbeat import read_restore_seconds
 from runtime.job import describe_error
+from runtime.outbound.records import TickTime, UndeliveredMessages
 from runtime.tail import Tail, TopicRecord, read_topic_id, read_topic_state
 from runtime.topics import read_committed_positions
 from serving.alerts.gauges import AlertFacts
-from tally.alerts.delivery.records import TickTime, UndeliveredMessages, decode_record
+from tally.alerts.delivery.records import decode_record
 from tally.alerts.tick import NO_TICK, Tick, merge_ticks
 from tally.errors import TallyError
 from tally.settings import Settings

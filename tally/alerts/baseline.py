@@ -7,12 +7,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from tally.alerts.comparison import ExactValue, WindowBaseline
-from tally.alerts.rule import BaselineName
+BaselineName = Literal["same_weekday_4w", "hour_of_week"]
+
+# A sum is an integer; a ratio is the fraction of its two sums, Fraction(numerator, denominator).
+ExactValue: TypeAlias = int | Fraction
+
+
+class WindowBaseline(Struct, frozen=True):
+    """The baseline of one window: mean in the metric's unit, and variance in its square.
+
+    `days`: number of days in the mean; `snapshot`: number of the snapshot that it comes from.
+    """
+
+    mean: ExactValue
+    variance: ExactValue
+    days: int = 0
+    snapshot: int = 0
+
 
 # Start of a window, and the store's clock at that instant in minutes since midnight.
 ClockWindow = tuple[int, int]

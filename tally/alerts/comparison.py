@@ -5,14 +5,10 @@ import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
 
-from msgspec import Struct
-
+from tally.alerts.baseline import ExactValue, WindowBaseline
 from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Threshold
 
-# A sum is an integer; a ratio is the fraction of its two sums, Fraction(numerator, denominator).
-ExactValue: TypeAlias = int | Fraction
 # The Decimal is the left operand, because only Decimal implements comparison with a Fraction.
 _OPERATORS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
     ">=": operator.le,
@@ -20,18 +16,6 @@ _OPERATORS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
     "<=": operator.ge,
     "<": operator.gt,
 }
-
-
-class WindowBaseline(Struct, frozen=True):
-    """The baseline of one window: mean in the metric's unit, and variance in its square.
-
-    `days`: number of days in the mean; `snapshot`: number of the snapshot that it comes from.
-    """
-
-    mean: ExactValue
-    variance: ExactValue
-    days: int = 0
-    snapshot: int = 0
 
 
 def matches_condition(

@@ -12,8 +12,9 @@ from msgspec import Meta, Struct
 
 from tally.alerts.ids import AlertId
 from tally.alerts.message import Alert
-from tally.alerts.rule import RuleId, StoreId
+from tally.alerts.rule import RuleId
 from tally.errors import AlertNotOpen
+from tally.identity import StoreId
 from tally.partitions import partition_number
 
 MOST_REASON = 500

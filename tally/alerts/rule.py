@@ -6,15 +6,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, structs, to_builtins
 
+from tally.alerts.baseline import BaselineName
+from tally.identity import StoreId
+
 # The anchor is \Z, because $ would also accept a trailing newline.
 RuleId = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z")]
-StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 ChannelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RuleKind = Literal["threshold", "baseline", "silence", "stock"]
 Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
 RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
-BaselineName = Literal["same_weekday_4w", "hour_of_week"]
 Severity = Literal["info", "warning", "critical"]
 # The longest run is a day of quarter hours.
 RunLength = Annotated[int, Meta(ge=1, le=96)]

@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from tally.alerts.comparison import ExactValue, WindowBaseline, matches_clear, matches_condition
+from tally.alerts.baseline import ExactValue, WindowBaseline
+from tally.alerts.comparison import matches_clear, matches_condition
 from tally.alerts.rule import FurtherCondition, Rule
 
 # +1 raises, -1 clears, 0 leaves things as they are.

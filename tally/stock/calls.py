@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from tally.alerts.delivery.records import DroppedRecord, TickTime
+from runtime.outbound.records import DroppedRecord, TickTime
 from tally.stock.movement import MovementKind, instant_millis, lane_key
 
 CallMode: TypeAlias = Literal[

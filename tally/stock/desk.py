@@ -12,7 +12,7 @@ the consumed records, and only then are the calls made that `begin_attempts()` r
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from tally.alerts.delivery.records import DroppedRecord, TickTime
+from runtime.outbound.records import DroppedRecord, TickTime
 from tally.instants import format_utc, from_millis
 from tally.stock.calls import (
     OPEN_OUTCOMES,

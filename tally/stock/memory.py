@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tally.alerts.delivery.records import TickTime
+from runtime.outbound.records import TickTime
 from tally.algebra.shelf import has_count
 from tally.stock.calls import OPEN_OUTCOMES, LaneLevel, ReconciledDay, StockCall, StoredCall
 from tally.stock.levels import RETENTION_MILLIS, ArticleLevel

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tally.alerts.delivery.records import TickTime
+from runtime.outbound.records import TickTime
 from tally.stock.calls import CallChange, StockCall, call_key, decode_call, encode_call
 from tally.stock.desk import DAY_MILLIS, StockSyncEngine
 from tally.stock.modes import CallAnswer, CallAttempt, CallRules, quantity_after

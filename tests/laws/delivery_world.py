@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from runtime.outbound.records import TickTime
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.controls import AlertChannel, Silence
 from tally.alerts.delivery.deciding import DeliveryRules
@@ -18,7 +19,6 @@ from tally.alerts.delivery.memory import MINUTE
 from tally.alerts.delivery.records import (
     DeliveryChange,
     StoredDelivery,
-    TickTime,
     WebhookMessage,
     decode_record,
     encode_record,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.alerts.comparison import WindowBaseline
+from tally.alerts.baseline import WindowBaseline
 from tally.alerts.days import ChainDays
 from tally.alerts.fold import IDLE_STATE, Episode, FoldState, VerdictRange, WindowVerdict, fold
 from tally.alerts.fold_line import FoldTimeline

@@ -16,8 +16,9 @@ from serving.alerts.evaluator.calendar import to_millis
 from serving.alerts.evaluator.usual import BaselineRequest
 from serving.alerts.evaluator.usual_days import BaselineCache, BaselineSnapshotReader
 from serving.query.stores import StoreRegistry
-from tally.alerts.comparison import WindowBaseline, matches_condition
-from tally.alerts.rule import AgainstBaseline, BaselineName
+from tally.alerts.baseline import BaselineName, WindowBaseline
+from tally.alerts.comparison import matches_condition
+from tally.alerts.rule import AgainstBaseline
 from tally.settings import Settings
 from tally.windows import WINDOW_MILLIS
 from tests.controls.baselines import FollowsWhatServes

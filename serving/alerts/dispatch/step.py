@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import structlog
 
+from runtime.outbound.records import DroppedRecord, TickTime
 from runtime.processor.record import Input, Output, parse_state
 from runtime.processor.step import Step
 from serving.alerts.dispatch.calls import OutboundMessage, WebhookCalls
@@ -24,9 +25,7 @@ from tally.alerts.delivery.groups import PartitionMemories
 from tally.alerts.delivery.records import (
     CONTROL_PREFIX,
     DeliveryChange,
-    DroppedRecord,
     StoredDelivery,
-    TickTime,
     WebhookMessage,
     decode_record,
     encode_record,

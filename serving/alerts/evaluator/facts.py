@@ -12,7 +12,7 @@ from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.query.catalogue import Metric
 from serving.query.cells import Cell, common_source
 from serving.query.formulas import Formula, StockAt, WeightedSum
-from tally.alerts.comparison import ExactValue, WindowBaseline
+from tally.alerts.baseline import ExactValue, WindowBaseline
 from tally.alerts.message import ReadRows
 from tally.alerts.rule import Rule
 from tally.alerts.tick import Tick, is_known, last_closed_end

@@ -24,7 +24,7 @@ from serving.alerts.evaluator.moment import MetricCell
 from serving.alerts.evaluator.version_metrics import VersionMetrics
 from serving.query.catalogue import Metric
 from serving.query.cells import join_cells
-from tally.alerts.comparison import ExactValue
+from tally.alerts.baseline import ExactValue
 from tally.alerts.rule import Rule, RuleGrain
 from tally.alerts.verdict import FurtherFacts, WindowFacts
 from tally.instants import from_millis

@@ -10,7 +10,8 @@ from serving.alerts.evaluator.judgements import WHOLE_STORE, DayWindow
 from serving.alerts.evaluator.moment import MetricCell
 from serving.query.cells import common_source
 from serving.query.formulas import StockAt
-from tally.alerts.comparison import ExactValue, WindowBaseline, threshold_value
+from tally.alerts.baseline import ExactValue, WindowBaseline
+from tally.alerts.comparison import threshold_value
 from tally.alerts.ids import window_text
 from tally.alerts.judge import Transition
 from tally.alerts.message import (

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tally.alerts.comparison import WindowBaseline
-from tally.alerts.rule import AgainstBaseline, BaselineName, Rule
+from tally.alerts.baseline import BaselineName, WindowBaseline
+from tally.alerts.rule import AgainstBaseline, Rule
 
 
 # Not a tuple: a tuple of the same fields could equal the key of another kind of reading.

@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 import structlog
 
+from runtime.outbound.records import TickTime
 from runtime.processor.record import Input, Output, parse_state
 from runtime.processor.step import Step
-from tally.alerts.delivery.records import TickTime
 from tally.alerts.tick import Tick
 from tally.errors import BadInstant
 from tally.stock.calls import CallChange, StoredCall, call_key, decode_call, encode_call

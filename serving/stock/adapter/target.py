@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from runtime.outbound.addresses import parse_url
-from tally.alerts.rule import StoreId
 from tally.errors import AddressRefused, BadSettings
+from tally.identity import StoreId
 from tally.stock.calls import CallMode
 from tally.stock.desk import StockSyncEngine
 from tally.stock.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules

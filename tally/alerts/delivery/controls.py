@@ -11,8 +11,9 @@ from msgspec import Meta, Struct
 
 from tally.alerts.delivery.clock_times import parse_quiet_spans
 from tally.alerts.ids import AlertId
-from tally.alerts.rule import ChannelId, ClockHours, RuleId, Severity, StoreId
+from tally.alerts.rule import ChannelId, ClockHours, RuleId, Severity
 from tally.errors import BadSettings
+from tally.identity import StoreId
 from tally.partitions import partition_number
 
 SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]

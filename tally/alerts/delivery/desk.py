@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec import structs
 
+from runtime.outbound.records import DroppedRecord, TickTime
 from tally.alerts.delivery import (
     attempts,
     digest,
@@ -42,10 +43,8 @@ from tally.alerts.delivery.records import (
     DeliveryDecision,
     DeliveryReason,
     DeliveryVerdict,
-    DroppedRecord,
     GoneAddress,
     StoredDelivery,
-    TickTime,
     WebhookMessage,
     record_key,
 )

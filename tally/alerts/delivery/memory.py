@@ -7,6 +7,7 @@ memory gives the same answers as the memory that wrote the records.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from runtime.outbound.records import TickTime, UndeliveredMessages
 from tally.alerts.delivery.controls import (
     SEVERITIES,
     Acknowledgement,
@@ -21,8 +22,6 @@ from tally.alerts.delivery.records import (
     DeliveryVerdict,
     GoneAddress,
     StoredDelivery,
-    TickTime,
-    UndeliveredMessages,
     WebhookMessage,
 )
 

@@ -6,10 +6,11 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
+from runtime.outbound.records import TickTime
 from tally.alerts.delivery.controls import AlertChannel
 from tally.alerts.delivery.deciding import DeliveryRules, RuleFacts, StoreFacts
 from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import DeliveryChange, DeliveryDecision, TickTime, WebhookMessage
+from tally.alerts.delivery.records import DeliveryChange, DeliveryDecision, WebhookMessage
 from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
 from tally.instants import format_utc, from_millis
 

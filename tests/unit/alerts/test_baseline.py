@@ -11,10 +11,11 @@ from tally.alerts.baseline import (
     NO_DAY,
     BaselineSample,
     EarlierDay,
+    WindowBaseline,
     compute_baselines,
     earlier_dates,
 )
-from tally.alerts.comparison import WindowBaseline, matches_condition, threshold_value
+from tally.alerts.comparison import matches_condition, threshold_value
 from tally.alerts.rule import AgainstBaseline
 from tally.alerts.snapshot import build_snapshot, first_served_day, parse_snapshot
 from tests.support.baselines import serving

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.records import UndeliveredMessages
 from runtime.outbound.secrets import SigningKeys
 from serving.alerts.dispatch.calls import WebhookCalls
 from serving.alerts.dispatch.sender import WebhookSender
@@ -19,7 +20,6 @@ from tally.alerts.delivery.attempts import (
 )
 from tally.alerts.delivery.deciding import DeliveryRules
 from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import UndeliveredMessages
 from tests.unit.alerts.deliveries import MINUTE, NOON, Town, alert, channel, desk_with, later
 from tests.unit.alerts.receivers import Got, receiver, status
 from tests.unit.alerts.test_delivery_attempts import message, played

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
+from runtime.outbound.records import TickTime
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.body import alert_message_id
 from tally.alerts.delivery.controls import Silence
 from tally.alerts.delivery.deciding import DeliveryRules
 from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.delivery.groups import MAX_EVALUATION_WAIT, MAX_TICK_LAG
-from tally.alerts.delivery.records import TickTime, WebhookMessage, decode_record, encode_record
+from tally.alerts.delivery.records import WebhookMessage, decode_record, encode_record
 from tally.alerts.message import Alert, AlertWindow
 from tally.alerts.rule import ClockHours
 from tally.instants import format_utc, from_millis

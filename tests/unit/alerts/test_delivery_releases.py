@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from runtime.outbound.records import DroppedRecord
 from tally.alerts.delivery.attempts import WebhookAnswer
 from tally.alerts.delivery.body import MOST_BYTES, alert_body, alert_message_id, hash_id
 from tally.alerts.delivery.controls import AlertChannel, Redelivery, Silence
 from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import DroppedRecord
 from tally.alerts.message import ReadRows
 from tests.unit.alerts.deliveries import (
     HOUR,

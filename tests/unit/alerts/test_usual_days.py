@@ -14,7 +14,7 @@ from serving.alerts.evaluator.calendar import to_millis
 from serving.alerts.evaluator.usual import BaselineRequest
 from serving.alerts.evaluator.usual_days import BaselineCache
 from serving.query.stores import StoreRegistry
-from tally.alerts.comparison import WindowBaseline
+from tally.alerts.baseline import WindowBaseline
 from tally.settings import Settings
 from tests.support.baselines import ONE_DAY, fix, serving, weeks_before
 from tests.support.serving_world import MemoryViews, World, at, counted

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tally.alerts.comparison import ExactValue, WindowBaseline
+from tally.alerts.baseline import ExactValue, WindowBaseline
 from tally.alerts.rule import AgainstBaseline, Rule, RuleKind, Threshold
 from tally.alerts.verdict import Verdict, WindowFacts, WindowPhase, evaluate_window
 

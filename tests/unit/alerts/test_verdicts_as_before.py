@@ -8,7 +8,7 @@ from fractions import Fraction
 from hashlib import sha256
 from random import Random
 
-from tally.alerts.comparison import WindowBaseline
+from tally.alerts.baseline import WindowBaseline
 from tally.alerts.rule import AgainstBaseline, Condition, Rule, Threshold
 from tally.alerts.verdict import WindowFacts, evaluate_window
 from tests.support.judging_days import JudgedDays

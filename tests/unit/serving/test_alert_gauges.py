@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from runtime.outbound.records import UndeliveredMessages
 from serving.alerts.gauges import AlertFacts, AlertGauge, build_alert_gauges, build_fact_gauges
 from serving.alerts.inquiry import to_listed
-from tally.alerts.delivery.records import UndeliveredMessages
 from tally.alerts.tick import Tick
 from tests.support.alerts import then, told
 

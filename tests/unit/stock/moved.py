@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import structs
 
-from tally.alerts.delivery.records import TickTime
+from runtime.outbound.records import TickTime
 from tally.stock.calls import CallMode, StockCall
 from tally.stock.desk import StockSyncEngine
 from tally.stock.modes import CallRules

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tally.alerts.delivery.records import DroppedRecord
+from runtime.outbound.records import DroppedRecord
 from tally.instants import format_utc, from_millis
 from tally.stock.calls import CallChange, CallMode, StockCall, StoredCall, call_key
 from tally.stock.desk import DAY_MILLIS, StockSyncEngine

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from tally.alerts.delivery.records import DroppedRecord, TickTime
+from runtime.outbound.records import DroppedRecord, TickTime
 from tally.stock.calls import CallMode, CallOutcome
 from tally.stock.desk import DAY_MILLIS, MOST_AT_ONCE, StockSyncEngine
 from tally.stock.levels import RETENTION_MILLIS

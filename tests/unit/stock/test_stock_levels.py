@@ -7,7 +7,7 @@ from itertools import permutations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tally.alerts.delivery.records import DroppedRecord
+from runtime.outbound.records import DroppedRecord
 from tally.algebra.level import Level
 from tally.instants import format_utc, from_millis
 from tally.stock.calls import LaneLevel, StoredCall, call_key

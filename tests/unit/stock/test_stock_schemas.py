@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from runtime.outbound.records import TickTime
 from schemas.loader import record_schema
 from serving.stock.movements.step import MOVEMENTS
-from tally.alerts.delivery.records import TickTime
 from tally.stock.calls import CallMode, LaneLevel, StockCall, call_key, encode_call
 from tally.stock.desk import DAY_MILLIS
 from tally.stock.modes import CallAnswer
