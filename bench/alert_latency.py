@@ -29,19 +29,19 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from alerting.deliver.state.control_writer import write_controls
+from alerting.deliver.state.controls import AlertChannel
+from alerting.rules.rule import Rule, Threshold
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
 from bench.busy_doors import THRESHOLDS, BusyDoors, rule_id
 from bench.compared import say
 from bench.harness import own_environment
 from bench.subscribers import CALLED, STEPS, Sightings, ThresholdCrossing, watching, webhook
-from ops.local.stack.addresses import separate_environment
-from runtime.alert_controls import write_controls
-from runtime.rules.topic import write_rules
-from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.rule import Rule, Threshold
-from tally.alerts.versions import StoredRule
-from tally.instants import from_millis
-from tally.settings import Settings
-from tally.windows import WINDOW, window_start
+from ops.local.processes.addresses import separate_environment
+from tally.config.settings import Settings
+from tally.time.instants import from_millis
+from tally.time.windows import WINDOW, window_start
 
 SERVICES = ("normaliser", "gateway", "api", "speed", "evaluator", "dispatcher")
 POSTS_A_SECOND, WARM_RATE = 10, 50

@@ -21,27 +21,27 @@ import psutil
 from confluent_kafka import TopicPartition
 from msgspec import structs
 
+from alerting.alert.ids import Chain, alert_id
+from alerting.alert.published import PublishedAlert
+from alerting.alert.settled import encode_alerts
+from alerting.episodes.fold import Episode, FoldState
+from alerting.evaluate.scope.rule_set import RuleSet
+from alerting.evaluate.state.chain_memory import ChainMemory, pack_key
+from alerting.evaluate.state.memory import STATE_TOPIC, PartitionMemory, restore_memories
+from alerting.evaluate.step import INPUTS, Evaluator
+from alerting.rules.rule import Rule
+from alerting.rules.store.topic import RuleReader, write_rules
+from alerting.rules.versions import StoredRule
 from bench.compared import say
 from bench.harness import READY_SECONDS, Bench, own_stack
 from bench.shown import median_and_range
 from runtime.connect import kafka_producer
+from runtime.kafka.producer import BlockingProducer
 from runtime.processor.state import read_state
-from runtime.producer import BlockingProducer
-from runtime.rules.topic import RuleReader, write_rules
-from serving.alerts.evaluator.chain_memory import ChainMemory, pack_key
-from serving.alerts.evaluator.judged_rules import RuleSet
-from serving.alerts.evaluator.memory import STATE_TOPIC, PartitionMemory, restore_memories
-from serving.alerts.evaluator.step import INPUTS, Evaluator
-from tally.alerts.fold import Episode, FoldState
-from tally.alerts.ids import Chain, alert_id
 from tally.alerts.message import AlertState
-from tally.alerts.rule import Rule
-from tally.alerts.settled import encode_alerts
-from tally.alerts.told import PublishedAlert
-from tally.alerts.versions import StoredRule
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.time.windows import WINDOW_MILLIS
 
 RULES, STORES, SETTLED, OPEN = 1_000, 457, 5_500_000, 20_000
 SEND_SECONDS, POLL_SECONDS, MEBIBYTE = 600.0, 0.02, 1 << 20
@@ -184,7 +184,7 @@ def process_runs(bench: Bench, runs: int) -> Iterator[tuple[float, float]]:
 
     Raises SystemExit when an evaluator does not get ready.
     """
-    command = [sys.executable, "-m", "serving.alerts.evaluator"]
+    command = [sys.executable, "-m", "alerting.evaluate"]
     for _ in range(runs):
         with TemporaryDirectory(prefix="bench-evaluator-") as folder:
             ready = Path(folder) / "ready"

@@ -30,8 +30,8 @@ from bench.harness import (
 from bench.throughput import dense
 from ops import provision
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from speed_layer.source import read_retained_offsets
+from runtime.registry.sources import SALES
+from speed_layer.input.source import read_retained_offsets
 
 AT_ONCE = 250_000
 KILL_SHARES = (0.2, 0.5, 0.8)

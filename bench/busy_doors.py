@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from random import Random
 
 from bench.subscribers import ThresholdCrossing
-from tally.instants import format_utc
-from tally.windows import window_start
+from tally.time.instants import format_utc
+from tally.time.windows import window_start
 
 STORES, DEVICES = 50, 8
 # Each of these numbers of visitors has its own rule that the store is busy.

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
-from speed_layer.session import build_streaming_session
-from tally.settings import Settings
+from speed_layer.input.session import build_streaming_session
+from tally.config.settings import Settings
 from tests.integration.speed.test_forks import STOCK, faults_of_ended_children
 
 WARM_FROM, SECONDS = 5, 120

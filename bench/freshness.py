@@ -27,11 +27,11 @@ from bench.compared import say
 from bench.contenders import Contender
 from bench.harness import arguments, own_environment
 from runtime.connect import kafka_consumer
-from runtime.repository import REPOSITORY
-from runtime.topics import read_ends
-from tally.instants import format_utc
-from tally.settings import Settings
-from tally.windows import WINDOW, window_start
+from runtime.kafka.topics import read_ends
+from runtime.process.repository import REPOSITORY
+from tally.config.settings import Settings
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW, window_start
 
 SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
 RATES = (0, 100, 500, 1_000)

@@ -26,17 +26,18 @@ from bench.processes import job_cpu, job_memory, process_cpu
 from bench.shown import MeasuredRun
 from ingest.sources.sales.record import CanonicalReceipt
 from ops import provision
-from ops.local.stack import catalogue, control
-from ops.local.stack.addresses import separate_environment, settings_with_addresses
-from ops.local.stack.service import Site
-from ops.local.stack.supervisor import working_process
+from ops.local.processes.addresses import separate_environment, settings_with_addresses
+from ops.local.processes.service import Site
+from ops.local.processes.supervisor import working_process
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import cassandra_session, kafka_admin, kafka_producer
-from runtime.producer import enqueue
-from runtime.sources import SALES
-from speed_layer.source import read_retained_offsets
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.windows import WINDOW_SECONDS
+from runtime.kafka.producer import enqueue
+from runtime.registry.sources import SALES
+from speed_layer.input.source import read_retained_offsets
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.time.windows import WINDOW_SECONDS
 from tests.support.canonical import receipt
 
 READY_SECONDS, POLL_SECONDS = 180, 0.1

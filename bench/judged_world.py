@@ -12,14 +12,14 @@ from fractions import Fraction
 from typing import NamedTuple
 from zlib import crc32
 
-from runtime.sources import SALES, TRAFFIC
-from serving.alerts.evaluator.calendar import to_millis
-from serving.merge.views import Activity, ViewRow
-from tally.alerts.ids import window_text
+from alerting.alert.ids import window_text
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.rule import ClockHours, Rule, RuleVersion, Threshold
+from runtime.registry.sources import SALES, TRAFFIC
+from serving.storage.protocol import Activity, ViewRow
 from tally.alerts.message import Alert
-from tally.alerts.rule import ClockHours, Rule, RuleVersion, Threshold
-from tally.families import Family
-from tally.windows import WINDOW, window_starts
+from tally.families.family import Family
+from tally.time.windows import WINDOW, window_starts
 from tests.support.serving_world import MemoryViews, Stored, World, counted, flip, sale
 
 EVALUATED_FAMILIES = (SALES, TRAFFIC)

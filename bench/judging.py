@@ -27,6 +27,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
 from bench import judging_against
 from bench.compared import say
 from bench.judged_world import (
@@ -38,15 +40,13 @@ from bench.judged_world import (
     publish_generation,
     store_names,
 )
-from runtime.processor.record import Input, Output
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.step import ALERTS, TICKS, UPDATES, Evaluator
+from runtime.processor.commit.record import Input, Output
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.instants import format_utc
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.windows import WINDOW
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW
 from tests.support.evaluating import ListedRules
 from tests.support.serving_world import PARTITIONS
 

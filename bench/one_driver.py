@@ -14,7 +14,7 @@ MOST_RECORDS = 2_000
 
 
 def main() -> int:
-    """Run the job; returns its exit code (runtime/job.py)."""
+    """Run the job; returns its exit code (runtime/process/job.py)."""
     return driver.main(
         "speed layer",
         lambda: [

@@ -21,16 +21,16 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BoundStatement
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from runtime.binding import binder
+from runtime.cassandra.binding import binder
+from runtime.cassandra.writes import prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
-from runtime.job import run_until_stopped, signal_ready
-from runtime.sources import SALES
-from runtime.writes import prepare_idempotent, write_groups
+from runtime.process.job import run_until_stopped, signal_ready
+from runtime.registry.sources import SALES
 from speed_layer.sink.rows import insert_statement, seconds_to_live
 from tally.algebra.register import register
-from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE
+from tally.time.windows import WINDOW_MILLIS
 
 GROUP, AT_ONCE, WAIT_SECONDS = "plain-loop", 10_000, 0.2
 DAY = 86_400_000

@@ -19,21 +19,13 @@ from rich.table import Table
 
 from bench.compared import SoldTotals, read_rows, refuse_wrong_rows, say
 from bench.contenders import Contender
-from bench.harness import (
-    Bench,
-    arguments,
-    count_expected,
-    own_stack,
-    peaks_until,
-    publish,
-    running,
-)
+from bench.harness import Bench, arguments, count_expected, own_stack, peaks_until, publish, running
 from bench.shown import median_and_range
 from bench.throughput import SHAPES
 from ops import provision
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from speed_layer.source import read_retained_offsets
+from runtime.registry.sources import SALES
+from speed_layer.input.source import read_retained_offsets
 
 REBUILD = "batch_layer.views.rebuild"
 MASTER = Contender("master ingest", "batch_layer.master.ingest")

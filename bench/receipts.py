@@ -21,8 +21,8 @@ from bench.freshness import WARM_SECONDS, measure_probes, show
 from bench.harness import arguments, own_environment, running
 from bench.processes import job_cpu, job_memory
 from bench.shown import median_and_range
-from runtime.repository import REPOSITORY
-from tally.settings import Settings
+from runtime.process.repository import REPOSITORY
+from tally.config.settings import Settings
 
 RATE = 500
 # Both ways keep up with this trigger; one driver needs it so that the receipts do not occupy both

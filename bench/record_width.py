@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from runtime.sources import FAMILIES
-from speed_layer.session import build_streaming_session
-from tally.events import CanonicalEvent
-from tally.families import Family
-from tally.frames import canonical_records, contributions
-from tally.settings import Settings
+from runtime.registry.sources import FAMILIES
+from speed_layer.input.session import build_streaming_session
+from tally.config.settings import Settings
+from tally.events.canonical import CanonicalEvent
+from tally.families.family import Family
+from tally.spark.frames import canonical_records, contributions
 from tests.support.canonical import interval, receipt, sighting
 
 KAFKA = "topic string, value binary, partition int, offset bigint, timestamp timestamp"

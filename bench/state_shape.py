@@ -25,11 +25,11 @@ from rich.table import Table
 
 from bench.harness import own_stack
 from bench.state_shapes import SHAPES, StateShape
-from runtime.sources import SALES
-from speed_layer.session import build_streaming_session
-from speed_layer.source import read_retained_offsets
-from tally.frames import canonical_records
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from speed_layer.input.session import build_streaming_session
+from speed_layer.input.source import read_retained_offsets
+from tally.config.settings import Settings
+from tally.spark.frames import canonical_records
 from tests.support.canonical import receipt, send
 
 TOPIC = SALES.topic

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from runtime.sources import SALES
-from tally.frames import contributions, members_per_window, window_rows
+from runtime.registry.sources import SALES
+from tally.spark.frames import contributions, members_per_window, window_rows
 
 LATENESS = "7200 seconds"
 WINDOW = "15 minutes"
@@ -26,7 +26,7 @@ def event_stream(records: DataFrame) -> DataFrame:
     """Contributions with the watermark that every shape uses.
 
     In:  canonical records of a stream.
-    Out: as tally.frames.contributions().
+    Out: as tally.spark.frames.contributions().
     """
     return contributions(records, SALES).withWatermark("happened_at", LATENESS)
 
@@ -71,7 +71,7 @@ def set_of_texts(records: DataFrame) -> DataFrame:
     """B: the set of a window's events, identity as text.
 
     In:  canonical records of a stream.
-    Out: as tally.frames.window_rows().
+    Out: as tally.spark.frames.window_rows().
     """
     # A set is never smaller than the list: each member has its own offset, so no two are equal.
     return window_rows(_collect_members(event_stream(records), F.collect_set), SALES)
@@ -81,7 +81,7 @@ def set_of_hashes(records: DataFrame) -> DataFrame:
     """B2: the same set, with the identity as two 64-bit hashes (16 bytes) in place of the text.
 
     In:  canonical records of a stream.
-    Out: as tally.frames.window_rows().
+    Out: as tally.spark.frames.window_rows().
     """
     hashes = (F.xxhash64("event_id"), F.xxhash64("event_id", F.lit(1)))
     sixteen_bytes = F.unhex(
@@ -97,7 +97,7 @@ def list_of_texts(records: DataFrame) -> DataFrame:
     """B3: the list of a window's events, identity as text; both layers use these transforms.
 
     In:  canonical records of a stream.
-    Out: as tally.frames.window_rows().
+    Out: as tally.spark.frames.window_rows().
     """
     return window_rows(members_per_window(event_stream(records), SALES), SALES)
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import httpx
 from confluent_kafka import TopicPartition
 
+from alerting.alert.ids import window_text
+from alerting.evaluate.snapshot.calendar import to_millis
 from bench.freshness import TIMEOUT_SECONDS
 from runtime.connect import kafka_consumer
-from runtime.topics import read_ends
-from serving.alerts.evaluator.calendar import to_millis
-from tally.alerts.ids import window_text
-from tally.instants import format_utc
-from tally.settings import Settings
+from runtime.kafka.topics import read_ends
+from tally.config.settings import Settings
+from tally.time.instants import format_utc
 
 RECORDED, ANNOUNCED, PUBLISHED, STREAMED, CALLED = STEPS = (
     "canonical",

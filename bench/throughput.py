@@ -16,7 +16,7 @@ from bench.contenders import contenders
 from bench.harness import arguments, own_stack
 from bench.shown import show
 from ingest.sources.sales.record import CanonicalReceipt
-from tally.windows import WINDOW
+from tally.time.windows import WINDOW
 from tests.support.canonical import receipt
 
 START = datetime(2026, 3, 2, tzinfo=UTC)

@@ -27,14 +27,14 @@ from bench.harness import own_stack
 from bench.processes import process_cpu
 from ops import provision
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
-from runtime.producer import BlockingProducer
-from runtime.sources import TRAFFIC
-from speed_layer.session import build_streaming_session
+from runtime.kafka.producer import BlockingProducer
+from runtime.registry.sources import TRAFFIC
+from speed_layer.input.session import build_streaming_session
+from speed_layer.input.source import read_canonical_stream
 from speed_layer.sink.updates import TOPIC
-from speed_layer.source import read_canonical_stream
 from speed_layer.views import start_views
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.speed.query import OnTopic
 from tests.support.canonical import interval
 
@@ -102,7 +102,7 @@ def speed_processes() -> Iterator[psutil.Process]:
         # A process that has just ended has no command line any more.
         with suppress(psutil.NoSuchProcess):
             command = " ".join(process.cmdline())
-            if "runtime.workers" in command or "SparkSubmit" in command:
+            if "runtime.spark.workers" in command or "SparkSubmit" in command:
                 yield process
 
 

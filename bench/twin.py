@@ -26,11 +26,11 @@ from rich.table import Table
 from bench.compared import say
 from bench.harness import own_environment
 from bench.processes import job_cpu, job_memory, measure_live_heap
-from runtime.offsets import TopicOffsets, parse_offsets
-from runtime.reading import read_to_end
-from runtime.store_fields import midday_zone
+from runtime.kafka.offsets import TopicOffsets, parse_offsets
+from runtime.kafka.reader import read_to_end
+from runtime.registry.store_fields import midday_zone
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 SERVICES = ("normaliser", "gateway", "speed", "receipts", "master", "api")
 # The warm-up comes first, because JVMs compile the measured code then.

@@ -18,14 +18,7 @@ from rich.table import Table
 
 from bench.compared import Sold, SoldKey, read_rows, refuse_wrong_rows
 from bench.contenders import Contender, contenders
-from bench.harness import (
-    Bench,
-    arguments,
-    count_expected,
-    own_stack,
-    publish,
-    running,
-)
+from bench.harness import Bench, arguments, count_expected, own_stack, publish, running
 from ops import provision
 from runtime.connect import cassandra_session
 from tests.support.canonical import receipt

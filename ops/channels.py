@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from runtime.alert_controls import TOPIC, write_controls
-from runtime.reading import read_to_end
-from tally.alerts.delivery.controls import (
+from alerting.alert.current_state import state_rank
+from alerting.deliver.state.control_writer import TOPIC, write_controls
+from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertChannel,
     Redelivery,
@@ -16,10 +16,10 @@ from tally.alerts.delivery.controls import (
     Snooze,
     decode_control,
 )
-from tally.alerts.delivery.records import DeliveryDecision, WebhookMessage, decode_record
-from tally.alerts.standing import state_rank
+from alerting.deliver.state.records import DeliveryDecision, WebhookMessage, decode_record
+from runtime.kafka.reader import read_to_end
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 
 DELIVERIES = "alert-deliveries"
 _MILLIS = 1_000

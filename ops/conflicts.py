@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from cassandra.cluster import Session
 
-from runtime.writes import write_rows
+from runtime.cassandra.writes import write_rows
 
 _ALL = (
     "SELECT family, day, store_id, till_id, records, conflicts, accepted, reason FROM till_finding"

@@ -7,14 +7,14 @@ from typing import Any
 from confluent_kafka import Message
 
 from runtime.connect import kafka_producer
-from runtime.dead_letter import DeadLetter, read_letters
-from runtime.producer import BlockingProducer
-from runtime.reading import first_records
+from runtime.kafka.producer import BlockingProducer
+from runtime.kafka.reader import first_records
+from runtime.records.dead_letter import DeadLetter, read_letters
 from schemas import loader
+from tally.config.keys import hmac_digest, load_digest_key
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.instants import format_utc
-from tally.keys import hmac_digest, load_digest_key
-from tally.settings import Settings
+from tally.time.instants import format_utc
 
 _SECONDS = 30.0
 

@@ -14,17 +14,17 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
-from runtime.bookmarks import LogState, PositionMetadata, TopicIds, loss_reason
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
-from runtime.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap
-from runtime.marks import RecordFingerprint, read_fingerprints, read_topic_ids
-from runtime.offsets import parse_offsets, parse_partition_keys
-from runtime.sources import FAMILIES
-from runtime.topics import read_partition_bounds
+from runtime.kafka.bookmarks import LogState, PositionMetadata, TopicIds, loss_reason
+from runtime.kafka.log_identity import RecordFingerprint, read_fingerprints, read_topic_ids
+from runtime.kafka.offsets import parse_offsets, parse_partition_keys
+from runtime.kafka.topics import read_partition_bounds
+from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap
+from runtime.registry.sources import FAMILIES
 from schemas import loader
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.instants import from_millis
-from tally.settings import Settings
+from tally.time.instants import from_millis
 
 _SECONDS = 30.0
 _NEVER = datetime.fromtimestamp(0, UTC)

@@ -11,11 +11,11 @@ from cassandra.cluster import Session
 from confluent_kafka import Consumer
 
 from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
-from runtime.reading import first_records
-from runtime.sources import FAMILIES
-from runtime.topics import PartitionId, read_committed_positions, read_ends
+from runtime.kafka.reader import first_records
+from runtime.kafka.topics import PartitionId, read_committed_positions, read_ends
+from runtime.registry.sources import FAMILIES
 from schemas.loader import topics
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 _TIMEOUT_SECONDS = 15.0
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from runtime.stores import StoreEntry
-from runtime.visit_entry import VisitEntry
+from runtime.registry.stores import StoreEntry
+from runtime.registry.visit_entry import VisitEntry
 from tally.errors import BadSettings
 
 # The fields that answers about past days depend on, at any time of the query.

@@ -24,14 +24,14 @@ from confluent_kafka.admin import (
 
 from ops.rekeying import read_primary_keys, rekey
 from ops.topic_configuration import CHRONICLE, partition_count, topic_configuration
+from runtime.cassandra.day_spans import DaySpan, axis_table
+from runtime.cassandra.writes import write_groups
 from runtime.connect import cassandra_session, kafka_admin
-from runtime.day_spans import DaySpan, axis_table
-from runtime.writes import write_groups
 from schemas import loader
 from schemas.source import BadSource
+from tally.config.settings import Settings
 from tally.errors import RestartNeeded, StackError, TallyError
-from tally.families import CURRENCY
-from tally.settings import Settings
+from tally.families.family import CURRENCY
 
 TIMEOUT_SECONDS = 30.0
 # A table of the version before `store_axis`; it is read only here, and may be dropped.

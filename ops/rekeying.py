@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cassandra.cluster import Session
 
-from runtime.writes import write_rows
+from runtime.cassandra.writes import write_rows
 from schemas import loader
 
 _BESIDE = "_rekeyed"

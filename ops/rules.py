@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runtime.rules.files import parse_rule_yaml
-from tally.alerts.rule import Rule
-from tally.alerts.rule_changes import RulePlan, plan_rule
-from tally.alerts.rule_file import find_contradictions
-from tally.alerts.versions import RuleHistory
+from alerting.rules.changes import RulePlan, plan_rule
+from alerting.rules.rule import Rule
+from alerting.rules.rule_file import find_contradictions
+from alerting.rules.store.files import parse_rule_yaml
+from alerting.rules.versions import RuleHistory
 from tally.errors import BadRule
 
 ENDINGS = (".yaml", ".yml")

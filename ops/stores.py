@@ -8,9 +8,9 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import Any
 
-from runtime.store_fields import FIXED_FIELDS, RECORD_FIELDS
-from runtime.stores import CHANGES, StoreEntry
-from runtime.whole_file import write_atomically
+from runtime.process.files import write_atomically
+from runtime.registry.store_fields import FIXED_FIELDS, RECORD_FIELDS
+from runtime.registry.stores import CHANGES, StoreEntry
 from tally.errors import TallyError
 
 _FieldValues = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """The configuration of each topic by its kind: partitions and retention."""
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 HOUR_MILLISECONDS = 3_600_000
 CHRONICLE = "chronicle"

@@ -25,8 +25,8 @@ from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwareP
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 
 REQUEST_TIMEOUT_SECONDS = 30.0
 # Errors that the driver raises when nodes do not answer: two of them are no DriverException.

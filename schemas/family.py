@@ -48,7 +48,7 @@ class ReadingShape(NamedTuple):
     """The fields that the operator of a derived family reads, and the parts that it makes of them.
 
     The fields are texts and whole numbers; the parts have the kind that each must be of. The
-    arithmetic is in tally/visit_parts.py.
+    arithmetic is in tally/people/visit_parts.py.
     """
 
     # The regular expression of each text by name, as Java reads it: $ would accept the end of a
@@ -63,7 +63,7 @@ READINGS = {
         {
             "mac_class": r"\A(fixed|random_associated|random_probe|access_point)\z",
             "device_hash": r"\A[0-9a-f]{32}\z",
-            # The format that tally/opening.py reads.
+            # The format that tally/people/period_hours.py reads.
             "open_at": r"\A(unknown|closed|[0-9]+-[0-9]+(,[0-9]+-[0-9]+)*+)\z",
         },
         ("rssi_dbm", "period_start", "period_end"),

@@ -43,7 +43,7 @@ def build_topics(source: Source) -> dict[str, dict[str, str]]:
 
 def render_views(source: Source) -> str:
     """The two CREATE TABLE statements of the source's views, with remarks (CQL)."""
-    # The key of tally/families.py: a window's rows are adjacent, its total row among them.
+    # The key of tally/families/family.py: a window's rows are adjacent, its total row among them.
     axes = ", ".join(
         map(_quote, ("window_start", *source.family.axes, "dim", "dim_value")),
     )

@@ -8,14 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import yaml
 
-from schemas.family import (
-    FamilyShape,
-    FieldName,
-    Words,
-    check_parts,
-    check_reading,
-    field_types,
-)
+from schemas.family import FamilyShape, FieldName, Words, check_parts, check_reading, field_types
 
 DESCRIPTOR = "source.yaml"
 # The files that a folder must hold beside its descriptor.

@@ -11,15 +11,15 @@ import structlog
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.job import exit_failed, run_until_stopped, signal_ready
-from runtime.jvm_lock import lock_folder_in_jvm
-from runtime.lock import lock_folder
-from speed_layer.floor import compute_floor
+from runtime.process.job import exit_failed, run_until_stopped, signal_ready
+from runtime.process.lock import lock_folder
+from runtime.spark.jvm_lock import lock_folder_in_jvm
+from speed_layer.input.session import Driver, StartOptions, build_streaming_session
 from speed_layer.keeper import JVM_GONE, QueryDefinition, QuerySupervisor
 from speed_layer.liveness import Liveness
-from speed_layer.session import Driver, StartOptions, build_streaming_session
+from speed_layer.progress.first_window import compute_floor
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 
 WATCH_SECONDS = 0.2
 _STUCK = "no progress while records wait; start the process again"
@@ -32,7 +32,8 @@ def main(
     begin: StartOptions = StartOptions(compute_floor),
     adapted: Callable[[Settings], Settings] = lambda own: own,
 ) -> int:
-    """Keep these queries running until SIGTERM or SIGINT; return the exit code (runtime/job.py).
+    """Keep these queries running until SIGTERM or SIGINT; return the exit code
+    (runtime/process/job.py).
 
     `adapted` adapts the settings to the job.
     """

@@ -6,17 +6,17 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from runtime.offsets import Offsets
-from runtime.visit_rules import load_families
+from runtime.kafka.offsets import Offsets
+from runtime.registry.visit_rules import load_families
 from speed_layer import driver
-from speed_layer.floor import compute_floor
+from speed_layer.input.session import FindFloor, StartOptions
+from speed_layer.input.source import ReadStream, read_canonical_stream
 from speed_layer.keeper import QueryDefinition
-from speed_layer.session import FindFloor, StartOptions
+from speed_layer.progress.first_window import compute_floor
 from speed_layer.sink.rows import MakeSink, RowSink
-from speed_layer.source import ReadStream, read_canonical_stream
 from speed_layer.views import QUERY, start_views
+from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.settings import Settings
 
 
 def main(
@@ -25,7 +25,7 @@ def main(
     find_floor: FindFloor = compute_floor,
     read: ReadStream = read_canonical_stream,
 ) -> int:
-    """Run the job and return its exit code (runtime/job.py).
+    """Run the job and return its exit code (runtime/process/job.py).
 
     `sink`, `find_floor` and `read` are seams at which tests inject faults.
     """

@@ -14,19 +14,19 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.causes import root_cause
-from runtime.checkpoint import read_committed_position
-from runtime.job import describe_error
-from runtime.offsets import TopicOffsets
-from runtime.writes import TRANSIENT_ERRORS
-from speed_layer.handover import StartPosition, resolve_start_position
-from speed_layer.lastread import verify_topic_identity
-from speed_layer.progress import Progress
-from speed_layer.session import Driver
-from speed_layer.source import read_retained_offsets, refuse_data_loss
+from runtime.cassandra.writes import TRANSIENT_ERRORS
+from runtime.kafka.offsets import TopicOffsets
+from runtime.process.job import describe_error
+from runtime.spark.causes import root_cause
+from runtime.spark.checkpoint import read_committed_position
+from speed_layer.input.session import Driver
+from speed_layer.input.source import read_retained_offsets, refuse_data_loss
+from speed_layer.progress.progress import Progress
+from speed_layer.progress.start_position import StartPosition, resolve_start_position
+from speed_layer.progress.topic_identity import verify_topic_identity
+from tally.config.settings import Settings
 from tally.errors import DataLoss, TallyError, UnrecoverableError
-from tally.families import Family
-from tally.settings import Settings
+from tally.families.family import Family
 
 # Python gets a query's failure as text only: these words of Spark's Kafka source mean that records
 # are gone.

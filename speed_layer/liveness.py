@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from runtime.heartbeat import Heartbeat
-from runtime.offsets import TopicOffsets
+from runtime.kafka.offsets import TopicOffsets
+from runtime.process.heartbeat import Heartbeat
+from speed_layer.input.session import Driver
+from speed_layer.input.source import read_ends_quickly
 from speed_layer.keeper import QuerySupervisor
-from speed_layer.session import Driver
-from speed_layer.source import read_ends_quickly
 
 # A look is one request to the brokers for each partition, a beat writes a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0

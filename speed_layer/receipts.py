@@ -16,16 +16,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.arrow import to_rows
-from runtime.binding import binder
+from runtime.cassandra.binding import binder
+from runtime.cassandra.writes import prepare_idempotent, write_groups
 from runtime.connect import worker_session
-from runtime.sources import SALES
-from runtime.writes import prepare_idempotent, write_groups
-from speed_layer import acks
-from speed_layer.acks import PartitionReport, last_read
-from tally.families import MOST_TEXT_BYTES
-from tally.record_columns import is_readable
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from runtime.spark.arrow import to_rows
+from speed_layer.state import partition_reports
+from speed_layer.state.partition_reports import PartitionReport, last_read
+from tally.config.settings import Settings
+from tally.families.family import MOST_TEXT_BYTES
+from tally.spark.record_columns import is_readable
 
 QUERY = "receipts"
 TABLE = "raw_pos_transaction_byday"
@@ -105,7 +105,7 @@ def parse_receipts(records: DataFrame) -> DataFrame:
         "topic",
         "partition",
         "offset",
-        acks.crc_column("value"),
+        partition_reports.crc_column("value"),
     )
     return rows.select(
         *COLUMNS,
@@ -136,7 +136,7 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
     In:  canonical records of a stream.
     Out: nothing but the acks in each micro-batch's report: its Spark sink stores no row.
     """
-    acked = acks.observe_reports(write_receipts(parse_receipts(records), settings))
+    acked = partition_reports.observe_reports(write_receipts(parse_receipts(records), settings))
     query = acked.writeStream.queryName(QUERY).format("noop")
     query = query.option("checkpointLocation", str(settings.checkpoint(QUERY)))
     return query.trigger(processingTime=f"{settings.receipts_trigger_seconds} seconds").start()
@@ -152,9 +152,11 @@ def write_receipts(rows: DataFrame, settings: Settings) -> DataFrame:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sink = ReceiptSink(worker_session(settings))
         tables = (pa.Table.from_batches([batch]) for batch in batches if batch.num_rows)
-        yield acks.to_record_batch([ack for table in tables for ack in sink.write(table)])
+        yield partition_reports.to_record_batch(
+            [ack for table in tables for ack in sink.write(table)]
+        )
 
-    return rows.mapInArrow(write, acks.SCHEMA)
+    return rows.mapInArrow(write, partition_reports.SCHEMA)
 
 
 class ReceiptSink:

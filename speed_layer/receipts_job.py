@@ -5,12 +5,12 @@ A failure or delay of this job never affects the views.
 
 import sys
 
-from runtime.priority import lower_process_priority
-from runtime.sources import SALES
+from runtime.process.priority import lower_process_priority
+from runtime.registry.sources import SALES
 from speed_layer import driver
 from speed_layer.keeper import QueryDefinition
 from speed_layer.receipts import QUERY, start_receipts
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 # The job keeps no state, and a micro-batch of so many records fits into this heap.
 MEMORY, MOST_RECORDS = "1g", 100_000
@@ -25,7 +25,7 @@ RECEIPTS_QUERY = QueryDefinition(
 
 
 def main() -> int:
-    """Run the job and return its exit code (runtime/job.py)."""
+    """Run the job and return its exit code (runtime/process/job.py)."""
     lower_process_priority()
     return driver.main("receipts", lambda: [RECEIPTS_QUERY], adapted=with_own_heap)
 

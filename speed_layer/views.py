@@ -10,15 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from speed_layer import acks
-from speed_layer.floor import Floors
-from speed_layer.operator import WindowOperator
-from speed_layer.records import ID_BYTES, pack_records
+from speed_layer.input.records import ID_BYTES, pack_records
+from speed_layer.progress.first_window import Floors
 from speed_layer.sink.rows import MakeSink, RowSink
-from tally.families import Family
-from tally.frames import by_topic, contributions
-from tally.settings import Settings
-from tally.visits import MINUTE_SECONDS
+from speed_layer.state import partition_reports
+from speed_layer.state.operator import WindowOperator
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.people.visits import MINUTE_SECONDS
+from tally.spark.frames import by_topic, contributions
 
 QUERY = "views"
 # The normaliser accepts events that are minutes ahead. A single event of a future year would close
@@ -47,12 +47,12 @@ def start_views(
     keyed = pack_records(operator_input(few, families, floors)).groupBy("topic", "partition")
     # No timers: a later record of its partition closes a window, never a clock.
     written = keyed.transformWithStateInPandas(
-        operator, acks.SCHEMA, outputMode="Update", timeMode="None"
+        operator, partition_reports.SCHEMA, outputMode="Update", timeMode="None"
     )
     # The operator has written everything when its acks are read, and the acks are in the report:
     # Spark's sink has nothing to store.
     query = (
-        acks.observe_reports(written)
+        partition_reports.observe_reports(written)
         .writeStream.queryName(QUERY)
         .format("noop")
         .outputMode("update")
@@ -72,7 +72,9 @@ def operator_input(records: DataFrame, families: Sequence[Family], floors: Floor
          meaningless), store_id, at bigint (milliseconds since 1970), id binary (identity in 16
          bytes), the families' axes and parts.
     """
-    events = contributions(records.withColumn("crc", acks.crc_column("value")), *families)
+    events = contributions(
+        records.withColumn("crc", partition_reports.crc_column("value")), *families
+    )
     # Two identities with one digest would be counted as one: with half of SHA-256 that neither
     # happens by chance nor can be forged.
     digest = F.substring(F.unhex(F.sha2("event_id", 256)), 1, ID_BYTES)
@@ -118,6 +120,8 @@ def _skip_reason(families: Sequence[Family], floors: Floors) -> Column:
     }
     left_out = F.lit(0)
     # From the last to the first, so that the first reason that applies is returned.
-    for name in reversed(acks.SKIP_REASONS[1:]):
-        left_out = F.when(reasons[name], acks.SKIP_REASONS.index(name)).otherwise(left_out)
+    for name in reversed(partition_reports.SKIP_REASONS[1:]):
+        left_out = F.when(reasons[name], partition_reports.SKIP_REASONS.index(name)).otherwise(
+            left_out
+        )
     return left_out

@@ -15,14 +15,14 @@ from uuid import uuid4
 import hypothesis
 import pytest
 
-from runtime.sparkconf import SHORT_RUN_JAVA
-from tally.settings import Settings
+from runtime.spark.configuration import SHORT_RUN_JAVA
+from tally.config.settings import Settings
 
 if TYPE_CHECKING:
     from cassandra.cluster import Session
     from pyspark.sql import SparkSession
 
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 pytest_plugins = ("tests.supervised", "tests.tiers", "tests.turns", "tests.node")
 
@@ -55,8 +55,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def make_site(home: Path, **variables: str) -> "Site":
     """A stack at this home on free ports; `variables` are environment variables of its settings,
     e.g. TALLY_PARTITIONS."""
-    from ops.local.stack.addresses import separate_environment, settings_with_addresses
-    from ops.local.stack.service import Site
+    from ops.local.processes.addresses import separate_environment, settings_with_addresses
+    from ops.local.processes.service import Site
 
     environment = {
         "TALLY_SPARK_JAVA_OPTIONS": SHORT_RUN_JAVA,
@@ -95,7 +95,8 @@ def node_site(pytestconfig: pytest.Config) -> "Site":
 def site(stack_home: Path, node_site: "Site") -> Iterator["Site"]:
     """The worker's stack, with the run's node; nothing of it runs until a test asks for `kafka` or
     `cassandra`, nothing is left at the end."""
-    from ops.local.stack import catalogue, control
+    from ops.local.services import catalogue
+    from ops.local.stack import control
     from tests.node import GIVEN
 
     site = make_site(stack_home, **node_of(node_site))
@@ -116,7 +117,8 @@ def settings(site: "Site") -> Settings:
 @pytest.fixture(scope="session")
 def kafka(site: "Site") -> str:
     """Bootstrap address of a running broker with every topic of schemas/topics.yaml."""
-    from ops.local.stack import catalogue, control
+    from ops.local.services import catalogue
+    from ops.local.stack import control
 
     control.up(site, catalogue.select_services(["kafka"]), print)
     return site.settings.kafka
@@ -125,7 +127,8 @@ def kafka(site: "Site") -> str:
 @pytest.fixture(scope="session")
 def cassandra(node_site: "Site") -> str:
     """Address of the run's node, running, whose keyspace `tally` has every table."""
-    from ops.local.stack import catalogue, control
+    from ops.local.services import catalogue
+    from ops.local.stack import control
 
     control.up(node_site, catalogue.select_services(["cassandra"]), print)
     return node_site.settings.cassandra
@@ -234,7 +237,8 @@ def own_site(
 
     For tests that run whole processes, which know their topics by fixed names.
     """
-    from ops.local.stack import catalogue, control
+    from ops.local.services import catalogue
+    from ops.local.stack import control
 
     own = make_site(tmp_path_factory.mktemp("own"), **node_of(node_site), TALLY_KEYSPACE=keyspace)
     control.up(own, catalogue.select_services(["kafka"]), print)
@@ -245,7 +249,7 @@ def own_site(
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator["SparkSession"]:
     """A Spark session on two cores with Delta and the Kafka source, as the jobs have it."""
-    from runtime.spark import build_session
+    from runtime.spark.session import build_session
 
     quick = {"spark_master": "local[2]", "spark_memory": "1g", "spark_java_options": SHORT_RUN_JAVA}
     session = build_session(settings.model_copy(update=quick), "tests")

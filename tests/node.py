@@ -39,7 +39,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     home = config.stash[HOME]
     if any(home.iterdir()):
-        from ops.local.stack import catalogue, control
+        from ops.local.services import catalogue
+        from ops.local.stack import control
         from tests.conftest import make_site
 
         control.down(make_site(home), catalogue.select_services(["cassandra"]), print)

@@ -29,20 +29,20 @@ from batch_layer.master.positions import (
 from batch_layer.master.progress import last_marks, read_days, upsert_days, upsert_position
 from batch_layer.master.table import append, create_table, master_records
 from batch_layer.master.watch import IngestWatch, RunningQuery
-from runtime.checkpoint import read_committed_position, read_planned_end, read_planned_start
 from runtime.connect import cassandra_session
-from runtime.gaps import AcceptedGap, read_gaps, skip_gaps
-from runtime.job import run_until_stopped, signal_ready
-from runtime.jvm_lock import lock_folder_in_jvm
-from runtime.kafka_source import read_committed_records, read_committed_stream
-from runtime.lock import lock_folder
-from runtime.marks import read_fingerprints, read_topic_ids
-from runtime.offsets import TopicOffsets
-from runtime.priority import lower_process_priority
-from runtime.sources import FAMILIES
-from runtime.spark import build_session
+from runtime.kafka.log_identity import read_fingerprints, read_topic_ids
+from runtime.kafka.offsets import TopicOffsets
+from runtime.process.job import run_until_stopped, signal_ready
+from runtime.process.lock import lock_folder
+from runtime.process.priority import lower_process_priority
+from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps
+from runtime.registry.sources import FAMILIES
+from runtime.spark.checkpoint import read_committed_position, read_planned_end, read_planned_start
+from runtime.spark.jvm_lock import lock_folder_in_jvm
+from runtime.spark.kafka_source import read_committed_records, read_committed_stream
+from runtime.spark.session import build_session
+from tally.config.settings import Settings
 from tally.errors import DataLoss, TallyError
-from tally.settings import Settings
 
 QUERY = "master"
 log = structlog.get_logger()

@@ -12,12 +12,12 @@ import msgspec
 from deltalake import DeltaTable
 
 from runtime.connect import kafka_consumer
-from runtime.marks import RecordFingerprint
-from runtime.offsets import TopicOffsets, parse_offsets
-from runtime.reading import RecordPlace
-from runtime.topics import Bounds, read_ends, read_topic_bounds
+from runtime.kafka.log_identity import RecordFingerprint
+from runtime.kafka.offsets import TopicOffsets, parse_offsets
+from runtime.kafka.reader import RecordPlace
+from runtime.kafka.topics import Bounds, read_ends, read_topic_bounds
+from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.settings import Settings
 
 TIMEOUT_SECONDS = 30.0
 _BEGIN_NEW_MASTER = (

@@ -10,9 +10,9 @@ from cassandra.cluster import Session
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from runtime.marks import RecordFingerprint
-from runtime.offsets import TopicOffsets
-from runtime.writes import write_rows
+from runtime.cassandra.writes import write_rows
+from runtime.kafka.log_identity import RecordFingerprint
+from runtime.kafka.offsets import TopicOffsets
 
 # The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
 # that got further wins, in any order of the writes.

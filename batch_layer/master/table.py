@@ -9,10 +9,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from batch_layer.master.positions import MasterExtent, Snapshot, read_extent
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas.loader import master_schema
 from tally.errors import AlreadyRunning
-from tally.record_columns import is_readable
+from tally.spark.record_columns import is_readable
 
 APP_ID = "tally-master-ingest"
 _IDENTITY = T.StructType(

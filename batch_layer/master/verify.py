@@ -14,9 +14,9 @@ import duckdb
 from deltalake import DeltaTable
 
 from batch_layer.master.positions import MasterExtent, parse_extent, read_extent
-from runtime.job import DONE, FAILED, run_command
+from runtime.process.job import DONE, FAILED, run_command
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 
 _COUNTS = """
     SELECT source, "partition", count(*), count(DISTINCT "offset"), min("offset"), max("offset")

@@ -16,13 +16,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from batch_layer.master.positions import stable_ends
 from batch_layer.master.progress import upsert_current_instant
-from runtime.causes import root_cause
 from runtime.connect import CASSANDRA_ERRORS
-from runtime.heartbeat import Heartbeat
-from runtime.offsets import TopicOffsets
-from runtime.sources import FAMILIES
+from runtime.kafka.offsets import TopicOffsets
+from runtime.process.heartbeat import Heartbeat
+from runtime.registry.sources import FAMILIES
+from runtime.spark.causes import root_cause
+from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout, TallyError
-from tally.settings import Settings
 
 WATCH_SECONDS = 0.5
 # Interval between reads of the topics' ends; the serving layer must learn how far the master is

@@ -19,22 +19,22 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
-from batch_layer.views.pointer import PointerTable, execute_transaction
-from runtime.clock import read_broker_time
+from batch_layer.views.publish.pointer import PointerTable, execute_transaction
 from runtime.connect import cassandra_session
-from runtime.job import run_job
-from runtime.sources import FAMILIES
-from tally.alerts.snapshot import (
+from runtime.kafka.broker_clock import read_broker_time
+from runtime.process.job import run_job
+from runtime.registry.sources import FAMILIES
+from tally.alerts.baseline_snapshot import (
     SLOWEST,
     BaselineSnapshot,
     build_snapshot,
     first_served_day,
     parse_snapshot,
 )
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.generation import assume_utc
-from tally.instants import format_utc
-from tally.settings import Settings
+from tally.families.generation import assume_utc
+from tally.time.instants import format_utc
 
 _SERIES = "nightly"
 _INSERT = (

@@ -18,20 +18,20 @@ from uuid import uuid4
 
 from pyspark.errors import PythonException
 
-from batch_layer.views.publication import RebuildJob, publish
-from batch_layer.views.scope import RebuildRequest, build_store_request
-from runtime.causes import root_cause
+from batch_layer.views.plan.scope import RebuildRequest, build_store_request
+from batch_layer.views.publish.publication import RebuildJob, publish
 from runtime.connect import cassandra_session
-from runtime.job import run_job
-from runtime.sources import FAMILIES
-from runtime.spark import build_session
-from runtime.sparkconf import SHORT_RUN_JAVA
-from runtime.stores import StoreEntry, load_stores
-from runtime.visit_rules import load_families
+from runtime.process.job import run_job
+from runtime.registry.sources import FAMILIES
+from runtime.registry.stores import StoreEntry, load_stores
+from runtime.registry.visit_rules import load_families
+from runtime.spark.causes import root_cause
+from runtime.spark.configuration import SHORT_RUN_JAVA
+from runtime.spark.session import build_session
 from schemas.source import BadSource
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
-from tally.windows import parse_days
+from tally.time.windows import parse_days
 
 # Errors that executors raise when Cassandra does not answer, or not in time; any other error is a
 # fault of this code.

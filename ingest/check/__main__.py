@@ -12,11 +12,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ingest.check.bodies import CheckedMessage, check_file, sum_parts
-from ingest.contract.arrival import Rules
-from runtime.job import run_command
-from runtime.output import print_json
+from ingest.installation.arrival import Rules
+from runtime.process.job import run_command
+from runtime.process.output import print_json
+from tally.config.settings import Settings
 from tally.errors import RejectedEvent
-from tally.settings import Settings
 
 _THOUSAND = 1000
 

@@ -9,15 +9,15 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.gateway.submission import Endpoint, endpoints
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from tally.errors import RejectedEvent, TallyError
-from tally.events import CanonicalEvent
-from tally.receipt_rules import LineFacts, ReceiptKind
+from tally.events.canonical import CanonicalEvent
+from tally.events.receipt_rules import LineFacts, ReceiptKind
 
 _PREFIX = "/v1/events/"
 # The default form by a file's ending: receipts as most tills send them.

@@ -11,7 +11,7 @@ import msgspec
 
 from ingest.contract.wire import JsonObject, pointer
 from tally.errors import RejectedEvent
-from tally.redact import MARK, is_personal, redact_text, redact_value
+from tally.people.redact import MARK, is_personal, redact_text, redact_value
 
 MOST_BYTES = 16_384
 MOST_NAME = 256

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.wire import pointer
+from ingest.installation.arrival import Arrival, Rules
 from tally.errors import BadInstant, RejectedEvent
-from tally.identity import IDENTIFIER
-from tally.instants import format_utc, parse_instant
-from tally.money import CURRENCIES
-from tally.windows import WINDOW, window_start
+from tally.events.identity import IDENTIFIER
+from tally.events.money import CURRENCIES
+from tally.time.instants import format_utc, parse_instant
+from tally.time.windows import WINDOW, window_start
 
 MAX_TEXT = 256
 MAX_LABEL_BYTES = 128

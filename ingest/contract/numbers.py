@@ -6,7 +6,7 @@ from typing import Any
 
 from ingest.contract.fields import describe_value
 from tally.errors import RejectedEvent
-from tally.money import EXACT, to_thousandths
+from tally.events.money import EXACT, to_thousandths
 
 # Digits before the point: 10^12 minor units of a currency without decimals, and a quantity.
 _MONEY_DIGITS = 13

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from ingest.contract.arrival import Rules
 from ingest.contract.wire import JsonObject, parse_object
 from ingest.contract.work import MOST_EVENTS, WorkBudget
+from ingest.installation.arrival import Rules
 from tally.errors import InternalReadError, RejectedEvent, TallyError
 
 _Read = TypeVar("_Read")

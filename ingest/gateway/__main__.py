@@ -3,18 +3,18 @@
 import sys
 from threading import Event, Thread
 
-from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import Backlog, BacklogBounds, BacklogMonitor
 from ingest.gateway.checks import BodyChecker
 from ingest.gateway.cut_off import BrokerConnectivity
 from ingest.gateway.submission import endpoints
+from ingest.installation.arrival import Rules
 from runtime.connect import brokers_answer, kafka_producer
-from runtime.job import run_job
-from runtime.web import ServerOptions, serve
+from runtime.http.server import ServerOptions, serve
+from runtime.process.job import run_job
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 
 _IN_FLIGHT_LIMIT = InFlightLimit(messages=50_000, bytes=64 * 1024 * 1024)
 _DELIVERY_SECONDS = 15

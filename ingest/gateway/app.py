@@ -11,7 +11,6 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import Greeting, VendorBody
 from ingest.gateway import described
 from ingest.gateway.async_producer import AsyncProducer
@@ -20,8 +19,9 @@ from ingest.gateway.checks import BodyChecker
 from ingest.gateway.key_expiry import destroy_keys
 from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, endpoints
 from ingest.gateway.telemetry import LoopLag
-from runtime.openapi import DocumentedApp, Responses
-from runtime.problem import problem_response
+from ingest.installation.arrival import Rules
+from runtime.http.openapi import DocumentedApp, Responses
+from runtime.http.problem import problem_response
 from tally.errors import BodyTooLarge, Busy, Forbidden, KeysUnreachable, NotStored, RejectedEvent
 
 _JSON, _NDJSON = "application/json", "application/x-ndjson"

@@ -16,13 +16,13 @@ from threading import Event, Thread
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
-from runtime.topics import (
+from runtime.kafka.topics import (
     PartitionId,
     partition_numbers,
     read_committed_positions,
     read_partition_bounds,
 )
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 _REQUEST_SECONDS = 3.0
 _FETCH_SECONDS = 2.0

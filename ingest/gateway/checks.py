@@ -7,7 +7,7 @@ from threading import Thread
 
 from ingest.contract.vendor import VendorBody
 from ingest.gateway.submission import CheckedLines, Endpoint, check_lines
-from runtime.job import exit_failed
+from runtime.process.job import exit_failed
 
 # The size of a till's receipt; a larger body would block the event loop for the other senders.
 _SMALL_BYTES = 16 * 1024

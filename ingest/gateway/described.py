@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from runtime.openapi import (
+from runtime.http.openapi import (
     Health,
     Problem,
     Readiness,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from runtime.device_keys import DeviceKeys
+from runtime.records.device_keys import DeviceKeys
 
 _EVERY_SECONDS = 60.0
 _log = structlog.get_logger()

@@ -4,9 +4,9 @@ import json
 import sys
 from typing import Any
 
-from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
-from tally.settings import Settings
+from ingest.installation.arrival import Rules
+from tally.config.settings import Settings
 
 
 def document() -> dict[str, Any]:

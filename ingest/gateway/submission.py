@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
-from ingest.contract.arrival import Arrival
 from ingest.contract.vendor import (
     FileSplitter,
     Greeting,
@@ -18,6 +17,7 @@ from ingest.contract.vendor import (
     omission_message,
     read_safely,
 )
+from ingest.installation.arrival import Arrival
 from ingest.sources.registry import Conversion, load_conversion, load_vendor_formats
 from schemas import loader
 from schemas.source import Source, read_json_file

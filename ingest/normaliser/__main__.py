@@ -4,19 +4,19 @@ import sys
 from contextlib import closing
 from threading import Event, Thread
 
-from ingest.contract.arrival import Rules
+from ingest.installation.arrival import Rules
 from ingest.normaliser.janitor import Janitor
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import raw_topics
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP
-from runtime.heartbeat import Heartbeat
-from runtime.job import NotifyingEvent, run_until_stopped, signal_ready
+from runtime.process.heartbeat import Heartbeat
+from runtime.process.job import NotifyingEvent, run_until_stopped, signal_ready
+from runtime.process.watchdog import Watchdog
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.moments import Failpoints
+from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.rivals import classify_fencing
-from runtime.watchdog import Watchdog
+from tally.config.settings import Settings
 from tally.errors import ProducerFenced
-from tally.settings import Settings
 
 
 def main(moments: Failpoints = Failpoints()) -> int:

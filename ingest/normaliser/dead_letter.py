@@ -1,9 +1,9 @@
 """Makes the dead letter of a message that breaks its contract; it records the attempt."""
 
-from runtime.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter
-from runtime.processor.record import Input, Output
+from runtime.processor.commit.record import Input, Output
+from runtime.records.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter
 from tally.errors import BadInstant, RejectedEvent
-from tally.instants import format_utc, from_millis, parse_instant
+from tally.time.instants import format_utc, from_millis, parse_instant
 
 
 def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Output:

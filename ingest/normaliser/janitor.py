@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import OffsetSpec
 
 from runtime.connect import kafka_admin
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 SYSLOG_ERROR = 3
 _TIMEOUT_SECONDS = 30.0

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.normaliser.dead_letter import dead_letter
 from ingest.normaliser.repeats import RecentFingerprints
 from ingest.sources.registry import Conversion, EventSplitter, conversions, event_splitters
-from runtime.processor.record import Input, Output
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
 from tally.errors import BadInstant, RejectedEvent
-from tally.instants import from_millis, parse_instant
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
+from tally.time.instants import from_millis, parse_instant
 
 # Decimals of unknown fields are written as numbers, with the digits that were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias, cast
 
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import (
     FileSplitter,
     Greeting,
@@ -21,9 +20,10 @@ from ingest.contract.vendor import (
     VendorFormat,
     refuse_placeholder,
 )
+from ingest.installation.arrival import Arrival, Rules
 from schemas import loader
 from schemas.source import BadSource, Source
-from tally.events import CanonicalEvent
+from tally.events.canonical import CanonicalEvent
 
 Conversion: TypeAlias = Callable[[bytes | None, Arrival, Rules], CanonicalEvent]
 EventSplitter: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]

@@ -9,22 +9,22 @@ from datetime import date
 
 from cassandra.cluster import Session
 
-from ops.audit.master import Master, WindowKey, WindowValues
 from ops.audit.oracle import Difference
-from ops.audit.presence import (
+from ops.audit.read.master import Master, WindowKey, WindowValues
+from ops.audit.read.presence import (
     CoveredWindows,
     presence_windows,
     read_answered_days,
     windows_at_pins,
 )
-from ops.audit.served import batch_windows, merge_windows, read_claims
+from ops.audit.read.served import batch_windows, merge_windows, read_claims
 from ops.oracle.complete_journey import WHOLE, Scope
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Value
-from tally.families import Family
-from tally.generation import Generation
-from tally.instants import format_utc
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import format_utc
 
 
 @dataclass(frozen=True)

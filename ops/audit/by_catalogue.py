@@ -13,21 +13,21 @@ from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
 
-from ops.audit.asking import READERS, ApiRow, FetchRows, query_parameters
 from ops.audit.levels import LevelCheck, StoreDayStarts, WindowFindings
-from ops.audit.master import WindowKey, WindowValues
 from ops.audit.oracle import Difference, Sample, is_claim_correct, random_windows
+from ops.audit.read.api_answers import READERS, ApiRow, FetchRows, query_parameters
+from ops.audit.read.master import WindowKey, WindowValues
 from schemas import loader
 from schemas.metric import AdditiveShape
 from tally.algebra.merge import Parts
 from tally.algebra.parts import Sum
-from tally.families import CURRENCY, Family
-from tally.generation import Generation
+from tally.families.family import CURRENCY, Family
+from tally.families.generation import Generation
 
 # Values of the dimensions of a question, in their order; () is the total.
 DimensionValues: TypeAlias = tuple[str | None, ...]
-# The API answers for 1971 to 2169 (serving/query/question.py); the clock of a till may be set to
-# another year.
+# The API answers for 1971 to 2169 (serving/questions/question.py); the clock of a till may be set
+# to another year.
 _FIRST_YEAR, _LAST_YEAR = 1972, 2168
 
 

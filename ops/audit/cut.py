@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from cassandra.cluster import Session
 
 from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
-from runtime.dead_letter import TOPIC as DEAD_LETTERS
-from runtime.offsets import TopicOffsets
-from runtime.sources import FAMILIES
-from runtime.topics import read_committed_positions, read_ends
+from runtime.kafka.offsets import TopicOffsets
+from runtime.kafka.topics import read_committed_positions, read_ends
+from runtime.records.dead_letter import TOPIC as DEAD_LETTERS
+from runtime.registry.sources import FAMILIES
 from schemas.loader import topics
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.5

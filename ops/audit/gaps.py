@@ -6,7 +6,7 @@ from datetime import UTC
 
 from cassandra.cluster import Session
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from cassandra.cluster import Session
 from ops.audit.against_master import generation_differences
 from ops.audit.cut import Cut, take_cut
 from ops.audit.gaps import GapFinding, read_gaps
-from ops.audit.master import Fates, Master, WindowKey
-from ops.audit.served import read_claims, speed_windows
-from ops.audit.topics import DeadLetterOrigin, count_committed_records, dead_letters
+from ops.audit.read.master import Fates, Master, WindowKey
+from ops.audit.read.served import read_claims, speed_windows
+from ops.audit.read.topics import DeadLetterOrigin, count_committed_records, dead_letters
 from ops.conflicts import TillConflicts, till_conflicts
 from ops.oracle.complete_journey import Scope
-from runtime.sources import FAMILIES
-from runtime.visit_rules import load_families
+from runtime.registry.sources import FAMILIES
+from runtime.registry.visit_rules import load_families
 from schemas.loader import topics
-from tally.families import Family
-from tally.ledger import CanonicalLedger, RawLedger, late_pending
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.ledger import CanonicalLedger, RawLedger, late_pending
+from tally.families.family import Family
 
 
 @dataclass(frozen=True)

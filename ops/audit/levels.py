@@ -10,20 +10,20 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from ops.audit.asking import ApiRow, FetchRows, QueryParameters, query_parameters
-from ops.audit.master import WindowKey, WindowValues
 from ops.audit.oracle import Difference, claim_matches_coverage
-from ops.audit.served import is_covered
+from ops.audit.read.api_answers import ApiRow, FetchRows, QueryParameters, query_parameters
+from ops.audit.read.master import WindowKey, WindowValues
+from ops.audit.read.served import is_covered
 from ops.oracle.complete_journey import WHOLE, Scope
-from runtime.stores import StoreEntry, load_stores
+from runtime.registry.stores import StoreEntry, load_stores
 from schemas import loader
 from schemas.metric import LevelShape
-from tally.calendar.days import LocalDay, local_day_at
-from tally.families import Family
-from tally.generation import Generation
-from tally.instants import format_utc
-from tally.settings import Settings
-from tally.windows import WINDOW, window_start, window_starts
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import format_utc
+from tally.time.local_days import LocalDay, local_day_at
+from tally.time.windows import WINDOW, window_start, window_starts
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from ops.audit.asking import READERS, open_client, query_parameters
-from ops.audit.master import WindowKey
-from ops.audit.served import is_covered, totals
+from ops.audit.read.api_answers import READERS, open_client, query_parameters
+from ops.audit.read.master import WindowKey
+from ops.audit.read.served import is_covered, totals
 from ops.oracle.complete_journey import Totals, stores_in
 from tally.algebra.merge import MergedWindow
 from tally.algebra.parts import Value
 from tally.errors import TallyError
-from tally.generation import Generation
-from tally.instants import format_utc
-from tally.windows import WINDOW
+from tally.families.generation import Generation
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW
 
 # These are compared by HTTP; units are compared in the table rows only.
 METRICS = {"transactions": "receipts", "revenue": "minor"}

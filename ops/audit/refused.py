@@ -9,13 +9,13 @@ from datetime import date
 
 from cassandra.cluster import Session
 
-from ops.audit.master import Master
+from ops.audit.read.master import Master
 from ops.conflicts import till_conflicts
 from ops.dead_letters import DeadLetterFilter, dead_letters
-from runtime.refused import CONFLICT, RefusedEvents, group_letters
-from runtime.sources import FAMILIES
+from runtime.records.refused import CONFLICT, RefusedEvents, group_letters
+from runtime.registry.sources import FAMILIES
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 WAITS, UNMAPPED = "waits", "unmapped"
 _WAITS_FIX = (

@@ -11,20 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from ops.audit.against_master import FamilyComparison, compare_with_master, compute_expected_values
-from ops.audit.asking import open_client
 from ops.audit.by_catalogue import ApiComparison, AuditedFamily, compare_answers
 from ops.audit.ledgers import Ledgers, read_ledgers
 from ops.audit.levels import StoreDayStarts
-from ops.audit.master import Master
 from ops.audit.oracle import Comparison, Sample, compare_http, compare_rows
-from ops.audit.served import merge_windows, read_claims
+from ops.audit.read.api_answers import open_client
+from ops.audit.read.master import Master
+from ops.audit.read.served import merge_windows, read_claims
 from ops.oracle.complete_journey import Scope, window_totals
 from runtime.connect import cassandra_session
-from runtime.sources import FAMILIES, SALES
-from runtime.visit_rules import load_families
+from runtime.registry.sources import FAMILIES, SALES
+from runtime.registry.visit_rules import load_families
 from tally.algebra.parts import Value
-from tally.settings import Settings
-from tally.tills import describe_conflicts
+from tally.config.settings import Settings
+from tally.events.tills import describe_conflicts
 
 # How many differences are shown per comparison, and how many values of a list from where it
 # begins to differ; --json has them all.

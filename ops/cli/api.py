@@ -16,7 +16,7 @@ def api_client() -> "httpx.Client":
     # Imported late, like everything that a verb needs, so that --help is quick.
     import httpx
 
-    from tally.settings import Settings
+    from tally.config.settings import Settings
 
     api = Settings.load(os.environ).api
     return httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS)

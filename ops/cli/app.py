@@ -5,29 +5,25 @@ from importlib import import_module
 
 import typer
 
-from runtime.job import run_command
+from runtime.process.job import run_command
 
 # One module of ops/cli each, with `register(app)`. They import what they need inside their
 # commands, so that --help is quick.
 # What follows \f in a verb's docstring is for its caller: --help stops there.
 VERBS = (
     "stack",
-    "replay",
-    "simulate",
-    "check",
-    "drop",
-    "rebuild",
+    "jobs",
     "audit",
-    "backfill",
+    "records.backfill",
     "query",
-    "alerts",
-    "refused",
-    "dead_letters",
-    "gaps",
-    "conflicts",
+    "alerts.alerts",
+    "records.refused",
+    "records.dead_letters",
+    "records.gaps",
+    "records.conflicts",
     "stores",
-    "rules",
-    "channels",
+    "alerts.rules",
+    "alerts.channels",
     "demo",
 )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.cli.options import JsonOption
-from runtime.output import print_json, print_note
+from runtime.process.output import print_json, print_note
 
 WIDE = 140
 
@@ -43,7 +43,7 @@ def audit(
     from rich.console import Console
 
     from ops.audit.report import AuditRequest, as_json, run_audit, show
-    from tally.settings import Settings
+    from tally.config.settings import Settings
 
     if only not in ("", "ledger", "oracle"):
         raise typer.BadParameter("--only takes ledger or oracle")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runtime.output import print_note
-from tally.home import STORES_FILE
+from runtime.process.output import print_note
+from tally.config.home import STORES_FILE
 
 if TYPE_CHECKING:
     from ops.local.demo.run import Demo
@@ -57,9 +57,9 @@ def demo(
     from ops.local.demo.run import Demo, DemoPlan, show_result
     from ops.local.demo.twin import write_stores
     from ops.local.process_tree import fork_supervised
-    from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
-    from runtime.sparkconf import SHORT_RUN_JAVA
-    from tally.settings import Settings
+    from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
+    from runtime.spark.configuration import SHORT_RUN_JAVA
+    from tally.config.settings import Settings
 
     ended = fork_supervised(STOP_SECONDS)
     if ended is not None:
@@ -117,7 +117,7 @@ def _alerts_code(running: "Demo") -> int:
 
 def _print_addresses(home: Path, twin_page: str) -> None:
     """Print what there is to look at until Ctrl-C."""
-    from tally.settings import Settings
+    from tally.config.settings import Settings
 
     api = Settings.load({"TALLY_HOME": str(home)}).api
     print_note(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.cli.api import TIMEOUT_SECONDS, get, refusal_error
-from runtime.output import print_json, print_note
-from tally.tills import describe_conflicts
+from runtime.process.output import print_json, print_note
+from tally.events.tills import describe_conflicts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -273,6 +273,6 @@ def _text(row: dict[str, Any], name: str) -> str:
 
 
 def _api() -> str:
-    from tally.settings import Settings
+    from tally.config.settings import Settings
 
     return Settings.load(os.environ).api

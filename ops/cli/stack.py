@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ops.cli.options import JsonOption
-from runtime.output import print_json, print_note
+from runtime.process.output import print_json, print_note
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
     from ops.local.stack.states import ServiceStatus
 
 ServiceNames = Annotated[
@@ -27,7 +27,8 @@ def register(app: typer.Typer) -> None:
 
 def up(names: ServiceNames = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
-    from ops.local.stack import catalogue, control
+    from ops.local.services import catalogue
+    from ops.local.stack import control
 
     site = _site()
     services = catalogue.list_services(site)
@@ -41,7 +42,8 @@ def up(names: ServiceNames = None) -> None:
 
 def down(names: ServiceNames = None) -> None:
     """Stop what `up` started; data stays."""
-    from ops.local.stack import catalogue, control
+    from ops.local.services import catalogue
+    from ops.local.stack import control
 
     site = _site()
     control.down(
@@ -56,7 +58,9 @@ def status(as_json: JsonOption = False) -> None:
     """
     from dataclasses import asdict
 
-    from ops.local.stack import catalogue, control, watching
+    from ops.local.processes import watching
+    from ops.local.services import catalogue
+    from ops.local.stack import control
 
     site = _site()
     states = control.status(site, catalogue.select_services((), catalogue.list_services(site)))
@@ -126,7 +130,7 @@ def _trouble(name: str, state: "ServiceStatus") -> str:
 
 
 def _site() -> "Site":
-    from ops.local.stack.addresses import settings_with_addresses
-    from ops.local.stack.service import Site
+    from ops.local.processes.addresses import settings_with_addresses
+    from ops.local.processes.service import Site
 
     return Site.from_settings(settings_with_addresses(os.environ), os.environ)

@@ -10,12 +10,12 @@ import typer
 
 from ops.cli.options import JsonOption
 from ops.cli.tables import print_table
-from runtime.output import print_json, print_note
+from runtime.process.output import print_json, print_note
 
 if TYPE_CHECKING:
     from ops.moved_days import ChangedSpan
     from ops.stores import RegistryChange
-    from runtime.stores import StoreEntry
+    from runtime.registry.stores import StoreEntry
 
 NOTHING = "–"
 # The services that read the registry, only at their start: all answers of a process use one
@@ -46,12 +46,12 @@ def import_stores(
     """
     from dataclasses import asdict
 
-    from ops.local.stack.private import make_private
+    from ops.local.machine.private import make_private
     from ops.moved_days import check_visit_revisions, find_changed_spans
     from ops.stores import registry_change, replace_registry
-    from runtime.stores import parse_stores
+    from runtime.registry.stores import parse_stores
+    from tally.config.settings import Settings
     from tally.errors import BadSettings
-    from tally.settings import Settings
 
     settings = Settings.load(os.environ)
     registry, content = settings.registry, file.read_bytes()
@@ -104,8 +104,8 @@ def show(
 
     Raises BadParameter for a store that it does not have, or a day that is none.
     """
-    from runtime.stores import load_stores
-    from tally.settings import Settings
+    from runtime.registry.stores import load_stores
+    from tally.config.settings import Settings
 
     registry = Settings.load(os.environ).registry
     entries = load_stores(registry) if registry.exists() else {}
@@ -134,7 +134,7 @@ def show(
 
 def _current_stores(registry: Path) -> "dict[str, StoreEntry]":
     """The stores of the current registry; none if it does not exist or cannot be read."""
-    from runtime.stores import load_stores
+    from runtime.registry.stores import load_stores
     from tally.errors import BadSettings
 
     if not registry.exists():

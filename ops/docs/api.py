@@ -10,7 +10,7 @@ from schemas import loader
 
 HEADING = """# The HTTP API
 
-Made from what `serving/api/` and `ingest/gateway/` say of themselves (OpenAPI 3.1, each at its
+Made from what `web/api/` and `ingest/gateway/` say of themselves (OpenAPI 3.1, each at its
 `/openapi.json`) by `python -m ops.docs`; do not edit.
 
 Instants are RFC 3339 with an offset. Money is in minor units of its currency. Whatever is not

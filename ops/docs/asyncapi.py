@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from ops.topic_configuration import partition_count, topic_configuration
-from runtime.repository import REPOSITORY
+from runtime.process.repository import REPOSITORY
 from schemas.generated import SCHEMA_VERSION
 from schemas.loader import builtin_sources, event_schema, message_schema, record_schema, topics
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 _DESCRIPTION = (
     "Made from schemas/ and the sources' folders by python -m ops.docs; do not edit."

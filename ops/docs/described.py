@@ -10,14 +10,14 @@ import subprocess
 import sys
 from typing import Any, cast
 
-from runtime.repository import REPOSITORY
+from runtime.process.repository import REPOSITORY
 from schemas.loader import SOURCES_VARIABLE
 from tally.errors import StackError
 
 
 def api_document() -> dict[str, Any]:
     """The document of the API. Raises StackError when its process fails."""
-    return _read_document("serving.api.openapi")
+    return _read_document("web.api.openapi")
 
 
 def gateway_document() -> dict[str, Any]:

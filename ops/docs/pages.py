@@ -10,7 +10,7 @@ from ops.docs.metrics import metrics_page
 from ops.docs.rules import rule_copies, rules_page
 from ops.docs.settings import settings_page
 from ops.docs.sources import copies, sources_page
-from runtime.repository import REPOSITORY
+from runtime.process.repository import REPOSITORY
 from schemas.loader import builtin_sources, sources
 
 FOLDER = REPOSITORY / "docs" / "generated"

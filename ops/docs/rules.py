@@ -1,4 +1,4 @@
-"""The JSON Schema of a rule and a page of its fields, generated from tally/alerts/rule.py.
+"""The JSON Schema of a rule and a page of its fields, generated from alerting/rules/rule.py.
 
 The files are for readers only: no program reads them.
 """
@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from ops.docs.markdown import table
-from runtime.repository import REPOSITORY
-from tally.alerts.rule import (
+from alerting.rules.field_descriptions import FIELD_HELP
+from alerting.rules.rule import (
     COSMETIC_FIELDS,
     DECIMAL_PATTERN,
     EVALUATED_KINDS,
@@ -21,12 +20,13 @@ from tally.alerts.rule import (
     Rule,
     Threshold,
 )
-from tally.alerts.rule_words import FIELD_HELP
+from ops.docs.markdown import table
+from runtime.process.repository import REPOSITORY
 
 SCHEMA_FILE = Path("schemas") / "rules" / "rule.schema.json"
 HEADING = f"""# Fields of a rule
 
-Made from `tally/alerts/rule.py` by `python -m ops.docs`; do not edit. How rules work:
+Made from `alerting/rules/rule.py` by `python -m ops.docs`; do not edit. How rules work:
 [alerts](../alerts.md#rules).
 
 A change of a field with a `yes` makes a new version of the rule; one of the others says how its

@@ -1,4 +1,4 @@
-"""The page of settings, generated from tally/settings.py."""
+"""The page of settings, generated from tally/config/settings.py."""
 
 import re
 from typing import Any, get_args
@@ -6,14 +6,14 @@ from typing import Any, get_args
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from runtime.job import EXIT_FILE
+from runtime.process.job import EXIT_FILE
 from schemas.loader import SOURCES_VARIABLE, builtin_sources
-from tally.lateness import lateness_variable
-from tally.settings import Settings
+from tally.config.lateness import lateness_variable
+from tally.config.settings import Settings
 
 HEADING = """# Settings
 
-Made from `tally/settings.py` by `python -m ops.docs`; do not edit.
+Made from `tally/config/settings.py` by `python -m ops.docs`; do not edit.
 
 Each is an environment variable. Where one is not set, `TALLY_HOME/addresses.env` (written by
 `tally up`) is looked into, then the default is taken. A value that does not fit ends the process

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.repository import REPOSITORY
+from runtime.process.repository import REPOSITORY
 from schemas.family import PartShape
 from schemas.generated import build_event_schema, render_views
 from schemas.loader import builtin_sources

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from tally.alerts.delivery.signing import secret_key
+from runtime.outbound.signing import secret_key
 from tally.errors import BadSettings
 
 FILE = "webhook-secrets.json"

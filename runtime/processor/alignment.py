@@ -32,7 +32,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from runtime.processor.record import Input
+from runtime.processor.commit.record import Input
 
 _NEVER = float("-inf")
 

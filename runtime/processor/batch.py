@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from runtime.processor.record import Input, Output
-from runtime.topics import PartitionId
+from runtime.kafka.topics import PartitionId
+from runtime.processor.commit.record import Input, Output
 
 # The last input by topic and partition.
 LastInputs = dict[PartitionId, Input]

@@ -7,19 +7,19 @@ from confluent_kafka import Consumer, Producer
 
 from runtime.connect import kafka_consumer, kafka_producer
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaGroupPositions
-from runtime.processor.delivery import Delivery, ExactlyOnce, SequentialDelivery
-from runtime.processor.intake import Intake, IntakeOptions
-from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.state import ReadState, empty_state, read_state
-from runtime.processor.step import Step
-from runtime.processor.transaction import (
+from runtime.processor.commit.delivery import Delivery, ExactlyOnce, SequentialDelivery
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.positions import KafkaGroupPositions
+from runtime.processor.commit.transaction import (
     MESSAGE_TIMEOUT_MS,
     TRANSACTION_TIMEOUT_MS,
     TransactionalProducer,
 )
-from tally.settings import Settings
+from runtime.processor.intake import Intake, IntakeOptions
+from runtime.processor.loop import BatchLimits, Processor
+from runtime.processor.state import ReadState, empty_state, read_state
+from runtime.processor.step import Step
+from tally.config.settings import Settings
 
 # Above the largest size that a raw message can grow to; the topics allow as much.
 _MAX_MESSAGE_BYTES = 6_000_000

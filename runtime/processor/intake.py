@@ -38,10 +38,10 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from runtime.bookmarks import recovery_advice
+from runtime.kafka.bookmarks import recovery_advice
 from runtime.processor.alignment import Alignment, AlignmentLimits
-from runtime.processor.bookmarks import GroupPositions
-from runtime.processor.record import EventTime, Input
+from runtime.processor.commit.positions import GroupPositions
+from runtime.processor.commit.record import EventTime, Input
 from tally.errors import DataLoss, TallyError, TransactionAborted
 
 _METADATA_PREFIX = b"CGMDv2:"

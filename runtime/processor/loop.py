@@ -8,12 +8,12 @@ from threading import Event
 import structlog
 from confluent_kafka import TopicPartition
 
-from runtime.heartbeat import Heartbeat
+from runtime.process.heartbeat import Heartbeat
 from runtime.processor.alignment import Alignment, PartitionBuffer
 from runtime.processor.batch import Batch
-from runtime.processor.delivery import Delivery
+from runtime.processor.commit.delivery import Delivery
+from runtime.processor.commit.failpoints import AFTER_POLL, Failpoints
 from runtime.processor.intake import Intake
-from runtime.processor.moments import AFTER_POLL, Failpoints
 from runtime.processor.state import ReadState, empty_state
 from runtime.processor.step import Step
 from tally.errors import OutcomeUnknown, RetryLater, TransactionAborted

@@ -7,8 +7,8 @@ import time
 
 from runtime.connect import kafka_admin
 from runtime.processor.build import ProcessorJob
+from tally.config.settings import Settings
 from tally.errors import ProducerFenced, TallyError
-from tally.settings import Settings
 
 _SECONDS = 30.0
 # Longer than the session of a dead member: the members left after that are alive.

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from contextlib import closing
 from threading import Event
 
-from runtime.heartbeat import Heartbeat
-from runtime.job import NotifyingEvent, signal_ready
+from runtime.process.heartbeat import Heartbeat
+from runtime.process.job import NotifyingEvent, signal_ready
+from runtime.process.watchdog import Watchdog
 from runtime.processor.build import ProcessorJob, build_processor
+from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.loop import Processor
-from runtime.processor.moments import Failpoints
 from runtime.processor.rivals import classify_fencing
-from runtime.watchdog import Watchdog
+from tally.config.settings import Settings
 from tally.errors import ProducerFenced
-from tally.settings import Settings
 
 BuildProcessor = Callable[[Settings, ProcessorJob, Failpoints], Processor]
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from confluent_kafka import TopicPartition
 
+from runtime.kafka.reader import read_to_high_watermark
+from runtime.processor.commit.record import Input
 from runtime.processor.intake import to_input
-from runtime.processor.record import Input
-from runtime.reading import read_to_high_watermark
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 
 # A function from all assigned partitions of the inputs to the records of their state.
 ReadState = Callable[[Sequence[TopicPartition]], Iterable[Input]]

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 
-from runtime.processor.record import Input, Output
+from runtime.processor.commit.record import Input, Output
 
 
 class Step(ABC):

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, time, timedelta
 
 from schemas import loader
-from serving.merge.views import Gap, ViewReader
-from tally.families import Family
+from serving.storage.protocol import Gap, ViewReader
+from tally.families.family import Family
 
 
 def source_topics(family: Family) -> list[str]:
@@ -41,7 +41,7 @@ def filter_gaps(
     ahead; it is missing from everything that was counted after its first arrival. A raw record may
     be of any store.
     """
-    # By whole days, as a rebuild decides what it may claim (batch_layer/views/coverage.py).
+    # By whole days, as a rebuild decides what it may claim (batch_layer/views/plan/coverage.py).
     day = datetime.combine(
         span[0].astimezone(UTC).date(),
         time.min,

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from serving.merge.firsts import FirstCoverage, first_covering_generations, generation_spans
-from serving.merge.offload import run_in_thread_if_large
+from serving.merge.first_coverage import FirstCoverage, first_covering_generations, generation_spans
 from serving.merge.served import FamilyReading, InputDays, Windows, own_day, window_states
-from serving.merge.views import AnsweredSpans, GenerationSpan, ViewReader
-from tally.families import Family
-from tally.generation import AnsweredSpan, Generation, GenerationRange
+from serving.storage.offload import run_in_thread_if_large
+from serving.storage.protocol import AnsweredSpans, GenerationSpan, ViewReader
+from tally.families.family import Family
+from tally.families.generation import AnsweredSpan, Generation, GenerationRange
 
 UntilByDay = Mapping[tuple[date, int], int]
 # Stands for the instant at which the master was last current, if it never said so.

@@ -7,18 +7,19 @@ from math import floor
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from serving.query import cells, grains
-from serving.query.answer import StoreAnswer
-from serving.query.catalogue import Metric
-from serving.query.coverage import SlotCoverage
-from serving.query.formulas import MetricValue
-from serving.query.grains import Slot
-from serving.query.question import StoreSlots
-from serving.query.told import suppression_reason
-from tally.day_clock import DayClock, zone_name
+from serving.cells import cells
+from serving.cells.coverage import SlotCoverage
+from serving.disclosure.policy import suppression_reason
+from serving.engine.answer import StoreAnswer
+from serving.metrics.catalogue import Metric
+from serving.metrics.formulas import MetricValue
+from serving.questions import grains
+from serving.questions.grains import Slot
+from serving.questions.question import StoreSlots
 from tally.errors import BadQuery
-from tally.families import CURRENCY
-from tally.windows import WINDOW
+from tally.families.family import CURRENCY
+from tally.time.day_clock import DayClock, zone_name
+from tally.time.windows import WINDOW
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
 # The answer for some days, and that for the days before.

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from serving.query.grains import Slot
-from serving.query.instants import format_instant
+from serving.questions.grains import Slot
+from serving.questions.instants import format_instant
 from serving.reports.items import ItemEntry
 from serving.reports.report import CompanionValue, StoreReport
 from serving.reports.series import DayEntry, HourEntry, PivotEntry

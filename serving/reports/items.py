@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from serving.query.formulas import MetricValue
-from serving.query.items import RECEIPTS, UNITS, ItemAxis, ItemKey, ItemSums
+from serving.metrics.formulas import MetricValue
 from serving.reports.comparison import ComparedValue, refuse_mixed_currencies
+from serving.stock.items import RECEIPTS, UNITS, ItemAxis, ItemKey, ItemSums
 
 # The sums of the days, and of the days before; the entries' shares and previous values use both.
 Sums = tuple[ItemSums, ItemSums]

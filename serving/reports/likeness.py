@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 
-from serving.query.grains import Slot
-from serving.query.question import StoreSlots
-from serving.query.store_calendar import holiday_lookup
-from serving.query.stores import Store
-from tally.calendar.like_for_like import ComparableDay, like_for_like
+from serving.questions.grains import Slot
+from serving.questions.question import StoreSlots
+from serving.questions.store_calendar import holiday_lookup
+from serving.questions.stores import Store
 from tally.errors import BadQuery
+from tally.time.like_for_like import ComparableDay, like_for_like
 
 _ONE_DAY = timedelta(days=1)
 # The most stretches that an error message proposes instead.

@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from runtime.work_pools import ANSWERS
+from runtime.http.work_pools import ANSWERS
 from schemas.report import ReportShape
-from serving.merge.offload import run_in_thread_if_large
-from serving.query import cells
-from serving.query.answer import QueryEngine, StoreAnswer
-from serving.query.catalogue import Metric
-from serving.query.catalogue import metric as metric_of
-from serving.query.formulas import MetricValue
-from serving.query.page_query import Query
+from serving.cells import cells
+from serving.engine.answer import QueryEngine, StoreAnswer
+from serving.engine.page_query import Query
+from serving.metrics.catalogue import Metric
+from serving.metrics.catalogue import metric as metric_of
+from serving.metrics.formulas import MetricValue
 from serving.reports.comparison import (
     Answers,
     ComparedValue,
@@ -22,8 +21,9 @@ from serving.reports.comparison import (
 )
 from serving.reports.items import ItemQuestion, UnexplainedAmounts, build_entries
 from serving.reports.series import GRAINS, PivotEntry, build_series
+from serving.storage.offload import run_in_thread_if_large
 from tally.errors import BadQuery
-from tally.families import Family
+from tally.families.family import Family
 
 # Families and grain; reports with the same ones share a read.
 _AnswersKey = tuple[tuple[Family, ...], str]

@@ -10,12 +10,12 @@ from itertools import zip_longest
 from zoneinfo import ZoneInfo
 
 from schemas.report import Pivot
-from serving.query import cells
-from serving.query.answer import StoreAnswer
-from serving.query.catalogue import Metric
-from serving.query.formulas import MetricValue
-from serving.query.grains import Slot
-from serving.query.told import bins_suppression_reason
+from serving.cells import cells
+from serving.disclosure.policy import bins_suppression_reason
+from serving.engine.answer import StoreAnswer
+from serving.metrics.catalogue import Metric
+from serving.metrics.formulas import MetricValue
+from serving.questions.grains import Slot
 from serving.reports.comparison import Answers, value_or_reason
 from serving.reports.items import ItemEntry
 from tally.algebra.parts import Histogram

@@ -1,1 +1,1 @@
-"""Stock beyond the views: its movements, and the systems that they are sent to."""
+"""Stock of articles, and sales by article."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from runtime.day_spans import DaySpan, SpanKey, SpanTable, activity_table, axis_table
-from runtime.writes import write_groups
-from tally.families import Family
+from runtime.cassandra.day_spans import DaySpan, SpanKey, SpanTable, activity_table, axis_table
+from runtime.cassandra.writes import write_groups
+from tally.families.family import Family
 
 # Most keys that a worker remembers of one table: half a kilobyte each, and items may be very many.
 MOST_REMEMBERED = 100_000

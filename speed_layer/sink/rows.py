@@ -11,14 +11,14 @@ from typing import Any, Protocol, TypeAlias
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
-from runtime.binding import binder
+from runtime.cassandra.binding import binder
+from runtime.cassandra.writes import prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, worker_session
-from runtime.writes import prepare_idempotent, write_groups
 from speed_layer.sink.activity import StoreActivity
 from speed_layer.sink.updates import ViewUpdates
-from tally.families import Family
-from tally.settings import Settings
-from tally.windows import WINDOW_SECONDS
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.time.windows import WINDOW_SECONDS
 
 DAY_SECONDS = 86_400
 # Cassandra refuses a time to live above 20 years, and one that ends after 2038-01-19 (31 bits); a

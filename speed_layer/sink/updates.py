@@ -8,10 +8,10 @@ from functools import lru_cache
 import msgspec
 
 from runtime.connect import kafka_producer
-from runtime.producer import BlockingProducer
-from tally.instants import format_utc, from_millis
-from tally.partitions import partition_number
-from tally.settings import Settings
+from runtime.kafka.producer import BlockingProducer
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.time.instants import format_utc, from_millis
 
 TOPIC = "view-updates"
 _FLUSH_SECONDS = 60.0

@@ -1,1 +1,1 @@
-"""Alerts as pure functions: rules, verdicts, episodes, and the alerts to publish for them."""
+"""What the layers share about alerts: messages, ticks and baselines."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from tally.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS
 
 
 class SpeedEpoch(Struct, frozen=True, order=True):

@@ -31,7 +31,7 @@ class KeyedSpans(Part):
     json: ClassVar[str] = "array"
     zero: ClassVar[Value] = []
     is_timed: ClassVar[bool] = True
-    # The length of a window (tally/windows.py).
+    # The length of a window (tally/time/windows.py).
     SECONDS: ClassVar[int] = 900
 
     @classmethod

@@ -16,13 +16,11 @@ import msgspec
 from fastapi import Response
 from msgspec import structs
 
-from runtime.web import ServerOptions, serve
-from serving.alerts.handling import ActionRecord
-from serving.api.app import create_app
-from serving.dashboard import page
-from tally.alerts.rule import AgainstBaseline, Rule
-from tally.alerts.versions import StoredRule
-from tally.settings import Settings
+from alerting.queries.actions import ActionRecord
+from alerting.rules.rule import AgainstBaseline, Rule
+from alerting.rules.versions import StoredRule
+from runtime.http.server import ServerOptions, serve
+from tally.config.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import STORY
 from tests.support.alerts import end_of, then, told
@@ -32,6 +30,8 @@ from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews, World
 from tests.support.silent_sensors import STORES, silent_week
 from tests.support.simulating import WrittenRules, desk_over
+from web.api.app import create_app
+from web.dashboard import page
 
 # The longest words that a condition has.
 _UNLIKE = Rule(

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import psutil
 
-from runtime.job import FAILED
+from runtime.process.job import FAILED
 from tests.integration.ingest.conftest import KILLED, Start
 from tests.support.alert_shop import AlertShop
 from tests.support.loop import wait_until
 
-EVALUATOR, FAULTY = "serving.alerts.evaluator", "tests.controls.faulty_evaluator"
+EVALUATOR, FAULTY = "alerting.evaluate", "tests.controls.faulty_evaluator"
 FREEZES = ":SIGSTOP"
 # Of a process that has to come to its moment: its partitions may be the other slot's for a while.
 MOST_SECONDS = 150.0

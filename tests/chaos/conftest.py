@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
-from ops.local.stack import catalogue, control
-from ops.local.stack.service import Site
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import cassandra_session
-from runtime.rules.topic import write_rules
-from runtime.sources import SALES
-from tally.alerts.versions import StoredRule
+from runtime.registry.sources import SALES
 from tests.conftest import make_site, node_of
 from tests.integration.alerts.quarters import Quarters
 from tests.integration.ingest.conftest import Start, starter

@@ -5,10 +5,10 @@ import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
-from ingest.replay.channels import KafkaChannel
-from tally.instants import format_utc
-from tally.settings import Settings
-from tally.windows import window_start
+from ingest.senders.replay.channels import KafkaChannel
+from tally.config.settings import Settings
+from tally.time.instants import format_utc
+from tally.time.windows import window_start
 from tests.support.readers import METRICS, Told
 
 STORES = ("1", "2", "3")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from ops.local.stack.processes import send
-from runtime.sources import SALES
-from speed_layer.source import read_retained_offsets
+from ops.local.processes.processes import send
+from runtime.registry.sources import SALES
+from speed_layer.input.source import read_retained_offsets
 from speed_layer.views import QUERY
 from tests.support.loop import Loop, has_reached, wait_until
 

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from alerting.evaluate.__main__ import GROUP
+from alerting.evaluate.state.memory import STATE_TOPIC
 from runtime.connect import kafka_admin
-from runtime.job import DONE, FAILED, REFUSED
-from serving.alerts.evaluator.__main__ import GROUP
-from serving.alerts.evaluator.memory import STATE_TOPIC
+from runtime.process.job import DONE, FAILED, REFUSED
 from tests.chaos.alert_slots import FREEZES, beginning, is_frozen, ready_file, started
 from tests.chaos.test_alert_kills import each_once, heard
 from tests.controls.faulty_evaluator import AFTER_READ

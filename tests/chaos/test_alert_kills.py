@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
-from ops.local.stack import catalogue, control, supervisor
-from ops.local.stack.processes import has_ended
-from ops.local.stack.service import Site
-from runtime.job import DONE, FAILED, REFUSED
-from runtime.processor.moments import AFTER_OFFSETS, AFTER_POLL, BEFORE_COMMIT, NAMES
-from runtime.reading import read_to_end, read_to_high_watermark
+from ops.local.processes import supervisor
+from ops.local.processes.processes import has_ended
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
+from runtime.kafka.reader import read_to_end, read_to_high_watermark
+from runtime.process.job import DONE, FAILED, REFUSED
+from runtime.processor.commit.failpoints import AFTER_OFFSETS, AFTER_POLL, BEFORE_COMMIT, NAMES
 from tests.chaos.alert_slots import FREEZES, KilledSlot, is_frozen, started
 from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE
 from tests.integration.ingest.conftest import Start, stop

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec import structs
 
+from alerting.publish.tables import AlertTables, FiledAlert
 from runtime.connect import cassandra_session
-from runtime.reading import read_to_end
-from runtime.sources import FAMILIES, SALES
+from runtime.kafka.reader import read_to_end
+from runtime.registry.sources import FAMILIES, SALES
 from schemas import loader
-from serving.alerts.projection.tables import AlertTables, FiledAlert
 from tally.alerts.message import Alert, decode_alert, encode_alert
 from tests.support.alert_year import RULES, AlertYear, busiest, rule_text, send
 from tests.support.alerts import id_of

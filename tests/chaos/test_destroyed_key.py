@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runtime.device_keys import HASH_BYTES, KEY_BYTES, DeviceKeys
-from runtime.reading import read_to_end
+from runtime.kafka.reader import read_to_end
+from runtime.records.device_keys import HASH_BYTES, KEY_BYTES, DeviceKeys
 from tests.support import meraki, night
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, running_loop

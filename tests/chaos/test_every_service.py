@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from cassandra.cluster import Session
 
-from ops.local.stack import catalogue
+from ops.local.services import catalogue
 from runtime.connect import cassandra_session
 from tests.support.fault_suite import FaultSuite, Suffering
 from tests.support.loop import Loop, running_loop

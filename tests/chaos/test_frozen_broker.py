@@ -9,14 +9,16 @@ import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
 from ingest.normaliser.janitor import Janitor
-from ops.local.stack import catalogue, control, supervisor
+from ops.local.processes import supervisor
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import kafka_consumer
 from tests.conftest import make_site
 from tests.integration.ingest.conftest import send_values, spans, wait_until
 from tests.support.faults import strike
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 RAW, GROUP = "posTransactionTopic", "frozen"
 

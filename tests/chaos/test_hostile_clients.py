@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops.local.stack.probes import is_healthy
-from tally.settings import Settings
+from ops.local.processes.probes import is_healthy
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import starter, wait_until
 from tests.support import hostile
 from tests.support.hostile import Attack, address_of, p99

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.controls.dispatchers import WRONG_PARTS
 from tests.integration.alerts.killing import ALL_MOMENTS, ordeal
 from tests.integration.alerts.test_dispatcher import SEED, TOWNS, all_survived, counted

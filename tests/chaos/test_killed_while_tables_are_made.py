@@ -15,8 +15,10 @@ from threading import Thread
 import psutil
 import pytest
 
-from ops.local.stack import catalogue, control, supervisor
-from ops.local.stack.service import Site
+from ops.local.processes import supervisor
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import cassandra_session
 from schemas import loader
 from tally.errors import StackError

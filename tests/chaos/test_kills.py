@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from ops.local.demo.run import DISTURBANCES
-from ops.local.stack.processes import has_ended
+from ops.local.processes.processes import has_ended
 from speed_layer.views import QUERY
 from tests.chaos.drivers import SpeedDriver, send_to_all
 from tests.support.loop import Loop, jvm_of, running_loop, wait_until

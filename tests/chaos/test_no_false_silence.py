@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.reading import read_to_end
+from alerting.evaluate.snapshot.calendar import to_millis
+from runtime.kafka.reader import read_to_end
 from schemas import loader
-from serving.alerts.evaluator.calendar import to_millis
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import Tick
-from tally.instants import format_utc
-from tally.windows import WINDOW, window_start
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW, window_start
 from tests.support.long_ago import taken_at
 from tests.support.loop import Loop, running_loop, wait_until
 from tests.support.producers import connected_producer

@@ -15,10 +15,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from ops.local.stack import catalogue, control
-from ops.local.stack.probes import is_healthy
+from ops.local.processes.probes import is_healthy
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import kafka_admin, kafka_consumer, kafka_producer
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.conftest import make_site
 from tests.controls.clock_janitor import ClockJanitor
 from tests.integration.ingest.conftest import (
@@ -32,7 +33,7 @@ from tests.integration.ingest.conftest import (
 from tests.unit.ingest.messages import encoded, pos
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 RETENTION_SECONDS, LIMIT_SECONDS, OUTAGE_SECONDS = 60, 240, 300
 PAUSE_SECONDS = 0.5

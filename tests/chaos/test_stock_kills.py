@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from runtime.processor.moments import NAMES
-from tally.settings import Settings
+from runtime.processor.commit.failpoints import NAMES
+from tally.config.settings import Settings
 from tests.controls.crashing_stock import AFTER_RECORD
 from tests.integration.ingest.conftest import Start, starter, stop
 from tests.integration.stock.killing import played

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.alerts.evaluator import judging, partition
-from serving.alerts.evaluator.chain_memory import ChainMemory
+from alerting.evaluate.state.chain_memory import ChainMemory
+from alerting.evaluate.verdicts import evaluation_pass, partition
 from tests.controls.forgetful_memory import settle_by_window
 from tests.support.compared_years import differences, kinds
 from tests.support.drawn_years import A_DAY, Plan
@@ -68,6 +68,6 @@ def test_memory_that_forgets_by_window_is_found(
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
     """Ten days are judged and twelve remembered, in place of 400 and 430."""
-    for module in (partition, judging):
+    for module in (partition, evaluation_pass):
         patch.setattr(module, "EVALUATION_MILLIS", 10 * partition.DAY_MILLIS)
         patch.setattr(module, "RETENTION_MILLIS", 12 * partition.DAY_MILLIS)

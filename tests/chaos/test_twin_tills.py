@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ops.local.stack import catalogue
+from ops.local.services import catalogue
 from runtime.connect import cassandra_session
 from tests.support.faults import is_back, pause, strike
 from tests.support.loop import Loop, running_loop, wait_until

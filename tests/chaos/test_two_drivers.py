@@ -17,7 +17,7 @@ import httpx
 
 from ops.lag import Lag
 from runtime.connect import cassandra_session
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.chaos.dense import DAY, SPAN, STORES, WINDOW, Cell, DenseDay
 from tests.chaos.drivers import SpeedDriver, another_driver, resume
 from tests.support.loop import Loop, running_loop, wait_until

@@ -15,9 +15,9 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.local.stack.processes import send
+from ops.local.processes.processes import send
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
-from runtime.processor.moments import BEFORE_COMMIT
+from runtime.processor.commit.failpoints import BEFORE_COMMIT
 from schemas import loader
 from tests.support.fault_suite import of_live_stores
 from tests.support.faults import FREEZE_SECONDS, Outcome, pause, suffered, table

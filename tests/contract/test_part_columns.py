@@ -13,8 +13,8 @@ from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Sum, Uniques
-from tally.epochs import RaisedEpoch
-from tally.families import Family
+from tally.families.epochs import RaisedEpoch
+from tally.families.family import Family
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,10 +96,10 @@ def _millis(instant: datetime) -> int:
 def folded(
     spark: "SparkSession", told: list[Told], family: Family = FAMILY
 ) -> dict[tuple[datetime, str], tuple[Any, ...]]:
-    """The rows of both transforms of tally/frames.py."""
+    """The rows of both transforms of tally/spark/frames.py."""
     from pyspark.sql import functions as F
 
-    from tally.frames import members_per_window, window_rows
+    from tally.spark.frames import members_per_window, window_rows
 
     names = ", ".join(f"{part} bigint" for part in family.part_names)
     columns = "store_id string, event_id string, happened_at timestamp, offset bigint,"
@@ -135,7 +135,7 @@ def test_spark_folds_every_part_to_the_value_of_its_python(spark: "SparkSession"
 
 
 def test_planted_wrong_fold_is_found(spark: "SparkSession", monkeypatch: Any) -> None:
-    from tally import part_columns
+    from tally.spark import part_columns
 
     monkeypatch.setitem(part_columns.FOLDS, Max, part_columns.FOLDS[Min])
     told = records(seed=8, count=60)
@@ -145,8 +145,8 @@ def test_planted_wrong_fold_is_found(spark: "SparkSession", monkeypatch: Any) ->
 
 
 def test_speed_layer_holds_what_the_batch_layer_folds(spark: "SparkSession") -> None:
-    from speed_layer.records import ID_TYPE, Records
-    from speed_layer.window import Window
+    from speed_layer.input.records import ID_TYPE, Records
+    from speed_layer.state.window import Window
 
     told = [one._replace(excluded=False) for one in records(seed=9, count=300)]
     found: dict[tuple[datetime, str], tuple[Any, ...]] = {}
@@ -174,7 +174,7 @@ def test_speed_layer_holds_what_the_batch_layer_folds(spark: "SparkSession") -> 
 
 
 def test_raised_days_bear_the_higher_epoch(spark: "SparkSession") -> None:
-    from tally.frames import members_per_window, window_rows
+    from tally.spark.frames import members_per_window, window_rows
 
     raised = RaisedEpoch(date(1999, 12, 1), date(1999, 12, 31), 5)
     family = Family("made", ("zone",), (Sum("total"),), epoch=2, raised=(raised,))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas.loader import event_schema, master_schema
-from tally.epochs import RaisedEpoch
-from tally.families import Family
-from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
-from tally.visits import VisitRules
+from tally.families.epochs import RaisedEpoch
+from tally.families.family import Family
+from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.people.visits import VisitRules
 from tests.unit.schemas.cql import tables
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def kafka_records(spark: "SparkSession") -> "DataFrame":
 def test_spark_reads_fields_of_the_event_schema_with_their_types(
     kafka_records: "DataFrame", family: Family
 ) -> None:
-    from tally.frames import canonical_records, contributions
+    from tally.spark.frames import canonical_records, contributions
 
     read = types_of(contributions(canonical_records(kafka_records), family))
 
@@ -69,7 +69,7 @@ def test_spark_reads_fields_of_the_event_schema_with_their_types(
 def test_spark_computes_the_columns_of_the_tables_with_their_types(
     kafka_records: "DataFrame", family: Family
 ) -> None:
-    from tally.frames import canonical_records, contributions, members_per_window, window_rows
+    from tally.spark.frames import canonical_records, contributions, members_per_window, window_rows
 
     events = contributions(canonical_records(kafka_records), family)
     check_columns(window_rows(members_per_window(events, family), family), family)
@@ -79,7 +79,7 @@ def test_spark_computes_the_columns_of_the_tables_with_their_types(
 def test_spark_computes_the_columns_of_what_is_read_from_presences(
     spark: "SparkSession", family: Family
 ) -> None:
-    from batch_layer.views.presence import compute_period_rows, total_rows
+    from batch_layer.views.compute.presence import compute_period_rows, total_rows
 
     numbers = ("period_start", "period_end", "minute", "dbm", "rank")
     texts = ("store", "opening", "device")
@@ -93,7 +93,7 @@ def test_spark_computes_the_columns_of_what_is_read_from_presences(
 def test_spark_tells_the_epoch_of_a_day_as_the_family_does(spark: "SparkSession") -> None:
     from pyspark.sql import functions as F
 
-    from tally.frames import epoch_column
+    from tally.spark.frames import epoch_column
 
     day = 1440
     dated = (DatedVisitRules(EVER, VisitRules(), 2), DatedVisitRules(3 * day, VisitRules(), 5))

@@ -14,8 +14,8 @@ from uuid import uuid4
 from runtime.connect import CQL_DATE_ZERO
 from speed_layer.job import main
 from speed_layer.sink.rows import RowSink, SpeedRow, WindowRows, row_columns
-from tally.families import Family
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.families.family import Family
 from tests.controls.guard import refuse_outside_tests
 
 

@@ -13,16 +13,16 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.deciding import DeliveryRules, FirstState
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import (
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.records import (
     DeliveryDecision,
     DeliveryReason,
     DeliveryVerdict,
     StoredDelivery,
     WebhookMessage,
 )
+from alerting.deliver.state.routing import DeliveryRules, FirstState
 from tally.alerts.message import Alert
 from tests.laws.alert_topic import OneRule
 from tests.laws.delivery_world import DispatcherRules

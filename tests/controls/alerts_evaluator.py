@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from tally.alerts.days import FoldedDays
-from tally.alerts.fold import WindowVerdict
-from tally.alerts.ids import Chain, alert_id
-from tally.alerts.judge import Transition
-from tally.alerts.rule import Rule
-from tally.alerts.told import PublishedAlert
+from alerting.alert.ids import Chain, alert_id
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import FoldedDays
+from alerting.episodes.alert_diff import Transition
+from alerting.episodes.fold import WindowVerdict
+from alerting.rules.rule import Rule
 from tests.laws.alert_brokers import WorldTransaction
 from tests.laws.alert_evaluators import Process
 from tests.laws.alert_judging import BUSY, Memory, instant

@@ -8,10 +8,10 @@ from functools import partial
 
 from msgspec import structs
 
-from tally.alerts.days import ChainDays, FoldedDays, refold
-from tally.alerts.fold_line import FoldTimeline
-from tally.alerts.rule import Rule
-from tally.alerts.told import PublishedAlert
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
+from alerting.episodes.fold_line import FoldTimeline
+from alerting.rules.rule import Rule
 from tests.controls import alerts_evaluator as wrong
 from tests.laws.alert_judging import Memory, instant
 from tests.laws.alert_shop import DAY, WINDOWS

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import date
 
-from serving.alerts.evaluator.moment import SnapshotReader
-from serving.alerts.evaluator.usual_days import BaselineSnapshotReader
-from tally.generation import Generation
+from alerting.evaluate.snapshot.baseline_days import BaselineSnapshotReader
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from tally.families.generation import Generation
 
 
 class FollowsWhatServes(BaselineSnapshotReader):

@@ -1,7 +1,7 @@
 """Wrong on purpose: an editor that compares with what holds now, and not with what was seen."""
 
-from serving.alerts.editing import RuleEditService
-from tally.alerts.rule import Rule, RuleVersion
+from alerting.queries.rule_editing import RuleEditService
+from alerting.rules.rule import Rule, RuleVersion
 
 
 class BlindRuleEditing(RuleEditService):

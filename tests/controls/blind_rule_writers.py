@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from tally.alerts.versions import StoredRule
+from alerting.rules.versions import StoredRule
 
 
 def without_after(stored: StoredRule) -> StoredRule:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ingest.normaliser.janitor import Janitor
 from runtime.connect import kafka_consumer
-from runtime.topics import read_ends
-from tally.settings import Settings
+from runtime.kafka.topics import read_ends
+from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 

@@ -1,6 +1,6 @@
 """Wrong on purpose: the topic of rules is compacted, so that the last record of a key stays."""
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 

@@ -2,7 +2,7 @@
 that kills itself when it comes to that moment for the third time; `before_commit:3:SIGSTOP`
 freezes itself.
 
-The moments are those of runtime/processor/moments.py.
+The moments are those of runtime/processor/commit/failpoints.py.
 """
 
 import os
@@ -13,8 +13,8 @@ from dataclasses import InitVar, dataclass, field
 from typing import ClassVar, Self
 
 from ingest.normaliser.__main__ import main
-from runtime.processor.moments import NAMES, Failpoints
-from tally.settings import Settings
+from runtime.processor.commit.failpoints import NAMES, Failpoints
+from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 SIGNALS = {"": signal.SIGKILL, "SIGSTOP": signal.SIGSTOP}

@@ -3,8 +3,8 @@ evaluator that kills itself when it comes to that moment for the third time."""
 
 import sys
 
-from serving.alerts.evaluator.__main__ import main
-from tally.settings import Settings
+from alerting.evaluate.__main__ import main
+from tally.config.settings import Settings
 from tests.controls.crashing import Crash
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 `python -m tests.controls.crashing_stock PREFIX [after_record:J:NTH | MOMENT:NTH]`, settings from
 the environment, topics whose names begin with PREFIX. `after_record` comes when the brokers have
 the J-th record of a group that has more than J, of the NTH such group; the moments are those of
-runtime/processor/moments.py.
+runtime/processor/commit/failpoints.py.
 """
 
 import os
@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from runtime.job import run_until_stopped
+from inventory.movements.__main__ import stock_job
+from inventory.movements.movement import decode_movement
+from inventory.movements.step import StockMovements
+from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.delivery import ExactlyOnce
+from runtime.processor.commit.delivery import ExactlyOnce
+from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.loop import Processor
-from runtime.processor.moments import Failpoints
 from runtime.processor.service import run_processor
-from serving.stock.movements.__main__ import stock_job
-from serving.stock.movements.step import StockMovements
-from tally.settings import Settings
-from tally.stock.movement import decode_movement
+from tally.config.settings import Settings
 from tests.controls.crashing import Crash
 from tests.controls.guard import refuse_outside_tests
 

@@ -11,14 +11,14 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Input, Output
-from serving.alerts.dispatch.__main__ import DispatcherParts
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import Dispatcher
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.records import WebhookMessage, decode_record
-from tally.settings import Settings
+from alerting.deliver.__main__ import DispatcherParts
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.records import WebhookMessage, decode_record
+from alerting.deliver.step import Dispatcher
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Input, Output
+from tally.config.settings import Settings
 from tests.controls.alert_deliveries import (
     AnyOrder,
     EndsAlone,

@@ -19,16 +19,16 @@ from typing import Any, ClassVar
 
 from msgspec import structs
 
+from alerting.evaluate.__main__ import EvaluatorParts, main
+from alerting.evaluate.step import ALERTS, TICKS, Evaluator
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.delivery import CheckMetadata, Delivery, Positions
+from runtime.processor.commit.delivery import CheckMetadata, Delivery, Positions
+from runtime.processor.commit.failpoints import AFTER_POLL, NAMES, Failpoints
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.loop import Processor
-from runtime.processor.moments import AFTER_POLL, NAMES, Failpoints
-from runtime.processor.record import Input, Output
-from serving.alerts.evaluator.__main__ import EvaluatorParts, main
-from serving.alerts.evaluator.step import ALERTS, TICKS, Evaluator
 from tally.alerts.tick import Tick
+from tally.config.settings import Settings
 from tally.errors import TransactionAborted
-from tally.settings import Settings
 from tests.controls.crashing import Crash
 from tests.controls.faulty_loops import (
     going_on_although_fenced,

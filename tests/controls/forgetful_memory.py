@@ -1,7 +1,7 @@
 """Wrong on purpose: a memory that drops alerts and folds by their windows, as old as their episodes
 may be."""
 
-from serving.alerts.evaluator.chain_memory import ChainMemory
+from alerting.evaluate.state.chain_memory import ChainMemory
 
 
 def settle_by_window(self: ChainMemory, horizon: int) -> None:

@@ -1,6 +1,6 @@
 """What is wrong on purpose runs with a test's own settings and with no others."""
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 PREFIX = "test_"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from serving.alerts.evaluator.step import Evaluator
+from alerting.evaluate.step import Evaluator
 
 
 class HastyEvaluator(Evaluator):

@@ -8,10 +8,10 @@ from dataclasses import InitVar, dataclass
 from pathlib import Path
 from threading import Event
 
-from ingest.drop.folder import DropFolder
-from ingest.drop.rounds import FolderUploader
-from ingest.drop.sender import Sender, make_client
-from tally.settings import Settings
+from ingest.senders.drop.folder import DropFolder
+from ingest.senders.drop.rounds import FolderUploader
+from ingest.senders.drop.sender import Sender, make_client
+from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 

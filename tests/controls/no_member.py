@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from runtime.connect import kafka_consumer
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from speed_layer.prefix import PartitionWindows, WindowRow
-from speed_layer.records import Ints, Records
+from speed_layer.input.records import Ints, Records
+from speed_layer.state.partition_windows import PartitionWindows, WindowRow
 
 Key = tuple[object, ...]
 

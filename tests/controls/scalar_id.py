@@ -3,7 +3,7 @@
 Who resumes by it knows where one partition goes on, and takes the others as they are now.
 """
 
-from serving.alerts.stream.place import StreamPosition, position_at
+from alerting.stream.place import StreamPosition, position_at
 
 
 def resumed_by_own_offset(

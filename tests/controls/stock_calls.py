@@ -9,9 +9,9 @@ reference=first    the reference is looked for before the version is read
 nights=none        levels are set as they change, and not once more at night
 """
 
-from tally.stock.calls import StockCall, StoredCall
-from tally.stock.desk import StockSyncEngine
-from tally.stock.modes import CallAnswer, CallRules
+from inventory.sync.calls import StockCall, StoredCall
+from inventory.sync.engine import StockSyncEngine
+from inventory.sync.modes import CallAnswer, CallRules
 from tests.laws.call_world import AdapterRules
 
 

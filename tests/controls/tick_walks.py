@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from serving.alerts.ticks.look import probe_pipeline
-from serving.alerts.ticks.walk import FamilyWatermarks, PipelineSnapshot, Watermark, advance
+from alerting.watermark.probe import probe_pipeline
+from alerting.watermark.watermark import FamilyWatermarks, PipelineSnapshot, Watermark, advance
 from tally.alerts.tick import Tick, merge_ticks
 
 

@@ -5,17 +5,17 @@ import sys
 
 from pyspark.sql import DataFrame, SparkSession
 
-from runtime.offsets import TopicOffsets, format_offsets
+from runtime.kafka.offsets import TopicOffsets, format_offsets
 from speed_layer.job import main
-from tally.frames import canonical_records
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.spark.frames import canonical_records
 from tests.controls.guard import refuse_outside_tests
 
 
 def uncommitted_stream(
     spark: SparkSession, settings: Settings, starting: TopicOffsets, most_records: int
 ) -> DataFrame:
-    """As speed_layer.source.read_canonical_stream(), but of all that was ever sent."""
+    """As speed_layer.input.source.read_canonical_stream(), but of all that was ever sent."""
     refuse_outside_tests(settings)
     reader = spark.readStream.format("kafka").option("subscribe", ",".join(starting))
     reader = reader.option("kafka.bootstrap.servers", settings.kafka)

@@ -6,15 +6,15 @@ gate=none      looks at quiet hours, silences and ages when an alert is decided,
 
 from collections.abc import Collection
 
-from runtime.processor.record import Input
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, TICKS, Dispatcher
-from tally.alerts.delivery import turns
-from tally.alerts.delivery.deciding import DeliveryContext
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.memory import DeliveryMemory
-from tally.alerts.delivery.records import DeliveryReason, WebhookMessage
-from tally.alerts.delivery.room import CallCapacity, CircuitBreakers
-from tally.alerts.delivery.turns import StartedAttempts
+from alerting.deliver.engine import turns
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine.turns import StartedAttempts
+from alerting.deliver.state.call_limits import CallCapacity, CircuitBreakers
+from alerting.deliver.state.memory import DeliveryMemory
+from alerting.deliver.state.records import DeliveryReason, WebhookMessage
+from alerting.deliver.state.routing import DeliveryContext
+from alerting.deliver.step import ALERTS, CONTROLS, TICKS, Dispatcher
+from runtime.processor.commit.record import Input
 
 ALERTS_FIRST = (CONTROLS, ALERTS, TICKS)
 

@@ -5,10 +5,10 @@ import sys
 from dataclasses import replace
 
 from batch_layer.views import rebuild
-from runtime.visit_rules import load_families
-from tally.families import Family
-from tally.settings import Settings
-from tally.visit_rules import StoreVisitRules
+from runtime.registry.visit_rules import load_families
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.families.visit_rules import StoreVisitRules
 from tests.controls.guard import refuse_outside_tests
 
 
@@ -19,7 +19,7 @@ class Unrevised(StoreVisitRules):
 
 
 def unrevised_families(settings: Settings) -> dict[str, Family]:
-    """As runtime.visit_rules.load_families(). Raises NotATest for settings of no test."""
+    """As runtime.registry.visit_rules.load_families(). Raises NotATest for settings of no test."""
     refuse_outside_tests(settings)
     return {
         name: replace(family, visit_rules=Unrevised(family.visit_rules.by_store))

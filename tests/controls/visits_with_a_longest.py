@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tally.visits import MinuteSignals, Presence, VisitRules, read_presences
+from tally.people.visits import MinuteSignals, Presence, VisitRules, read_presences
 
 
 def presences_of_a_longest(minutes: int) -> Callable[[MinuteSignals, VisitRules], list[Presence]]:

@@ -9,8 +9,8 @@ import time
 
 from speed_layer.job import main
 from speed_layer.sink.rows import RowSink, SpeedRow
-from tally.families import Family
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.families.family import Family
 from tests.controls.guard import refuse_outside_tests
 
 

@@ -4,10 +4,10 @@ from datetime import date
 
 import pytest
 
+from alerting.rules.store.files import parse_rule_yaml
 from ops.docs.settings import variables
-from runtime.rules.files import parse_rule_yaml
-from runtime.store_fields import FIELDS
-from runtime.stores import CHANGES, parse_stores
+from runtime.registry.store_fields import FIELDS
+from runtime.registry.stores import CHANGES, parse_stores
 from tests.docs.pages import (
     FOLDERS,
     ROOT,

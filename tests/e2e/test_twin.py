@@ -15,9 +15,9 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from ingest.twin.plan import TwinStore
+from ingest.senders.twin.plan import TwinStore
 from runtime.connect import cassandra_session
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from tests.support.loop import SERVICES, Loop, running_loop
 from tests.support.plain_visits import visits_of
 from tests.support.tables import batch_rows, speed_rows, visit_rows

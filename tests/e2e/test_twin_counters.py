@@ -16,10 +16,10 @@ import pytest
 import yaml
 from cassandra.cluster import Session
 
-from ingest.twin.people import draw_people
-from ingest.twin.plan import DoorCounter, TwinStore
-from ingest.twin.sensors import make_messages
-from ingest.twin.transport import Transport, arrivals
+from ingest.senders.twin.people import draw_people
+from ingest.senders.twin.plan import DoorCounter, TwinStore
+from ingest.senders.twin.sensors import make_messages
+from ingest.senders.twin.transport import Transport, arrivals
 from runtime.connect import cassandra_session
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import SERVICES, Loop, running_loop

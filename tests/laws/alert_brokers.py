@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tally.alerts.judge import Transition
+from alerting.episodes.alert_diff import Transition
 from tests.laws.alert_judging import Judging, Memory
 from tests.laws.alert_shop import STORES
 

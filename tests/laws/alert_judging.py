@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 
-from tally.alerts.days import ChainDays, FoldedDays, Refolding, refold
-from tally.alerts.fold import WindowVerdict
-from tally.alerts.fold_line import FoldTimeline
-from tally.alerts.ids import Chain
-from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
-from tally.alerts.rule import Rule, Threshold
-from tally.alerts.told import PublishedAlert
-from tally.alerts.verdict import WindowFacts, evaluate_window
-from tally.windows import WINDOW_MILLIS
+from alerting.alert.ids import Chain
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import ChainDays, FoldedDays, Refolding, refold
+from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts
+from alerting.episodes.fold import WindowVerdict
+from alerting.episodes.fold_line import FoldTimeline
+from alerting.episodes.verdict import WindowFacts, evaluate_window
+from alerting.rules.rule import Rule, Threshold
+from tally.time.windows import WINDOW_MILLIS
 from tests.laws.alert_shop import DAY, DAYS, WINDOWS, Published, Shop
 
 # 2026-03-29T00:00:00Z, in milliseconds since 1970.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
-from tally.alerts.delivery.deciding import RuleFacts, StoreFacts
+from alerting.deliver.state.routing import RuleFacts, StoreFacts
 from tally.alerts.message import Alert, AlertState, AlertWindow, Edge, EpisodeSpan, Evidence
 
 CHANNEL = "floor-tablet"

@@ -7,9 +7,9 @@ and in the end the alerts that stand are the episodes over all that was sent, on
 from collections import defaultdict
 from collections.abc import Sequence
 
-from tally.alerts.judge import Transition
-from tally.alerts.rule import Rule
-from tally.alerts.told import PublishedAlert
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.alert_diff import Transition
+from alerting.rules.rule import Rule
 from tests.laws.alert_brokers import WorldTransaction
 from tests.laws.alert_evaluators import Evaluators
 from tests.laws.alert_judging import BUSY, RULES, SILENT, chain_of, number, version

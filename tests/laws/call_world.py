@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from inventory.movements.movement import StockMovement
+from inventory.sync.calls import CallChange, StockCall, call_key, decode_call, encode_call
+from inventory.sync.engine import DAY_MILLIS, StockSyncEngine
+from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, quantity_after
 from runtime.outbound.records import TickTime
-from tally.stock.calls import CallChange, StockCall, call_key, decode_call, encode_call
-from tally.stock.desk import DAY_MILLIS, StockSyncEngine
-from tally.stock.modes import CallAnswer, CallAttempt, CallRules, quantity_after
-from tally.stock.movement import StockMovement
 from tests.laws.world import Broken
 from tests.support.inventory_book import InventoryBook, ToldBy
 

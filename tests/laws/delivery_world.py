@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from runtime.outbound.records import TickTime
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.controls import AlertChannel, Silence
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.memory import MINUTE
-from tally.alerts.delivery.records import (
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.controls import AlertChannel, Silence
+from alerting.deliver.state.memory import MINUTE
+from alerting.deliver.state.records import (
     DeliveryChange,
     StoredDelivery,
     WebhookMessage,
@@ -24,6 +22,8 @@ from tally.alerts.delivery.records import (
     encode_record,
     record_key,
 )
+from alerting.deliver.state.routing import DeliveryRules
+from runtime.outbound.records import TickTime
 from tally.alerts.message import Alert, AlertState
 from tests.laws.alert_topic import CHANNEL, Evaluator, OneRule
 from tests.laws.world import Broken

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import TopicPartition
 
+from alerting.deliver.calls import CallResult, OutboundMessage
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from runtime.kafka.topics import PartitionId
 from runtime.processor.alignment import AlignmentLimits
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Input, Output
-from runtime.topics import PartitionId
-from serving.alerts.dispatch.calls import CallResult, OutboundMessage
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import WebhookMessage
 
 AT_ONCE = BatchLimits(10_000, idle_seconds=0.0)
 

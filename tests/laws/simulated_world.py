@@ -6,12 +6,12 @@ from itertools import combinations
 
 from msgspec import structs
 
-from tally.alerts.days import ChainDays, FoldedDays, refold
-from tally.alerts.fold import WindowVerdict
-from tally.alerts.fold_line import FoldTimeline
-from tally.alerts.rule import Rule
-from tally.alerts.simulated import ComparisonSpan, compare_alerts
-from tally.alerts.told import PublishedAlert
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
+from alerting.episodes.fold import WindowVerdict
+from alerting.episodes.fold_line import FoldTimeline
+from alerting.rules.rule import Rule
+from alerting.simulate.comparison import ComparisonSpan, compare_alerts
 from tests.laws.alert_judging import RULES, Memory, chain_of, instant, number
 from tests.laws.alert_shop import DAY, DAYS, STORES, UNPUBLISHED, WINDOWS, must
 from tests.laws.alert_world import World

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
-from serving.alerts.stream.listening import FeedEvent, listen
-from serving.alerts.stream.place import StreamPosition, encode_position, parse_position
+from alerting.stream.listening import FeedEvent, listen
+from alerting.stream.place import StreamPosition, encode_position, parse_position
 from tests.support.alert_memory import MemoryFeed
 
 PARTITIONS = (0, 1)

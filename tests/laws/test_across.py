@@ -9,18 +9,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from schemas.metric import MaximumShape, MaximumValue
+from serving.cells.cells import NO_SPLIT, Cell, Split, build_cells, cell_values
 from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric
-from serving.query.cells import NO_SPLIT, Cell, Split, build_cells, cell_values
-from serving.query.formulas import Extreme
-from serving.query.grains import Slot
+from serving.metrics.catalogue import Metric
+from serving.metrics.formulas import Extreme
+from serving.questions.grains import Slot
 from tally.algebra.across import join_across_axes
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Part, Sum, Value
-from tally.families import Family
-from tally.kinds.level import LEVEL
-from tally.windows import WINDOW
+from tally.families.family import Family
+from tally.families.level import LEVEL
+from tally.time.windows import WINDOW
 from tests.laws.test_parts import ALL, value
 from tests.support.serving_world import at
 
@@ -141,7 +141,7 @@ def joins_as_over_time(part: Part, rows: Sequence[Value]) -> Value:
 def test_rows_of_items_joined_as_if_they_were_stretches_break_the_law(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tally.families.join_across_axes", joins_as_over_time)
+    monkeypatch.setattr("tally.families.family.join_across_axes", joins_as_over_time)
     assert level_in({"milk": [(1, True, 10)], "bread": [(2, True, 5)]}) == 5
 
     @settings(

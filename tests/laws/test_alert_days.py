@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tally.alerts.days import ChainDays, refold
-from tally.alerts.fold import IDLE_STATE, Episode, WindowVerdict, fold
-from tally.alerts.fold_line import FoldTimeline
-from tally.alerts.ids import Chain
-from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
-from tally.alerts.match import match_alerts
-from tally.alerts.told import PublishedAlert
-from tally.alerts.verdict import Verdict
-from tally.windows import WINDOW_MILLIS
+from alerting.alert.ids import Chain
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import ChainDays, refold
+from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts
+from alerting.episodes.fold import IDLE_STATE, Episode, WindowVerdict, fold
+from alerting.episodes.fold_line import FoldTimeline
+from alerting.episodes.match import match_alerts
+from alerting.episodes.verdict import Verdict
+from tally.time.windows import WINDOW_MILLIS
 from tests.laws.alert_judging import reaching, remember
 
 CHAIN = Chain("queue", "367", "device:q-2")

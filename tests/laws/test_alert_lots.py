@@ -7,18 +7,18 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.processor.record import Input, Output
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.memory import STATE_TOPIC
-from serving.alerts.evaluator.step import ALERTS, TICKS, UPDATES, Evaluator
-from serving.merge.views import Activity
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.state.memory import STATE_TOPIC
+from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
+from runtime.processor.commit.record import Input, Output
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.instants import format_utc, from_millis
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.time.instants import format_utc, from_millis
+from tally.time.windows import WINDOW_MILLIS
 from tests.controls.hasty_evaluator import HastyEvaluator
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at, flip, sale

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alerting.episodes.affected_days import ChainDays
+from alerting.episodes.fold import IDLE_STATE, Episode, FoldState, VerdictRange, WindowVerdict, fold
+from alerting.episodes.fold_line import FoldTimeline
+from alerting.episodes.ranked import SortedFacts
+from alerting.episodes.verdict import RAISES, WindowFacts, decode_verdict, evaluate_window
+from alerting.rules.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
 from tally.alerts.baseline import WindowBaseline
-from tally.alerts.days import ChainDays
-from tally.alerts.fold import IDLE_STATE, Episode, FoldState, VerdictRange, WindowVerdict, fold
-from tally.alerts.fold_line import FoldTimeline
-from tally.alerts.ranked import SortedFacts
-from tally.alerts.rule import AgainstBaseline, ComparisonSign, Condition, Rule, Threshold
-from tally.alerts.verdict import RAISES, WindowFacts, decode_verdict, evaluate_window
 from tests.laws.test_alert_days import judgement_lists, start_of
 
 # Few, so that a value often lies on the border itself.

@@ -8,16 +8,16 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving.alerts.evaluator.calendar import StoreCalendarDays, WindowSpan, to_millis
-from serving.alerts.evaluator.judged_rules import VersionedRule
-from serving.alerts.evaluator.memory import Hint
-from serving.alerts.evaluator.scope import PartitionChanges, select_days
-from serving.query.stores import Store
-from tally.alerts.rule import Rule, RuleVersion, Threshold, version_at
+from alerting.evaluate.scope.rule_set import VersionedRule
+from alerting.evaluate.scope.scope import PartitionChanges, select_days
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, to_millis
+from alerting.evaluate.state.memory import Hint
+from alerting.rules.rule import Rule, RuleVersion, Threshold, version_at
+from serving.questions.stores import Store
 from tally.alerts.tick import Tick, last_closed_end
-from tally.day_clock import DayClock
-from tally.instants import from_millis
-from tally.windows import WINDOW_MILLIS
+from tally.time.day_clock import DayClock
+from tally.time.instants import from_millis
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.serving_world import at
 
 # The night in which the clocks of Rome go forward is among them.

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.fold import WindowVerdict, fold
-from tally.alerts.simulated import is_surely_idle
+from alerting.episodes.fold import WindowVerdict, fold
+from alerting.simulate.comparison import is_surely_idle
 from tests.controls import alerts_simulation as wrong
 from tests.laws.alert_search import report_of
 from tests.laws.alert_world import World

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alerting.alert.current_state import current_states, newest_episode, open_alert
 from tally.alerts.message import Alert, AlertState
-from tally.alerts.standing import current_states, newest_episode, open_alert
 from tests.support.alerts import end_of, then, told
 
 RAISE = told()

@@ -6,7 +6,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sources import SALES
+from runtime.registry.sources import SALES
 from tally.algebra.merge import Parts, WindowState, newer_state
 from tests.laws.history import WINDOWS, Event, logs, merge_window, of_window, speed_state
 

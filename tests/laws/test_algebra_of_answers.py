@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sources import SALES
+from runtime.registry.sources import SALES
+from serving.cells.cells import Cell, build_cells, cell_values
 from serving.merge.served import UNKNOWN, ServedWindow
-from serving.query import catalogue
-from serving.query.cells import Cell, build_cells, cell_values
-from serving.query.grains import Slot
+from serving.metrics import catalogue
+from serving.questions.grains import Slot
 from tally.algebra.merge import MergedWindow
-from tally.windows import WINDOW
+from tally.time.windows import WINDOW
 from tests.support.serving_world import at
 
 START = at("2017-10-29T00:00")

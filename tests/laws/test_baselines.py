@@ -11,16 +11,16 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.usual import BaselineRequest
-from serving.alerts.evaluator.usual_days import BaselineCache, BaselineSnapshotReader
-from serving.query.stores import StoreRegistry
+from alerting.evaluate.snapshot.baseline import BaselineRequest
+from alerting.evaluate.snapshot.baseline_days import BaselineCache, BaselineSnapshotReader
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.comparison import matches_condition
+from alerting.rules.rule import AgainstBaseline
+from runtime.registry.sources import SALES
+from serving.questions.stores import StoreRegistry
 from tally.alerts.baseline import BaselineName, WindowBaseline
-from tally.alerts.comparison import matches_condition
-from tally.alerts.rule import AgainstBaseline
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.time.windows import WINDOW_MILLIS
 from tests.controls.baselines import FollowsWhatServes
 from tests.support.baselines import ONE_DAY, WEEK, fix, restated, serving
 from tests.support.serving_world import MemoryViews, World, at

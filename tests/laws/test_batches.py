@@ -14,7 +14,7 @@ from cassandra.pool import Host
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.writes import BATCH_BYTES, BATCH_STATEMENTS, GROUP_BYTES, build_batches
+from runtime.cassandra.writes import BATCH_BYTES, BATCH_STATEMENTS, GROUP_BYTES, build_batches
 
 REFUSED_BY_CASSANDRA = 16 << 20
 KEYSPACE, TOKENS_A_NODE = "tally", 16

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.calendar.days import LocalDay, local_day, local_day_at, open_spans
-from tally.calendar.fiscal import WEEK, fiscal_day, fiscal_year_start, weeks_in_year
-from tally.calendar.like_for_like import like_for_like
-from tally.calendar.opening_hours import ClockSpan
-from tally.day_clock import DayClock
-from tally.windows import WINDOW
+from tally.time.day_clock import DayClock
+from tally.time.fiscal import WEEK, fiscal_day, fiscal_year_start, weeks_in_year
+from tally.time.like_for_like import like_for_like
+from tally.time.local_days import LocalDay, local_day, local_day_at, open_spans
+from tally.time.opening_hours import ClockSpan
+from tally.time.windows import WINDOW
 from tests.laws.test_key_periods import changes, instants
 from tests.support.day_clocks import ZONES, starts
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.day_clock import DatedClock, DayClock, irregular_days, zone_name
-from tally.instants import instants_at_local_time
-from tally.windows import WINDOW
+from tally.time.day_clock import DatedClock, DayClock, irregular_days, zone_name
+from tally.time.instants import instants_at_local_time
+from tally.time.windows import WINDOW
 from tests.support.day_clocks import LONGEST, clocks
 
 ROME, LONDON, TOKYO = map(ZoneInfo, ("Europe/Rome", "Europe/London", "Asia/Tokyo"))

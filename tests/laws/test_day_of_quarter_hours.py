@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import loader
+from serving.cells.cells import Cell, build_cells, cell_values
+from serving.cells.levels import level_cells
 from serving.merge.served import ServedWindow
-from serving.query import catalogue
-from serving.query.catalogue import Metric
-from serving.query.cells import Cell, build_cells, cell_values
-from serving.query.grains import Slot
-from serving.query.instants import UTC_CLOCK
-from serving.query.levels import level_cells
-from serving.query.question import StoreSlots
-from serving.query.resets import Resets
+from serving.metrics import catalogue
+from serving.metrics.catalogue import Metric
+from serving.questions.grains import Slot
+from serving.questions.instants import UTC_CLOCK
+from serving.questions.question import StoreSlots
+from serving.questions.resets import Resets
 from tally.algebra.merge import Axes, MergedWindow
-from tally.families import Family
-from tally.windows import WINDOW
+from tally.families.family import Family
+from tally.time.windows import WINDOW
 from tests.laws.test_merge_controls import SEARCH
 from tests.support.serving_world import at
 

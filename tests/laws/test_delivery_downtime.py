@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.controls import Silence
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.controls import Silence
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from alerting.rules.rule import ClockHours
 from tally.alerts.message import Alert
-from tally.alerts.rule import ClockHours
-from tally.instants import parse_instant
+from tally.time.instants import parse_instant
 from tests.controls.undated_dispatchers import ALERTS_FIRST, ClockOfBefore, DecidedOnce
 from tests.laws.dispatch_world import Called, DispatchWorld, Webhook
 from tests.unit.alerts.deliveries import HOUR, MINUTE, NOON, Town, alert, channel, end_of

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, newer_state
 from tally.algebra.parts import Sum
-from tally.kinds.additive import ADDITIVE
-from tally.kinds.derived import DERIVED
-from tally.kinds.kind import Kind
+from tally.families.additive import ADDITIVE
+from tally.families.derived import DERIVED
+from tally.families.kind import Kind
 
 PARTS = (Sum("visits"),)
 # What the window holds after each position: sessions grow, move on, and leave it empty again.

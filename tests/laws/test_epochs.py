@@ -5,10 +5,10 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sources import SALES
-from tally.epochs import Epochs, RaisedEpoch
-from tally.generation import GenerationRange
-from tally.windows import window_starts
+from runtime.registry.sources import SALES
+from tally.families.epochs import Epochs, RaisedEpoch
+from tally.families.generation import GenerationRange
+from tally.time.windows import window_starts
 from tests.support.serving_world import at
 
 days = st.dates(date(1, 1, 1), date(9999, 12, 31))

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.metric import RatioShape, RatioValue
-from serving.merge.served import ServedWindow
-from serving.query.catalogue import Metric, ratio
-from serving.query.cells import (
+from serving.cells.cells import (
     NO_SPLIT,
     Cell,
     FamilyWindows,
@@ -17,12 +15,14 @@ from serving.query.cells import (
     cell_values,
     values_in_cells,
 )
-from serving.query.formulas import WeightedSum
-from serving.query.grains import Slot
+from serving.merge.served import ServedWindow
+from serving.metrics.catalogue import Metric, ratio
+from serving.metrics.formulas import WeightedSum
+from serving.questions.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Sum
-from tally.families import Family
-from tally.windows import WINDOW
+from tally.families.family import Family
+from tally.time.windows import WINDOW
 from tests.support.serving_world import at
 
 START = at("2026-11-23T10:00")

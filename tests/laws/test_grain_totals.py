@@ -16,17 +16,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.judged_rules import VersionedRule
-from serving.alerts.evaluator.messages import alert_value
-from serving.merge.views import ViewRow
-from tally.alerts.rule import (
-    Rule,
-    RuleGrain,
-    RuleVersion,
-    Threshold,
-)
-from tally.instants import from_millis
-from tally.settings import Settings
+from alerting.evaluate.scope.rule_set import VersionedRule
+from alerting.evaluate.verdicts.messages import alert_value
+from alerting.rules.rule import Rule, RuleGrain, RuleVersion, Threshold
+from serving.storage.protocol import ViewRow
+from tally.config.settings import Settings
+from tally.time.instants import from_millis
 from tests.support.evaluating import ListedRules, Watched, in_force
 from tests.support.judging_days import JudgedDays
 from tests.support.serving_world import Stored, World, at, counted, flip, sale

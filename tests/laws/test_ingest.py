@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.replay.perturbation import Perturbation, PlannedMessage, Receipt, plan_messages
+from ingest.senders.replay.perturbation import Perturbation, PlannedMessage, Receipt, plan_messages
 from ingest.sources.sales.record import CanonicalReceipt
 from schemas import loader
 from tally.errors import RejectedEvent

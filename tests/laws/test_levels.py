@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sources import TRAFFIC
+from runtime.registry.sources import TRAFFIC
+from serving.cells.cells import Cell, build_cells, cell_values
+from serving.cells.levels import level_cells
 from serving.merge.served import UNKNOWN, ServedWindow
-from serving.query import catalogue
-from serving.query.cells import Cell, build_cells, cell_values
-from serving.query.grains import Slot
-from serving.query.levels import level_cells
-from serving.query.question import StoreSlots
-from serving.query.resets import Resets
+from serving.metrics import catalogue
+from serving.questions.grains import Slot
+from serving.questions.question import StoreSlots
+from serving.questions.resets import Resets
 from tally.algebra.merge import MergedWindow
-from tally.day_clock import DayClock
-from tally.windows import WINDOW, window_starts
+from tally.time.day_clock import DayClock
+from tally.time.windows import WINDOW, window_starts
 from tests.laws.test_merge_controls import SEARCH
 from tests.support.serving_world import at
 

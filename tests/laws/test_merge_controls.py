@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tally.algebra.merge import MergedWindow, WindowState
-from tally.kinds.additive import ADDITIVE
+from tally.families.additive import ADDITIVE
 from tests.laws.history import AMOUNT, Event, Merge, cuts, logs, merge_window
 from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute, check_never_falls
 

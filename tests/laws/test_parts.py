@@ -24,10 +24,10 @@ from tally.algebra.parts import (
     Uniques,
     Value,
 )
-from tally.kinds.additive import ADDITIVE
-from tally.kinds.kind import Kind
-from tally.kinds.level import LEVEL
-from tally.windows import WINDOW_SECONDS
+from tally.families.additive import ADDITIVE
+from tally.families.kind import Kind
+from tally.families.level import LEVEL
+from tally.time.windows import WINDOW_SECONDS
 from tests.laws.history import WINDOWS, Event, cuts, logs, speed_of, speed_state
 from tests.laws.rules import check_conflicts_stay_away, check_equals_recompute
 

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.prefix import NEVER, PartitionWindows, WindowRow
-from speed_layer.records import ID_TYPE, Records
+from speed_layer.input.records import ID_TYPE, Records
+from speed_layer.state.partition_windows import NEVER, PartitionWindows, WindowRow
 from tally.algebra.parts import Sum
-from tally.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS
 
 LATENESS = 2 * WINDOW_MILLIS
 Key = tuple[str, int, str]

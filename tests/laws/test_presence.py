@@ -13,11 +13,23 @@ from hypothesis import strategies as st
 
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Histogram, Part, Sum, Uniques, Value
-from tally.heard import MAC_CLASSES, PERSONAL_CLASSES, DeviceState, Sighting, read_presence_state
-from tally.identity import sensor_key
-from tally.presence import KeyPeriod, RowKey, period_rows
-from tally.visit_parts import WINDOW_MINUTES, Device, device_contributions
-from tally.visits import PeriodHours, VisitRules, read_presences, static_days, strongest_by_minute
+from tally.events.identity import sensor_key
+from tally.people.heard import (
+    MAC_CLASSES,
+    PERSONAL_CLASSES,
+    DeviceState,
+    Sighting,
+    read_presence_state,
+)
+from tally.people.presence import KeyPeriod, RowKey, period_rows
+from tally.people.visit_parts import WINDOW_MINUTES, Device, device_contributions
+from tally.people.visits import (
+    PeriodHours,
+    VisitRules,
+    read_presences,
+    static_days,
+    strongest_by_minute,
+)
 from tests.laws.test_merge_controls import SEARCH
 
 PARTS: tuple[Part, ...] = (

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from speed_layer.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
-from speed_layer.presence_pages import KeySpan
-from tally.families import Family
-from tally.heard import MAC_CLASSES, NEVER, Sighting
-from tally.kinds.derived import DERIVED
-from tally.opening import UNKNOWN, parse_period_hours
-from tally.presence import KeyPeriod
-from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from speed_layer.state.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
+from speed_layer.state.presence_pages import KeySpan
+from tally.families.derived import DERIVED
+from tally.families.family import Family
+from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.people.heard import MAC_CLASSES, NEVER, Sighting
+from tally.people.period_hours import UNKNOWN, parse_period_hours
+from tally.people.presence import KeyPeriod
 from tests.laws.test_presence import PARTS, RULES
 
 RULES_OF_STORES = StoreVisitRules(
@@ -199,7 +199,7 @@ def test_a_writer_that_ended_leaves_nothing_that_its_successor_s_other_cuts_do_n
 def test_who_writes_only_what_differs_leaves_what_was_so_for_a_moment(
     log: list[SightingRecord], cut: int, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tally.presence.transient_windows", lambda *_: set())
+    monkeypatch.setattr("tally.people.presence.transient_windows", lambda *_: set())
 
     assert left_in_the_table(log, [cut], [other]) != holding(by_the_rule(log)[0])
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speed_layer.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
+from speed_layer.state.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
 from tally.algebra.register import register
-from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
-from tally.visits import VisitRules
+from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.people.visits import VisitRules
 from tests.laws.test_presence import RULES
 from tests.laws.test_presences import FAMILY, LENGTH, Rows, by_the_rule, holding, logs, stay
 

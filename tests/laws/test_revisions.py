@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.algebra.merge import WindowState
-from tally.identity import cancellation_id, correction_id, reversal_id, version_id
-from tally.receipt_chain import ChainEvent, effective_event_ids, parse_chain_position
+from tally.events.identity import cancellation_id, correction_id, reversal_id, version_id
+from tally.events.receipt_chain import ChainEvent, effective_event_ids, parse_chain_position
 from tests.laws.history import (
     EPOCH,
     WINDOWS,

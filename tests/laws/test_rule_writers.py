@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tally.alerts.rule import Rule, RuleVersion, with_cosmetics
-from tally.alerts.rule_changes import plan_retirement, plan_rule
-from tally.alerts.versions import RuleHistory, RuleRecord, StoredRule, read_history
+from alerting.rules.changes import plan_retirement, plan_rule
+from alerting.rules.rule import Rule, RuleVersion, with_cosmetics
+from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
 from tests.controls.blind_rule_writers import without_after
 from tests.unit.alerts.rules import rule
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from serving.query import catalogue
-from serving.query.told import suppression_reason
-from tally.small_cells import is_small, split_safe_runs
+from serving.disclosure.policy import suppression_reason
+from serving.metrics import catalogue
+from tally.people.small_cells import is_small, split_safe_runs
 from tests.controls.own_cell_alone import Published, own_cell_alone, with_smallest_beside
 from tests.support.differencing import Asked, IsTold, revealed
 from tests.support.small_cells import CLASSES, Counts, Day, answered

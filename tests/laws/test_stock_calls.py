@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from tally.stock.calls import CallMode
-from tally.stock.modes import CallRules
+from inventory.sync.calls import CallMode
+from inventory.sync.modes import CallRules
 from tests.controls.stock_calls import WRONG_ADAPTERS
 from tests.laws.call_world import CALL_ACTIONS, AdapterRules, CallAction, play_calls
 from tests.laws.world import Broken

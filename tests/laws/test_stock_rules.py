@@ -6,9 +6,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.fold import WindowVerdict, fold
-from tally.alerts.rule import Rule, Threshold
-from tally.alerts.verdict import Verdict, WindowFacts, evaluate_window
+from alerting.episodes.fold import WindowVerdict, fold
+from alerting.episodes.verdict import Verdict, WindowFacts, evaluate_window
+from alerting.rules.rule import Rule, Threshold
 from tally.algebra.shelf import StockLevels, WindowStock
 from tests.laws.test_shelf import MILLIS, WINDOWS, ShelfEvent, plain, told, value
 

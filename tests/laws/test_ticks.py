@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, is_known, last_closed_end, merge_ticks
-from tally.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS
 from tests.laws.tick_world import Op, Teller, World, histories
 
 _few = st.integers(0, 3)

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.contract.work import FREE_BYTES, MOST_LETTERS, WorkBudget
 from ingest.gateway.submission import Endpoint, check_lines, endpoints
+from ingest.installation.arrival import Rules
 from schemas import loader
+from tally.config.settings import Settings
 from tally.errors import BodyTooLarge, Forbidden, KeysUnreachable, RejectedEvent
-from tally.settings import Settings
 from tests.laws.vendor_bodies import recorded, sent_bodies
 
 ARRIVED = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.visits import (
+from tally.people.visits import (
     MinuteSignals,
     PeriodHours,
     Presence,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.algebra.merge import WindowState
-from tally.identity import REVERSAL, reversal_id
+from tally.events.identity import REVERSAL, reversal_id
 from tests.laws.history import (
     EPOCH,
     WINDOWS,

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from runtime.offsets import TopicOffsets
-from serving.alerts.ticks.look import FamilyPositions, probe_pipeline
-from serving.alerts.ticks.ticker import build_tick
-from serving.alerts.ticks.walk import FamilyWatermarks, PipelineSnapshot, SpeedPosition, advance
+from alerting.watermark.probe import FamilyPositions, probe_pipeline
+from alerting.watermark.ticker import build_tick
+from alerting.watermark.watermark import FamilyWatermarks, PipelineSnapshot, SpeedPosition, advance
+from runtime.kafka.offsets import TopicOffsets
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
 
 FAMILY, PARTITIONS, RAW_PARTITIONS = "queues", 2, 2

@@ -14,9 +14,9 @@ import pytest
 from cassandra.cluster import Session
 
 from ops.local.demo.airflow import run_rebuild
-from ops.local.stack.airflow import NEW_DAGS_ARE_PAUSED
+from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
 from runtime.connect import cassandra_session
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.support.answers import Span, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import (

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from serving.api.app import create_app
 from tally.alerts.message import Alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.served_app import served
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
 
 
 @contextmanager

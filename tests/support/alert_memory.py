@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 
-from runtime.tail import TopicRecord
-from runtime.topics import Bounds
-from serving.alerts.inquiry import raise_instant
-from serving.alerts.stream.feed import StreamBatch
-from serving.alerts.stream.place import StreamPosition, clamp_position, position_at
-from serving.alerts.stream.recent import RecentRecords
+from alerting.alert.current_state import current_states, episode_ids, open_alert
+from alerting.queries.alerts import raise_instant
+from alerting.stream.feed import StreamBatch
+from alerting.stream.place import StreamPosition, clamp_position, position_at
+from alerting.stream.recent import RecentRecords
+from runtime.kafka.tail import TopicRecord
+from runtime.kafka.topics import Bounds
 from tally.alerts.message import Alert, encode_alert
-from tally.alerts.standing import current_states, episode_ids, open_alert
 from tally.errors import ViewsUnreachable
 
 

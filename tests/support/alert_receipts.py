@@ -11,7 +11,7 @@ from decimal import Decimal
 from random import Random
 from typing import NamedTuple
 
-from tally.alerts.rule import Rule, Threshold
+from alerting.rules.rule import Rule, Threshold
 
 HIGH, LOW = 5, 2
 STRETCH = 5

@@ -8,12 +8,12 @@ from random import Random
 import msgspec
 from confluent_kafka import KafkaException
 
+from alerting.evaluate.__main__ import GROUP
+from alerting.evaluate.step import INPUTS, RESTATEMENTS
 from runtime.connect import kafka_consumer
-from runtime.topics import read_committed_positions, read_partition_bounds
-from serving.alerts.evaluator.__main__ import GROUP
-from serving.alerts.evaluator.step import INPUTS, RESTATEMENTS
-from tally.instants import format_utc, from_millis
-from tally.partitions import partition_number
+from runtime.kafka.topics import read_committed_positions, read_partition_bounds
+from tally.events.partitions import partition_number
+from tally.time.instants import format_utc, from_millis
 from tests.integration.alerts.quarters import Quarters
 from tests.support.alert_oracle import AlertMessages, messages
 from tests.support.alert_receipts import STORES, STRETCH, SentReceipt, counted, sent_receipts

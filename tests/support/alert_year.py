@@ -15,10 +15,10 @@ from typing import NamedTuple
 import duckdb
 import msgspec
 
-from ingest.replay.complete_journey import ReplayScope, extent, receipts
-from ingest.replay.perturbation import Perturbation, PlannedMessage, Receipt, plan_messages
-from tally.instants import format_utc
-from tally.settings import Settings
+from ingest.senders.replay.complete_journey import ReplayScope, extent, receipts
+from ingest.senders.replay.perturbation import Perturbation, PlannedMessage, Receipt, plan_messages
+from tally.config.settings import Settings
+from tally.time.instants import format_utc
 from tests.support.producers import connected_producer
 
 BUSY_RECEIPTS = 2

@@ -18,8 +18,8 @@ from tally.alerts.message import (
     ReadRows,
     encode_alert,
 )
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.support.producers import connected_producer
 
 WINDOW = timedelta(minutes=15)

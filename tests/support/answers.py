@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.support.plain_oracle import Cell, Parts
 from tests.support.pos_oracle import revenue_of
 

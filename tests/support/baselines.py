@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
-from runtime.sources import SALES
-from tally.alerts.snapshot import BaselineSnapshot, build_snapshot, first_served_day
-from tally.families import Family
-from tally.generation import Generation
+from runtime.registry.sources import SALES
+from tally.alerts.baseline_snapshot import BaselineSnapshot, build_snapshot, first_served_day
+from tally.families.family import Family
+from tally.families.generation import Generation
 from tests.support.serving_world import Stored, World, at, flip, sale
 
 WEEK, ONE_DAY = timedelta(days=7), timedelta(days=1)

@@ -12,15 +12,15 @@ from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.versions import receipt_id
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.wifi.contract import CanonicalSighting
-from runtime.producer import BlockingProducer
+from runtime.kafka.producer import BlockingProducer
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
-from tally.events import SCHEMA_VERSION
-from tally.identity import digest_text, event_id, fingerprint, interval_id, sensor_key
-from tally.instants import format_utc
-from tally.opening import UNKNOWN
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.canonical import SCHEMA_VERSION
+from tally.events.identity import digest_text, event_id, fingerprint, interval_id, sensor_key
+from tally.events.partitions import partition_number
+from tally.people.period_hours import UNKNOWN
+from tally.time.instants import format_utc
 from tests.support.producers import connected_producer
 
 Canonical = CanonicalReceipt | CanonicalInterval | CanonicalSighting | CanonicalStockLine

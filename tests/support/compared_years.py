@@ -3,7 +3,7 @@
 from collections import Counter
 from datetime import date
 
-from tally.alerts.ids import Chain
+from alerting.alert.ids import Chain
 from tally.alerts.message import Alert
 from tests.support.drawn_years import instant_of, midnight, number_of
 from tests.support.judged_years import JudgedYears

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from ops.local.stack.artifacts import class_path
-from ops.local.stack.kafka import CONFIG
-from ops.local.stack.machine import check_java
-from runtime.sparkconf import FIRST_COMPILER
+from ops.local.machine.artifacts import class_path
+from ops.local.machine.machine import check_java
+from ops.local.services.kafka import CONFIG
+from runtime.spark.configuration import FIRST_COMPILER
 from tally.alerts.message import Alert, decode_alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 JVM = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", *FIRST_COMPILER.split())

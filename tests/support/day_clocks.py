@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from tally.day_clock import DatedClock, DayClock, irregular_days
+from tally.time.day_clock import DatedClock, DayClock, irregular_days
 
 ZONES = ("UTC", "Europe/Bratislava", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe")
 LONGEST = timedelta(hours=48)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from serving.query.grains import Slot
-from tally.windows import WINDOW
+from serving.questions.grains import Slot
+from tally.time.windows import WINDOW
 from tests.support.small_cells import CLASSES, DAY_SLOT, OPEN_AT, Day, stretches
 
 # A sum that is in the span of others over the rationals is so over this field too.

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.sources import build_family
+from runtime.registry.sources import build_family
 from schemas.metric import AnyMetric
 from schemas.source import read_source
-from serving.merge.views import Activity, ViewRow
+from serving.storage.protocol import Activity, ViewRow
 from tests.support.api_suite import Ask
 from tests.support.queues import know_queues
 from tests.support.serving_world import Stored, World, at, flip

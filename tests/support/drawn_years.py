@@ -9,14 +9,14 @@ from random import Random
 
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import to_millis
-from tally.alerts.fold import Episode
-from tally.alerts.ids import Chain, subject_text
-from tally.alerts.rule import AgainstBaseline, Rule, RuleVersion, Threshold
-from tally.alerts.verdict import CLEARS, ENDS, LEAVES, RAISES, RESOLVES
-from tally.instants import from_millis
-from tally.partitions import partition_number
-from tally.windows import WINDOW_MILLIS
+from alerting.alert.ids import Chain, subject_text
+from alerting.episodes.fold import Episode
+from alerting.episodes.verdict import CLEARS, ENDS, LEAVES, RAISES, RESOLVES
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
+from tally.events.partitions import partition_number
+from tally.time.instants import from_millis
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.serving_world import PARTITIONS, at
 
 A_DAY = 96

@@ -8,22 +8,22 @@ from decimal import Decimal
 
 import msgspec
 
-from runtime.processor.record import Input, Output
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.memory import STATE_TOPIC
-from serving.alerts.evaluator.step import ALERTS, RESOLUTIONS, TICKS, UPDATES, Evaluator
-from serving.merge.views import Activity
+from alerting.alert.resolution import AlertResolution
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.state.memory import STATE_TOPIC
+from alerting.evaluate.step import ALERTS, RESOLUTIONS, TICKS, UPDATES, Evaluator
+from alerting.rules.rule import Rule, RuleVersion, Threshold
+from alerting.rules.versions import RuleHistory
+from runtime.processor.commit.record import Input, Output
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
 from tally.alerts.message import Alert, decode_alert
-from tally.alerts.resolution import AlertResolution
-from tally.alerts.rule import Rule, RuleVersion, Threshold
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.alerts.versions import RuleHistory
-from tally.families import Family
-from tally.generation import Generation
-from tally.instants import format_utc
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import format_utc
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at, sale
 
 DAY = "2026-11-24"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import psutil
 
-from ops.local.stack.processes import send
+from ops.local.processes.processes import send
 from tests.support.live_load import STORES, LiveLoad
 from tests.support.loop import Loop, wait_until
 

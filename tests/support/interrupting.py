@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from ops.local.stack.processes import has_ended
+from ops.local.processes.processes import has_ended
 from tests.support.loop import wait_until
 
 BEGIN_SECONDS = 180

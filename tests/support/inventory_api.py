@@ -15,7 +15,7 @@ from threading import Lock, Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tally.stock.movement import lane_key
+from inventory.movements.movement import lane_key
 from tests.support.inventory_book import InventoryBook
 
 Json = dict[str, Any]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from runtime.sources import FAMILIES
+from alerting.rules.rule import Rule, Threshold
+from runtime.registry.sources import FAMILIES
 from tally.alerts.message import Alert
-from tally.alerts.rule import Rule, Threshold
-from tally.windows import window_start
+from tally.time.windows import window_start
 from tests.support.evaluating import DAY, Watched
 from tests.support.serving_world import flip
 from tests.support.stock_world import counted, receipt, sales_rows, shelf

@@ -11,24 +11,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.processor.record import Input, Output
-from serving.alerts.evaluator import judgements, partition
-from serving.alerts.evaluator.memory import EvaluatedDay, FamilyDay, PartitionMemory
-from serving.alerts.evaluator.moment import SnapshotReader
-from serving.alerts.evaluator.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
-from serving.alerts.evaluator.version_metrics import VersionMetrics, build_reading_key
-from serving.merge.views import Activity
-from tally.alerts.ids import Chain
+from alerting.alert.ids import Chain
+from alerting.alert.resolution import AlertResolution
+from alerting.episodes.verdict import LEAVES, RAISES
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from alerting.evaluate.snapshot.version_metrics import VersionMetrics, build_reading_key
+from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
+from alerting.evaluate.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
+from alerting.evaluate.verdicts import partition
+from alerting.evaluate.verdicts import verdicts as judgements
+from alerting.rules.rule import Condition, Rule, RuleVersion
+from runtime.processor.commit.record import Input, Output
+from serving.storage.protocol import Activity
 from tally.alerts.message import Alert, decode_alert
-from tally.alerts.resolution import AlertResolution
-from tally.alerts.rule import Condition, Rule, RuleVersion
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.alerts.verdict import LEAVES, RAISES
-from tally.families import Family
-from tally.generation import Generation
-from tally.instants import format_utc
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.drawn_years import (
     A_DAY,
     ARTICLES,

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.judged_rules import RuleSet, VersionedRule
-from serving.alerts.evaluator.judgements import DayWindow, Verdicts
-from serving.alerts.evaluator.memory import PartitionMemory
-from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
-from serving.query.stores import StoreRegistry
-from tally.alerts.rule import Rule, RuleVersion
+from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
+from alerting.evaluate.state.memory import PartitionMemory
+from alerting.evaluate.verdicts.verdicts import DayWindow, Verdicts
+from alerting.rules.rule import Rule, RuleVersion
+from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from runtime.processor.record import Input, Output
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runtime.dead_letter import DeadLetter
+from runtime.records.dead_letter import DeadLetter
 from tally.errors import StackError
 
 

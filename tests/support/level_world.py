@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from runtime.sources import TRAFFIC
-from serving.api.app import create_app
-from serving.merge.views import Activity, ViewRow
-from tally.settings import Settings
+from runtime.registry.sources import TRAFFIC
+from serving.storage.protocol import Activity, ViewRow
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, Stored, World, at, flip
+from web.api.app import create_app
 
 SATURDAY, SUNDAY, MONDAY, TUESDAY = DAYS = [f"2026-03-{day}" for day in (28, 29, 30, 31)]
 # The last one is in no file.

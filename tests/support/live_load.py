@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.support.gateway_client import GatewayClient
 from tests.support.plain_oracle import Cell, Parts, counted_once, event_of
 

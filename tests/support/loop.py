@@ -19,13 +19,13 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 from ops.conflicts import accept, till_conflicts
 from ops.lag import Lag, read_lag
 from ops.local.demo.run import wait_until_caught_up
-from runtime.checkpoint import read_committed_position
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.registry.sources import SALES
+from runtime.spark.checkpoint import read_committed_position
+from runtime.spark.configuration import SHORT_RUN_JAVA
 from speed_layer import receipts, views
-from speed_layer.source import read_retained_offsets
-from tally.settings import Settings
+from speed_layer.input.source import read_retained_offsets
+from tally.config.settings import Settings
 
 SERVICES = ("normaliser", "speed", "master", "api")
 CATCH_UP_SECONDS = 600

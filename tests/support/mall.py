@@ -3,7 +3,7 @@
 import json
 from datetime import datetime, timedelta
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 
 CLIENTS, PLACES, ACCESS_POINTS = 1500, 3, 3
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 
-from tally.alerts.snapshot import BaselineSnapshot
+from tally.alerts.baseline_snapshot import BaselineSnapshot
 
 Snapshots = list[BaselineSnapshot]
 

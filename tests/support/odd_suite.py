@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from cassandra.cluster import Session
 
-from ops.audit.topics import dead_letters
-from runtime.producer import enqueue
-from tally.instants import format_utc
+from ops.audit.read.topics import dead_letters
+from runtime.kafka.producer import enqueue
+from tally.time.instants import format_utc
 from tests.support.gateway_client import GatewayClient
 from tests.support.ledger import FATES, ledger_totals
 from tests.support.loop import Loop

@@ -17,13 +17,13 @@ import httpx
 from fastapi import FastAPI
 from nicegui.testing.general import nicegui_reset_globals
 
-from serving.alerts.gauges import AlertFactSource
-from serving.alerts.simulation.desk import SimulationService
-from serving.api.app import create_app
-from serving.dashboard import admission, page
-from tally.settings import Settings
+from alerting.health.gauges import AlertFactSource
+from alerting.simulate.service import SimulationService
+from tally.config.settings import Settings
 from tests.support.letters import MemoryLetters
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
+from web.dashboard import admission, page
 
 Get = Callable[..., httpx.Response]
 # Days of a page in these tests.

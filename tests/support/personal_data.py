@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.support import meraki
 
 STORE = "privacy"

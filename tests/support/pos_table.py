@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 
 CASES = yaml.safe_load(Path(__file__).with_name("pos_table.yaml").read_text("utf-8"))
 FORMS = ("json", "poslog")

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ops.audit.topics import dead_letters
-from runtime.reading import read_to_end
-from tally.instants import from_millis
-from tally.settings import Settings
+from ops.audit.read.topics import dead_letters
+from runtime.kafka.reader import read_to_end
+from tally.config.settings import Settings
+from tally.time.instants import from_millis
 from tests.support.plain_oracle import Event, event_of
 from tests.support.pos_oracle import revenue_of
 from tests.support.readers import METRICS, Fall, Readings, Seen, Told

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Producer
 
 from runtime.connect import kafka_producer
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 
 def connected_producer(settings: Settings, overrides: Mapping[str, Any] | None = None) -> Producer:

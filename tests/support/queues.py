@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas import loader
 from schemas.metric import AnyMetric
-from serving.merge.views import ViewRow
-from serving.query import catalogue
+from serving.metrics import catalogue
+from serving.storage.protocol import ViewRow
 from tally.algebra.parts import Count, Histogram, Max, Min, Sum, Uniques
-from tally.families import Family
+from tally.families.family import Family
 from tests.support.serving_world import Stored, at
 
 PARTS = (

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from serving.merge.receipts import ReceiptHead, StoredReceipt
-from tally.identity import REVERSAL, event_id
+from serving.storage.receipts import ReceiptHead, StoredReceipt
+from tally.events.identity import REVERSAL, event_id
 
 
 @dataclass(frozen=True)

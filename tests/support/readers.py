@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tally.instants import format_utc
-from tally.windows import WINDOW
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW
 
 METRICS = ("transactions", "revenue")
 Told = tuple[str, datetime, str, int]

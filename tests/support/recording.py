@@ -29,11 +29,11 @@ from deltalake import DeltaTable
 
 from ops.lag import read_lag
 from ops.local.demo.run import DISTURBANCES, wait_until_caught_up
-from ops.local.stack.addresses import separate_environment
+from ops.local.processes.addresses import separate_environment
 from runtime.connect import cassandra_session
-from runtime.output import print_note as say
-from runtime.reading import read_to_end
-from tally.settings import Settings
+from runtime.kafka.reader import read_to_end
+from runtime.process.output import print_note as say
+from tally.config.settings import Settings
 from tests.support.facts import Fact, compare, fact, stable
 from tests.support.gateway_client import GatewayClient
 from tests.support.questions import DOORS, METRICS, MONTH, odd_questions, questions

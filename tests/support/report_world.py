@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from runtime.sources import SALES, TRAFFIC
-from serving.merge.views import Activity
+from runtime.registry.sources import SALES, TRAFFIC
+from serving.storage.protocol import Activity
 from tests.support.raw_receipts import Raw, line, raw
 from tests.support.serving_world import WIFI, Stored, World, counted, flip, sale, visits
 

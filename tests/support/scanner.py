@@ -13,8 +13,8 @@ from cassandra.cluster import Session
 from confluent_kafka import Message
 
 from runtime.connect import kafka_admin
-from runtime.reading import read_to_end
-from tally.settings import Settings
+from runtime.kafka.reader import read_to_end
+from tally.config.settings import Settings
 
 CHUNK = 1 << 24
 

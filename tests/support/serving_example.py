@@ -3,8 +3,8 @@ two currencies, traffic."""
 
 from datetime import date
 
-from runtime.sources import SALES, TRAFFIC
-from serving.merge.views import Activity
+from runtime.registry.sources import SALES, TRAFFIC
+from serving.storage.protocol import Activity
 from tests.support.serving_world import World, at, counted, flip, sale
 
 SETTLED, NEW, DIRTY = "2017-09-19", "2017-09-20", "2017-09-21"

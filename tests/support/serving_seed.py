@@ -12,10 +12,10 @@ from datetime import UTC, date, datetime, timedelta
 
 from ops import provision
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from serving.merge.views import Activity, ViewRow
-from tally.generation import Generation
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity, ViewRow
+from tally.config.settings import Settings
+from tally.families.generation import Generation
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import PARTITIONS, Stored, World
 

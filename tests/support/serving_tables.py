@@ -4,8 +4,8 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from runtime.sources import FAMILIES
-from tally.families import Family
+from runtime.registry.sources import FAMILIES
+from tally.families.family import Family
 from tests.support.serving_world import Stored, World
 
 

@@ -1,6 +1,6 @@
 """Rows of the serving tables as a test has them: in memory, or inserted into a real Cassandra.
 
-Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/partitions.py).
+Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/events/partitions.py).
 """
 
 from collections import defaultdict
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from runtime.sources import FAMILIES, SALES, TRAFFIC
-from serving.merge.views import (
+from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
+from serving.storage.protocol import (
     Activity,
     AnsweredSpans,
     DayRange,
@@ -20,9 +20,9 @@ from serving.merge.views import (
     ViewRow,
 )
 from tally.errors import ViewsUnreachable
-from tally.families import Family
-from tally.generation import AnsweredSpan, Generation, GenerationRange
-from tally.identity import digest_text, sensor_key
+from tally.events.identity import digest_text, sensor_key
+from tally.families.family import Family
+from tally.families.generation import AnsweredSpan, Generation, GenerationRange
 from tests.support.alert_memory import MemoryAlerts
 from tests.support.memory_baselines import MemoryBaselines, Snapshots
 from tests.support.raw_receipts import MemoryReceipts, Raw

@@ -5,8 +5,8 @@ the 21st, and says nothing between 9 and 10 of that day.
 from collections.abc import Iterator
 from datetime import date
 
-from runtime.sources import SALES, TRAFFIC
-from serving.merge.views import Activity
+from runtime.registry.sources import SALES, TRAFFIC
+from serving.storage.protocol import Activity
 from tests.support.serving_world import WIFI, Stored, World, counted, flip, visits
 
 WHOLE, HALF, SUNDAY, OF_SPEED = "2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23"

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ops.cli.app import build_app
-from serving.api.app import create_app
 from tests.support.alert_memory import MemoryFeed
 from tests.support.evaluating import Watched
 from tests.support.served_app import served
 from tests.support.simulating import MemoryState, desk_over
+from web.api.app import create_app
 
 SimulateCommand = Callable[..., Result]
 

@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from serving.alerts.evaluator.calendar import WindowSpan, to_millis
-from serving.alerts.evaluator.memory import restore_memories
-from serving.alerts.simulation.desk import RuleRepository, SimulationRequest, SimulationService
-from serving.alerts.simulation.findings import SimulatedPage
-from serving.alerts.simulation.simulator import Simulator
-from serving.alerts.simulation.state import EvaluatorState
-from serving.query.stores import StoreRegistry
-from tally.alerts.rule import RuleVersion
-from tally.alerts.versions import RuleHistory, RuleRecord, StoredRule, read_history
+from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.state.memory import restore_memories
+from alerting.rules.rule import RuleVersion
+from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
+from alerting.simulate.findings import SimulatedPage
+from alerting.simulate.service import RuleRepository, SimulationRequest, SimulationService
+from alerting.simulate.simulator import Simulator
+from alerting.simulate.state import EvaluatorState
+from serving.questions.stores import StoreRegistry
+from tally.config.settings import Settings
 from tally.errors import RuleConflict, StackError, ViewsUnreachable
-from tally.instants import from_millis
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.time.instants import from_millis
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.evaluating import DAY, ListedRules, Watched
 from tests.support.serving_world import MemoryViews, at, flip
 
@@ -64,7 +64,8 @@ class WrittenRules(ListedRules):
         return read_history(self._records)
 
     def write(self, stored: Sequence[StoredRule]) -> list[RuleVersion]:
-        """As runtime/rules/topic.py does it: a change that lost to another one is refused."""
+        """As alerting/rules/store/topic.py does it: a change that lost to another one is
+        refused."""
         for one in stored:
             self._append(one, self._now)
         chains = self.read()

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 
 STORE, SEED, DAYS = "slide-page", 2017, 28
 OUTSIDE_DBM, INSIDE_DBM = -82, -60

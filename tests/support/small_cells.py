@@ -5,16 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from serving.merge.views import Activity, ViewRow
-from serving.query import catalogue, grains
-from serving.query.answer import QueryEngine, StoreAnswer
-from serving.query.grains import Slot
-from serving.query.instants import UTC_CLOCK
-from serving.query.page_query import Query
-from serving.query.question import StoreSlots
-from serving.query.stores import StoreRegistry
-from tally.settings import Settings
-from tally.windows import WINDOW
+from serving.engine.answer import QueryEngine, StoreAnswer
+from serving.engine.page_query import Query
+from serving.metrics import catalogue
+from serving.questions import grains
+from serving.questions.grains import Slot
+from serving.questions.instants import UTC_CLOCK
+from serving.questions.question import StoreSlots
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import Activity, ViewRow
+from tally.config.settings import Settings
+from tally.time.windows import WINDOW
 from tests.support.serving_world import WIFI, MemoryViews, Stored, World, at, flip
 
 DAY, NEXT = "2026-11-23", "2026-11-24"

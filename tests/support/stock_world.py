@@ -8,16 +8,16 @@ from typing import Any
 
 import httpx
 
-from runtime.sources import FAMILIES, SALES
-from serving.api.app import create_app
-from serving.merge.views import Activity, ViewRow
+from runtime.registry.sources import FAMILIES, SALES
+from serving.storage.protocol import Activity, ViewRow
 from tally.algebra.level import Level
-from tally.families import Family
-from tally.settings import Settings
-from tally.windows import window_start
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.time.windows import window_start
 from tests.support.api_suite import Ask, asking
 from tests.support.raw_receipts import Raw, line, raw
 from tests.support.serving_world import MemoryViews, Stored, World, at, flip, of_sales
+from web.api.app import create_app
 
 INVENTORY = FAMILIES["inventory"]
 STORE, OTHER = "367", "406"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from cassandra.util import Date
 
-from tally.families import TOTAL_DIM, TOTAL_DIM_VALUE, Family
-from tally.generation import Generation
+from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.families.generation import Generation
 
 _TABLE = re.compile(r"FROM (\w+)")
 

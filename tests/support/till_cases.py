@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 
 CASES = yaml.safe_load(Path(__file__).with_name("till_cases.yaml").read_text("utf-8"))
 _NAMESPACES = (

@@ -11,7 +11,7 @@ from confluent_kafka.admin import (
 )
 
 from runtime.connect import kafka_admin
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 
 def configure(settings: Settings, topics: Iterable[str], name: str, value: str) -> None:

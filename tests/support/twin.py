@@ -16,12 +16,12 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ingest.twin.people import Person, draw_people
-from ingest.twin.plan import Phones, TwinStore
-from ingest.twin.sensors import SensorMessage, make_messages
-from ingest.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
+from ingest.senders.twin.people import Person, draw_people
+from ingest.senders.twin.plan import Phones, TwinStore
+from ingest.senders.twin.sensors import SensorMessage, make_messages
+from ingest.senders.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.plain_oracle import Cell, Event, Parts, counted_once, event_of
 from tests.support.plain_visits import (
     PlainCell,

@@ -2,7 +2,7 @@
 
 from datetime import date, datetime, timedelta
 
-from ingest.twin.plan import TwinStore
+from ingest.senders.twin.plan import TwinStore
 from tests.support.twin import CLOSES, DAY_STARTS, TwinStory
 
 

@@ -14,14 +14,14 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from ingest.twin.people import draw_people
-from ingest.twin.plan import TillHabits, TwinStore
-from ingest.twin.sensors import SensorMessage
-from ingest.twin.tills import ReceiptHistory, SoldGoods, draw_histories, receipt_messages
-from ingest.twin.transport import SentMessage, Transport, arrivals
-from runtime.sources import SALES
+from ingest.senders.twin.people import draw_people
+from ingest.senders.twin.plan import TillHabits, TwinStore
+from ingest.senders.twin.sensors import SensorMessage
+from ingest.senders.twin.tills import ReceiptHistory, SoldGoods, draw_histories, receipt_messages
+from ingest.senders.twin.transport import SentMessage, Transport, arrivals
+from runtime.registry.sources import SALES
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.pos_oracle import PARTS
 from tests.support.producers import PlacedMessage, produced
 from tests.support.twin import arrive_by_the_sender

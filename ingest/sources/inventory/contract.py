@@ -9,15 +9,15 @@ from typing import Literal, TypeAlias, get_args
 
 from ingest.contract import fields as read
 from ingest.contract import numbers
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import clean_extra, unknown_fields
 from ingest.contract.wire import JsonObject, parse_object
+from ingest.installation.arrival import Arrival, Rules
 from tally.algebra.level import Level
 from tally.errors import RejectedEvent
-from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.identity import event_id, fingerprint
-from tally.instants import format_utc
-from tally.redact import redact_value
+from tally.events.canonical import SCHEMA_VERSION, CanonicalEvent
+from tally.events.identity import event_id, fingerprint
+from tally.people.redact import redact_value
+from tally.time.instants import format_utc
 
 DocumentKind: TypeAlias = Literal["delivery", "count", "transfer_in", "transfer_out"]
 KINDS: tuple[DocumentKind, ...] = get_args(DocumentKind)

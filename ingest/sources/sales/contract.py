@@ -6,9 +6,9 @@ from hashlib import blake2b
 from typing import Any, TypedDict
 
 from ingest.contract import fields as read
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import clean_extra, unknown_fields
 from ingest.contract.wire import JsonObject, parse_object
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.lines import (
     DEFAULT_FACTS,
     ReceiptFacts,
@@ -25,10 +25,10 @@ from ingest.sources.sales.versions import read_version, receipt_id, version_even
 from ingest.sources.sales.voids import read_void_target
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.events import SCHEMA_VERSION
-from tally.identity import content_fingerprint
-from tally.instants import format_utc
-from tally.receipt_rules import KINDS, LineFacts, ReceiptKind
+from tally.events.canonical import SCHEMA_VERSION
+from tally.events.identity import content_fingerprint
+from tally.events.receipt_rules import KINDS, LineFacts, ReceiptKind
+from tally.time.instants import format_utc
 
 _REQUIRED = (
     "happened_at",

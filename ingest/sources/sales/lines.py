@@ -16,9 +16,9 @@ from ingest.sources.sales.rounding import Money, SoldLines, rounding_difference,
 from ingest.sources.sales.rules import STATUSES, ReceiptStatus
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tally.money import to_minor_units
-from tally.receipt_rules import SENT_LINE_TYPES, TOTAL_ROUNDING, LineType, ReceiptKind
-from tally.redact import is_sensitive, redact_value
+from tally.events.money import to_minor_units
+from tally.events.receipt_rules import SENT_LINE_TYPES, TOTAL_ROUNDING, LineType, ReceiptKind
+from tally.people.redact import is_sensitive, redact_value
 
 MAX_LINES = 1000
 FIELDS = frozenset(

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from tally.events import CanonicalEvent
-from tally.receipt_rules import LineType
+from tally.events.canonical import CanonicalEvent
+from tally.events.receipt_rules import LineType
 
 MOST_REVISION = 999_999_999
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from ingest.sources.sales.record import Line
 from tally.errors import RejectedEvent
-from tally.money import minor_digits, to_minor_units
-from tally.receipt_rules import TOTAL_ROUNDING, ReceiptKind
-from tally.rounding import TillRounding
+from tally.events.money import minor_digits, to_minor_units
+from tally.events.receipt_rules import TOTAL_ROUNDING, ReceiptKind
+from tally.events.rounding import TillRounding
 
 
 class Money(NamedTuple):

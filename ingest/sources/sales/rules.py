@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from ingest.contract.tables import read_table, wrong_table
-from tally.receipt_rules import (
+from tally.events.receipt_rules import (
     LineFacts,
     LineRule,
     LineWhen,

@@ -8,7 +8,7 @@ from ingest.contract.wire import JsonObject
 from ingest.sources.sales.lines import ReceiptFacts
 from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
 from ingest.sources.sales.rules import ENDINGS, exclusion_rule_id
-from tally.identity import (
+from tally.events.identity import (
     REFERENCE,
     cancellation_id,
     correction_id,

@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ingest.contract import fields as read
-from ingest.contract.arrival import Rules
 from ingest.contract.wire import JsonObject
+from ingest.installation.arrival import Rules
 from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
 from tally.errors import RejectedEvent
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 
 _AT = "/voids"
 _CLOSED_AT = f"{_AT}/happened_at"

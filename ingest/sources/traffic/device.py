@@ -10,12 +10,12 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ingest.contract.arrival import Rules, Sensor
 from ingest.contract.vendor import MOST_NAME, DeviceSpan, NamedCounts, encode_message
 from ingest.contract.wire import JsonObject
+from ingest.installation.arrival import Rules, Sensor
 from tally.errors import BadInstant, RejectedEvent
-from tally.identity import normalise_serial
-from tally.instants import format_utc, parse_instant
+from tally.events.identity import normalise_serial
+from tally.time.instants import format_utc, parse_instant
 
 UNFINISHED = "intervals that were not over when they were sent"
 _FIELDS = ("sensor", "happened_at", "until", "sent", "counts")

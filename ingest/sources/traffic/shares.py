@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from ingest.sources.traffic.record import CanonicalInterval
 from tally.algebra.keyed_sum import KeyedSum
-from tally.identity import VERSION, share_id
-from tally.instants import format_utc, parse_instant
-from tally.windows import WINDOW, window_start
+from tally.events.identity import VERSION, share_id
+from tally.time.instants import format_utc, parse_instant
+from tally.time.windows import WINDOW, window_start
 
 _MILLISECOND = timedelta(milliseconds=1)
 _COUNTS = (

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from tally.errors import RejectedEvent
-from tally.visit_parts import MacClass
+from tally.people.visit_parts import MacClass
 
 _PLAIN = re.compile(r"[0-9a-f]{12}", re.ASCII)
 # Bits of the first octet: the address is a group's; or it is local, not given by the maker.

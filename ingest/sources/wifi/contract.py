@@ -8,16 +8,16 @@ import re
 from datetime import datetime, timedelta
 
 from ingest.contract import fields as read
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.wire import JsonObject, parse_object
+from ingest.installation.arrival import Arrival, Rules
 from tally.errors import RejectedEvent
-from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.heard import PERSONAL_CLASSES
-from tally.identity import digest_text, event_id, fingerprint, normalise_address
-from tally.instants import format_utc
-from tally.key_periods import MOST_DAYS, DatedPeriod
-from tally.opening import format_opening
-from tally.visits import MINUTE_SECONDS
+from tally.events.canonical import SCHEMA_VERSION, CanonicalEvent
+from tally.events.identity import digest_text, event_id, fingerprint, normalise_address
+from tally.people.heard import PERSONAL_CLASSES
+from tally.people.period_hours import format_opening
+from tally.people.visits import MINUTE_SECONDS
+from tally.time.instants import format_utc
+from tally.time.key_periods import MOST_DAYS, DatedPeriod
 
 LEAST_DBM = -120
 # How long after its end a key period's late sightings are still taken; then its key is destroyed.

@@ -15,7 +15,7 @@ from ingest.contract.wire import JsonObject
 from ingest.sources.wifi.address import parse_address
 from ingest.sources.wifi.contract import LEAST_DBM
 from tally.errors import BadInstant, RejectedEvent
-from tally.instants import parse_instant
+from tally.time.instants import parse_instant
 
 # The scale of version 2 begins at this power: 30 is -65 dBm.
 _V2_ZERO_DBM = -95

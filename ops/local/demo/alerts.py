@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import httpx
 
+from alerting.rules.store.topic import RuleReader
 from ops.local.demo.live import count_receipts, live_receipt, send_receipt, wait_until
-from runtime.rules.topic import RuleReader
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.instants import format_utc, from_millis
-from tally.settings import Settings
-from tally.windows import WINDOW, window_start
+from tally.time.instants import format_utc, from_millis
+from tally.time.windows import WINDOW, window_start
 
 RULE_FILE = Path(__file__).parent / "till-silent.yaml"
 RULE = "till-silent"

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.instants import format_utc
-from tally.settings import Settings
-from tally.windows import WINDOW, window_start
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW, window_start
 
 # A separate store: the audit compares the other stores with the package of receipts.
 STORE = "live"

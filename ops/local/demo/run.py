@@ -15,22 +15,16 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from ops.lag import Lag, read_lag, read_waiting
 from ops.local.demo.airflow import run_rebuild
-from ops.local.demo.alerts import (
-    RULE_FILE,
-    DemoAlerts,
-    RaisedAlert,
-    in_force_from,
-    show_alerts,
-)
+from ops.local.demo.alerts import RULE_FILE, DemoAlerts, RaisedAlert, in_force_from, show_alerts
 from ops.local.demo.held import wait_for_master
 from ops.local.demo.live import time_receipt
 from ops.local.demo.progress import SpeedSummary, speed_summary
 from ops.local.demo.twin import TwinChild
-from ops.local.stack.catalogue import list_services
-from ops.local.stack.service import Site
+from ops.local.processes.service import Site
+from ops.local.services.catalogue import list_services
 from runtime.connect import cassandra_session
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 
 CATCH_UP_SECONDS = 900
 LAST = "airflow"

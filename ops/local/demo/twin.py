@@ -10,11 +10,11 @@ from typing import IO
 import httpx
 
 from ops.local.demo.live import wait_until
-from ops.local.stack.private import owner_only
-from runtime.store_fields import midday_zone
-from runtime.stores import StoreEntry, load_stores
+from ops.local.machine.private import owner_only
+from runtime.registry.store_fields import midday_zone
+from runtime.registry.stores import StoreEntry, load_stores
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 
 STORE = "twin-1"
 # The opening and closing hours of the stores of `tally simulate`.

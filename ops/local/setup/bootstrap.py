@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 # Any Python may run this file, and no environment with Tally is installed yet.
 sys.path.insert(0, str(REPOSITORY))
 
-from ops.local.stack.machine import check_folder, check_java  # noqa: E402
+from ops.local.machine.machine import check_folder, check_java  # noqa: E402
 from tally.errors import StackError, TallyError  # noqa: E402
 
 ENVIRONMENT = REPOSITORY / ".venv"
@@ -43,7 +43,7 @@ def main() -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     # Run by the new environment, because the JVM parts need its packages.
-    command = [str(PYTHON), "-m", "ops.local.stack.artifacts"]
+    command = [str(PYTHON), "-m", "ops.local.machine.artifacts"]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
 

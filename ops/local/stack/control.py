@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ops.local.stack import states, supervisor, watching
-from ops.local.stack.private import make_private
-from ops.local.stack.service import Service, Site
+from ops.local.machine.private import make_private
+from ops.local.processes import supervisor, watching
+from ops.local.processes.service import Service, Site
+from ops.local.stack import states
 from ops.local.stack.states import ServiceStatus
 from tally.errors import RestartNeeded, StackError, TallyError
 

@@ -8,23 +8,16 @@ from importlib.metadata import version
 
 from cassandra import DriverException
 
-from ops.local.stack import (
-    artifacts,
-    catalogue,
-    kafka_tools,
-    machine,
-    pipeline,
-    probes,
-    states,
-    supervisor,
-    watching,
-)
-from ops.local.stack.addresses import variable
-from ops.local.stack.service import Service, Site
+from ops.local.machine import artifacts, machine
+from ops.local.processes import probes, supervisor, watching
+from ops.local.processes.addresses import variable
+from ops.local.processes.service import Service, Site
+from ops.local.services import catalogue, kafka_tools, pipeline
+from ops.local.stack import states
 from ops.local.stack.states import ServiceStatus
 from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
-from runtime.forkless import classes_jar
+from runtime.spark.forkless import classes_jar
 from schemas import loader
 from tally.errors import StackError, TallyError
 

@@ -9,12 +9,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from ops.local.processes.addresses import separate_environment, settings_with_addresses
+from ops.local.processes.service import Launch, Service, Site
+from ops.local.services.catalogue import SERVICES
 from ops.local.stack import control
-from ops.local.stack.addresses import separate_environment, settings_with_addresses
-from ops.local.stack.catalogue import SERVICES
-from ops.local.stack.service import Launch, Service, Site
-from runtime.class_archive import creation_option
-from runtime.output import print_note
+from runtime.process.output import print_note
+from runtime.spark.class_archive import creation_option
 
 # An archive is written while the JVM ends.
 STOP_SECONDS = 120.0

@@ -10,11 +10,11 @@ from typing import Literal
 
 import psutil
 
-from ops.local.stack import supervisor, watching
-from ops.local.stack.failing import read_restart_state
-from ops.local.stack.service import Service, Site
-from runtime import heartbeat
-from runtime.job import REFUSED
+from ops.local.processes import supervisor, watching
+from ops.local.processes.restart_policy import read_restart_state
+from ops.local.processes.service import Service, Site
+from runtime.process import heartbeat
+from runtime.process.job import REFUSED
 
 ServiceState = Literal["running", "starting", "stalled", "failing", "failed", "stopped"]
 

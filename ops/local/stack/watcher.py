@@ -14,23 +14,17 @@ from pathlib import Path
 import psutil
 from confluent_kafka import KafkaException
 
-from ops.local.stack import (
-    catalogue,
-    control,
-    failing,
-    logs,
-    machine,
-    processes,
-    supervisor,
-    watching,
-)
-from ops.local.stack.failing import RestartPolicy, RestartState
-from ops.local.stack.processes import Record
-from ops.local.stack.service import Service, Site
+from ops.local.machine import logs, machine
+from ops.local.processes import processes, restart_policy, supervisor, watching
+from ops.local.processes.processes import Record
+from ops.local.processes.restart_policy import RestartPolicy, RestartState
+from ops.local.processes.service import Service, Site
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import CASSANDRA_ERRORS
-from runtime.job import REFUSED, run_job
+from runtime.process.job import REFUSED, run_job
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 
 CHECK_EVERY_SECONDS = 1.0
 # A probe of a service that does not answer takes a second, so probes are rarer than checks.
@@ -158,7 +152,7 @@ class Watcher:
             self._site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
 
     def _handle_end(self, service: Service) -> None:
-        known, now = failing.read_restart_state(self._site, service), time.time()
+        known, now = restart_policy.read_restart_state(self._site, service), time.time()
         if known is None or known.is_trying:
             code, words = supervisor.exit_reason(self._site, service)
             # Tally's jobs leave a reason; for other services there is only the end of the log.
@@ -175,7 +169,7 @@ class Watcher:
         needs = (self._services[name] for name in service.needs)
         missing = [need.name for need in needs if not need.is_ready(self._site)]
         if missing := [*missing, *scarce_disks(self._site)]:
-            failing.write_restart_state(
+            restart_policy.write_restart_state(
                 self._site, service, known.wait_for_needs(missing, self._policy, now)
             )
             return
@@ -195,7 +189,7 @@ class Watcher:
             supervisor.restart(self._site, service, remembered[1])
 
     def _write_state(self, service: Service, known: RestartState) -> None:
-        failing.write_restart_state(self._site, service, known)
+        restart_policy.write_restart_state(self._site, service, known)
         what = (
             "given up"
             if known.given_up

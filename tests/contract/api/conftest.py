@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from serving.api.app import create_app
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
 
 
 @pytest.fixture

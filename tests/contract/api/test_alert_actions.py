@@ -8,18 +8,18 @@ from typing import Any
 import httpx
 import pytest
 
-from serving.alerts import handling
-from serving.alerts.handling import ActionRecord
-from serving.api.app import AlertBrokers, create_app
-from tally.alerts.delivery.controls import Acknowledgement, Snooze
+from alerting.alert.resolution import AlertResolution
+from alerting.deliver.state.controls import Acknowledgement, Snooze
+from alerting.queries import actions
+from alerting.queries.actions import ActionRecord
 from tally.alerts.message import Alert
-from tally.alerts.resolution import AlertResolution
+from tally.config.settings import Settings
 from tally.errors import SendFailed
-from tally.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import END, ENDED, LATE, OPEN, STORY, TAKEN_BACK
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews
+from web.api.app import AlertBrokers, create_app
 
 ACTIONS = ("ack", "snooze", "resolve")
 BODIES: dict[str, dict[str, Any]] = {
@@ -188,7 +188,7 @@ def test_without_brokers_or_tables_the_answer_says_to_try_again(
 def test_at_most_so_many_writes_wait(
     ask: Ask, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handling, "MAX_WAITING", 0)
+    monkeypatch.setattr(actions, "MAX_WAITING", 0)
 
     answer = act(ask, "ack")
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from serving.alerts import inquiry
-from serving.api import alert_counters, alert_routes
-from serving.api.app import create_app
-from tally.settings import Settings
+from alerting.queries import alerts
+from tally.config.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import DAY, STORY, AlertSuite, numbers
 from tests.support.alerts import then, told
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
+from web.api.routes import alert_counters, alert_routes
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_days_without_alerts_are_passed_a_bounded_number_at_a_time(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Three stores: two days of them a page.
-    monkeypatch.setattr(inquiry, "MAX_PARTITIONS", 6)
+    monkeypatch.setattr(alerts, "MAX_PARTITIONS", 6)
     page = ask("/v1/alerts", **{**DAY, "from": "2026-11-15", "to": "2026-12-01"}).json()
     found, pages = numbers(page), 1
     while page["next"]:

@@ -15,13 +15,13 @@ from ops.audit.by_catalogue import (
     sum_metrics,
 )
 from ops.audit.levels import StoreDayStarts
-from ops.audit.master import WindowKey
 from ops.audit.oracle import Sample
-from runtime.sources import SALES, TRAFFIC
+from ops.audit.read.master import WindowKey
+from runtime.registry.sources import SALES, TRAFFIC
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Max, Sum
-from tally.families import Family
-from tally.generation import Generation
+from tally.families.family import Family
+from tally.families.generation import Generation
 from tests.support.api_suite import Ask
 from tests.support.serving_example import DIRTY, NEW, SETTLED
 from tests.support.serving_world import MemoryViews, at, of_sales

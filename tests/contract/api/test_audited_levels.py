@@ -9,20 +9,12 @@ from typing import Any
 import pytest
 
 from ops.audit.levels import LevelCheck, StoreDayStarts
-from ops.audit.master import WindowKey, WindowValues
+from ops.audit.read.master import WindowKey, WindowValues
 from ops.oracle.complete_journey import Scope
-from runtime.sources import TRAFFIC
-from runtime.stores import StoreEntry
+from runtime.registry.sources import TRAFFIC
+from runtime.registry.stores import StoreEntry
 from tests.support.api_suite import Ask
-from tests.support.level_world import (
-    MONDAY,
-    PUB,
-    SUNDAY,
-    TUESDAY,
-    asking_of,
-    crossed,
-    level_world,
-)
+from tests.support.level_world import MONDAY, PUB, SUNDAY, TUESDAY, asking_of, crossed, level_world
 from tests.support.serving_world import World, at, flip
 
 ENTRIES = {PUB: StoreEntry(tz="Europe/Bratislava", day_starts=time(4))}

@@ -14,18 +14,18 @@ from zoneinfo import available_timezones
 import httpx
 import pytest
 
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from serving.query import grains
-from serving.query.question import MetricQuestion, cut_all_slots
-from serving.query.stores import StoreRegistry
+from serving.questions import grains
+from serving.questions.question import MetricQuestion, cut_all_slots
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tally.errors import BadQuery
-from tally.families import Family
-from tally.settings import Settings
+from tally.families.family import Family
 from tests.support.api_suite import Ask, asking
 from tests.support.nominal_processor import slowness
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
 
 PATH = "/v1/metrics/transactions"
 GRAINS = ("15m", "1h", "1d", "1w")

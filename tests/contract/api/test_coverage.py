@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import SALES
-from serving.api.app import create_app
-from serving.merge.views import Activity, Gap, TillFinding
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity, Gap, TillFinding
+from tally.config.settings import Settings
 from tests.support.api_suite import FINAL, PROVISIONAL, Ask, asking, window
 from tests.support.serving_world import MemoryViews, World, at, flip, sale
+from web.api.app import create_app
 
 DAY, NEXT = "2026-11-21", "2026-11-22"
 MISSING = {"value": None, "events": None, "source": "missing", **PROVISIONAL}

@@ -12,13 +12,11 @@ from threading import Event
 import pytest
 from fastapi import FastAPI
 
-from serving.alerts.stream.place import StreamPosition
-from serving.api.alert_routes import MOST_STREAMS
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.alerts.versions import RuleHistory
-from tally.families import Family
-from tally.settings import Settings
+from alerting.rules.versions import RuleHistory
+from alerting.stream.place import StreamPosition
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
+from tally.families.family import Family
 from tests.support.alert_memory import MemoryFeed
 from tests.support.evaluating import BUSY, ListedRules, in_force
 from tests.support.measured_requests import (
@@ -32,6 +30,8 @@ from tests.support.nominal_processor import slowness
 from tests.support.serving_example import NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews
 from tests.support.simulating import desk_over
+from web.api.app import create_app
+from web.api.routes.alert_routes import MOST_STREAMS
 
 SECONDS = 20.0
 RULES = ListedRules(in_force(BUSY, "2026-11-20T00:00"))

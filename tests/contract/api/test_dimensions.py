@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from serving.api.app import create_app
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.dimension_suite import (
     BOTH_DAYS,
@@ -21,6 +20,7 @@ from tests.support.dimension_suite import (
 )
 from tests.support.nominal_processor import slowness
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
 
 MANY = 10_000
 ONE_DAY = {**BOTH_DAYS, "to": NEXT}
@@ -94,7 +94,7 @@ def test_more_values_than_one_question_may_list_are_refused(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have_queues(views, 11)
-    monkeypatch.setattr("serving.query.dimensions.MOST_VALUES", 10)
+    monkeypatch.setattr("serving.cells.dimensions.MOST_VALUES", 10)
 
     (error,) = ask(PATH, **BOTH_DAYS, by="queue").json()["errors"]
 
@@ -105,7 +105,7 @@ def test_page_that_values_which_no_register_knows_make_too_large_is_refused(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views.world, "axis_values", lambda *_: {})
-    monkeypatch.setattr("serving.query.dimensions.MOST_UNREGISTERED", 0)
+    monkeypatch.setattr("serving.cells.dimensions.MOST_UNREGISTERED", 0)
 
     (error,) = ask(PATH, **BOTH_DAYS, by="queue", limit="1").json()["errors"]
 

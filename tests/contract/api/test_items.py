@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from serving.api.app import create_app
-from serving.query import items
-from tally.settings import Settings
+from serving.stock import items
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.raw_receipts import line, raw
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
 
 PATH = "/v1/reports/items"
 WEEK = {"store": "367", "from": "2026-11-16", "to": "2026-11-23"}

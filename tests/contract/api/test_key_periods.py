@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.partitions import partition_number
-from tally.settings import Settings
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import WIFI, MemoryViews, World, at, flip, visits
+from web.api.app import create_app
 
 SUNDAY, MONDAY, TUESDAY = "2026-11-22", "2026-11-23", "2026-11-24"
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from serving.api.app import create_app
-from serving.merge.views import Activity
+from serving.storage.protocol import Activity
 from tally.algebra.parts import MOST_PART, Uniques
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.queues import QUEUES, know_queues, queued
 from tests.support.serving_world import MemoryViews, World, flip
+from web.api.app import create_app
 
 DAY, NEXT, AFTER = "2026-11-23", "2026-11-24", "2026-11-25"
 TILLS, HALL = ("tills", "1"), ("hall", "1")

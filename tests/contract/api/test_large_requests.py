@@ -10,17 +10,17 @@ import pytest
 from fastapi import FastAPI
 from msgspec import structs
 
-from runtime.sources import SALES
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.alerts.rule import rule_to_fields
-from tally.settings import Settings
+from alerting.rules.rule import rule_to_fields
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.evaluating import BUSY, ListedRules, in_force
 from tests.support.measured_requests import RawAnswer, RawRequest, measured, send
 from tests.support.serving_example import NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews
 from tests.support.simulating import desk_over
+from web.api.app import create_app
 
 MOST_ERROR_BYTES = 64 * 1024
 SIMULATE = "/v1/rules/busy/simulate"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import TRAFFIC
-from serving.merge.views import Gap, ViewRow
+from runtime.registry.sources import TRAFFIC
+from serving.storage.protocol import Gap, ViewRow
 from tests.support.api_suite import Ask
 from tests.support.level_world import (
     BRATISLAVA,

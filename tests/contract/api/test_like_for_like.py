@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import SALES
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, World, flip, sale
+from web.api.app import create_app
 
 PATH = "/v1/reports/sales"
 NOW, BEFORE = date(2026, 11, 23), date(2025, 11, 24)

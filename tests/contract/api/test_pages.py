@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from runtime.sources import SALES, TRAFFIC
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.settings import Settings
+from runtime.registry.sources import SALES, TRAFFIC
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, Stored, World, counted, flip, sale
+from web.api.app import create_app
 
 PATH = "/v1/metrics/revenue"
 DAY, NEXT, AFTER = "2017-09-19", "2017-09-20", "2017-09-21"

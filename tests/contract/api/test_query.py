@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from ops.cli.app import build_app
 from ops.cli.query import EQUAL_FIELDS, MetricRequest, _caveats, _join, _text, fetch_answer
-from runtime.sources import SALES
-from serving.api.app import create_app
+from runtime.registry.sources import SALES
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.families import Family
-from tally.settings import Settings
+from tally.families.family import Family
 from tests.support.serving_example import NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews, flip
+from web.api.app import create_app
 
 LONG = {"from": "2017-06-01", "to": "2017-09-20"}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import SALES
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.api_suite import asking, window
 from tests.support.serving_world import MemoryViews, World, flip, sale
+from web.api.app import create_app
 
 DAY = "2017-09-19"
 # Generation 1 covers the day's first hour, 2 the morning, 3 the whole day.

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.sources import FAMILIES, SALES, TRAFFIC
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.gauges import AlertFacts
-from serving.api.app import AlertBrokers, create_app
-from serving.merge.views import Activity
-from tally.alerts.rule import AgainstBaseline, Rule, RuleVersion, Threshold
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.health.gauges import AlertFacts
+from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
+from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
+from serving.storage.protocol import Activity
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.families import Family
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.families.family import Family
 from tests.support.alert_memory import MemoryFeed
 from tests.support.api_suite import Ask, asking
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
 from tests.support.serving_world import PARTITIONS, MemoryViews, World, at, flip, sale
 from tests.support.silent_sensors import OF_SPEED, STORES, silent_world
 from tests.support.simulating import AwayRules, desk_over
+from web.api.app import AlertBrokers, create_app
 
 NOW, SINCE = f"{DAY}T20:00", "2026-11-20T00:00"
 INVENTORY = FAMILIES["inventory"]

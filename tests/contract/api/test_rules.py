@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES
-from serving.alerts.simulation import simulator
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.alerts.rule import Threshold, rule_to_fields
-from tally.settings import Settings
+from alerting.rules.rule import Threshold, rule_to_fields
+from alerting.simulate import simulator
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.api_suite import Ask, asking
 from tests.support.evaluating import BUSY, SILENT, ListedRules, in_force
 from tests.support.serving_example import SETTLED
 from tests.support.serving_world import MemoryViews, flip, sale
 from tests.support.simulating import AwayRules, MemoryState, desk_over
+from web.api.app import create_app
 
 EVE = "2017-09-18"
 DRAFT = structs.replace(BUSY, condition=Threshold(">=", Decimal(3)))

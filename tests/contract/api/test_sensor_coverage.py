@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import TRAFFIC
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.settings import Settings
+from runtime.registry.sources import TRAFFIC
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews
 from tests.support.silent_sensors import HALF, OF_SPEED, STORES, SUNDAY, WHOLE, silent_world
+from web.api.app import create_app
 
 
 def asked(tmp_path: Path, **settings: Any) -> AbstractContextManager[Ask]:

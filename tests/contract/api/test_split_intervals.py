@@ -6,12 +6,12 @@ from datetime import date
 
 import pytest
 
-from runtime.sources import TRAFFIC
-from serving.api.app import create_app
-from serving.merge.views import Activity
-from tally.settings import Settings
+from runtime.registry.sources import TRAFFIC
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, Stored, World, counted, flip
+from web.api.app import create_app
 
 DAY, AFTER = "2026-11-20", "2026-11-21"
 # Ten-minute intervals from 10:00 to 11:00: across 10:15 and 10:45, not across 10:30.

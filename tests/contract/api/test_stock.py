@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from serving.query import items
-from serving.query.stock_reading import COUNT_DAYS
+from serving.stock import items
+from serving.stock.stock_reading import COUNT_DAYS
 from tests.support.raw_receipts import line, raw
 from tests.support.serving_world import at
 from tests.support.stock_world import (

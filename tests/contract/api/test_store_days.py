@@ -10,18 +10,18 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import StoreCalendarDays, to_millis
-from serving.api.app import create_app
-from serving.dashboard.inside import quarter_hours
-from serving.dashboard.period import Period
-from serving.dashboard.source import FigureSource
-from serving.merge.views import Activity
-from serving.query.resets import Resets
-from serving.query.stores import StoreRegistry
-from tally.settings import Settings
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, to_millis
+from runtime.registry.sources import SALES
+from serving.questions.resets import Resets
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import Activity
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.serving_world import MemoryViews, World, flip, sale
+from web.api.app import create_app
+from web.dashboard.shared.inside import quarter_hours
+from web.dashboard.shared.period import Period
+from web.dashboard.shared.source import FigureSource
 
 ZONE = ZoneInfo("Europe/Bratislava")
 STORES = """

@@ -1,13 +1,13 @@
 """Queue camera message to canonical queue interval."""
 
 from ingest.contract import fields as read
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.extras import clean_extra, unknown_fields
 from ingest.contract.wire import parse_object
-from tally.events import SCHEMA_VERSION, CanonicalEvent
-from tally.identity import digest_number, fingerprint, interval_id
-from tally.instants import format_utc
-from tally.windows import WINDOW_SECONDS
+from ingest.installation.arrival import Arrival, Rules
+from tally.events.canonical import SCHEMA_VERSION, CanonicalEvent
+from tally.events.identity import digest_number, fingerprint, interval_id
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW_SECONDS
 
 MOST = 1_000_000
 TEXTS = ("store_id", "device_id", "queue")

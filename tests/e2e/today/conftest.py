@@ -13,7 +13,7 @@ import pytest
 import yaml
 from cassandra.cluster import Session
 
-from ops.local.stack import catalogue
+from ops.local.services import catalogue
 from runtime.connect import cassandra_session
 from tests.e2e.today.test_clocks_and_networks import store_entries as clock_stores
 from tests.support import meraki, night, pos_table, till_cases

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tally.instants import format_utc
-from tally.windows import WINDOW, window_start
+from tally.time.instants import format_utc
+from tally.time.windows import WINDOW, window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
 

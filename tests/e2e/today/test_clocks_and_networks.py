@@ -11,8 +11,8 @@ import httpx
 import pytest
 from deltalake import DeltaTable
 
-from tally.instants import format_utc
-from tally.windows import window_start
+from tally.time.instants import format_utc
+from tally.time.windows import window_start
 from tests.support import mall, meraki, night
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from cassandra.cluster import Session
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.support.answers import Span, asked_rows, expected_values, served, values
 from tests.support.gateway_client import GatewayClient
 from tests.support.generated import DAYS, PATHS, STORES, Load, Sending, hourly, load, of_this_second

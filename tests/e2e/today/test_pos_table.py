@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tally.instants import format_utc
-from tally.windows import window_start
+from tally.time.instants import format_utc
+from tally.time.windows import window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
 from tests.support.pos_table import CASES, FORMS, messages, store_of

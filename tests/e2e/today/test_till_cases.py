@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from tally.instants import format_utc
-from tally.windows import window_start
+from tally.time.instants import format_utc
+from tally.time.windows import window_start
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until
 from tests.support.till_cases import CASES, Question, bodies, questions, store_of

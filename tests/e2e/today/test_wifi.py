@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from runtime.stores import load_stores
-from tally.instants import format_utc
+from runtime.registry.stores import load_stores
+from tally.time.instants import format_utc
 from tests.support import meraki
 from tests.support.gateway_client import GatewayClient
 from tests.support.loop import Loop, wait_until

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import catalogue, control
-from ops.local.stack.service import Site
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import cassandra_session
 from schemas import loader
 from tests.conftest import make_site, node_of

@@ -9,10 +9,10 @@ name of WRONG_PARTS there.
 import sys
 from collections.abc import Sequence
 
-from runtime.processor.moments import NAMES, Failpoints
-from serving.alerts.dispatch.__main__ import build_dispatcher, dispatch_job
-from serving.alerts.dispatch.surroundings import unknown_stores
-from tally.settings import Settings
+from alerting.deliver.__main__ import build_dispatcher, dispatch_job
+from alerting.deliver.facts import unknown_stores
+from runtime.processor.commit.failpoints import NAMES, Failpoints
+from tally.config.settings import Settings
 from tests.controls.crashing import Crash
 from tests.controls.dispatchers import OWN_MOMENTS, watched_parts
 from tests.integration.ingest.copier import run_job

@@ -13,16 +13,16 @@ from random import Random
 
 from msgspec import structs
 
-from runtime.processor import moments
-from tally.alerts.delivery.controls import AlertChannel, Silence
-from tally.alerts.delivery.records import (
+from alerting.deliver.state.controls import AlertChannel, Silence
+from alerting.deliver.state.records import (
     FILE_PREFIX,
     DeliveryDecision,
     DeliveryGuarantee,
     WebhookMessage,
 )
+from runtime.processor.commit import failpoints
 from tally.alerts.message import Alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.controls.dispatchers import OWN_MOMENTS, RESTORING
 from tests.integration.alerts.failing_receiver import KEY, FailingReceiver
 from tests.integration.alerts.town import Told, Town, episode, new_town
@@ -42,12 +42,12 @@ DISPATCHING = "tests.integration.alerts.dispatching"
 CHANNEL, PAGER = "floor-tablet", "pager"
 # The receiver's own: a call was taken, and nothing of its answer was sent.
 IN_CALL = "in_call"
-ALL_MOMENTS = (*moments.NAMES, *OWN_MOMENTS, IN_CALL)
+ALL_MOMENTS = (*failpoints.NAMES, *OWN_MOMENTS, IN_CALL)
 FAR = 10**15
 MOST_SECONDS = 120
 _TELL_SECONDS, _TELLINGS = 0.7, 12
 # The first of a process would be before anything is under way.
-_NTH = {moments.AFTER_POLL: 1, RESTORING: 5}
+_NTH = {failpoints.AFTER_POLL: 1, RESTORING: 5}
 
 
 @dataclass

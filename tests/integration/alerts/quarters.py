@@ -12,17 +12,17 @@ import msgspec
 from cassandra.cluster import Session
 from confluent_kafka import Producer
 
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
-from serving.merge.views import Activity
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.rule import Rule, Threshold
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity
 from tally.alerts.message import Alert
-from tally.alerts.rule import Rule, Threshold
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.generation import Generation
-from tally.instants import format_utc, from_millis, parse_instant
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.families.generation import Generation
+from tally.time.instants import format_utc, from_millis, parse_instant
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.producers import connected_producer
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import PARTITIONS, World, sale

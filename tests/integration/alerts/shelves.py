@@ -7,15 +7,15 @@ from datetime import UTC, datetime, time, timedelta
 import msgspec
 from cassandra.cluster import Session
 
-from runtime.sources import FAMILIES, SALES
-from serving.merge.views import Activity, ViewRow
+from runtime.registry.sources import FAMILIES, SALES
+from serving.storage.protocol import Activity, ViewRow
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.families import Family
-from tally.generation import Generation
-from tally.instants import format_utc, from_millis
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.windows import WINDOW_MILLIS
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import format_utc, from_millis
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.producers import connected_producer
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import PARTITIONS, Stored, World

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from alerting.alert.ids import window_text
+from alerting.publish.tables import AlertTables, FiledAlert
 from ops.cli.app import build_app
 from runtime.connect import cassandra_session
-from serving.alerts.projection.tables import AlertTables, FiledAlert
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.alerts.ids import window_text
+from serving.storage.cassandra_views import CassandraViews
 from tally.alerts.message import Alert, encode_alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.served_app import served
+from web.api.app import create_app
 
-PROJECTOR = "serving.alerts.projection"
+PROJECTOR = "alerting.publish"
 Simulate = Callable[..., Result]
 
 

@@ -9,16 +9,16 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from ops.local.stack.service import Site
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.rule import AgainstBaseline, Rule
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.job import DONE
-from runtime.rules.topic import write_rules
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
+from runtime.process.job import DONE
+from runtime.registry.sources import SALES
 from tally.alerts.message import Alert
-from tally.alerts.rule import AgainstBaseline, Rule
-from tally.alerts.versions import StoredRule
-from tally.instants import from_millis, parse_instant
+from tally.time.instants import from_millis, parse_instant
 from tests.integration.alerts import test_evaluator as live
 from tests.integration.alerts.quarters import Quarters
 from tests.integration.alerts.simulating import PROJECTOR, against, filed, plant, simulating

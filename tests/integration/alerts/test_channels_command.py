@@ -10,12 +10,10 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
-from ops.channels import DELIVERIES, read_alert_controls
-from ops.cli.app import build_app
-from runtime.alert_controls import TOPIC
-from runtime.alert_resolutions import TOPIC as RESOLUTIONS
-from runtime.reading import read_to_end
-from tally.alerts.delivery.controls import (
+from alerting.alert.resolution import AlertResolution
+from alerting.alert.resolution_writer import TOPIC as RESOLUTIONS
+from alerting.deliver.state.control_writer import TOPIC
+from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertControl,
     Redelivery,
@@ -23,11 +21,13 @@ from tally.alerts.delivery.controls import (
     Snooze,
     decode_control,
 )
-from tally.alerts.delivery.records import StoredDelivery, WebhookMessage, encode_record, record_key
-from tally.alerts.resolution import AlertResolution
+from alerting.deliver.state.records import StoredDelivery, WebhookMessage, encode_record, record_key
+from ops.channels import DELIVERIES, read_alert_controls
+from ops.cli.app import build_app
+from runtime.kafka.reader import read_to_end
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.events.partitions import partition_number
 from tests.support.alert_api import alert_api
 from tests.support.producers import connected_producer
 from tests.unit.alerts.deliveries import NOON, alert, channel, desk_with, messages

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.controls.dispatchers import RESTORING
 from tests.integration.alerts.failing_receiver import KILLED_IN_CALL, NOT_TAKEN, TAKEN
 from tests.integration.alerts.killing import ALL_MOMENTS, IN_CALL, ordeal

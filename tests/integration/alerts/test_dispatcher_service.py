@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from alerting.deliver.__main__ import GROUP
+from alerting.deliver.state.body import alert_message_id
+from alerting.deliver.state.control_writer import write_controls
+from alerting.deliver.state.controls import AlertChannel
+from alerting.deliver.state.records import WebhookMessage, decode_record
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
 from ops.channels import redeliver
-from ops.local.stack.service import Site
-from runtime.alert_controls import write_controls
+from ops.local.processes.service import Site
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.reading import read_to_end
-from runtime.rules.topic import write_rules
-from runtime.topics import read_partition_bounds
-from serving.alerts.dispatch.__main__ import GROUP
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS
-from tally.alerts.delivery.body import alert_message_id
-from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.delivery.records import WebhookMessage, decode_record
+from runtime.kafka.reader import read_to_end
+from runtime.kafka.topics import read_partition_bounds
 from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import Tick
-from tally.alerts.versions import StoredRule
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.alerts.killing import secrets_file
 from tests.integration.ingest.conftest import starter, stop, wait_until, wait_until_read
 from tests.integration.ingest.test_positions import delete_below
@@ -33,7 +33,7 @@ from tests.unit.alerts.deliveries import MINUTE, NOON, alert
 from tests.unit.alerts.receivers import Got, Reaction, receiver, status
 from tests.unit.alerts.rules import rule
 
-DISPATCHER = "serving.alerts.dispatch"
+DISPATCHER = "alerting.deliver"
 
 
 class World:

@@ -13,22 +13,22 @@ from types import MappingProxyType
 
 import pytest
 
-from ops.local.stack.service import Site
-from runtime.alert_resolutions import write_resolution
+from alerting.alert.resolution import AlertResolution
+from alerting.alert.resolution_writer import write_resolution
+from alerting.health.gauges import AlertFacts, build_fact_gauges
+from alerting.health.watch import AlertWatch
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.job import DONE, FAILED
-from runtime.processor import moments
-from runtime.reading import read_to_end
-from runtime.rules.topic import write_rules
-from serving.alerts.gauges import AlertFacts, build_fact_gauges
-from serving.alerts.watch import AlertWatch
+from runtime.kafka.reader import read_to_end
+from runtime.process.job import DONE, FAILED
+from runtime.processor.commit import failpoints
 from tally.alerts.message import Alert, decode_alert
-from tally.alerts.resolution import AlertResolution
-from tally.alerts.versions import StoredRule
 from tests.integration.alerts.quarters import RULES, Quarters, last_states
 from tests.integration.ingest.conftest import KILLED, Start, stop, wait_until
 
-EVALUATOR, CRASHING = "serving.alerts.evaluator", "tests.controls.crashing_evaluator"
+EVALUATOR, CRASHING = "alerting.evaluate", "tests.controls.crashing_evaluator"
 SPEED = {
     "367": (7, 1, 3, 6, 0, 0, 8, 8),
     "406": (1, 1, 1, 9, 9, 1, 1, 1),
@@ -41,8 +41,8 @@ BATCH = {
 }
 MOST_SECONDS = 90
 # Each of them, many times and in two slots: tests/chaos/test_alert_kills.py.
-EACH = [f"{name}:2" for name in moments.NAMES]
-SOME = [f"{name}:2" for name in moments.NAMES[-3:]]
+EACH = [f"{name}:2" for name in failpoints.NAMES]
+SOME = [f"{name}:2" for name in failpoints.NAMES[-3:]]
 
 
 @pytest.fixture

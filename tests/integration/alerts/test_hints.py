@@ -3,12 +3,12 @@
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from runtime.bookmarks import PositionMetadata
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.marks import RecordFingerprint, read_topic_ids
-from runtime.processor.bookmarks import KafkaGroupPositions
+from runtime.kafka.bookmarks import PositionMetadata
+from runtime.kafka.log_identity import RecordFingerprint, read_topic_ids
+from runtime.processor.commit.positions import KafkaGroupPositions
+from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.settings import Settings
 from tests.integration.ingest.conftest import send_values
 from tests.integration.ingest.test_positions import commit, delete_below
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
+from alerting.queries.rule_editing import RuleEditService
+from alerting.rules.rule import RuleVersion
+from alerting.rules.store.topic import RuleReader, write_rules
+from alerting.simulate.service import RuleRepository
 from ops.topic_configuration import topic_configuration
-from runtime.rules.topic import RuleReader, write_rules
-from serving.alerts.editing import RuleEditService
-from serving.alerts.simulation.desk import RuleRepository
-from tally.alerts.rule import RuleVersion
+from tally.config.settings import Settings
 from tally.errors import RuleConflict
-from tally.settings import Settings
 from tests.integration.alerts.test_rules_topic import rules_topic
 from tests.unit.alerts.rules import rule
 

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ops.cli.app import build_app
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from alerting.rules.changes import plan_retirement, plan_rule
+from alerting.rules.rule import Rule, RuleVersion, version_at
+from alerting.rules.store.topic import RuleReader, write_rules
+from alerting.rules.versions import StoredRule, effective_from
 from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
-from runtime.rules.topic import RuleReader, write_rules
-from tally.alerts.rule import Rule, RuleVersion, version_at
-from tally.alerts.rule_changes import plan_retirement, plan_rule
-from tally.alerts.versions import StoredRule, effective_from
+from tally.config.settings import Settings
 from tally.errors import RuleConflict, StackError
-from tally.settings import Settings
 from tests.controls.compacted_rules import compacted_configuration
 from tests.integration.ingest.conftest import wait_until
 from tests.support.nominal_processor import slowness

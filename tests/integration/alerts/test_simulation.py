@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
-from runtime.job import DONE
+from runtime.process.job import DONE
 from tally.alerts.message import Alert
 from tests.integration.alerts import test_evaluator as live
 from tests.integration.alerts.quarters import Quarters, last_states

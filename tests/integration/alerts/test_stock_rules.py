@@ -8,14 +8,14 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from ops.local.stack.service import Site
+from alerting.rules.rule import Rule, Threshold
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.reading import read_to_end
-from runtime.rules.topic import write_rules
+from runtime.kafka.reader import read_to_end
 from tally.alerts.message import Alert, decode_alert
-from tally.alerts.rule import Rule, Threshold
-from tally.alerts.versions import StoredRule
-from tally.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS
 from tests.integration.alerts.shelves import Shelves
 from tests.integration.alerts.simulating import PROJECTOR, against, filed, plant, simulating
 from tests.integration.ingest.conftest import Start, stop, wait_until
@@ -95,7 +95,7 @@ def last_states(shelves: Shelves) -> Counter[tuple[str, str, str]]:
 def test_what_runs_out_is_told_at_once_then_confirmed_and_taken_back_for_a_late_delivery(
     begin: Start, shelves: Shelves
 ) -> None:
-    process = begin("serving.alerts.evaluator")
+    process = begin("alerting.evaluate")
     shelves.write(-4, "milk", (0, counted(10)))
     shelves.write(-3, "bread", (0, counted(50)))
     shelves.tick(0)
@@ -130,7 +130,7 @@ def test_what_runs_out_is_told_at_once_then_confirmed_and_taken_back_for_a_late_
 def test_what_was_told_of_articles_is_what_is_simulated_and_a_planted_alert_is_found(
     begin: Start, shelves: Shelves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    projector, evaluator = begin(PROJECTOR), begin("serving.alerts.evaluator")
+    projector, evaluator = begin(PROJECTOR), begin("alerting.evaluate")
     story(shelves)
     standing = Counter(state for _, _, state in SETTLED.elements())
     wait_until(lambda: filed(shelves.settings) == standing, MOST_SECONDS)

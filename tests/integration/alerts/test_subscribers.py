@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from runtime.alert_controls import write_controls
-from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.ids import window_text
+from alerting.alert.ids import window_text
+from alerting.deliver.state.control_writer import write_controls
+from alerting.deliver.state.controls import AlertChannel
 from tests.integration.alerts import test_evaluator as live
 from tests.integration.alerts.killing import secrets_file
 from tests.integration.alerts.quarters import Quarters
@@ -77,7 +77,7 @@ def test_what_a_restatement_turns_is_told_by_topic_stream_and_webhook(
     address = f"127.0.0.1:{free_port()}"
     subscribed = EventSource(f"http://{address}/v1/alerts/stream", {"store": STORE})
     with receiver(status(204)) as (port, calls):
-        others = [begin("serving", TALLY_API=address), _dispatcher(begin, night, port, tmp_path)]
+        others = [begin("web", TALLY_API=address), _dispatcher(begin, night, port, tmp_path)]
         answers(f"http://{address}/readyz", 200)
         with live.running(begin, night), subscribed.connected() as events:
             three = Subscribers(night, events, calls)
@@ -116,7 +116,7 @@ def _dispatcher(begin: Start, night: Quarters, port: int, folder: Path) -> Any:
     )
     write_controls(night.settings, [tablet])
     return begin(
-        "serving.alerts.dispatch",
+        "alerting.deliver",
         TALLY_WEBHOOK_NETWORKS="127.0.0.0/8",
         TALLY_WEBHOOK_SECRETS=str(secrets_file(folder)),
     )

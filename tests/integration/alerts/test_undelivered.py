@@ -3,9 +3,9 @@
 from contextlib import closing
 from pathlib import Path
 
-from ops.local.stack.service import Site
+from alerting.health.watch import AlertWatch
+from ops.local.processes.service import Site
 from runtime.outbound.records import UndeliveredMessages
-from serving.alerts.watch import AlertWatch
 from tests.integration.alerts.test_dispatcher_service import running, world_of
 from tests.integration.ingest.conftest import wait_until
 from tests.unit.alerts.deliveries import alert

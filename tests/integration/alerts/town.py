@@ -12,18 +12,18 @@ import msgspec
 from confluent_kafka.admin import NewTopic
 from msgspec import structs
 
+from alerting.deliver.state.control_writer import write_controls
+from alerting.deliver.state.controls import AlertControl
+from alerting.deliver.state.records import StoredDelivery, decode_record
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS
+from alerting.rules.store.topic import write_rules
+from alerting.rules.versions import StoredRule
 from ops.topic_configuration import topic_configuration
-from runtime.alert_controls import write_controls
 from runtime.connect import kafka_admin
-from runtime.reading import read_to_end
-from runtime.rules.topic import write_rules
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS
-from tally.alerts.delivery.controls import AlertControl
-from tally.alerts.delivery.records import StoredDelivery, decode_record
+from runtime.kafka.reader import read_to_end
 from tally.alerts.message import Alert
-from tally.alerts.versions import StoredRule
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.support.producers import connected_producer
 from tests.unit.alerts.deliveries import MINUTE, NOON, alert, end_of
 from tests.unit.alerts.rules import rule

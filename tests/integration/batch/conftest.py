@@ -9,9 +9,9 @@ from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import start_ingest
-from ops.local.stack.service import Site
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 Ingest = Callable[..., None]
 

@@ -5,15 +5,15 @@ from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 from ingest.sources.inventory.contract import MOST_MILLI
-from runtime.sources import FAMILIES, SALES
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
+from runtime.registry.sources import FAMILIES, SALES
+from serving.storage.cassandra_views import CassandraViews
+from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
-from speed_layer.source import read_canonical_stream
 from speed_layer.views import start_views
 from tests.integration.batch.parts import Parts, at
 from tests.support.api_suite import asking
 from tests.support.canonical import receipt, stock_line
+from web.api.app import create_app
 
 MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
 TODAY = datetime.now(UTC).date()

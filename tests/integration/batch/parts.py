@@ -9,14 +9,14 @@ from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
 from batch_layer.master.ingest import start_ingest
-from batch_layer.views.pointer import PointerTable
-from batch_layer.views.publication import RebuildJob
+from batch_layer.views.plan.scope import RebuildRequest
+from batch_layer.views.publish.pointer import PointerTable
+from batch_layer.views.publish.publication import RebuildJob
 from batch_layer.views.rebuild import Report, rebuild
-from batch_layer.views.scope import RebuildRequest
-from runtime.reading import read_to_end
-from runtime.sources import FAMILIES, SALES
-from tally.families import Family
-from tally.settings import Settings
+from runtime.kafka.reader import read_to_end
+from runtime.registry.sources import FAMILIES, SALES
+from tally.config.settings import Settings
+from tally.families.family import Family
 from tests.support.canonical import send
 
 FIELDS = ("events", "receipts", "gross_minor", "excluded_receipts", "excluded_gross_minor")

@@ -16,10 +16,10 @@ from cassandra.cluster import Session
 
 from batch_layer.views.baselines import SnapshotReport, make_snapshots
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from serving.merge.cassandra_views import CassandraViews
+from runtime.registry.sources import SALES
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 from tests.integration.batch.test_pointer import LOST_ANSWERS, LosingOneAnswer
 from tests.support.baselines import serving
 from tests.support.serving_tables import insert_world

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_layer.views.fates import (
+from batch_layer.views.compute.classification import (
     classify_records,
     control_totals,
     select_unreported,
     window_members,
 )
-from batch_layer.views.survey import Survey
-from batch_layer.views.tills import conflicting_tills
-from runtime.sources import SALES
-from tally.frames import window_rows
+from batch_layer.views.compute.survey import Survey
+from batch_layer.views.publish.tills import conflicting_tills
+from runtime.registry.sources import SALES
+from tally.spark.frames import window_rows
 from tests.support.canonical import Canonical, receipt
 
 MASTER = (

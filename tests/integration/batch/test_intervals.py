@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import classify_records, window_members
+from batch_layer.views.compute.classification import classify_records, window_members
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from runtime.sources import TRAFFIC
+from runtime.registry.sources import TRAFFIC
 from tally.algebra.keyed_spans import KeyedSpans
-from tally.frames import window_rows
-from tally.identity import fingerprint, version_id
-from tally.instants import parse_instant
-from tally.windows import window_start
+from tally.events.identity import fingerprint, version_id
+from tally.spark.frames import window_rows
+from tally.time.instants import parse_instant
+from tally.time.windows import window_start
 from tests.integration.batch.test_fates import MASTER, MONDAY, at, master_row, millis
 from tests.support.canonical import interval
 

@@ -9,15 +9,15 @@ from pyspark.sql import SparkSession
 
 from ingest.sources.inventory.contract import MOST_MILLI
 from ops.audit.against_master import generation_differences
-from ops.audit.master import Master
-from ops.audit.served import read_claims
-from ops.local.stack.service import Site
-from runtime.backfill import declare_backfill
+from ops.audit.read.master import Master
+from ops.audit.read.served import read_claims
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.sources import FAMILIES
-from speed_layer.session import STREAMING
+from runtime.records.backfill import declare_backfill
+from runtime.registry.sources import FAMILIES
+from speed_layer.input.session import STREAMING
 from tally.algebra.level import Level
-from tally.windows import window_start
+from tally.time.windows import window_start
 from tests.integration.batch.documents import (
     BOTH,
     BREAD,
@@ -59,7 +59,9 @@ def parts(
         spark.conf.set(name, value)
     begun = window_start(datetime.now(UTC))
     with cassandra_session(settings) as session, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("batch_layer.views.publication.read_broker_time", lambda _settings: begun)
+        patched.setattr(
+            "batch_layer.views.publish.publication.read_broker_time", lambda _settings: begun
+        )
         for family in FAMILIES:
             declare_backfill(session, family, (MONDAY, WEDNESDAY), "the story")
         yield Parts(spark, session, settings)

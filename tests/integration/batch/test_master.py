@@ -18,11 +18,11 @@ from batch_layer.master.ingest import QUERY, start_ingest
 from batch_layer.master.positions import MasterExtent, Snapshot, read_extent, read_retained_offsets
 from batch_layer.master.table import append
 from batch_layer.master.watch import IngestWatch
-from runtime import jvm_lock
-from runtime.reading import read_to_end
-from runtime.sources import FAMILIES
+from runtime.kafka.reader import read_to_end
+from runtime.registry.sources import FAMILIES
+from runtime.spark import jvm_lock
+from tally.config.settings import Settings
 from tally.errors import AlreadyRunning, DataLoss
-from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
 from tests.support.producers import connected_producer

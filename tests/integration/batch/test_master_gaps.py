@@ -11,9 +11,9 @@ from batch_layer.master.ingest import QUERY
 from batch_layer.master.positions import read_extent, read_retained_offsets
 from ops.gaps import accept, find_open_gap, find_open_gaps
 from runtime.connect import kafka_admin
-from runtime.gaps import read_gaps
+from runtime.records.gaps import read_gaps
+from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
 

@@ -8,8 +8,8 @@ from cassandra.cluster import Session
 from deltalake import DeltaTable
 
 from batch_layer.master.positions import read_extent
-from runtime.sources import FAMILIES
-from tally.settings import Settings
+from runtime.registry.sources import FAMILIES
+from tally.config.settings import Settings
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import interval, receipt, send
 from tests.support.producers import connected_producer

@@ -12,19 +12,19 @@ from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import read_retained_offsets
-from batch_layer.views import arrivals
-from batch_layer.views.arrivals import UNKNOWN_PAST, oldest_canonical, stable_offsets
-from batch_layer.views.pin import Pin, pin_master
-from batch_layer.views.pointer import PointerTable
-from batch_layer.views.publication import RebuildJob
+from batch_layer.views.plan import arrivals
+from batch_layer.views.plan.arrivals import UNKNOWN_PAST, oldest_canonical, stable_offsets
+from batch_layer.views.plan.pin import Pin, pin_master
+from batch_layer.views.plan.scope import RebuildRequest
+from batch_layer.views.publish.pointer import PointerTable
+from batch_layer.views.publish.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
-from batch_layer.views.scope import RebuildRequest
-from runtime.clock import read_broker_time
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
-from runtime.sources import SALES
-from runtime.topics import Bounds
-from tally.partitions import partition_number
-from tally.settings import Settings
+from runtime.kafka.broker_clock import read_broker_time
+from runtime.kafka.topics import Bounds
+from runtime.registry.sources import SALES
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
 from tests.support.producers import connected_producer

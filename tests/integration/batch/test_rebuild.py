@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from batch_layer.views.pointer import PointerTable
+from batch_layer.views.compute.rows import write_generation
+from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.rebuild import Report
-from batch_layer.views.rows import write_generation
-from ops.audit.topics import dead_letters
-from ops.local.stack.service import Site
-from runtime.backfill import declare_backfill
+from ops.audit.read.topics import dead_letters
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.sources import FAMILIES
+from runtime.records.backfill import declare_backfill
+from runtime.registry.sources import FAMILIES
 from tally.errors import PublicationRefused, TallyError
-from tally.windows import window_start
+from tally.time.windows import window_start
 from tests.integration.batch.parts import Parts, Stage, at, last_token, topic_values
 from tests.support.canonical import interval, receipt, send
 
@@ -34,7 +34,9 @@ def parts(
     # An instant before anything arrives: of today nothing is claimed, whenever the story is told.
     begun = window_start(datetime.now(UTC))
     with cassandra_session(settings) as session, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("batch_layer.views.publication.read_broker_time", lambda _settings: begun)
+        patched.setattr(
+            "batch_layer.views.publish.publication.read_broker_time", lambda _settings: begun
+        )
         for family in FAMILIES:
             declare_backfill(session, family, (MONDAY, WEDNESDAY), "the story")
         yield Parts(spark, session, settings)
@@ -234,7 +236,7 @@ def test_rows_that_cassandra_does_not_hold_as_they_were_written_are_not_publishe
         )
         return written
 
-    monkeypatch.setattr("batch_layer.views.publication.write_generation", write_and_lose)
+    monkeypatch.setattr("batch_layer.views.publish.publication.write_generation", write_and_lose)
     with pytest.raises(
         TallyError,
         match=r"store 2 2017-03-08T09:00:00.000Z has events \+0, receipts \+0, gross_minor -1",

@@ -10,14 +10,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import classify_records, control_totals, day_links, window_members
-from batch_layer.views.survey import Survey
+from batch_layer.views.compute.classification import (
+    classify_records,
+    control_totals,
+    day_links,
+    window_members,
+)
+from batch_layer.views.compute.survey import Survey
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.versions import receipt_id
-from runtime.sources import SALES
-from tally.frames import window_rows
-from tally.identity import cancellation_id, correction_id, event_id, reversal_id, version_id
-from tally.receipt_chain import ChainEvent, effective_event_ids
+from runtime.registry.sources import SALES
+from tally.events.identity import cancellation_id, correction_id, event_id, reversal_id, version_id
+from tally.events.receipt_chain import ChainEvent, effective_event_ids
+from tally.spark.frames import window_rows
 from tests.integration.batch.test_fates import (
     MASTER,
     MONDAY,

@@ -11,13 +11,13 @@ from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import MasterExtent, read_extent
-from batch_layer.views.announcements import Announcements
-from batch_layer.views.pointer import PointerTable
+from batch_layer.views.publish.announcements import Announcements
+from batch_layer.views.publish.pointer import PointerTable
 from ops.conflicts import TillConflicts, accept, till_conflicts
-from ops.local.stack.service import Site
-from runtime.backfill import declare_backfill
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.sources import TRAFFIC
+from runtime.records.backfill import declare_backfill
+from runtime.registry.sources import TRAFFIC
 from tests.integration.batch.parts import Parts, at, topic_values
 from tests.support.canonical import interval, receipt, send
 
@@ -85,7 +85,7 @@ def test_restatements_of_a_run_that_died_before_its_flip_are_never_sent(
     before = restatements(parts)
     parts.append(receipt("1", 102, at(MONDAY, 12)))
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("batch_layer.views.publication.PointerTable.flip", die)
+        patched.setattr("batch_layer.views.publish.publication.PointerTable.flip", die)
         parts.rebuild()
 
     parts.rebuild()

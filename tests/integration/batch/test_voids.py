@@ -11,12 +11,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.views.fates import classify_records, control_totals, day_links, window_members
-from batch_layer.views.survey import Survey
+from batch_layer.views.compute.classification import (
+    classify_records,
+    control_totals,
+    day_links,
+    window_members,
+)
+from batch_layer.views.compute.survey import Survey
 from ingest.sources.sales.record import CanonicalReceipt
-from runtime.sources import SALES
-from tally.frames import window_rows
-from tally.identity import fingerprint, reversal_id
+from runtime.registry.sources import SALES
+from tally.events.identity import fingerprint, reversal_id
+from tally.spark.frames import window_rows
 from tests.integration.batch.test_fates import (
     MASTER,
     MONDAY,

@@ -7,13 +7,13 @@ import pytest
 from cassandra.cluster import Session
 from pyspark.sql import SparkSession
 
-from batch_layer.views.pointer import PointerTable
-from batch_layer.views.publication import RebuildJob
+from batch_layer.views.plan.scope import RebuildRequest
+from batch_layer.views.publish.pointer import PointerTable
+from batch_layer.views.publish.publication import RebuildJob
 from batch_layer.views.rebuild import rebuild
-from batch_layer.views.scope import RebuildRequest
-from runtime.sources import SALES
-from tally.settings import Settings
-from tally.windows import window_start
+from runtime.registry.sources import SALES
+from tally.config.settings import Settings
+from tally.time.windows import window_start
 from tests.integration.batch.conftest import Ingest
 from tests.support.canonical import receipt, send
 
@@ -41,7 +41,9 @@ def test_receipts_of_other_times_beside_one_of_this_minute(
     ingest()
     # Two days later by the brokers' clock, nothing has come since.
     later = begun + timedelta(days=2)
-    monkeypatch.setattr("batch_layer.views.publication.read_broker_time", lambda _settings: later)
+    monkeypatch.setattr(
+        "batch_layer.views.publish.publication.read_broker_time", lambda _settings: later
+    )
 
     reports = [
         rebuild(RebuildJob(spark, session, batch_settings, RebuildRequest(mode), families=[SALES]))

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ops.local.stack import catalogue, probes
-from ops.local.stack.service import Launch, Service
-from runtime.repository import REPOSITORY
+from ops.local.processes import probes
+from ops.local.processes.service import Launch, Service
+from ops.local.services import catalogue
+from runtime.process.repository import REPOSITORY
 from tests.unit.compose.files import environment, own_services, services
 
 BIN = Path(sys.executable).parent

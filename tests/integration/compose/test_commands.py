@@ -14,8 +14,8 @@ import httpx
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
+from ops.local.processes.service import Service, Site
 from ops.local.stack import control
-from ops.local.stack.service import Service, Site
 from tests.conftest import make_site
 from tests.integration.compose.local import always_up, free_address, local_services
 from tests.unit.compose.files import own_services

@@ -15,13 +15,13 @@ from confluent_kafka.admin import NewTopic
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.reading import read_to_end
-from runtime.topics import read_committed_positions, read_partition_bounds, read_topic_bounds
-from tally.settings import Settings
+from runtime.kafka.reader import read_to_end
+from runtime.kafka.topics import read_committed_positions, read_partition_bounds, read_topic_bounds
+from tally.config.settings import Settings
 from tests.support.producers import connected_producer
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 WAIT_SECONDS = 60
 KILLED = -9

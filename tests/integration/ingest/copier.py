@@ -12,13 +12,13 @@ from threading import Event
 
 import structlog
 
-from runtime.job import NotifyingEvent
+from runtime.process.job import NotifyingEvent
 from runtime.processor.build import ProcessorJob, build_processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Input, Output
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 from tests.controls.crashing import Crash
 
 

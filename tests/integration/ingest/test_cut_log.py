@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from confluent_kafka.admin import NewTopic
 
-from ops.local.stack import catalogue, control
+from ops.local.services import catalogue
+from ops.local.stack import control
 from runtime.connect import kafka_admin
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     committed_values,
     starter,
@@ -21,7 +22,7 @@ from tests.support.cut_log import cut
 from tests.support.producers import connected_producer
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 COPIER = "tests.integration.ingest.copier"
 

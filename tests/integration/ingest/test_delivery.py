@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.processor import moments
-from tally.settings import Settings
+from runtime.processor.commit import failpoints
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
     committed_values,
@@ -24,12 +24,12 @@ COPIER = "tests.integration.ingest.copier"
 VALUES = [f"v{number:03d}" for number in range(60)]
 # Whether a value is missing, and whether one is there twice.
 LOSES, REPEATS, NEITHER = (True, False), (False, True), (False, False)
-OTHER_STEPS = tuple(name for name in moments.NAMES if name != moments.BETWEEN)
+OTHER_STEPS = tuple(name for name in failpoints.NAMES if name != failpoints.BETWEEN)
 
 Case = tuple[str, str]
 CASES: tuple[Case, ...] = (
     *(
-        (moments.BETWEEN, delivery)
+        (failpoints.BETWEEN, delivery)
         for delivery in ("at_most_once", "at_least_once", "exactly_once")
     ),
     *((fault, "exactly_once") for fault in OTHER_STEPS),
@@ -84,7 +84,7 @@ def copies(inputs: dict[Case, str], settings: Settings) -> dict[Case, Counter[st
 def test_same_crash_loses_repeats_or_does_neither(
     copies: dict[Case, Counter[str]], delivery: str, expected: tuple[bool, bool]
 ) -> None:
-    copied = copies[moments.BETWEEN, delivery]
+    copied = copies[failpoints.BETWEEN, delivery]
 
     assert (
         any(copied[value] == 0 for value in VALUES),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ops.dead_letters import dead_letters, replay
-from ops.local.stack.probes import is_healthy
-from tally.settings import Settings
+from ops.local.processes.probes import is_healthy
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     Start,
     committed_messages,
@@ -21,7 +21,7 @@ from tests.integration.ingest.conftest import (
 )
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 PUSHED = """{"logics_data": {"package_info": {"id": %d}, "sensor_info": {
   "serial_number": "00:6E:02:00:00:01", "time": "2026-03-02T10:02:01Z"},

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ops.local.stack.probes import is_healthy
-from tally.settings import Settings
+from ops.local.processes.probes import is_healthy
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
     Start,
@@ -22,7 +22,7 @@ from tests.integration.ingest.conftest import (
 )
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 STORES = "367: {tz: Europe/Bratislava, sensors: {accc00000001: {device_id: door-1}}}"
 # Exported at 10:04:30 over there: the last of its minutes was not over.
@@ -56,7 +56,9 @@ def begin(own_broker: "Site", tmp_path: Path) -> Iterator[Start]:
         yield begin
 
 
-def drop(begin: Start, root: Path, module: str = "ingest.drop") -> tuple[int, dict[str, Any]]:
+def drop(
+    begin: Start, root: Path, module: str = "ingest.senders.drop"
+) -> tuple[int, dict[str, Any]]:
     process = begin(module, str(root), *OPTIONS)
     out, _ = process.communicate(timeout=60)
     return process.returncode, json.loads(out or "{}")

@@ -23,7 +23,7 @@ from tests.support.producers import connected_producer
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 RAW = "posTransactionTopic"
 REFUSED = 78

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from ops.local.stack.probes import is_healthy
-from tally.settings import Settings
+from ops.local.processes.probes import is_healthy
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import Start, committed_messages, starter, stop, wait_until
 from tests.unit.ingest.messages import encoded, pos
 

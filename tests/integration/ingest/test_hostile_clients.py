@@ -9,9 +9,9 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.local.stack.probes import is_healthy
+from ops.local.processes.probes import is_healthy
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import Start, starter, wait_until
 from tests.support import hostile
 from tests.support.hostile import Attack, address_of, bombs, p99, posted, slowest_health

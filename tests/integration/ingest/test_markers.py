@@ -1,9 +1,9 @@
 """Positions at the end of a partition that ends in markers of transactions."""
 
 from runtime.connect import kafka_consumer
-from runtime.markers import skip_control_records
-from runtime.topics import Bounds, read_topic_bounds
-from tally.settings import Settings
+from runtime.kafka.topics import Bounds, read_topic_bounds
+from runtime.kafka.transaction_markers import skip_control_records
+from tally.config.settings import Settings
 from tests.support.producers import connected_producer
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.replay.bad import CORRUPTIONS
-from ingest.replay.complete_journey import ReplayScope, extent
-from tally.keys import hmac_digest, load_digest_key
-from tally.partitions import partition_number
-from tally.settings import Settings
+from ingest.senders.replay.bad import CORRUPTIONS
+from ingest.senders.replay.complete_journey import ReplayScope, extent
+from tally.config.keys import hmac_digest, load_digest_key
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.ingest.conftest import (
     KILLED,
     Start,
@@ -28,7 +28,7 @@ from tests.support.producers import connected_producer
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 RAW = ("posTransactionTopic", "raw-traffic")
 MONTH = ("--to", "2017-01-15")

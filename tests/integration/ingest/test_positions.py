@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from runtime.bookmarks import PositionMetadata
 from runtime.connect import kafka_admin
-from runtime.marks import RecordFingerprint
-from tally.settings import Settings
+from runtime.kafka.bookmarks import PositionMetadata
+from runtime.kafka.log_identity import RecordFingerprint
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     Start,
     committed_values,

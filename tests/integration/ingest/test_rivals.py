@@ -13,16 +13,16 @@ from confluent_kafka import Consumer, TopicPartition
 from runtime.connect import kafka_consumer
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.batch import Batch
-from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer, transactional_producer
-from runtime.processor.delivery import ExactlyOnce
+from runtime.processor.commit.delivery import ExactlyOnce
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.positions import KafkaGroupPositions
+from runtime.processor.commit.record import Output
+from runtime.processor.commit.transaction import TransactionalProducer
 from runtime.processor.intake import Intake, IntakeOptions
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Output
 from runtime.processor.rivals import classify_fencing
-from runtime.processor.transaction import TransactionalProducer
+from tally.config.settings import Settings
 from tally.errors import ProducerFenced, TallyError, TransactionAborted
-from tally.settings import Settings
 from tests.controls.no_member import no_member
 from tests.integration.ingest.conftest import (
     Start,

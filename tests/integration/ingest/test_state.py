@@ -13,17 +13,17 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.processor import moments
+from runtime.kafka.reader import read_to_end, read_to_high_watermark
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer, job_state, transactional_producer
-from runtime.processor.delivery import ExactlyOnce
+from runtime.processor.commit import failpoints
+from runtime.processor.commit.delivery import ExactlyOnce
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.positions import KafkaGroupPositions
+from runtime.processor.commit.transaction import TransactionalProducer
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.transaction import TransactionalProducer
-from runtime.reading import read_to_end, read_to_high_watermark
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     KILLED,
     Start,
@@ -104,10 +104,10 @@ def after_kills(kafka: str, settings: Settings) -> Iterator[dict[str, Names]]:
         "TALLY_TRANSACTION_RECORDS": str(INPUTS),
     }
     with (
-        new_topics(settings, len(moments.NAMES)) as found,
+        new_topics(settings, len(failpoints.NAMES)) as found,
         starter(variables) as start,
     ):
-        cases = dict(zip(moments.NAMES, found, strict=True))
+        cases = dict(zip(failpoints.NAMES, found, strict=True))
         for names in found:
             send_values(settings, names.source, VALUES)
         killed = [
@@ -124,7 +124,7 @@ def after_kills(kafka: str, settings: Settings) -> Iterator[dict[str, Names]]:
         yield cases
 
 
-@pytest.mark.parametrize("moment", moments.NAMES)
+@pytest.mark.parametrize("moment", failpoints.NAMES)
 def test_kill_at_any_step_leaves_each_count_told_once(
     after_kills: dict[str, Names], settings: Settings, moment: str
 ) -> None:

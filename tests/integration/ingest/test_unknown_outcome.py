@@ -8,14 +8,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.bookmarks import KafkaGroupPositions
 from runtime.processor.build import job_consumer, transactional_producer
-from runtime.processor.delivery import ExactlyOnce
+from runtime.processor.commit.delivery import ExactlyOnce
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.positions import KafkaGroupPositions
+from runtime.processor.commit.transaction import TransactionalProducer
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.transaction import TransactionalProducer
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     committed_values,
     send_values,

@@ -4,14 +4,14 @@ test's own and less patience; it prints its address."""
 import sys
 from typing import Any
 
-from runtime.protocol import ConnectionLimits
-from runtime.web import ServerOptions, serve
-from serving.alerts.stream.feed import TopicFeed
-from serving.api import alert_routes
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from alerting.stream.feed import TopicFeed
+from runtime.http.protocol import ConnectionLimits
+from runtime.http.server import ServerOptions, serve
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.integration.serving.test_process import free_port
+from web.api.app import create_app
+from web.api.routes import alert_routes
 
 PLACE_SECONDS = 1.0
 # Longer than a test waits for its end: a server that waits for its streams is found.

@@ -2,15 +2,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from alerting.publish.tables import AlertTables, FiledAlert
 from runtime.connect import cassandra_session
-from serving.alerts.projection.tables import AlertTables, FiledAlert
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
+from serving.storage.cassandra_views import CassandraViews
 from tally.alerts.message import encode_alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.serving.test_alert_stream import add_stores
 from tests.support.alert_suite import STORY, AlertSuite
 from tests.support.api_suite import Ask, asking
+from web.api.app import create_app
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from cassandra.cluster import Session
 
+from alerting.alert.current_state import current_states, episode_ids, open_alert
+from alerting.publish.projector import Projector
+from alerting.publish.tables import AlertTables, FiledAlert
 from runtime.connect import cassandra_session
-from runtime.heartbeat import Heartbeat
-from serving.alerts.projection.projector import Projector
-from serving.alerts.projection.tables import AlertTables, FiledAlert
+from runtime.process.heartbeat import Heartbeat
 from tally.alerts.message import Alert, decode_alert, encode_alert
-from tally.alerts.standing import current_states, episode_ids, open_alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import wait_until
 from tests.integration.serving.test_alert_stream import make_anew
 from tests.support.alert_suite import ERASED

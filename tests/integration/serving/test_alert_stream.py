@@ -17,20 +17,20 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from alerting.publish.tables import AlertTables, FiledAlert
+from alerting.stream.place import parse_position
 from runtime.connect import cassandra_session, kafka_admin
-from runtime.reading import read_to_end
-from runtime.topics import partition_numbers
-from serving.alerts.projection.tables import AlertTables, FiledAlert
-from serving.alerts.stream.place import parse_position
+from runtime.kafka.reader import read_to_end
+from runtime.kafka.topics import partition_numbers
 from tally.alerts.message import Alert, decode_alert, encode_alert
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import starter, wait_until
 from tests.integration.serving.alert_server import REQUEST_SECONDS
 from tests.integration.serving.test_process import answers
 from tests.support.alerts import id_of, open_transaction, plain, put, send, told
 from tests.support.sse import EventSource
 
-# Of two partitions (tally/partitions.py).
+# Of two partitions (tally/events/partitions.py).
 STORES = ("367", "406")
 DROPS, ALERTS = 20, 200
 

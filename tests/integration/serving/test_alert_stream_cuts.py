@@ -12,12 +12,12 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from runtime.reading import read_to_end
-from runtime.tail import read_topic_state
-from serving.alerts.stream.place import StreamPosition, encode_position, parse_position, position_at
+from alerting.stream.place import StreamPosition, encode_position, parse_position, position_at
+from runtime.kafka.reader import read_to_end
+from runtime.kafka.tail import read_topic_state
 from tally.alerts.message import decode_alert
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.controls.scalar_id import resumed_in_one_partition
 from tests.integration.serving.short_wire import ShortWire
 from tests.integration.serving.test_alert_stream import (

@@ -3,12 +3,12 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.connect import cassandra_session
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.support.api_suite import ApiSuite, Ask, asking
 from tests.support.serving_example import example
 from tests.support.serving_tables import insert_world
+from web.api.app import create_app
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,8 @@ import pytest
 
 from runtime.connect import cassandra_session
 from schemas.generated import render_views
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.support.api_suite import Ask, asking
 from tests.support.dimension_suite import (
     FAMILY,
@@ -18,6 +17,7 @@ from tests.support.dimension_suite import (
     of_dimensions,
 )
 from tests.support.serving_tables import insert_world
+from web.api.app import create_app
 
 
 @pytest.fixture(scope="module")

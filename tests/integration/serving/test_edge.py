@@ -1,4 +1,4 @@
-"""`python -m serving` towards browsers: names, origins and headers, on a real socket and without
+"""`python -m web` towards browsers: names, origins and headers, on a real socket and without
 Cassandra."""
 
 import socket

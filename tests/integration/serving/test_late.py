@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from serving.merge import cassandra_views
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from serving.storage import cassandra_views
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import World
 

@@ -5,13 +5,13 @@ import statistics
 import time
 
 from runtime.connect import cassandra_session
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.support.api_suite import asking
 from tests.support.nominal_processor import slowness
 from tests.support.serving_example import example
 from tests.support.serving_tables import insert_world
+from web.api.app import create_app
 
 AIM_MILLISECONDS, BOUND_MILLISECONDS = 30, 500
 

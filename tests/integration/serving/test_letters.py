@@ -2,9 +2,15 @@
 
 import asyncio
 
-from runtime.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter, read_newest_letters
-from serving.merge.letters import TopicLetters
-from tally.settings import Settings
+from runtime.records.dead_letter import (
+    TOPIC,
+    Cause,
+    UncountedRecord,
+    encode_letter,
+    read_newest_letters,
+)
+from serving.storage.dead_letters import TopicLetters
+from tally.config.settings import Settings
 from tests.support.producers import connected_producer
 
 

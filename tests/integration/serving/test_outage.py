@@ -4,13 +4,13 @@ answers again by itself."""
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from runtime.connect import cassandra_session
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.integration.serving.cut import Wire
 from tests.support.api_suite import DAY, Ask, asking
 from tests.support.serving_example import example
 from tests.support.serving_tables import insert_world
+from web.api.app import create_app
 
 PATH = "/v1/metrics/revenue"
 

@@ -1,4 +1,4 @@
-"""`python -m serving` as a process: it starts without Cassandra, says so, answers once it is
+"""`python -m web` as a process: it starts without Cassandra, says so, answers once it is
 there, and ends on SIGTERM."""
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 READY = retry(
     stop=stop_after_delay(60),
@@ -32,7 +32,7 @@ def free_port() -> int:
 def api(home: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     address = f"127.0.0.1:{free_port()}"
     environment = {**os.environ, "TALLY_HOME": str(home), "TALLY_API": address, **variables}
-    process = subprocess.Popen([sys.executable, "-m", "serving"], env=environment)
+    process = subprocess.Popen([sys.executable, "-m", "web"], env=environment)
     try:
         yield process, f"http://{address}"
     finally:
@@ -74,7 +74,7 @@ def test_taken_address_is_one_line_and_an_end_that_a_new_start_may_heal(tmp_path
             "TALLY_API": f"127.0.0.1:{taken.getsockname()[1]}",
         }
         ended = subprocess.run(
-            [sys.executable, "-m", "serving"],
+            [sys.executable, "-m", "web"],
             env=environment,
             capture_output=True,
             timeout=60,

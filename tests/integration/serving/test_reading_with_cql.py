@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from runtime.connect import cassandra_session
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.support.api_suite import asking, window
 from tests.support.serving_example import DIRTY, SETTLED, example
 from tests.support.serving_tables import insert_world
+from web.api.app import create_app
 
 PAGE = Path(__file__).parents[3] / "docs" / "reading-with-cql.md"
 

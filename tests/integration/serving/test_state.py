@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from runtime.connect import cassandra_session
-from runtime.sources import SALES
-from serving.merge.cassandra_views import STORES_AT_ONCE, CassandraViews
-from serving.merge.views import Gap, GenerationSpan, TillFinding, ViewReader
-from tally.settings import Settings
+from runtime.registry.sources import SALES
+from serving.storage.cassandra_views import STORES_AT_ONCE, CassandraViews
+from serving.storage.protocol import Gap, GenerationSpan, TillFinding, ViewReader
+from tally.config.settings import Settings
 from tests.support.raw_receipts import line, raw
 from tests.support.serving_tables import insert_world
 from tests.support.serving_world import MemoryViews, World, at, flip, sale

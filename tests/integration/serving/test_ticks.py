@@ -12,13 +12,13 @@ from threading import Event, Thread
 import msgspec
 import pytest
 
-from ops.local.stack.service import Site
-from runtime.reading import read_to_end
-from runtime.sources import FAMILIES
-from serving.alerts.ticks.ticker import TOPIC, Ticker, broker_millis, read_ticks
+from alerting.watermark.ticker import TOPIC, Ticker, broker_millis, read_ticks
+from ops.local.processes.service import Site
+from runtime.kafka.reader import read_to_end
+from runtime.registry.sources import FAMILIES
 from tally.alerts.tick import Tick
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.speed.test_job import job, wait_until
 from tests.support.canonical import receipt
 from tests.support.producers import connected_producer

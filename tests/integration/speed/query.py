@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.offsets import Offsets
-from runtime.sources import SALES
+from runtime.kafka.offsets import Offsets
+from runtime.registry.sources import SALES
+from speed_layer.input.source import ReadStream, read_canonical_stream
 from speed_layer.sink.rows import MakeSink, RowSink, row_columns
-from speed_layer.source import ReadStream, read_canonical_stream
 from speed_layer.views import QUERY, start_views
-from tally.families import Family
-from tally.frames import canonical_records, contributions, members_per_window, window_rows
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.spark.frames import canonical_records, contributions, members_per_window, window_rows
 from tests.support.canonical import Canonical, receipt, send
 
 NOON = datetime(2017, 9, 19, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.spark.configuration import SHORT_RUN_JAVA
 from tests.integration.speed.query import SpeedQuery
 
 IDENTITIES = 300

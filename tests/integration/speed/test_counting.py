@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from runtime.sources import TRAFFIC
-from tally.partitions import partition_number
+from runtime.registry.sources import TRAFFIC
+from tally.events.partitions import partition_number
 from tests.controls.uncommitted import uncommitted_stream
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import interval

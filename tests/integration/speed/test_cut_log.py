@@ -7,13 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ops.local.stack import catalogue, control
-from ops.local.stack.service import Site
-from runtime.marks import read_topic_ids
-from speed_layer.lastread import TopicIdentity, store_topic_identities, verify_topic_identity
-from speed_layer.source import read_retained_offsets, refuse_data_loss
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
+from runtime.kafka.log_identity import read_topic_ids
+from speed_layer.input.source import read_retained_offsets, refuse_data_loss
+from speed_layer.progress.topic_identity import (
+    TopicIdentity,
+    store_topic_identities,
+    verify_topic_identity,
+)
 from tally.errors import DataLoss
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
 from tests.integration.speed.query import NOON
 from tests.support.canonical import receipt, send
 from tests.support.cut_log import cut

@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from runtime.sources import SALES, TRAFFIC
-from speed_layer.acks import parse_reports
-from speed_layer.floor import compute_floor, floor_above
-from speed_layer.handover import StartPosition, load_start_position, resolve_start_position
+from runtime.registry.sources import SALES, TRAFFIC
+from speed_layer.input.session import Driver, StartOptions
 from speed_layer.job import parse_starting_offsets
-from speed_layer.session import Driver, StartOptions
+from speed_layer.progress.first_window import compute_floor, floor_above
+from speed_layer.progress.start_position import (
+    StartPosition,
+    load_start_position,
+    resolve_start_position,
+)
+from speed_layer.state.partition_reports import parse_reports
 from speed_layer.views import QUERY
 from tally.errors import TallyError
-from tally.families import Family
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
+from tally.families.family import Family
 from tests.integration.speed.query import NOON, WEEK, SpeedQuery
 
 OLD = NOON - WEEK

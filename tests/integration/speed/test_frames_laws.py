@@ -1,5 +1,5 @@
-"""tally/frames.py against the rule in plain Python, for histories that Hypothesis makes up; many
-in each Spark job."""
+"""tally/spark/frames.py against the rule in plain Python, for histories that Hypothesis makes up;
+many in each Spark job."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from runtime.sources import SALES
-from tally.frames import members_per_window, window_rows
+from runtime.registry.sources import SALES
+from tally.spark.frames import members_per_window, window_rows
 from tests.integration.speed.query import NOON
 from tests.support.first_by_offset import Sale, Totals, window_totals
 

@@ -15,11 +15,11 @@ from cassandra.cluster import Session
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ops import provision
-from ops.local.stack.service import Site
+from ops.local.processes.service import Site
 from runtime.connect import cassandra_session
-from runtime.heartbeat import stall_reason
-from runtime.job import REFUSED
-from tally.settings import Settings
+from runtime.process.heartbeat import stall_reason
+from runtime.process.job import REFUSED
+from tally.config.settings import Settings
 from tests.integration.speed.query import NOON
 from tests.support.canonical import interval, receipt, send
 

@@ -10,19 +10,19 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.marks import read_topic_ids
-from speed_layer.acks import parse_reports
-from speed_layer.lastread import (
+from runtime.kafka.log_identity import read_topic_ids
+from speed_layer.input.source import read_retained_offsets
+from speed_layer.progress.topic_identity import (
     TopicCheckpoint,
     TopicIdentity,
     load_topic_identities,
     store_topic_identities,
     verify_topic_identity,
 )
-from speed_layer.source import read_retained_offsets
+from speed_layer.state.partition_reports import parse_reports
+from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.canonical import receipt, send
 

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from speed_layer.acks import parse_reports
-from speed_layer.floor import compute_floor
-from speed_layer.handover import StartPosition
-from speed_layer.lastread import TopicCheckpoint, TopicIdentity
-from speed_layer.progress import Progress, progress_file
-from speed_layer.session import Driver, StartOptions
-from tally.partitions import partition_number
+from speed_layer.input.session import Driver, StartOptions
+from speed_layer.progress.first_window import compute_floor
+from speed_layer.progress.progress import Progress, progress_file
+from speed_layer.progress.start_position import StartPosition
+from speed_layer.progress.topic_identity import TopicCheckpoint, TopicIdentity
+from speed_layer.state.partition_reports import parse_reports
+from tally.events.partitions import partition_number
 from tests.integration.speed.query import NOON, OnTopic, Report, SpeedQuery
 from tests.support.canonical import receipt
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from ingest.sources.sales.record import CanonicalReceipt
-from speed_layer.acks import parse_reports
+from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
-from speed_layer.source import read_canonical_stream
-from tally.partitions import partition_number
+from speed_layer.state.partition_reports import parse_reports
+from tally.events.partitions import partition_number
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.test_unreadable import UNREADABLE
 from tests.support.canonical import receipt

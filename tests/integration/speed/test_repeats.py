@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from speed_layer.acks import parse_reports
-from tally.partitions import partition_number
+from speed_layer.state.partition_reports import parse_reports
+from tally.events.partitions import partition_number
 from tests.integration.speed.query import SpeedQuery
 from tests.support.producers import connected_producer
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from runtime.reading import read_to_end
-from runtime.sources import SALES
-from speed_layer.operator import WINDOWS_AT_ONCE
+from runtime.kafka.reader import read_to_end
+from runtime.registry.sources import SALES
 from speed_layer.sink.updates import TOPIC
-from tally.settings import Settings
+from speed_layer.state.operator import WINDOWS_AT_ONCE
+from tally.config.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
 
 DAY = timedelta(days=1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from runtime.sources import TRAFFIC
+from runtime.registry.sources import TRAFFIC
 from tests.integration.speed.query import NOON, OnTopic, SpeedQuery
 from tests.support.canonical import interval, send
 

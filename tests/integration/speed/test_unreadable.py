@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from runtime.sources import FAMILIES, SALES
+from runtime.registry.sources import FAMILIES, SALES
 from tally.algebra.parts import MOST_PART, MOST_SUM
-from tally.families import Family
-from tally.frames import canonical_records, contributions, members_per_window, window_rows
-from tally.record_columns import is_readable
+from tally.families.family import Family
+from tally.spark.frames import canonical_records, contributions, members_per_window, window_rows
+from tally.spark.record_columns import is_readable
 from tests.integration.speed.query import NOON
 from tests.support.canonical import interval, receipt, sighting, stock_line
 

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cassandra.cluster import Session
 
-from runtime.sources import SALES
-from speed_layer.acks import PartitionReport, parse_reports
-from speed_layer.handover import StartPosition
-from speed_layer.whole import LONGEST_PERIOD_MILLIS, CompleteFrom, complete_from
+from runtime.registry.sources import SALES
+from speed_layer.progress.completeness import LONGEST_PERIOD_MILLIS, CompleteFrom, complete_from
+from speed_layer.progress.start_position import StartPosition
+from speed_layer.state.partition_reports import PartitionReport, parse_reports
 from tally.algebra.parts import Sum
-from tally.epochs import RaisedEpoch
-from tally.families import Family, RecordFields
+from tally.families.epochs import RaisedEpoch
+from tally.families.family import Family, RecordFields
 from tests.integration.speed.query import NOON, SpeedQuery
 
 FLOOR = datetime(2026, 11, 26, 9, 15, tzinfo=UTC)

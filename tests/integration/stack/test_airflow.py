@@ -13,8 +13,10 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.local.stack import airflow, control, processes, states
-from ops.local.stack.service import Launch, Service, Site
+from ops.local.processes import processes
+from ops.local.processes.service import Launch, Service, Site
+from ops.local.services import airflow
+from ops.local.stack import control, states
 from tests.conftest import make_site
 
 DAG = """

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import catalogue
-from runtime.class_archive import archive_file, archive_options
-from runtime.forkless import classes_jar
-from runtime.repository import REPOSITORY
-from tally.settings import Settings
+from ops.local.services import catalogue
+from runtime.process.repository import REPOSITORY
+from runtime.spark.class_archive import archive_file, archive_options
+from runtime.spark.forkless import classes_jar
+from tally.config.settings import Settings
 from tests.conftest import make_site
 
 SESSION = """
-from runtime.forkless import classes_jar
-from runtime.spark import build_session
-from tally.settings import Settings
+from runtime.spark.forkless import classes_jar
+from runtime.spark.session import build_session
+from tally.config.settings import Settings
 options = {{"spark_java_options": "-Xlog:class+load:file={log}"}}
 build_session(Settings.load().model_copy(update=options), "archive").range(3).count()
 """

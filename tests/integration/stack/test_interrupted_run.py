@@ -17,7 +17,7 @@ MOMENTS = (
     "kafka.Kafka",
     "CassandraDaemon",
     "SparkSubmit",
-    "runtime.workers",
+    "runtime.spark.workers",
 )
 
 
@@ -35,7 +35,7 @@ def test_nothing_is_left_ten_seconds_later(
 def test_negative_control_without_its_parent_a_run_leaves_services() -> None:
     run = begin((*RUN, "-p", "no:tests.supervised"))
     # Kafka has begun long before: one that is killed while it begins may end by itself.
-    run.wait_for("runtime.workers")
+    run.wait_for("runtime.spark.workers")
 
     left = run.left_after(Interrupted.kill_pythons)
 

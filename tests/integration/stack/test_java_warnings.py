@@ -4,15 +4,15 @@ document."""
 import subprocess
 import sys
 
-from runtime.sparkconf import SHORT_RUN_JAVA
+from runtime.spark.configuration import SHORT_RUN_JAVA
 
 # Java writes to stdout in two ways, its log and its own output. One option for each, which make it
 # speak while it starts: a warning that comes of load, e.g. of a full code cache, comes or does not.
 LOGS = "-Xlog:gc+phases+cds=warning"
 PRINTS = "-XX:+PrintFlagsFinal"
 PROGRAM = f"""
-from runtime.spark import build_session
-from tally.settings import Settings
+from runtime.spark.session import build_session
+from tally.config.settings import Settings
 options = {{"spark_java_options": "{SHORT_RUN_JAVA} {LOGS} {PRINTS}"}}
 build_session(Settings.load().model_copy(update=options), "warns")
 """

@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 
 from ops import lag
 from ops.audit import cut
-from ops.local.stack.service import Site
+from ops.local.processes.service import Site
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
-from runtime.topics import read_topic_bounds
-from tally.settings import Settings
+from runtime.kafka.topics import read_topic_bounds
+from tally.config.settings import Settings
 from tests.support.producers import connected_producer
 
 RAW, CANONICAL = "posTransactionTopic", "sales"

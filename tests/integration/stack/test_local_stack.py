@@ -19,11 +19,13 @@ import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
-from ops.local.stack import catalogue, control, doctor, pipeline, processes, supervisor
-from ops.local.stack.service import Site
+from ops.local.processes import processes, supervisor
+from ops.local.processes.service import Site
+from ops.local.services import catalogue, pipeline
+from ops.local.stack import control, doctor
+from runtime.cassandra.writes import TRANSIENT_ERRORS
 from runtime.connect import cassandra_session, kafka_consumer
-from runtime.topics import read_partition_bounds
-from runtime.writes import TRANSIENT_ERRORS
+from runtime.kafka.topics import read_partition_bounds
 from schemas import loader
 from tally.errors import StackError
 from tests.conftest import make_site

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ops.local.stack import artifacts
-from tally.settings import Settings
+from ops.local.machine import artifacts
+from tally.config.settings import Settings
 from tests.support.producers import connected_producer
 
 

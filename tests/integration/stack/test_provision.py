@@ -11,11 +11,11 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from ops import provision
 from ops.rekeying import read_primary_keys
 from ops.topic_configuration import partition_count
+from runtime.cassandra.day_spans import DaySpan, axis_table
 from runtime.connect import cassandra_session, kafka_admin
-from runtime.day_spans import DaySpan, axis_table
 from schemas import loader
+from tally.config.settings import Settings
 from tally.errors import RestartNeeded
-from tally.settings import Settings
 from tests.conftest import made_keyspace
 
 RECEIPTS = "raw_pos_transaction_byday"

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from ops.local.stack.addresses import separate_environment
+from ops.local.processes.addresses import separate_environment
 
 SERVICES = ("kafka", "normaliser", "gateway")
 

@@ -7,8 +7,8 @@
 import sys
 from collections.abc import Sequence
 
-from serving.stock.adapter.__main__ import adapter, adapter_job
-from tally.settings import Settings
+from inventory.sync.__main__ import adapter, adapter_job
+from tally.config.settings import Settings
 from tests.integration.ingest.copier import run_job
 
 

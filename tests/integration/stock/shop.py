@@ -14,12 +14,12 @@ from typing import NamedTuple
 import msgspec
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from runtime.processor import moments
-from serving.stock.adapter.step import CALLS, MOVEMENTS, TICKS
-from tally.partitions import partition_number
-from tally.settings import Settings
-from tally.stock.calls import OPEN_OUTCOMES, CallMode, StockCall, decode_call
-from tally.stock.movement import StockMovement, encode_movement
+from inventory.movements.movement import StockMovement, encode_movement
+from inventory.sync.calls import OPEN_OUTCOMES, CallMode, StockCall, decode_call
+from inventory.sync.step import CALLS, MOVEMENTS, TICKS
+from runtime.processor.commit import failpoints
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.integration.ingest.conftest import KILLED, Start, starter, stop
 from tests.integration.stock.warehouse import Warehouse, new_warehouse
 from tests.support.inventory_api import FaultyInventory, served
@@ -31,7 +31,7 @@ MOVES, ITEMS, COUNTED = 60, 8, 100_000
 # A Thursday of now; each tick is some minutes after the last.
 NOON, MINUTE = 1_795_694_400_000, 60_000
 TICK_SECONDS, TICK_MINUTES = 0.2, 4
-KILLS = (f"{moments.BEFORE_COMMIT}:4", f"{moments.AFTER_COMMIT}:5", f"{moments.BETWEEN}:3")
+KILLS = (f"{failpoints.BEFORE_COMMIT}:4", f"{failpoints.AFTER_COMMIT}:5", f"{failpoints.BETWEEN}:3")
 # Whoever else writes is promised to do no harm here alone.
 SHARED: tuple[CallMode, ...] = ("idempotency_key", "compare_and_set")
 # Six adapters begin at once, on a busy machine.

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from tally.settings import Settings
-from tally.stock.calls import CallMode
+from inventory.sync.calls import CallMode
+from tally.config.settings import Settings
 from tests.integration.stock.shop import MOVES, SHARED, Adapted, adapted
 
 MODES: tuple[CallMode, ...] = get_args(CallMode)

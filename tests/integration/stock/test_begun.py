@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.processor.bookmarks import KafkaGroupPositions
+from runtime.processor.commit.positions import KafkaGroupPositions
+from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.settings import Settings
 from tests.integration.ingest.conftest import send_values
 from tests.integration.ingest.test_positions import delete_below
 

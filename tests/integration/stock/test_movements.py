@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from serving.stock.movements.step import SEEN
-from tally.settings import Settings
-from tally.stock.movement import StockMovement
+from inventory.movements.movement import StockMovement
+from inventory.movements.step import SEEN
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import Start, starter, stop
 from tests.integration.stock.killing import played
 from tests.integration.stock.warehouse import HeardMovements, Warehouse, new_warehouse

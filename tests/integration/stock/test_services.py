@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runtime.job import DONE, REFUSED
-from tally.settings import Settings
+from runtime.process.job import DONE, REFUSED
+from tally.config.settings import Settings
 from tests.integration.ingest.conftest import starter, stop, wait_until
 from tests.integration.stock.shop import NOON, variables
 from tests.integration.stock.warehouse import ARRIVED, RECEIPTS
@@ -16,7 +16,7 @@ from tests.support.inventory_api import FaultyInventory, served
 from tests.support.producers import connected_producer
 
 if TYPE_CHECKING:
-    from ops.local.stack.service import Site
+    from ops.local.processes.service import Site
 
 
 def tick(settings: Settings, number: int) -> bool:
@@ -51,7 +51,7 @@ def test_what_is_sold_is_told_to_the_target(own_broker: "Site", tmp_path: Path) 
 
 def test_an_adapter_without_a_target_is_refused_in_one_line(own_broker: "Site") -> None:
     with starter({"TALLY_KAFKA": own_broker.settings.kafka}) as start:
-        process = start("serving.stock.adapter")
+        process = start("inventory.sync")
         told = process.communicate(timeout=60)[1].splitlines()
 
     assert process.returncode == REFUSED

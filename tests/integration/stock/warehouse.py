@@ -10,16 +10,16 @@ from uuid import uuid4
 
 from confluent_kafka.admin import NewTopic
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.inventory.contract import normalise as normalised_line
 from ingest.sources.sales.contract import normalise as normalised_receipt
+from inventory.movements.movement import StockMovement, decode_movement
+from inventory.movements.step import MOVEMENTS, SEEN
+from inventory.sync.step import CALLS, TICKS
 from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
-from runtime.reading import read_to_end
-from serving.stock.adapter.step import CALLS, TICKS
-from serving.stock.movements.step import MOVEMENTS, SEEN
-from tally.settings import Settings
-from tally.stock.movement import StockMovement, decode_movement
+from runtime.kafka.reader import read_to_end
+from tally.config.settings import Settings
 from tests.support.canonical import Canonical, send
 from tests.support.purchases import Lane, SentPurchase
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tally.alerts.rule import Rule
+from alerting.rules.rule import Rule
 from tests.support.evaluating import DAY, ListedRules, Watched, Watching, in_force
 from tests.support.judged_shelves import SOLD_OUT, open_shelves
 

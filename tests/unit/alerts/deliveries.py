@@ -6,13 +6,13 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.controls import AlertChannel
+from alerting.deliver.state.records import DeliveryChange, DeliveryDecision, WebhookMessage
+from alerting.deliver.state.routing import DeliveryRules, RuleFacts, StoreFacts
 from runtime.outbound.records import TickTime
-from tally.alerts.delivery.controls import AlertChannel
-from tally.alerts.delivery.deciding import DeliveryRules, RuleFacts, StoreFacts
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import DeliveryChange, DeliveryDecision, WebhookMessage
 from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
-from tally.instants import format_utc, from_millis
+from tally.time.instants import format_utc, from_millis
 
 # A Thursday of now, 13:00 in Rome.
 NOON = 1_795_694_400_000

@@ -2,9 +2,13 @@
 
 from typing import Any
 
-from tally.alerts.rule import Rule
-from tally.alerts.rule_checks import MetricFacts, RuleCatalogue
-from tally.alerts.rule_file import validate_rule
+import pytest
+
+from alerting.rules.checks import MetricFacts, RuleCatalogue
+from alerting.rules.rule import Rule
+from alerting.rules.rule_file import validate_rule
+from alerting.rules.store.files import parse_rule_yaml
+from tally.errors import BadRule
 
 COUNTERS = ("traffic",)
 CATALOGUE = RuleCatalogue(
@@ -52,3 +56,13 @@ def told(kind: str = "threshold", /, **changed: Any) -> dict[str, Any]:
     """The same as the plain values of its file; a field that gets None is left out."""
     named = {name.removesuffix("_"): value for name, value in changed.items()}
     return {name: one for name, one in {**GOOD[kind], **named}.items() if one is not None}
+
+
+def problems(content: Any) -> list[str]:
+    """The problems for which a text, or plain values, are refused."""
+    with pytest.raises(BadRule) as refused:
+        if isinstance(content, str | bytes):
+            parse_rule_yaml(content, CATALOGUE)
+        else:
+            validate_rule(content, CATALOGUE)
+    return [*refused.value.problems]

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tally.alerts.delivery.controls import (
+from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertChannel,
     AlertControl,
@@ -17,7 +17,7 @@ from tally.alerts.delivery.controls import (
     control_partitions,
     decode_control,
 )
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
 from tests.unit.alerts.deliveries import channel
 from tests.unit.architecture.sources import ROOT
 

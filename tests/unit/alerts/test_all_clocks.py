@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from tally.alerts.delivery.clock_times import parse_quiet_spans, quiet_until, start_instant
-from tally.alerts.delivery.digest import digest_span
-from tally.alerts.rule import ClockHours
+from alerting.deliver.engine.digest import digest_span
+from alerting.deliver.state.clock_times import parse_quiet_spans, quiet_until, start_instant
+from alerting.rules.rule import ClockHours
 from tests.support.clocks import ClockChange, clock_changes
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)

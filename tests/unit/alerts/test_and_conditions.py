@@ -7,18 +7,24 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import dump_rule_yaml, parse_rule_yaml
-from runtime.sources import TRAFFIC
-from serving.dashboard.rule_markup import condition_text
-from tally.alerts.rule import FurtherCondition, Rule, Threshold
-from tally.alerts.rule_changes import plan_rule
-from tally.alerts.verdict import FurtherFacts, Verdict, WindowFacts, WindowPhase, evaluate_window
-from tally.alerts.versions import RuleRecord, StoredRule, read_history
+from alerting.episodes.verdict import (
+    FurtherFacts,
+    Verdict,
+    WindowFacts,
+    WindowPhase,
+    evaluate_window,
+)
+from alerting.rules.changes import plan_rule
+from alerting.rules.rule import FurtherCondition, Rule, Threshold
+from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
+from alerting.rules.versions import RuleRecord, StoredRule, read_history
+from runtime.registry.sources import TRAFFIC
 from tally.errors import BadRule
 from tests.support.evaluating import DAY, Watched, Watching, in_force, said, sold
 from tests.support.judging_days import JudgedDays
 from tests.support.serving_world import World, counted, flip
 from tests.unit.alerts.rules import rule, told
+from web.dashboard.rules.markup import condition_text
 
 FEW_BUY = Rule(
     rule_id="crowd-that-does-not-buy",
@@ -157,15 +163,11 @@ TRUTHS: dict[bool | None, list[tuple[int | None, bool]]] = {
 
 
 def conjunction(truths: tuple[bool | None, ...]) -> bool | None:
-    """All of them, as a table of three truths has it."""
-    if any(one is False for one in truths):
-        return False
-    return None if None in truths else True
+    return False if False in truths else None if None in truths else True
 
 
 def test_verdict_is_that_of_the_conjunction() -> None:
-    above = Threshold(">=", Decimal(5))
-    judged = 0
+    above, judged = Threshold(">=", Decimal(5)), 0
     both = Rule(
         rule_id="all",
         metric="a",

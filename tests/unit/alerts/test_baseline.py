@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 
+from alerting.rules.comparison import matches_condition, threshold_value
+from alerting.rules.rule import AgainstBaseline
 from tally.alerts.baseline import (
     NO_DAY,
     BaselineSample,
@@ -15,9 +17,7 @@ from tally.alerts.baseline import (
     compute_baselines,
     earlier_dates,
 )
-from tally.alerts.comparison import matches_condition, threshold_value
-from tally.alerts.rule import AgainstBaseline
-from tally.alerts.snapshot import build_snapshot, first_served_day, parse_snapshot
+from tally.alerts.baseline_snapshot import build_snapshot, first_served_day, parse_snapshot
 from tests.support.baselines import serving
 
 TEN, NINE = 10 * 60, 9 * 60

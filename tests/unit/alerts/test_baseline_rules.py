@@ -6,10 +6,11 @@ from datetime import date
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES, TRAFFIC
-from serving.alerts.evaluator import step, usual_days
+from alerting.evaluate import step
+from alerting.evaluate.snapshot import baseline_days
+from alerting.rules.rule import AgainstBaseline, Rule
+from runtime.registry.sources import SALES, TRAFFIC
 from tally.alerts.message import Alert, AlertBaseline
-from tally.alerts.rule import AgainstBaseline, Rule
 from tally.errors import RetryLater, ViewsUnreachable
 from tests.support.baselines import ONE_DAY, fix, restated, serving, weeks_before
 from tests.support.evaluating import DAY, Watched, Watching, said, sold
@@ -237,9 +238,9 @@ def test_what_was_read_of_a_day_is_kept_until_it_is_too_much(
     store.tick(f"{DAY}T09:32")
 
     assert len(store.views.baselines.asked) == asked == 1
-    monkeypatch.setattr(usual_days, "_MAX_DAYS", 0)
-    monkeypatch.setattr(usual_days, "_CURRENT_MILLIS", -1)
-    monkeypatch.setattr(usual_days, "_MAX_SNAPSHOTS", 0)
+    monkeypatch.setattr(baseline_days, "_MAX_DAYS", 0)
+    monkeypatch.setattr(baseline_days, "_CURRENT_MILLIS", -1)
+    monkeypatch.setattr(baseline_days, "_MAX_SNAPSHOTS", 0)
     for time in ("09:47", "10:02", "10:17"):
         store.tick(f"{DAY}T{time}")
     assert len(store.views.baselines.asked) > asked

@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from tally.alerts.delivery.clock_times import (
+from alerting.deliver.state.clock_times import (
     end_instant,
     parse_quiet_spans,
     quiet_until,
     start_instant,
 )
-from tally.alerts.rule import ClockHours
+from alerting.rules.rule import ClockHours
 from tally.errors import BadSettings
 
 TIMES = (time(0), time(2, 30), time(7))

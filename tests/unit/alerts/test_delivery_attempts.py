@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tally.alerts.delivery.attempts import (
+from alerting.deliver.state.attempts import (
     GIVES_UP_AFTER,
     WebhookAnswer,
     apply_answer,
     begin_attempt,
     give_up_overdue,
 )
-from tally.alerts.delivery.records import WebhookMessage
-from tally.backoff import DELAYS
+from alerting.deliver.state.records import WebhookMessage
+from runtime.outbound.backoff import DELAYS
 from tests.unit.alerts.deliveries import HOUR, MINUTE, NOON, SECOND, URL
 
 NOTHING = WebhookAnswer(error="no answer in 15 s")

@@ -12,25 +12,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from alerting.deliver.calls import WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import GIVES_UP_AFTER, WebhookAnswer
+from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.secrets import SigningKeys
-from serving.alerts.dispatch.calls import WebhookCalls
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
-from tally.alerts.delivery.attempts import GIVES_UP_AFTER, WebhookAnswer
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import WebhookMessage
-from tests.unit.alerts.deliveries import (
-    HOUR,
-    MINUTE,
-    NOON,
-    Town,
-    alert,
-    channel,
-    desk_with,
-    later,
-)
+from tests.unit.alerts.deliveries import HOUR, MINUTE, NOON, Town, alert, channel, desk_with, later
 from tests.unit.alerts.receivers import Got, receiver, status
 from tests.unit.alerts.test_dispatcher_step import record, tick, wait_for
 

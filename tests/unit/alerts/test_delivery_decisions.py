@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.controls import Acknowledgement, Silence, Snooze
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import DeliveryDecision, WebhookMessage
-from tally.alerts.rule import ClockHours
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.controls import Acknowledgement, Silence, Snooze
+from alerting.deliver.state.records import DeliveryDecision, WebhookMessage
+from alerting.rules.rule import ClockHours
 from tests.unit.alerts.deliveries import (
     HOUR,
     MINUTE,

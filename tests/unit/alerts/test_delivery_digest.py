@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from tally.alerts.delivery.body import MOST_BYTES
-from tally.alerts.delivery.controls import AlertChannel, decode_control
-from tally.alerts.delivery.digest import DigestSpan, digest_span
+from alerting.deliver.engine.digest import DigestSpan, digest_span
+from alerting.deliver.state.body import MOST_BYTES
+from alerting.deliver.state.controls import AlertChannel, decode_control
 from tests.unit.alerts.deliveries import (
     HOUR,
     NOON,

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from runtime.outbound.addresses import parse_networks
-from runtime.outbound.records import UndeliveredMessages
-from runtime.outbound.secrets import SigningKeys
-from serving.alerts.dispatch.calls import WebhookCalls
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
-from tally.alerts.delivery.attempts import (
+from alerting.deliver.calls import WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import (
     GIVES_UP_AFTER,
     WebhookAnswer,
     apply_answer,
     begin_attempt,
 )
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.records import UndeliveredMessages
+from runtime.outbound.secrets import SigningKeys
 from tests.unit.alerts.deliveries import MINUTE, NOON, Town, alert, channel, desk_with, later
 from tests.unit.alerts.receivers import Got, receiver, status
 from tests.unit.alerts.test_delivery_attempts import message, played

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine.groups import MAX_EVALUATION_WAIT, MAX_TICK_LAG
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.body import alert_message_id
+from alerting.deliver.state.controls import Silence
+from alerting.deliver.state.records import WebhookMessage, decode_record, encode_record
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.rules.rule import ClockHours
 from runtime.outbound.records import TickTime
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.body import alert_message_id
-from tally.alerts.delivery.controls import Silence
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.groups import MAX_EVALUATION_WAIT, MAX_TICK_LAG
-from tally.alerts.delivery.records import WebhookMessage, decode_record, encode_record
 from tally.alerts.message import Alert, AlertWindow
-from tally.alerts.rule import ClockHours
-from tally.instants import format_utc, from_millis
-from tally.windows import WINDOW_MILLIS
+from tally.time.instants import format_utc, from_millis
+from tally.time.windows import WINDOW_MILLIS
 from tests.unit.alerts.deliveries import (
     HOUR,
     MINUTE,

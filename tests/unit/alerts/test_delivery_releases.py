@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.body import MOST_BYTES, alert_body, alert_message_id, hash_id
+from alerting.deliver.state.controls import AlertChannel, Redelivery, Silence
 from runtime.outbound.records import DroppedRecord
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.body import MOST_BYTES, alert_body, alert_message_id, hash_id
-from tally.alerts.delivery.controls import AlertChannel, Redelivery, Silence
-from tally.alerts.delivery.desk import DeliveryEngine
 from tally.alerts.message import ReadRows
 from tests.unit.alerts.deliveries import (
     HOUR,

@@ -7,17 +7,17 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.controls import (
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.controls import (
     Acknowledgement,
     Escalation,
     Silence,
     Snooze,
     decode_control,
 )
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import WebhookMessage, decode_record, encode_record, record_key
-from tally.alerts.rule import ClockHours
+from alerting.deliver.state.records import WebhookMessage, decode_record, encode_record, record_key
+from alerting.rules.rule import ClockHours
 from tests.unit.alerts.deliveries import (
     HOUR,
     MINUTE,

@@ -1,9 +1,9 @@
 """A desk that is made anew of its records, and the keys that tell them apart."""
 
+from alerting.deliver.state.controls import AlertChannel, Silence
+from alerting.deliver.state.records import StoredDelivery, decode_record, encode_record, record_key
+from alerting.rules.rule import ClockHours
 from runtime.outbound.records import TickTime
-from tally.alerts.delivery.controls import AlertChannel, Silence
-from tally.alerts.delivery.records import StoredDelivery, decode_record, encode_record, record_key
-from tally.alerts.rule import ClockHours
 from tests.unit.alerts.deliveries import HOUR, NOON, alert, channel, desk_with, end_of, of_kind
 
 NIGHT = (ClockHours("mon-sun", "22:00", "06:00"),)

@@ -11,16 +11,11 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import parse_networks
-from runtime.processor.record import Output
-from serving.alerts.dispatch.calls import CallResult, OutboundMessage, WebhookCalls
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, Dispatcher
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import WebhookMessage
-from tally.alerts.delivery.room import (
+from alerting.deliver.calls import CallResult, OutboundMessage, WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.call_limits import (
     MAX_ADDRESS_CALLS,
     MAX_CALLS,
     OPENS_AFTER,
@@ -28,6 +23,11 @@ from tally.alerts.delivery.room import (
     CircuitBreakers,
     url_origin,
 )
+from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from runtime.outbound.addresses import parse_networks
+from runtime.processor.commit.record import Output
 from tests.unit.alerts.deliveries import MINUTE, SECOND, Town, alert, channel, desk_with, later
 from tests.unit.alerts.receivers import receiver, status
 from tests.unit.alerts.test_delivery_attempts import message

@@ -7,20 +7,20 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
-from runtime.processor.record import Input, Output
-from serving.alerts.dispatch.calls import WebhookCalls
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
-from tally.alerts.delivery.controls import (
+from alerting.deliver.calls import WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertControl,
     Redelivery,
     Silence,
     Snooze,
 )
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import decode_record
+from alerting.deliver.state.records import decode_record
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from runtime.processor.commit.record import Input, Output
 from tests.unit.alerts.deliveries import (
     HOUR,
     MINUTE,

@@ -3,9 +3,9 @@
 import json
 from zoneinfo import ZoneInfo
 
-from tally.alerts.delivery.body import MOST_BYTES
-from tally.alerts.delivery.deciding import StoreFacts
-from tally.alerts.delivery.groups import WAIT
+from alerting.deliver.engine.groups import WAIT
+from alerting.deliver.state.body import MOST_BYTES
+from alerting.deliver.state.routing import StoreFacts
 from tests.unit.alerts.deliveries import (
     HOUR,
     NOON,

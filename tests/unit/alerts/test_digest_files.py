@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from serving.alerts.dispatch.digest_files import FILE_STEPS, RENAMED, DigestFiles
-from tally.alerts.delivery.digest import file_name
-from tally.alerts.delivery.records import FILE_PREFIX, WebhookMessage
+from alerting.deliver.digest_files import FILE_STEPS, RENAMED, DigestFiles
+from alerting.deliver.engine.digest import file_name
+from alerting.deliver.state.records import FILE_PREFIX, WebhookMessage
 from tests.unit.alerts.deliveries import (
     HOUR,
     NOON,
@@ -31,7 +31,7 @@ FILED: dict[str, Any] = {"digest": "07:00", "digest_as": "file", "max_age": 10**
 DYING = f"""
 import os, signal, sys
 from pathlib import Path
-from serving.alerts.dispatch.digest_files import DigestFiles
+from alerting.deliver.digest_files import DigestFiles
 folder, step, attempt = sys.argv[1:]
 def reach(name):
     if name == step:

@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 import pytest
 from confluent_kafka import KafkaException
 
-from runtime.stores import parse_stores
-from serving.alerts.dispatch import rule_facts
-from serving.alerts.dispatch.peers import CACHE_SECONDS, FamilyStoreCache
-from serving.alerts.dispatch.rule_facts import CachedRules
-from serving.alerts.dispatch.surroundings import RegisteredStores, unknown_rule
-from serving.merge.views import Activity
-from tally.alerts.delivery.deciding import RuleFacts
-from tally.alerts.delivery.groups import EVERYWHERE
-from tally.alerts.rule import Rule, RuleVersion, Threshold
-from tally.alerts.versions import RuleHistory
+from alerting.deliver import rule_facts
+from alerting.deliver.engine.groups import EVERYWHERE
+from alerting.deliver.facts import RegisteredStores, unknown_rule
+from alerting.deliver.peers import CACHE_SECONDS, FamilyStoreCache
+from alerting.deliver.rule_facts import CachedRules
+from alerting.deliver.state.routing import RuleFacts
+from alerting.rules.rule import Rule, RuleVersion, Threshold
+from alerting.rules.versions import RuleHistory
+from runtime.registry.stores import parse_stores
+from serving.storage.protocol import Activity
 from tally.errors import StackError, TransactionAborted, ViewsUnreachable
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
 from tests.unit.architecture.sources import ROOT

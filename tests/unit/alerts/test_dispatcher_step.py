@@ -8,21 +8,21 @@ import msgspec
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from runtime.outbound.addresses import parse_networks
-from runtime.processor.record import Input, Output
-from serving.alerts.dispatch.calls import WebhookCalls
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
-from tally.alerts.delivery.controls import AlertControl
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import (
+from alerting.deliver.calls import WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.controls import AlertControl
+from alerting.deliver.state.records import (
     GoneAddress,
     WebhookMessage,
     decode_record,
     encode_record,
     record_key,
 )
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from runtime.outbound.addresses import parse_networks
+from runtime.processor.commit.record import Input, Output
 from tally.alerts.message import Alert
 from tally.errors import BadSettings, UnrecoverableError
 from tests.unit.alerts.deliveries import NOON, SECOND, Town, alert, channel

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.catalogue import rule_catalogue
-from tally.alerts.rule import Threshold
-from tally.alerts.rule_checks import find_unsupported_field
-from tally.alerts.rule_file import validate_rule
+from alerting.rules.checks import find_unsupported_field
+from alerting.rules.rule import Threshold
+from alerting.rules.rule_file import validate_rule
+from alerting.rules.store.catalogue import rule_catalogue
 from tally.errors import BadRule
 from tests.unit.alerts.rules import CATALOGUE, rule, told
 

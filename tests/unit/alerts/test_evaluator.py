@@ -7,14 +7,14 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from runtime.processor.record import Input
-from serving.alerts.evaluator import step
-from serving.alerts.evaluator.step import TICKS, UPDATES
-from tally.alerts.rule import Threshold
+from alerting.evaluate import step
+from alerting.evaluate.step import TICKS, UPDATES
+from alerting.rules.rule import Threshold
+from runtime.processor.commit.record import Input
+from tally.config.settings import Settings
 from tally.errors import RetryLater
-from tally.families import Family
-from tally.generation import Generation
-from tally.settings import Settings
+from tally.families.family import Family
+from tally.families.generation import Generation
 from tests.support.evaluating import BUSY, DAY, SILENT, Watching, said, sold
 from tests.support.serving_world import flip, sale
 

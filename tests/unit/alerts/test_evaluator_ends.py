@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from serving.query import catalogue
-from serving.query.catalogue import Metric
+from alerting.rules.rule import InGroup, RuleVersion
+from serving.metrics import catalogue
+from serving.metrics.catalogue import Metric
 from tally.alerts.message import Alert
-from tally.alerts.rule import InGroup, RuleVersion
+from tally.config.settings import Settings
 from tally.errors import UnknownName
-from tally.settings import Settings
 from tests.support.evaluating import BUSY, DAY, ListedRules, Watched, Watching, in_force, said, sold
 from tests.support.judged_shelves import SOLD_OUT, look, sell
 from tests.support.serving_world import flip, sale

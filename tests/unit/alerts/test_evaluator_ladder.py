@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from serving.alerts.evaluator.judged_rules import VersionedRule
-from serving.alerts.evaluator.judgements import Verdicts
-from tally.alerts.rule import Rule, Threshold
+from alerting.evaluate.scope.rule_set import VersionedRule
+from alerting.evaluate.verdicts.verdicts import Verdicts
+from alerting.rules.rule import Rule, Threshold
 from tests.support.evaluating import DAY, ListedRules, Watched, in_force, sold
 from tests.support.simulating import clock_of, served, simulated
 

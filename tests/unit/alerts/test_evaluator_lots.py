@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from serving.alerts.evaluator import judging
-from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
+from alerting.evaluate.verdicts import evaluation_pass
 from tests.support.evaluating import BUSY, DAY, Watched, Watching, said, sold
 
 MOST = 2
@@ -28,7 +28,7 @@ class Lots:
 @pytest.fixture
 def store(begun: Watching, monkeypatch: pytest.MonkeyPatch) -> Watched:
     """One that is judged since a week ago, by somebody who has no time."""
-    monkeypatch.setattr(judging, "_MAX_CONCURRENT_READS", MOST)
+    monkeypatch.setattr(evaluation_pass, "_MAX_CONCURRENT_READS", MOST)
     found = begun(BUSY, since="2026-11-17T08:00")
     found.sends("2026-11-16")
     sold(found, "09:00", 6)

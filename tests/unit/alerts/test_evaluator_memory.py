@@ -9,21 +9,19 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
-from runtime.processor.record import Input
-from runtime.sources import SALES
+from alerting.alert.ids import Chain, alert_id
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.fold import IDLE_STATE, Episode, FoldState
+from alerting.evaluate.scope.pointers import find_changed_days
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.state.chain_memory import ForcedEnd
+from alerting.evaluate.state.memory import EvaluatedDay, PartitionMemory, restore_memories
+from runtime.processor.commit.record import Input
+from runtime.registry.sources import SALES
 from schemas.loader import record_schema
-from serving.alerts.evaluator.calendar import (
-    to_millis,
-)
-from serving.alerts.evaluator.chain_memory import ForcedEnd
-from serving.alerts.evaluator.memory import EvaluatedDay, PartitionMemory, restore_memories
-from serving.alerts.evaluator.pointers import find_changed_days
-from tally.alerts.fold import IDLE_STATE, Episode, FoldState
-from tally.alerts.ids import Chain, alert_id
 from tally.alerts.tick import SpeedEpoch, Tick
-from tally.alerts.told import PublishedAlert
-from tally.epochs import EpochIncrease, Epochs
 from tally.errors import UnrecoverableError
+from tally.families.epochs import EpochIncrease, Epochs
 from tests.support.serving_world import at, flip
 
 CHAIN = Chain("busy", "367", "none")

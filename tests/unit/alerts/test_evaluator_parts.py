@@ -9,24 +9,24 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.alerts.evaluator.calendar import (
+from alerting.evaluate.scope.rule_set import RuleSet
+from alerting.evaluate.snapshot.calendar import (
     StoreCalendarDays,
     WindowSpan,
     to_millis,
     windows_in_schedule,
 )
-from serving.alerts.evaluator.facts import exact_value
-from serving.alerts.evaluator.judged_rules import RuleSet
-from serving.alerts.evaluator.messages import json_number
-from serving.query.catalogue import metric
-from serving.query.cells import Cell
-from serving.query.grains import Slot
-from serving.query.stores import Store
-from tally.alerts.rule import ClockHours, Rule, Threshold
+from alerting.evaluate.snapshot.window_facts import exact_value
+from alerting.evaluate.verdicts.messages import json_number
+from alerting.rules.rule import ClockHours, Rule, Threshold
+from serving.cells.cells import Cell
+from serving.metrics.catalogue import metric
+from serving.questions.grains import Slot
+from serving.questions.stores import Store
 from tally.alerts.tick import Tick, last_closed_end
 from tally.algebra.merge import Axes, Parts
-from tally.calendar.opening_hours import parse_opening_hours
-from tally.day_clock import DayClock
+from tally.time.day_clock import DayClock
+from tally.time.opening_hours import parse_opening_hours
 from tests.support.evaluating import in_force
 from tests.support.serving_world import at
 

@@ -7,9 +7,10 @@ from datetime import date, timedelta
 
 import pytest
 
-from runtime.sources import FAMILIES
-from serving.alerts.evaluator import judging, step
-from serving.alerts.evaluator.moment import ReadRequest, SnapshotReader
+from alerting.evaluate import step
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
+from alerting.evaluate.verdicts import evaluation_pass
+from runtime.registry.sources import FAMILIES
 from tally.errors import RetryLater
 from tests.support.evaluating import BUSY, DAY, Watched, Watching, said, sold
 from tests.support.judged_shelves import INVENTORY, SOLD_OUT, look, open_shelves
@@ -99,7 +100,7 @@ def test_tick_counts_as_judged_when_all_that_it_speaks_of_is(
         day = str(date.fromisoformat(DAY) - timedelta(days=number))
         store.publish(flip(day, 1, f"{DAY}T08:40", 0))
     # A pass judges one day, and nobody has time.
-    monkeypatch.setattr(judging, "MAX_RULE_DAYS", 1)
+    monkeypatch.setattr(evaluation_pass, "MAX_RULE_DAYS", 1)
     monkeypatch.setattr(type(store.evaluator), "most_seconds", -1.0)
 
     store.tick(f"{DAY}T09:17")

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES, TRAFFIC
-from serving.alerts.evaluator import judging
-from tally.alerts.rule import Rule, Threshold
+from alerting.evaluate.verdicts import evaluation_pass
+from alerting.rules.rule import Rule, Threshold
+from runtime.registry.sources import SALES, TRAFFIC
 from tally.alerts.tick import SpeedEpoch
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, Watching, in_force, said, sold
 from tests.support.serving_world import counted, flip, sale
@@ -168,7 +168,7 @@ def test_erased_number_is_not_told_once_more_by_taking_its_alert_back(watched: W
 def test_rebuild_of_many_days_is_judged_in_lots_and_to_its_end(
     watched: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "MAX_RULE_DAYS", 1)
+    monkeypatch.setattr(evaluation_pass, "MAX_RULE_DAYS", 1)
     store = watched(BUSY, since="2026-11-20T08:00")
     days = ["2026-11-21", "2026-11-22", "2026-11-23"]
     for day in days:

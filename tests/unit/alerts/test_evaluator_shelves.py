@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from serving.alerts.evaluator import known
-from serving.alerts.evaluator.shelves import DayShelves
-from tally.alerts.comparison import matches_condition
-from tally.alerts.rule import Threshold
+from alerting.evaluate.snapshot.shelves import DayShelves
+from alerting.evaluate.verdicts import facts_cache
+from alerting.rules.comparison import matches_condition
+from alerting.rules.rule import Threshold
 from tally.algebra.level import Level
 from tally.algebra.parts import Value
 from tally.algebra.shelf import OnHand, StockLevels, WindowStock
@@ -152,7 +152,7 @@ def compared_numbers(monkeypatch: pytest.MonkeyPatch, shelves: Watched, articles
 
     stock_up(shelves, [f"a{number:04}" for number in range(articles)], 10)
     look(shelves, "08:02")
-    monkeypatch.setattr(known, "matches_condition", counting)
+    monkeypatch.setattr(facts_cache, "matches_condition", counting)
     alerts = sell(shelves, "20:01", 1, a0003=10)
     assert [one.subject for one in alerts] == ["item:a0003"]
     return compared

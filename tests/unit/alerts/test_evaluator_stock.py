@@ -6,19 +6,11 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from serving.query import items
+from alerting.rules.rule import Threshold
+from serving.stock import items
 from tally.alerts.message import Alert
-from tally.alerts.rule import Threshold
 from tests.support.evaluating import BUSY, DAY, Watching, said
-from tests.support.judged_shelves import (
-    INVENTORY,
-    SOLD_OUT,
-    deliver,
-    look,
-    rebuild,
-    sell,
-    stock_up,
-)
+from tests.support.judged_shelves import INVENTORY, SOLD_OUT, deliver, look, rebuild, sell, stock_up
 from tests.support.serving_world import flip
 from tests.support.stock_world import counted, moved, receipt, sales_rows, shelf
 

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
+from alerting.rules.rule import Rule, Threshold
 from tally.alerts.message import Alert
-from tally.alerts.rule import Rule, Threshold
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.evaluating import DAY, SILENT, Watched, Watching
 from tests.support.serving_world import flip, sale
 

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import parse_networks
-from runtime.processor.record import Input
-from serving.alerts.dispatch.calls import CallResult, OutboundMessage, WebhookCalls
-from serving.alerts.dispatch.digest_files import DigestFiles
-from serving.alerts.dispatch.sender import WebhookSender
-from serving.alerts.dispatch.step import CONTROLS, DELIVERIES, TICKS, Dispatcher
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.deciding import DeliveryRules
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import (
+from alerting.deliver.calls import CallResult, OutboundMessage, WebhookCalls
+from alerting.deliver.digest_files import DigestFiles
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.records import (
     FILE_PREFIX,
     WebhookMessage,
     decode_record,
     encode_record,
     record_key,
 )
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import CONTROLS, DELIVERIES, TICKS, Dispatcher
+from runtime.outbound.addresses import parse_networks
+from runtime.processor.commit.record import Input
 from tests.unit.alerts.deliveries import NOON, SECOND, Town, channel
 from tests.unit.alerts.test_delivery_attempts import message
 from tests.unit.alerts.test_dispatcher_step import record, wait_for

@@ -6,20 +6,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import dump_rule_yaml, parse_rule_yaml
-from serving.dashboard.rule_markup import condition_text
-from tally.alerts.fold import Episode, VerdictRange, fold
-from tally.alerts.grain_runs import reduce_to_grain
-from tally.alerts.rule import (
-    Rule,
-    Threshold,
-)
-from tally.alerts.verdict import CLEARS, LEAVES, RAISES
+from alerting.episodes.fold import Episode, VerdictRange, fold
+from alerting.episodes.grain_runs import reduce_to_grain
+from alerting.episodes.verdict import CLEARS, LEAVES, RAISES
+from alerting.rules.rule import Rule, Threshold
+from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
 from tally.errors import BadRule
 from tests.support.evaluating import DAY, Watching, said, sold
 from tests.support.serving_world import flip
 from tests.support.simulating import clocks, served, simulated
 from tests.unit.alerts.rules import rule
+from web.dashboard.rules.markup import condition_text
 
 HOURLY = Rule(
     rule_id="busy-hour", metric="transactions", condition=Threshold(">=", Decimal(12)), grain="hour"
@@ -53,7 +50,8 @@ def test_settled_are_hours_that_are_complete_and_all_before_them(complete: int) 
 
     found = reduce_to_grain([(hours, ENDS)])
 
-    # As tally/alerts/days.py counts them: from the day's begin on, up to the first hole.
+    # As alerting/episodes/affected_days.py counts them: from the day's begin on, up to the first
+    # hole.
     settled = 0
     for one in found:
         settled += one.complete

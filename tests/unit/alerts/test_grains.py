@@ -5,16 +5,10 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.calendar import to_millis
-from tally.alerts.rule import (
-    ClockHours,
-    FurtherCondition,
-    Rule,
-    RuleGrain,
-    Threshold,
-)
-from tally.instants import from_millis
-from tally.settings import Settings
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.rule import ClockHours, FurtherCondition, Rule, RuleGrain, Threshold
+from tally.config.settings import Settings
+from tally.time.instants import from_millis
 from tests.support.evaluating import DAY, in_force
 from tests.support.judging_days import JudgedDays
 from tests.support.serving_world import Stored, World, at, counted, flip, sale

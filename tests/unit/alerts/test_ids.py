@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.alerts.ids import Chain, alert_id, subject_text
+from alerting.alert.ids import Chain, alert_id, subject_text
+from alerting.rules.rule import Subject
 from tally.alerts.message import Edge
-from tally.alerts.rule import Subject
 
 WINDOW = 1_774_745_100_000
 KINDS: tuple[Subject, ...] = get_args(Subject)

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Sequence
 import pytest
 from msgspec import json, structs
 
-from tally.alerts.days import FoldedDays
-from tally.alerts.fold import IDLE_STATE, Episode, FoldState, WindowVerdict, fold
-from tally.alerts.ids import Chain, alert_id
-from tally.alerts.judge import EvaluationContext, Transition, diff_alerts
-from tally.alerts.match import match_alerts
+from alerting.alert.ids import Chain, alert_id
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import FoldedDays
+from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts
+from alerting.episodes.fold import IDLE_STATE, Episode, FoldState, WindowVerdict, fold
+from alerting.episodes.match import match_alerts
+from alerting.episodes.verdict import Verdict
 from tally.alerts.message import AlertState, Edge, Reason
-from tally.alerts.told import PublishedAlert
-from tally.alerts.verdict import Verdict
-from tally.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS
 
 CHAIN = Chain("queue-too-long", "367", "device:q-2")
 COUNT = 8

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from serving.alerts.simulation.desk import CACHE_SECONDS, RuleRepository
-from tally.alerts.rule_changes import plan_rule
-from tally.alerts.versions import RuleHistory
+from alerting.rules.changes import plan_rule
+from alerting.rules.versions import RuleHistory
+from alerting.simulate.service import CACHE_SECONDS, RuleRepository
 from tally.errors import ViewsUnreachable
 from tests.support.evaluating import BUSY, SILENT, in_force
 from tests.support.simulating import AwayRules, WrittenRules

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from alerting.rules.rule import ClockHours, Rule, RuleVersion, Threshold
 from tally.alerts.message import Alert
-from tally.alerts.rule import ClockHours, Rule, RuleVersion, Threshold
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.evaluating import (
     BUSY,
     DAY,

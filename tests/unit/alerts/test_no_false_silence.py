@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
+from alerting.evaluate.snapshot.calendar import to_millis
+from runtime.registry.sources import SALES
 from tally.alerts.message import Alert
 from tally.alerts.tick import SpeedEpoch
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.evaluating import SILENT, Watched, Watching
 from tests.support.serving_world import at, flip, sale
 

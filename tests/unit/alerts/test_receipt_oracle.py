@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tally.instants import format_utc
+from tally.time.instants import format_utc
 from tests.support.alert_oracle import AlertMessages, messages, provisional
 from tests.support.alert_receipts import (
     RULES,

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from alerting.alert.resolution import AlertResolution
 from schemas.loader import topics
-from tally.alerts.resolution import AlertResolution
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
 
 RESOLUTION = AlertResolution(
     alert_id="0" * 64,

@@ -6,14 +6,19 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from runtime.rules.files import MOST_BYTES, parse_rule_yaml
-from tally.alerts.clock_hours import parse_span, parse_weekdays
-from tally.alerts.rule import EVALUATED_KINDS, ClockHours, InGroup, Rule, Threshold, rule_to_fields
-from tally.alerts.rule_checks import find_unsupported_field
-from tally.alerts.rule_file import validate_rule
-from tally.alerts.rule_shape import rule_from_fields
-from tally.errors import BadRule
-from tests.unit.alerts.rules import CATALOGUE, GOOD, rule, told
+from alerting.rules.checks import find_unsupported_field
+from alerting.rules.clock_hours import parse_span, parse_weekdays
+from alerting.rules.parsing import rule_from_fields
+from alerting.rules.rule import (
+    EVALUATED_KINDS,
+    ClockHours,
+    InGroup,
+    Rule,
+    Threshold,
+    rule_to_fields,
+)
+from alerting.rules.store.files import MOST_BYTES, parse_rule_yaml
+from tests.unit.alerts.rules import CATALOGUE, GOOD, problems, rule, told
 
 TEXT = """
 rule_id: many-visitors
@@ -28,15 +33,6 @@ unless: [door-silent]
 channels: [floor-tablet]
 backfill: true
 """
-
-
-def problems(content: Any) -> list[str]:
-    with pytest.raises(BadRule) as refused:
-        if isinstance(content, str | bytes):
-            parse_rule_yaml(content, CATALOGUE)
-        else:
-            validate_rule(content, CATALOGUE)
-    return [*refused.value.problems]
 
 
 def test_a_file_is_read_as_it_is_written_and_its_defaults_are_filled_in() -> None:

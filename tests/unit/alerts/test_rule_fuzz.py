@@ -7,11 +7,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.rules.files import parse_rule_yaml
-from tally.alerts.rule import rule_to_fields
-from tally.alerts.rule_file import validate_rule
-from tally.alerts.rule_shape import rule_from_fields
-from tally.alerts.versions import RuleRecord, StoredRule, parse_entry
+from alerting.rules.parsing import rule_from_fields
+from alerting.rules.rule import rule_to_fields
+from alerting.rules.rule_file import validate_rule
+from alerting.rules.store.files import parse_rule_yaml
+from alerting.rules.versions import RuleRecord, StoredRule, parse_entry
 from tally.errors import BadRule
 from tests.unit.alerts.rules import CATALOGUE, GOOD
 

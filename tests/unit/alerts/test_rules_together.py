@@ -1,7 +1,7 @@
 """Rules that wait for each other: what does not fit between them is named."""
 
-from tally.alerts.rule import Rule
-from tally.alerts.rule_file import find_contradictions
+from alerting.rules.rule import Rule
+from alerting.rules.rule_file import find_contradictions
 from tests.unit.alerts.rules import rule
 
 

@@ -4,7 +4,7 @@ from base64 import b64encode
 
 import pytest
 
-from tally.alerts.delivery.signing import secret_key, signature, webhook_headers
+from runtime.outbound.signing import secret_key, signature, webhook_headers
 from tally.errors import BadSettings
 
 # Those of the specification's libraries: their tests sign this and expect that.

@@ -5,9 +5,9 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.judgements import WHOLE_STORE
-from serving.alerts.simulation import simulator
-from tally.alerts.rule import Threshold
+from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.rules.rule import Threshold
+from alerting.simulate import simulator
 from tests.support.evaluating import BUSY, DAY, SILENT, Watching, sold
 from tests.support.serving_world import flip, sale
 from tests.support.simulating import EVE, clocks, served, simulated

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from serving.alerts.evaluator.judgements import WHOLE_STORE
-from tally.alerts.fold import Episode
-from tally.alerts.ids import Chain
-from tally.alerts.rule import Threshold
-from tally.alerts.simulated import AlertDifference, ComparisonSpan, compare_alerts
-from tally.alerts.told import PublishedAlert
-from tally.windows import WINDOW_MILLIS
+from alerting.alert.ids import Chain
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.fold import Episode
+from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.rules.rule import Threshold
+from alerting.simulate.comparison import AlertDifference, ComparisonSpan, compare_alerts
+from tally.time.windows import WINDOW_MILLIS
 from tests.support.evaluating import BUSY, DAY, SILENT, Watched, Watching, in_force, sold
 from tests.support.serving_world import sale
 from tests.support.simulating import DAWN, clock_of, served, simulated

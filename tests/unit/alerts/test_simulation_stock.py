@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from serving.alerts.simulation import simulator
-from serving.alerts.simulation.findings import SimulatedPage
+from alerting.rules.rule import Threshold
+from alerting.simulate import simulator
+from alerting.simulate.comparison import AlertComparison
+from alerting.simulate.findings import SimulatedPage
 from tally.alerts.message import AlertWindow
-from tally.alerts.rule import Threshold
-from tally.alerts.simulated import AlertComparison
 from tally.errors import BadQuery
 from tests.support.alerts import id_of, told
 from tests.support.evaluating import BUSY, DAY, Watched, Watching

@@ -6,12 +6,12 @@ from threading import Event
 
 import pytest
 
-from serving.alerts.evaluator.calendar import WindowSpan, to_millis
-from serving.alerts.simulation import simulator
-from serving.alerts.simulation.desk import SimulationRequest
-from serving.alerts.simulation.simulator import _thread_reader
-from serving.alerts.simulation.store import StoreSimulation
-from serving.alerts.simulation.turns import MAX_WAITING, SimulationQueue
+from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.simulate import simulator
+from alerting.simulate.service import SimulationRequest
+from alerting.simulate.simulator import _thread_reader
+from alerting.simulate.store import StoreSimulation
+from alerting.simulate.turns import MAX_WAITING, SimulationQueue
 from tally.errors import SimulationsBusy
 from tests.support.evaluating import BUSY, ListedRules, in_force
 from tests.support.serving_example import example

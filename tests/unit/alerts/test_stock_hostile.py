@@ -6,9 +6,9 @@ from urllib.parse import unquote
 import pytest
 from msgspec import structs
 
+from alerting.rules.rule import Threshold
 from ingest.sources.inventory.contract import MOST_MILLI
-from runtime.sources import FAMILIES
-from tally.alerts.rule import Threshold
+from runtime.registry.sources import FAMILIES
 from tally.algebra.level import Level
 from tests.support.evaluating import DAY, Watching, said
 from tests.support.judged_shelves import SOLD_OUT, deliver, look, rebuild, sell

@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.rules.rule import Rule, Threshold
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from runtime.sources import TRAFFIC
-from serving.alerts.evaluator.calendar import to_millis
-from serving.api.app import create_app
-from serving.merge.views import Activity, ViewRow
-from tally.alerts.rule import Rule, Threshold
+from runtime.registry.sources import TRAFFIC
+from serving.storage.protocol import Activity, ViewRow
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Value
-from tally.instants import parse_instant
-from tally.settings import Settings
-from tally.windows import window_start
+from tally.config.settings import Settings
+from tally.time.instants import parse_instant
+from tally.time.windows import window_start
 from tests.support.api_suite import asking
 from tests.support.canonical import interval
 from tests.support.evaluating import DAY, Watching, said
 from tests.support.serving_world import MemoryViews, Stored, World, at, flip
+from web.api.app import create_app
 
 STORE, LENGTH = "367", timedelta(minutes=10)
 OPENS, CLOSES = at(f"{DAY}T09:00"), at(f"{DAY}T18:00")

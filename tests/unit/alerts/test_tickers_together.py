@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from serving.alerts.ticks import ticker
-from serving.alerts.ticks.ticker import Ticker
+from alerting.watermark import ticker
+from alerting.watermark.ticker import Ticker
 from tally.alerts.tick import Tick, merge_ticks
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 SETTINGS = Settings.load({"TALLY_PARTITIONS": "2"})
 BEGIN = 1_795_694_400_000

@@ -2,11 +2,11 @@
 
 from msgspec import structs
 
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.controls import Redelivery
+from alerting.deliver.state.records import decode_record, encode_record
 from runtime.outbound.records import TickTime, UndeliveredMessages
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.controls import Redelivery
-from tally.alerts.delivery.desk import DeliveryEngine
-from tally.alerts.delivery.records import decode_record, encode_record
 from tests.unit.alerts.deliveries import (
     MINUTE,
     NOON,

@@ -6,27 +6,22 @@ from datetime import date
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.facts import WindowCells, build_facts
-from serving.alerts.evaluator.moment import SnapshotReader
-from serving.alerts.evaluator.version_metrics import resolve_metrics
-from serving.alerts.health import desk as health_desk
-from serving.alerts.health.counter import UnevaluatedCounter
-from serving.alerts.health.desk import RuleHealthService
-from serving.alerts.health.store import (
-    EvaluatedPartition,
-    HealthTarget,
-    RuleInForce,
-    find_day_reasons,
-)
-from serving.query.known_stores import KnownStores
-from serving.query.stores import StoreRegistry
-from tally.alerts.rule import Rule
+from alerting.episodes.verdict import evaluate_window
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from alerting.evaluate.snapshot.version_metrics import resolve_metrics
+from alerting.evaluate.snapshot.window_facts import WindowCells, build_facts
+from alerting.health import service as health_desk
+from alerting.health.counter import UnevaluatedCounter
+from alerting.health.service import RuleHealthService
+from alerting.health.store import EvaluatedPartition, HealthTarget, RuleInForce, find_day_reasons
+from alerting.rules.rule import Rule
+from runtime.registry.sources import SALES
+from serving.questions.known_stores import KnownStores
+from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch
-from tally.alerts.verdict import evaluate_window
-from tally.partitions import partition_number
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
 from tests.contract.api.test_rule_health import (
     CONVERSION,
     GONE,

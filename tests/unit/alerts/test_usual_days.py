@@ -8,14 +8,14 @@ from fractions import Fraction
 
 import pytest
 
-from runtime.sources import TRAFFIC
-from serving.alerts.evaluator import usual_days
-from serving.alerts.evaluator.calendar import to_millis
-from serving.alerts.evaluator.usual import BaselineRequest
-from serving.alerts.evaluator.usual_days import BaselineCache
-from serving.query.stores import StoreRegistry
+from alerting.evaluate.snapshot import baseline_days
+from alerting.evaluate.snapshot.baseline import BaselineRequest
+from alerting.evaluate.snapshot.baseline_days import BaselineCache
+from alerting.evaluate.snapshot.calendar import to_millis
+from runtime.registry.sources import TRAFFIC
+from serving.questions.stores import StoreRegistry
 from tally.alerts.baseline import WindowBaseline
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.baselines import ONE_DAY, fix, serving, weeks_before
 from tests.support.serving_world import MemoryViews, World, at, counted
 
@@ -71,7 +71,7 @@ def test_a_day_counts_on_which_both_sides_of_a_share_have_sent(
 def test_days_of_now_are_kept_however_many_they_are(
     stores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usual_days, "_MAX_DAYS", 1)
+    monkeypatch.setattr(baseline_days, "_MAX_DAYS", 1)
     world, settings = World(), Settings(default_timezone="UTC")
     fix(world, "2026-11-22T00:40")
     views = MemoryViews(world)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from alerting.episodes.verdict import Verdict, WindowFacts, WindowPhase, evaluate_window
+from alerting.rules.rule import AgainstBaseline, Rule, RuleKind, Threshold
 from tally.alerts.baseline import ExactValue, WindowBaseline
-from tally.alerts.rule import AgainstBaseline, Rule, RuleKind, Threshold
-from tally.alerts.verdict import Verdict, WindowFacts, WindowPhase, evaluate_window
 
 QUEUE = Rule(
     rule_id="queue-too-long",

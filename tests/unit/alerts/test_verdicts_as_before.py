@@ -8,9 +8,9 @@ from fractions import Fraction
 from hashlib import sha256
 from random import Random
 
+from alerting.episodes.verdict import WindowFacts, evaluate_window
+from alerting.rules.rule import AgainstBaseline, Condition, Rule, Threshold
 from tally.alerts.baseline import WindowBaseline
-from tally.alerts.rule import AgainstBaseline, Condition, Rule, Threshold
-from tally.alerts.verdict import WindowFacts, evaluate_window
 from tests.support.judging_days import JudgedDays
 from tests.support.serving_world import World, at, counted, flip, sale
 

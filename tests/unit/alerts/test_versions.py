@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from schemas.loader import FOLDER
-from tally.alerts.rule import COSMETIC_FIELDS, Rule, RuleVersion, version_at
-from tally.alerts.rule_changes import plan_retirement, plan_rule
-from tally.alerts.versions import (
+from alerting.rules.changes import plan_retirement, plan_rule
+from alerting.rules.rule import COSMETIC_FIELDS, Rule, RuleVersion, version_at
+from alerting.rules.versions import (
     RuleHistory,
     RuleRecord,
     StoredRule,
@@ -20,6 +19,7 @@ from tally.alerts.versions import (
     meaning_fields,
     read_history,
 )
+from schemas.loader import FOLDER
 from tally.errors import TallyError
 from tests.unit.alerts.rules import rule, told
 

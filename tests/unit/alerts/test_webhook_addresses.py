@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.outbound.addresses import (
-    is_public,
-    parse_networks,
-    parse_url,
-    resolve_callable,
-)
+from runtime.outbound.addresses import is_public, parse_networks, parse_url, resolve_callable
 from tally.errors import AddressRefused, BadSettings
 
 INSIDE = (

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from alerting.deliver.calls import OutboundMessage, WebhookCalls
+from alerting.deliver.digest_files import WRITTEN, DigestFiles
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.call_limits import MAX_ADDRESS_CALLS
+from alerting.deliver.state.records import FILE_PREFIX
 from runtime.outbound.addresses import parse_networks
-from serving.alerts.dispatch.calls import OutboundMessage, WebhookCalls
-from serving.alerts.dispatch.digest_files import WRITTEN, DigestFiles
-from serving.alerts.dispatch.sender import WebhookSender
-from tally.alerts.delivery.records import FILE_PREFIX
-from tally.alerts.delivery.room import MAX_ADDRESS_CALLS
 from tests.unit.alerts.receivers import receiver, status
 from tests.unit.alerts.test_delivery_attempts import message
 from tests.unit.alerts.test_dispatcher_step import wait_for

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.body import alert_body, alert_message_id
 from runtime.outbound.addresses import parse_networks
-from serving.alerts.dispatch.sender import WebhookSender
-from tally.alerts.delivery.body import alert_body, alert_message_id
-from tally.alerts.delivery.signing import secret_key
+from runtime.outbound.signing import secret_key
 from tests.unit.alerts.deliveries import alert
 from tests.unit.architecture.sources import ROOT
 

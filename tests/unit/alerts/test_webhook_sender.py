@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import WebhookAnswer
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import parse_retry_after
-from serving.alerts.dispatch.sender import WebhookSender
-from tally.alerts.delivery.attempts import WebhookAnswer
-from tally.alerts.delivery.signing import signature
+from runtime.outbound.signing import signature
 from tests.support.nominal_processor import slowness
 from tests.unit.alerts.receivers import CERTIFICATE, TLS_HOST, Got, Reaction, receiver, status
 

@@ -54,7 +54,7 @@ def test_only_files_with_examples_are_left_out() -> None:
 
 
 def test_there_are_examples() -> None:
-    assert Path("tally/money.py") in WITH_EXAMPLES
+    assert Path("tally/events/money.py") in WITH_EXAMPLES
 
 
 def test_examples_of_inner_functions_are_counted() -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.imports import OURS, bring_spark, bringing, forbidden_imports
+from tests.unit.architecture.import_rules import OURS
+from tests.unit.architecture.imports import bring_spark, bringing, forbidden_imports
 from tests.unit.architecture.sources import PACKAGES, ROOT, module_name, parsed, python_files
 
 
@@ -19,7 +20,7 @@ def test_every_package_is_looked_at() -> None:
     assert {file.parts[0] for file in python_files()} == {
         package for package in PACKAGES if (ROOT / package).is_dir()
     }
-    assert Path("tally/frames.py") in python_files()
+    assert Path("tally/spark/frames.py") in python_files()
 
 
 @pytest.mark.parametrize(
@@ -31,16 +32,24 @@ def test_every_package_is_looked_at() -> None:
             "from cassandra.cluster import Session",
             "cassandra.cluster.Session",
         ),
-        ("tally.frames", "import confluent_kafka", "confluent_kafka"),
-        ("tally.money", "import yaml", "yaml"),
-        ("tally.money", "from schemas import loader", "schemas.loader"),
+        ("tally.spark.frames", "import confluent_kafka", "confluent_kafka"),
+        ("tally.events.money", "import yaml", "yaml"),
+        ("tally.events.money", "from schemas import loader", "schemas.loader"),
         ("schemas.loader", "from tally.errors import TallyError", "tally.errors.TallyError"),
-        ("speed_layer.view", "from batch_layer.views import rows", "batch_layer.views.rows"),
-        ("batch_layer.views.rows", "import speed_layer.sink.rows", "speed_layer.sink.rows"),
-        ("ingest.gateway.app", "from serving.api import app", "serving.api.app"),
+        (
+            "speed_layer.view",
+            "from batch_layer.views.compute import rows",
+            "batch_layer.views.compute.rows",
+        ),
+        ("batch_layer.views.compute.rows", "import speed_layer.sink.rows", "speed_layer.sink.rows"),
+        ("ingest.gateway.app", "from web.api import app", "web.api.app"),
         ("serving.merge.reader", "from ingest.contract import wire", "ingest.contract.wire"),
-        ("serving.api.app", "import pyspark.sql", "pyspark.sql"),
-        ("serving.api.app", "from tally.frames import window_rows", "tally.frames.window_rows"),
+        ("web.api.app", "import pyspark.sql", "pyspark.sql"),
+        (
+            "web.api.app",
+            "from tally.spark.frames import window_rows",
+            "tally.spark.frames.window_rows",
+        ),
         (
             "dags.rebuild_views",
             "from batch_layer.views import rebuild",
@@ -48,14 +57,18 @@ def test_every_package_is_looked_at() -> None:
         ),
         ("dags.rebuild_views", "import pyspark", "pyspark"),
         (
-            "ops.cli.replay",
-            "def run():\n    from ingest.replay import perturbation",
-            "ingest.replay.perturbation",
+            "ops.cli.jobs",
+            "def run():\n    from ingest.senders.replay import perturbation",
+            "ingest.senders.replay.perturbation",
         ),
-        ("ops.cli.app", "import_module('serving.api')", "serving.api"),
-        ("ops.oracle.sums", "from tally.windows import window_start", "tally.windows.window_start"),
-        ("tally.partitions", "import confluent_kafka", "confluent_kafka"),
-        ("runtime.writes", "from pyspark.sql import Row", "pyspark.sql.Row"),
+        ("ops.cli.app", "import_module('web.api')", "web.api"),
+        (
+            "ops.oracle.sums",
+            "from tally.time.windows import window_start",
+            "tally.time.windows.window_start",
+        ),
+        ("tally.events.partitions", "import confluent_kafka", "confluent_kafka"),
+        ("runtime.cassandra.writes", "from pyspark.sql import Row", "pyspark.sql.Row"),
         (
             "runtime.processor.loop",
             "from cassandra.cluster import Session",
@@ -75,26 +88,26 @@ def test_every_package_is_looked_at() -> None:
         ("ops.oracle.sums", "import pyarrow", "pyarrow"),
         ("ops.oracle.sums", "from ops.audit import report", "ops.audit.report"),
         ("ops.oracle.sums", "from ..audit import report", "ops.audit.report"),
-        ("serving.query.question", "from fastapi import Query", "fastapi.Query"),
-        ("serving.query.question", "from pydantic import BaseModel", "pydantic.BaseModel"),
-        ("serving.query.answer", "from serving.api import cursor", "serving.api.cursor"),
-        ("serving.merge.reading", "from serving.query import cells", "serving.query.cells"),
+        ("serving.questions.question", "from fastapi import Query", "fastapi.Query"),
+        ("serving.questions.question", "from pydantic import BaseModel", "pydantic.BaseModel"),
+        ("serving.engine.answer", "from web.api.requests import cursor", "web.api.requests.cursor"),
+        ("serving.merge.reading", "from serving.cells import cells", "serving.cells.cells"),
         ("serving.merge.reading", "import msgspec", "msgspec"),
-        ("serving.api.app", "from serving.merge import reading", "serving.merge.reading"),
-        ("serving.api.app", "from serving.dashboard import page", "serving.dashboard.page"),
-        ("serving.api.app", "from cassandra.cluster import Session", "cassandra.cluster.Session"),
-        ("serving.dashboard.page", "from serving.api import answers", "serving.api.answers"),
-        ("serving.dashboard.page", "from serving.merge import served", "serving.merge.served"),
-        ("serving.dashboard.page", "import httpx", "httpx"),
-        ("serving.merge.reading", "from runtime import jvm_lock", "runtime.jvm_lock"),
-        ("serving.__main__", "import runtime.workers", "runtime.workers"),
+        ("web.api.app", "from inventory.sync import engine", "inventory.sync.engine"),
+        ("web.api.app", "from web.dashboard import page", "web.dashboard.page"),
+        ("web.api.app", "from cassandra.cluster import Session", "cassandra.cluster.Session"),
+        ("web.dashboard.page", "from web.api.answers import answers", "web.api.answers.answers"),
+        ("serving.merge.reading", "from alerting.alert import ids", "alerting.alert.ids"),
+        ("web.dashboard.page", "import httpx", "httpx"),
+        ("serving.merge.reading", "from runtime.spark import jvm_lock", "runtime.spark.jvm_lock"),
+        ("web.__main__", "import runtime.spark.workers", "runtime.spark.workers"),
         ("ops.audit.cut", "from ops.local.stack import control", "ops.local.stack.control"),
         ("ops.audit.cut", "from ops import lag", "ops.lag"),
-        ("ops.lag", "from ops.local.stack import probes", "ops.local.stack.probes"),
-        ("ops.gaps", "from ops.cli import gaps", "ops.cli.gaps"),
-        ("ops.local.stack.kafka", "from ops.cli import app", "ops.cli.app"),
+        ("ops.lag", "from ops.local.processes import probes", "ops.local.processes.probes"),
+        ("ops.gaps", "from ops.cli.records import gaps", "ops.cli.records.gaps"),
+        ("ops.local.services.kafka", "from ops.cli import app", "ops.cli.app"),
         ("ops.local.demo.run", "from ops.audit import report", "ops.audit.report"),
-        ("ops.docs.api", "from serving.api import app", "serving.api.app"),
+        ("ops.docs.api", "from web.api import app", "web.api.app"),
         ("ops.docs.api", "from ops.local import stack", "ops.local.stack"),
         ("ops.cli.app", "from ops.docs import pages", "ops.docs.pages"),
     ],
@@ -106,16 +119,16 @@ def test_a_planted_violation_is_found(module: str, line: str, name: str) -> None
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("tally.frames", "from pyspark.sql import functions"),
+        ("tally.spark.frames", "from pyspark.sql import functions"),
         ("runtime.connect", "import confluent_kafka"),
-        ("tally.settings", "import pydantic, msgspec, pathlib"),
-        ("serving.alerts.evaluator", "from runtime.processor.loop import run"),
+        ("tally.config.settings", "import pydantic, msgspec, pathlib"),
+        ("alerting.evaluate", "from runtime.processor.loop import run"),
         ("ops.oracle.sums", "import duckdb\nfrom schemas import loader"),
         ("ops.cli.app", "from ops.local.stack import control"),
         ("ops.local.demo.run", "from ops.local.stack import control"),
-        ("ops.local.stack.sample_session", "import pyspark"),
-        ("serving.api.app", "import fastapi, pydantic\nfrom serving.query import answer"),
-        ("serving.__main__", "from serving.merge import cassandra_views"),
+        ("ops.local.machine.sample_session", "import pyspark"),
+        ("web.api.app", "import fastapi, pydantic\nfrom serving.engine import answer"),
+        ("web.__main__", "from serving.storage import cassandra_views"),
         ("dags.rebuild_views", "from airflow.sdk import dag"),
     ],
 )
@@ -123,14 +136,13 @@ def test_what_the_table_allows_is_not_found(module: str, line: str) -> None:
     assert forbidden_imports(module, ast.parse(line)) == []
 
 
-@pytest.mark.parametrize("package", ["serving", "ops"])
+@pytest.mark.parametrize("package", ["tally", "serving", "alerting", "inventory", "ops"])
 def test_every_folder_of_a_package_whose_folders_differ_has_a_row(package: str) -> None:
     """Without one its own package would be its row, and all of that open to it."""
     inside = {f"{package}.{file.parts[1].removesuffix('.py')}" for file in files_of(package)}
 
-    assert inside - {*OURS} == {f"{package}.__init__"} | (
-        {"serving.__main__"} if package == "serving" else set()
-    )
+    alone = {"tally.errors"} if package == "tally" else set()
+    assert inside - {*OURS} == {f"{package}.__init__"} | alone
 
 
 def files_of(package: str) -> list[Path]:
@@ -144,5 +156,11 @@ def test_what_brings_spark_is_what_comes_to_it_however_far() -> None:
 
 
 def test_the_modules_that_bring_spark_are_known_by_their_imports() -> None:
-    assert {"tally.frames", "runtime.jvm_lock", "runtime.workers"} <= bring_spark()
-    assert not {"tally.families", "runtime.sparkconf", "serving.__main__"} & bring_spark()
+    assert {
+        "tally.spark.frames",
+        "runtime.spark.jvm_lock",
+        "runtime.spark.workers",
+    } <= bring_spark()
+    assert (
+        not {"tally.families.family", "runtime.spark.configuration", "web.__main__"} & bring_spark()
+    )

@@ -85,20 +85,20 @@ def test_only_one_file_makes_a_kafka_source_of_spark() -> None:
     product = [file for file in python_files() if file.parts[0] not in ("tests", "bench")]
     found = [str(file) for file in product if 'format("kafka")' in (ROOT / file).read_text("utf-8")]
 
-    assert found == ["runtime/kafka_source.py"]
+    assert found == ["runtime/spark/kafka_source.py"]
 
 
 @pytest.mark.parametrize(
     ("call", "files"),
     [
         # A full queue is waited for, and what was not sent is an error.
-        (".produce(", ["ingest/gateway/async_producer.py", "runtime/producer.py"]),
+        (".produce(", ["ingest/gateway/async_producer.py", "runtime/kafka/producer.py"]),
         # A topic that is not there is an error and not a topic without partitions.
-        (".get_watermark_offsets(", ["runtime/topics.py"]),
+        (".get_watermark_offsets(", ["runtime/kafka/topics.py"]),
         # A position that the brokers do not tell is no position 0.
-        (".committed(", ["runtime/topics.py"]),
+        (".committed(", ["runtime/kafka/topics.py"]),
         # A statement may be sent again after a time-out.
-        ("is_idempotent = True", ["runtime/writes.py"]),
+        ("is_idempotent = True", ["runtime/cassandra/writes.py"]),
     ],
 )
 def test_each_way_to_a_driver_has_its_guards_in_one_file(call: str, files: list[str]) -> None:

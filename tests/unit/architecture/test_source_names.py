@@ -12,24 +12,24 @@ from tests.unit.architecture.sources import parsed, python_files
 
 # Who may name one, and why.
 MAY = {
-    "runtime/sources.py": "the names of the two for what is about receipts alone, and for tests",
-    "runtime/receipt_lines.py": "lines of receipts, by the rules of their source",
+    "runtime/registry/sources.py": "the names of the two for what is about receipts, and for tests",
+    "runtime/registry/receipt_lines.py": "lines of receipts, by the rules of their source",
     "speed_layer/receipts.py": "the table of raw receipts holds receipts",
     "speed_layer/receipts_job.py": "the table of raw receipts holds receipts",
     "speed_layer/job.py": "an example in a help text, and in an error",
-    "ingest/replay/__main__.py": "the real data are receipts",
-    "ingest/twin/sensors.py": "a twin's sensors are those of sources",
+    "ingest/senders/replay/__main__.py": "the real data are receipts",
+    "ingest/senders/twin/sensors.py": "a twin's sensors are those of sources",
     "ops/audit/report.py": "the real data are receipts",
     "ops/local/demo/live.py": "the demo sells",
-    "serving/api/parameters.py": "the family of a question that names none, as it always was",
-    "serving/dashboard/labels.py": "a word of a sentence",
+    "web/api/requests/parameters.py": "the family of a question that names none, as it always was",
+    "web/dashboard/shared/labels.py": "a word of a sentence",
 }
 NAMES = [
     name
     for source in builtin_sources().values()
     for name in (source.name, source.raw_topic, source.path)
 ]
-NAMED = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, NAMES))})(?![\w-])")
+NAMED = re.compile(rf"(?<![\w/-])({'|'.join(map(re.escape, NAMES))})(?![\w-]|\.\w)")
 OUTSIDE = ("tests", "bench")
 
 

@@ -10,26 +10,28 @@ from tests.unit.architecture.sources import PACKAGES
 
 # Which packages a module names so that it may not import, and why.
 NAMES: dict[str, dict[str, str]] = {
-    "tally.money": {"schemas": "which currencies there are, with their decimals, is data"},
+    "tally.events.money": {"schemas": "which currencies there are, with their decimals, is data"},
     "schemas.loader": {"ingest": "a source's descriptor lies in its own folder, with its code"},
-    "ops.cli.check": {"ingest": "the verb becomes the job, of which it imports nothing"},
-    "ops.cli.drop": {"ingest": "the verb becomes the job, of which it imports nothing"},
-    "ops.cli.rebuild": {"batch_layer": "the verb becomes the job, of which it imports nothing"},
-    "ops.cli.replay": {"ingest": "the verb becomes the job, of which it imports nothing"},
-    "ops.cli.rules": {"batch_layer": "the verb becomes the job, of which it imports nothing"},
-    "ops.cli.simulate": {"ingest": "the verb becomes the job, of which it imports nothing"},
+    "ops.cli.jobs": {
+        "ingest": "the command becomes the job, of which it imports nothing",
+        "batch_layer": "the command becomes the job, of which it imports nothing",
+    },
+    "ops.cli.alerts.rules": {
+        "batch_layer": "the command becomes the job, of which it imports nothing"
+    },
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
     "ops.docs.described": {
         "ingest": "the gateway tells of its addresses in a process of its own",
-        "serving": "the API tells of its addresses in a process of its own",
+        "web": "the API tells of its addresses in a process of its own",
     },
-    "ops.local.stack.catalogue": {
+    "ops.local.services.catalogue": {
         "ingest": "gateway and normalisers are started as services",
         "speed_layer": "its jobs are started as services",
         "batch_layer": "the master ingest is started as a service",
-        "serving": "alerts' and stock's processes are started as services",
+        "alerting": "its processes are started as services",
+        "inventory": "its processes are started as services",
     },
-    "ops.local.stack.airflow": {"dags": "Airflow is told where they lie"},
+    "ops.local.services.airflow": {"dags": "Airflow is told where they lie"},
 }
 _PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w.-]+/")
 

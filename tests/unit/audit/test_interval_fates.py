@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from ops.audit.master import Fates
-from ops.audit.topics import OffsetSpan
-from runtime.sources import TRAFFIC
-from tally.identity import fingerprint, version_id
+from ops.audit.read.master import Fates
+from ops.audit.read.topics import OffsetSpan
+from runtime.registry.sources import TRAFFIC
+from tally.events.identity import fingerprint, version_id
 from tests.support.canonical import interval
 from tests.unit.audit.test_master import MONDAY, opened, row
 

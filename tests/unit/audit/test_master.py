@@ -12,17 +12,17 @@ import pytest
 from deltalake import write_deltalake
 
 from ops.audit.against_master import compare_values
-from ops.audit.master import Fates, Master
-from ops.audit.topics import OffsetSpan
-from runtime.sources import SALES, TRAFFIC
+from ops.audit.read.master import Fates, Master
+from ops.audit.read.topics import OffsetSpan
+from runtime.registry.sources import SALES, TRAFFIC
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Part, Sum, Uniques
-from tally.families import Family
-from tally.identity import digest_text, sensor_key
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.events.identity import digest_text, sensor_key
+from tally.families.family import Family
 from tests.support.canonical import Canonical, interval, receipt
 
 MONDAY = datetime(2017, 3, 6, 10, tzinfo=UTC)

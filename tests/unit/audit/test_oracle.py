@@ -8,7 +8,7 @@ import pytest
 from ops.audit.oracle import Difference, compare_rows, is_claim_correct
 from ops.oracle.complete_journey import Scope, Totals, window_totals
 from tally.algebra.merge import MergedWindow
-from tally.generation import Generation
+from tally.families.generation import Generation
 
 KEY = ("367", datetime(2017, 9, 19, 22, 45, tzinfo=UTC))
 CELL = Totals(receipts=2, minor=1250, units_milli=3000)

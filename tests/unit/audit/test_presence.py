@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from ops.audit.master import Master
-from ops.audit.presence import CoveredWindows, presence_windows, windows_at_pins
-from runtime.sources import FAMILIES
-from tally.generation import Generation
-from tally.settings import Settings
+from ops.audit.read.master import Master
+from ops.audit.read.presence import CoveredWindows, presence_windows, windows_at_pins
+from runtime.registry.sources import FAMILIES
+from tally.config.settings import Settings
+from tally.families.generation import Generation
 
 WIFI = FAMILIES["wifi"]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

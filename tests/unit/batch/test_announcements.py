@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from batch_layer.views.announcements import Announcements, Restatement
-from runtime.sources import SALES
+from batch_layer.views.publish.announcements import Announcements, Restatement
+from runtime.registry.sources import SALES
 from tally.errors import TallyError
 from tests.support.full_producer import FullProducer
 

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batch_layer.views.presence import join_periods
-from batch_layer.views.registers import longest_span
-from tally.generation import AnsweredSpan
+from batch_layer.views.compute.presence import join_periods
+from batch_layer.views.publish.registers import longest_span
+from tally.families.generation import AnsweredSpan
 
 DAY = 1440
 

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from batch_layer.views.check import (
+from batch_layer.views.publish.check import (
     SHOWN_WINDOWS,
     ExpectedRow,
     GenerationCheck,
@@ -13,10 +13,10 @@ from batch_layer.views.check import (
     _check_store_days,
     unequal_windows,
 )
-from batch_layer.views.held import WrittenRow, WrittenRowReader
-from runtime.day_spans import DaySpan
+from batch_layer.views.publish.written_rows import WrittenRow, WrittenRowReader
+from runtime.cassandra.day_spans import DaySpan
 from tally.algebra.parts import Sum
-from tally.families import Family
+from tally.families.family import Family
 
 MONDAY, WEDNESDAY, QUARTER = 17_231 * 86_400_000, 17_233 * 86_400_000, 900_000
 OWED = {("1", MONDAY): (2, 2, 300), ("1", WEDNESDAY): (2, 1, 300), ("2", MONDAY): (1, 1, 100)}

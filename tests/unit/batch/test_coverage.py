@@ -4,7 +4,14 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from batch_layer.views.coverage import NO_LIMIT, ArrivalGap, Claim, Coverage, day_end, day_start
+from batch_layer.views.plan.coverage import (
+    NO_LIMIT,
+    ArrivalGap,
+    Claim,
+    Coverage,
+    day_end,
+    day_start,
+)
 
 ARRIVAL = datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, 9, 31, tzinfo=UTC)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from batch_layer.views.computation import period_days
-from runtime.sources import FAMILIES
-from tally.settings import Settings
+from batch_layer.views.compute.computation import period_days
+from runtime.registry.sources import FAMILIES
+from tally.config.settings import Settings
 
 DAYS = [date(2026, 11, number) for number in range(20, 28)]
 

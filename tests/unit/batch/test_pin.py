@@ -2,8 +2,8 @@
 
 from datetime import UTC, date, datetime
 
-from batch_layer.views.pin import Pin
-from tally.generation import Generation
+from batch_layer.views.plan.pin import Pin
+from tally.families.generation import Generation
 
 EARLY, LATE = datetime(2017, 3, 6, 9, 7, tzinfo=UTC), datetime(2017, 3, 6, 11, 59, tzinfo=UTC)
 

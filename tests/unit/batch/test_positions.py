@@ -17,9 +17,9 @@ from batch_layer.master.positions import (
     refuse_other_log,
     starting_offsets,
 )
-from runtime.gaps import AcceptedGap, skip_gaps
-from runtime.marks import RecordFingerprint
-from runtime.topics import Bounds
+from runtime.kafka.log_identity import RecordFingerprint
+from runtime.kafka.topics import Bounds
+from runtime.records.gaps import AcceptedGap, skip_gaps
 from tally.errors import DataLoss
 
 ROW = pa.table({"a": [1]})

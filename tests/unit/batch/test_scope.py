@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from batch_layer.views.coverage import ArrivalGap, Coverage, day_start
-from batch_layer.views.scope import (
+from batch_layer.views.plan.coverage import ArrivalGap, Coverage, day_start
+from batch_layer.views.plan.scope import (
     RebuildRequest,
     RebuildScope,
     all_days,
@@ -15,10 +15,10 @@ from batch_layer.views.scope import (
     dirty_days,
     newest,
 )
-from tally.day_clock import DayClock
-from tally.epochs import Epochs
-from tally.generation import Generation
-from tally.windows import parse_days
+from tally.families.epochs import Epochs
+from tally.families.generation import Generation
+from tally.time.day_clock import DayClock
+from tally.time.windows import parse_days
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 # Everything was read when Wednesday had just ended.

@@ -11,15 +11,16 @@ from cassandra import OperationTimedOut, cqltypes
 from cassandra.util import Date
 from pyspark.errors import PythonException
 
-from batch_layer.views import held, rebuild
-from batch_layer.views.held import StoreDay, WrittenRowReader
-from batch_layer.views.outbox import Outbox
-from batch_layer.views.tills import write_findings
-from runtime import writes
+from batch_layer.views import rebuild
+from batch_layer.views.publish import written_rows
+from batch_layer.views.publish.outbox import Outbox
+from batch_layer.views.publish.tills import write_findings
+from batch_layer.views.publish.written_rows import StoreDay, WrittenRowReader
+from runtime.cassandra import writes
 from runtime.connect import CQL_DATE_ZERO
-from runtime.job import FAILED
-from runtime.sources import TRAFFIC
-from tally.settings import Settings
+from runtime.process.job import FAILED
+from runtime.registry.sources import TRAFFIC
+from tally.config.settings import Settings
 from tests.support.answering_session import AnsweringSession
 
 LONG = cqltypes.LongType
@@ -34,7 +35,7 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def put(session: AnsweringSession) -> AnsweringSession:
         monkeypatch.setattr(writes, "execute_concurrent", session.execute_concurrent)
-        monkeypatch.setattr(held, "worker_session", lambda _settings: session)
+        monkeypatch.setattr(written_rows, "worker_session", lambda _settings: session)
         return session
 
     return put
@@ -104,7 +105,7 @@ def _only_reads(statement: str, _values: Any = None) -> list[Any]:
 WORKER = """
   An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
-  File "runtime/writes.py", line 104, in until_answered
+  File "runtime/cassandra/writes.py", line 104, in until_answered
     raise limit.error(
 {error}
 """

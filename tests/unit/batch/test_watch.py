@@ -7,9 +7,9 @@ from cassandra import OperationTimedOut, cqltypes
 
 from batch_layer.master import watch
 from batch_layer.master.watch import CommittedEnds, IngestWatch
-from runtime import writes
-from runtime.offsets import TopicOffsets
-from tally.settings import Settings
+from runtime.cassandra import writes
+from runtime.kafka.offsets import TopicOffsets
+from tally.config.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 
 SIGHT = CommittedEnds(

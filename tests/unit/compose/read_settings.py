@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from schemas.loader import builtin_sources
-from tally.lateness import lateness_variable
-from tally.settings import Settings
+from tally.config.lateness import lateness_variable
+from tally.config.settings import Settings
 from tests.unit.architecture.imports import imported_modules
 from tests.unit.architecture.sources import module_name, parsed, python_files
 

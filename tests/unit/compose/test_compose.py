@@ -6,8 +6,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from ops.docs.settings import variables
-from ops.local.stack.catalogue import SERVICES
-from tally.settings import Settings
+from ops.local.services.catalogue import SERVICES
+from tally.config.settings import Settings
 from tests.unit.compose.files import (
     ROOT,
     compose,
@@ -37,7 +37,7 @@ def test_a_planted_misspelling_is_not_valid() -> None:
 
 
 def test_what_a_node_promises_is_the_same_on_a_server_and_on_a_laptop() -> None:
-    file = ROOT / "ops/local/stack/config/cassandra.yaml"
+    file = ROOT / "ops/local/services/config/cassandra.yaml"
     # Its placeholders are no YAML as they stand.
     local = yaml.safe_load(file.read_text("utf-8").replace("{", "").replace("}", ""))
 
@@ -106,7 +106,10 @@ def test_each_service_of_the_local_stack_has_at_least_its_time_to_close_down(nam
 def test_refusal_of_a_process_of_ours_is_held_and_not_repeated(name: str) -> None:
     service = services()[name]
 
-    assert (service["entrypoint"], service["init"]) == (["python", "-m", "runtime.container"], True)
+    assert (service["entrypoint"], service["init"]) == (
+        ["python", "-m", "runtime.process.container"],
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +127,7 @@ def test_job_without_http_is_healthy_by_the_age_of_its_heartbeat(name: str) -> N
         "CMD",
         "python",
         "-m",
-        "runtime.heartbeat",
+        "runtime.process.heartbeat",
         file,
         "60",
     ]

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.unit.compose.files import own_services, passed_variables, services
 from tests.unit.compose.read_settings import DERIVED, fields_read, read_variables
 
@@ -52,10 +52,10 @@ def test_every_setting_that_a_service_reads_is_passed_on(service: str, module: s
 @pytest.mark.parametrize(
     ("service", "module", "name"),
     [
-        ("api", "serving", "TALLY_RULE_EDITS"),
-        ("api", "serving", "TALLY_PRIVACY_SMALLEST_CELL"),
-        ("evaluator", "serving.alerts.evaluator", "TALLY_PRIVACY_SMALLEST_CELL"),
-        ("evaluator", "serving.alerts.evaluator", "TALLY_COVERAGE_THRESHOLD"),
+        ("api", "web", "TALLY_RULE_EDITS"),
+        ("api", "web", "TALLY_PRIVACY_SMALLEST_CELL"),
+        ("evaluator", "alerting.evaluate", "TALLY_PRIVACY_SMALLEST_CELL"),
+        ("evaluator", "alerting.evaluate", "TALLY_COVERAGE_THRESHOLD"),
         ("speed", "speed_layer.job", "TALLY_SALES_LATENESS_SECONDS"),
         ("gateway", "ingest.gateway", "TALLY_STORES_FILE"),
     ],

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from ops.local.stack.airflow_run import COMPONENTS
-from ops.local.stack.catalogue import OPTIONAL, SERVICES
-from ops.local.stack.service import Site
-from tally.settings import Settings
+from ops.local.processes.service import Site
+from ops.local.services.airflow_run import COMPONENTS
+from ops.local.services.catalogue import OPTIONAL, SERVICES
+from tally.config.settings import Settings
 from tests.unit.compose.files import DOCKERFILE, ROOT, environment, images, own_services, services
 
 FULL_VERSION = re.compile(
@@ -91,7 +91,7 @@ def test_airflow_is_started_as_the_local_stack_starts_it() -> None:
 
 def test_brokers_are_configured_like_the_local_one() -> None:
     text = (
-        (ROOT / "ops/local/stack/config/kafka.properties")
+        (ROOT / "ops/local/services/config/kafka.properties")
         .read_text()
         .replace("{partitions}", str(Settings().partitions))
     )

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from runtime.sources import PARTS, build_family
+from runtime.registry.sources import PARTS, build_family
 from schemas.family import COLUMN_TYPES, PartShape
 from schemas.generated import render_views
 from schemas.loader import builtin_sources
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
-from tally.families import Family
+from tally.families.family import Family
 
 EVERY = (Sum("total"), Count("count"), Min("least"), Max("most"), Uniques("seen"), Histogram("by"))
 KINDS = PartShape.__annotations__["kind"].__args__

@@ -19,8 +19,8 @@ from cassandra.protocol import OverloadedErrorMessage
 
 from runtime import connect
 from runtime.connect import REQUEST_TIMEOUT_SECONDS, cassandra_cluster, cassandra_session
-from runtime.job import FAILED, run_job
-from tally.settings import Settings
+from runtime.process.job import FAILED, run_job
+from tally.config.settings import Settings
 
 
 def test_views_are_read_and_written_by_a_quorum_and_pointers_are_linearizable() -> None:

@@ -3,9 +3,9 @@
 
 import pytest
 
-from runtime.sources import FAMILIES
-from tally.families import Family
-from tally.settings import Settings
+from runtime.registry.sources import FAMILIES
+from tally.config.settings import Settings
+from tally.families.family import Family
 
 DISORDER_SECONDS = 300  # within a partition, as the replay's `--disorder 5m` makes it
 

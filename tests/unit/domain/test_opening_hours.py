@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tally.calendar.countries import COUNTRIES
-from tally.calendar.opening_hours import ClockSpan, parse_opening_hours
+from tally.time.countries import COUNTRIES
+from tally.time.opening_hours import ClockSpan, parse_opening_hours
 
 MONDAY, FRIDAY, SATURDAY, SUNDAY = (date(2026, 11, day) for day in (23, 27, 28, 29))
 SHOP = {"mon-fri": "08:00-20:00", "sat": ["09:00-13:00", "14:00-18:00"], "sun": "closed"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tally.personal import is_barcode
-from tally.redact import MARK, is_personal, redact_message, redact_text, redact_value
+from tally.people.personal import is_barcode
+from tally.people.redact import MARK, is_personal, redact_message, redact_text, redact_value
 
 CARDS = [
     "4111111111111111",

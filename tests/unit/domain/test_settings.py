@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tally.algebra.parts import Sum
+from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.families import Family
-from tally.settings import Settings
+from tally.families.family import Family
 from tests.unit.architecture.sources import parsed, python_files
 
-HOME = Path("tally/settings.py")
+HOME = Path("tally/config/settings.py")
 
 
 @pytest.mark.parametrize("sign", ["%", "[", "]"])

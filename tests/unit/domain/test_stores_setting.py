@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 
 @pytest.mark.parametrize("named", [{}, {"TALLY_STORES_FILE": ""}])

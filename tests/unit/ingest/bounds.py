@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest.contract.arrival import Arrival
+from ingest.installation.arrival import Arrival
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import conversions
-from runtime.processor.record import Input
-from runtime.sources import FAMILIES
+from runtime.processor.commit.record import Input
+from runtime.registry.sources import FAMILIES
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
 from tests.support.odd import ACCEPTED

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from confluent_kafka import TopicPartition
 
+from runtime.kafka.topics import PartitionId
 from runtime.processor.alignment import AlignmentLimits
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from runtime.topics import PartitionId
 from tally.errors import OutcomeUnknown, TransactionAborted
 
 STATE = "counts"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ingest.contract.arrival import Rules
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
-from tally.settings import Settings
+from ingest.installation.arrival import Rules
+from tally.config.settings import Settings
 from tests.unit.ingest.stand_ins import Client, StandInProducer
 
 STORES = """

@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from ingest.drop.folder import DropFolder
-from ingest.drop.rounds import FolderUploader
-from ingest.drop.sender import Sender, make_client
+from ingest.senders.drop.folder import DropFolder
+from ingest.senders.drop.rounds import FolderUploader
+from ingest.senders.drop.sender import Sender, make_client
 from tests.unit.ingest.drop_server import Answer, Answering, Request, answering
 
 DAY = 86_400

@@ -4,13 +4,13 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.contract import normalise as normalised_receipt
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.traffic.contract import normalise as normalised_interval
 from ingest.sources.traffic.record import CanonicalInterval
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 RULES = Rules.from_settings(Settings.load({}))
 ARRIVED = datetime(2017, 9, 20, 12, tzinfo=UTC)

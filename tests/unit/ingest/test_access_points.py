@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import load_conversion
-from runtime.stores import load_stores
+from runtime.registry.stores import load_stores
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
 

@@ -16,13 +16,13 @@ import pytest
 from httpx import ASGITransport, AsyncClient, Response
 from pydantic import SecretStr
 
-from ingest.contract.arrival import Rules
 from ingest.contract.work import MOST_LETTERS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from ingest.gateway.submission import MOST_BYTES
-from tally.settings import Settings
+from ingest.installation.arrival import Rules
+from tally.config.settings import Settings
 from tests.support.nominal_processor import slowness
 from tests.support.poslog import poslog
 from tests.unit.ingest.counter_gateway import STORES

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from ingest.normaliser.normalise import Normaliser
-from runtime.processor.record import Input
+from runtime.processor.commit.record import Input
 from schemas import loader
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent

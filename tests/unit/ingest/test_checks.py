@@ -19,7 +19,7 @@ from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from ingest.gateway.checks import BodyChecker
 from ingest.gateway.submission import Endpoint, endpoints
-from runtime.job import FAILED
+from runtime.process.job import FAILED
 from tests.unit.ingest.messages import POS, RULES, encoded
 from tests.unit.ingest.stand_ins import Client, StandInProducer
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.contract.arrival import Rules
+from ingest.installation.arrival import Rules
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.unit.ingest.messages import TRAFFIC, interval
 
 STORES = """

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from ingest.drop.folder import DropFolder
+from ingest.senders.drop.folder import DropFolder
 from tally.errors import DropUnusable
 from tests.unit.ingest.drop_folder import (
     AT,
@@ -114,7 +114,7 @@ def test_file_that_was_just_written_is_waited_for(tmp_path: Path) -> None:
 def test_folder_that_is_away_for_a_while_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.drop.rounds._SCAN_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("ingest.senders.drop.rounds._SCAN_EVERY_SECONDS", 0.01)
     root, away = tmp_path / "drop", tmp_path / "away"
     root.mkdir()
     with handing_over(root, taken) as (rounds, seen):

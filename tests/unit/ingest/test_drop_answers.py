@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest.drop.bodies import UploadRequest
-from ingest.drop.folder import DropFolder
-from ingest.drop.rounds import FolderUploader
-from ingest.drop.sender import ReportWait, Sender, make_client, retry_after
+from ingest.senders.drop.bodies import UploadRequest
+from ingest.senders.drop.folder import DropFolder
+from ingest.senders.drop.rounds import FolderUploader
+from ingest.senders.drop.sender import ReportWait, Sender, make_client, retry_after
 from tests.unit.ingest.drop_folder import (
     AT,
     DAY,
@@ -217,7 +217,7 @@ def test_retry_after_is_kept_to_whatever_waits(tmp_path: Path) -> None:
 def test_file_that_breaks_the_gateway_comes_after_those_that_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.drop.rounds._FIRST_PAUSE", 0)
+    monkeypatch.setattr("ingest.senders.drop.rounds._FIRST_PAUSE", 0)
     for number in range(4):
         dropped(tmp_path, f"pos/bad-{number}.json", b"bad", AT + number)
     dropped(tmp_path, "pos/good.json", b"good", AT + 10)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingest.drop.folder import DropFolder, DroppedFile
+from ingest.senders.drop.folder import DropFolder, DroppedFile
 from tests.unit.ingest.drop_folder import AT, DAY, dropped, handed_over, handing_over, names, taken
 from tests.unit.ingest.drop_server import Answer, Request
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import (
     SkippedPart,
     VendorBody,
@@ -20,10 +19,11 @@ from ingest.contract.vendor import (
 )
 from ingest.contract.work import MOST_LETTERS
 from ingest.gateway.submission import CheckedLines, check_lines, endpoints
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import conversions
 from ingest.sources.sales.vendors import poslog as form
 from tally.errors import KeysUnreachable, RejectedEvent
-from tally.events import CanonicalEvent
+from tally.events.canonical import CanonicalEvent
 from tests.support.poslog import poslog
 from tests.unit.ingest.messages import POS, RULES, encoded, pos
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ingest.sources.sales.versions import receipt_id
 from tally.errors import RejectedEvent
-from tally.identity import interval_id
+from tally.events.identity import interval_id
 from tests.unit.ingest.messages import TRAFFIC, interval, pos, receipt
 
 PART = st.from_regex(r"[0:%.a]{1,6}", fullmatch=True)

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.inventory.contract import CanonicalStockLine, normalise
 from ingest.sources.sales.contract import normalise as receipt_of
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas import loader
 from tally.algebra.level import Level
 from tally.algebra.parts import MOST_PART
+from tally.config.settings import Settings
 from tally.errors import RejectedEvent
-from tally.settings import Settings
 
 RULES = Rules.from_settings(Settings.load({}))
 ARRIVAL = Arrival(datetime(2026, 11, 26, 12, tzinfo=UTC), 2, 77)

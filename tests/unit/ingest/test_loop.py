@@ -10,14 +10,14 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from runtime.heartbeat import Heartbeat
+from runtime.kafka.topics import PartitionId
+from runtime.process.heartbeat import Heartbeat
 from runtime.processor.alignment import AlignmentLimits
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.intake import Intake, IntakeOptions, parse_generation
 from runtime.processor.loop import BatchLimits, Processor
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Input, Output
 from runtime.processor.step import Step
-from runtime.topics import PartitionId
 from tally.errors import OutcomeUnknown, TransactionAborted
 
 HOUR = 3600.0

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import VendorBody
 from ingest.gateway.submission import MOST_BYTES, check_lines, endpoints
-from tally.settings import Settings
+from ingest.installation.arrival import Rules
+from tally.config.settings import Settings
 from tests.support.mall import minute_of_a_mall
 
 ARRIVED = datetime(2026, 3, 2, 10, 1, 3, tzinfo=UTC)

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import VendorBody
+from ingest.installation.arrival import Rules
 from ingest.sources.wifi.vendors import meraki
+from tally.config.settings import Settings
 from tally.errors import Forbidden, RejectedEvent
-from tally.settings import Settings
 from tests.support.nominal_processor import slowness
 
 NOW = datetime(2026, 3, 2, 10, 1, tzinfo=UTC)

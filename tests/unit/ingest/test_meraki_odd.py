@@ -10,13 +10,13 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import SkippedPart, VendorBody
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.wifi.contract import CanonicalSighting, normalise
 from ingest.sources.wifi.vendors import meraki
-from runtime.stores import load_stores
+from runtime.registry.stores import load_stores
+from tally.config.settings import Settings
 from tally.errors import BadSettings, RejectedEvent
-from tally.settings import Settings
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 OLD, NEW = "00:18:0a:00:34:01", "00:18:0a:00:34:03"

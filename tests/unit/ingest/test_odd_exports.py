@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import VendorBody
+from ingest.installation.arrival import Rules
 from ingest.sources.registry import load_vendor_formats
 from schemas import loader
 from tests.unit.ingest.counter_gateway import CounterGateway, Json, opened, rejections

@@ -11,18 +11,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.contract.store_money import StoreMoney
+from ingest.installation.store_money import StoreMoney
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.lines import is_sold
 from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.rules import STATUSES, RuleTable, load_rules
-from runtime.stores import StoreEntry
+from runtime.registry.stores import StoreEntry
 from schemas.source import BadSource, read_yaml
-from tally.identity import REVERSAL
-from tally.money import minor_digits
-from tally.receipt_chain import ChainEvent, effective_event_ids
-from tally.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, adds_nothing
-from tally.rounding import ROUNDINGS
+from tally.events.identity import REVERSAL
+from tally.events.money import minor_digits
+from tally.events.receipt_chain import ChainEvent, effective_event_ids
+from tally.events.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, adds_nothing
+from tally.events.rounding import ROUNDINGS
 from tests.support import pos_oracle
 from tests.unit.ingest.messages import RULES, parts, pos, receipt
 

@@ -4,13 +4,13 @@ computation."""
 from collections import Counter
 from datetime import UTC, date, datetime
 
-from ingest.replay.bad import CORRUPTIONS
-from ingest.replay.complete_journey import Extent, ReplayScope, extent, receipts
+from ingest.senders.replay.bad import CORRUPTIONS
+from ingest.senders.replay.complete_journey import Extent, ReplayScope, extent, receipts
 from ops.oracle.complete_journey import Scope as OracleScope
 from ops.oracle.complete_journey import Totals, window_totals
 from tally.errors import RejectedEvent
-from tally.instants import parse_instant
-from tally.windows import window_start
+from tally.time.instants import parse_instant
+from tally.time.windows import window_start
 from tests.unit.ingest.messages import receipt
 
 WEEK = ReplayScope(date(2017, 3, 1), date(2017, 3, 8))

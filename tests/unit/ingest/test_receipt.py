@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from ingest.contract.store_money import StoreMoney
+from ingest.installation.store_money import StoreMoney
 from ingest.sources.sales.record import CanonicalReceipt, Line, VoidedReceipt
-from runtime.stores import StoreEntry
+from runtime.registry.stores import StoreEntry
 from tests.unit.ingest.messages import MILK, RULES, pos, receipt, with_line
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from ingest.normaliser.normalise import Normaliser
 from ingest.normaliser.repeats import RecentFingerprints
-from runtime.processor.record import Input
-from tally.instants import format_utc
+from runtime.processor.commit.record import Input
+from tally.time.instants import format_utc
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, pos
 
 FAMILY = {"posTransactionTopic": "sales", "raw-traffic": "traffic"}

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.contract.arrival import Sensor
-from runtime.sensors import SensorEntry
+from ingest.installation.arrival import Sensor
+from runtime.registry.sensors import SensorEntry
 from tally.errors import RejectedEvent
 from tests.unit.ingest.messages import RULES, interval
 

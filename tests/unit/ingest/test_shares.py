@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.contract.arrival import Sensor
+from ingest.installation.arrival import Sensor
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
-from runtime.processor.record import Input
-from runtime.sensors import SensorEntry
+from runtime.processor.commit.record import Input
+from runtime.registry.sensors import SensorEntry
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
-from tally.instants import format_utc, parse_instant
-from tally.windows import WINDOW, window_start
+from tally.time.instants import format_utc, parse_instant
+from tally.time.windows import WINDOW, window_start
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, interval, without
 
 COUNTS = ("entries", "exits", "passers_by", "entries_with_passers", "groups_in")

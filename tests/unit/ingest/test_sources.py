@@ -11,15 +11,15 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import load_conversion
-from runtime.sources import build_family
+from runtime.registry.sources import build_family
 from schemas.generated import build_event_schema
 from schemas.loader import builtin_sources
 from schemas.source import Source, read_json_file, read_source
+from tally.config.settings import Settings
 from tally.errors import RejectedEvent
-from tally.events import CanonicalEvent
-from tally.settings import Settings
+from tally.events.canonical import CanonicalEvent
 from tests.unit.schemas.shapes import shape
 
 ELEVENTH = read_source(Path(__file__).parents[2] / "e2e" / "eleventh")

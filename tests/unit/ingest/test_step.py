@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 import pytest
 from confluent_kafka import TopicPartition
 
+from runtime.kafka.topics import PartitionId
 from runtime.processor import state
+from runtime.processor.commit.record import Input, Output
 from runtime.processor.loop import BatchLimits
-from runtime.processor.record import Input, Output
 from runtime.processor.state import read_state
-from runtime.topics import PartitionId
+from tally.config.settings import Settings
 from tally.errors import TallyError, TransactionAborted
-from tally.settings import Settings
 from tests.support.key_counts import KeyCounts
 from tests.unit.ingest.brokers import STATE, Brokers, Outcome
 

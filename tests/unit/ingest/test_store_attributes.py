@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from runtime.store_fields import FIXED_FIELDS, Coordinates
-from runtime.stores import StoreEntry, load_stores
-from tally.calendar.opening_hours import parse_opening_hours
-from tally.day_clock import DayClock
+from runtime.registry.store_fields import FIXED_FIELDS, Coordinates
+from runtime.registry.stores import StoreEntry, load_stores
 from tally.errors import BadSettings
+from tally.time.day_clock import DayClock
+from tally.time.opening_hours import parse_opening_hours
 
 STORE = """
 367:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.arrival import Rules
-from runtime.stores import StoreEntry, load_stores
+from ingest.installation.arrival import Rules
+from runtime.registry.stores import StoreEntry, load_stores
+from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.settings import Settings
 from tests.unit.ingest.messages import pos, receipt
 
 

@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.contract.arrival import Numbering
 from ingest.contract.vendor import VendorBody
+from ingest.installation.arrival import Numbering
 from ingest.sources.sales.vendors.poslog import messages
-from tally.day_clock import DayClock
 from tally.errors import RejectedEvent
+from tally.time.day_clock import DayClock
 from tests.unit.ingest.messages import ARRIVED, RULES, parts, pos, receipt, with_line
 
 BAR = Numbering("daily", DayClock.from_zone(ZoneInfo("Europe/Bratislava"), time(4)))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.processor.moments import Failpoints
-from runtime.processor.record import Output
-from runtime.processor.transaction import TransactionalProducer, classify_error
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Output
+from runtime.processor.commit.transaction import TransactionalProducer, classify_error
 from tally.errors import OutcomeUnknown, ProducerFenced, TallyError, TransactionAborted
 
 FENCED = KafkaError(KafkaError._FENCED, "fenced", True)
@@ -104,7 +104,7 @@ def test_retriable_error_repeats_the_same_call(step: str) -> None:
 def test_positions_that_are_never_answered_are_not_waited_for_and_the_next_producer_takes_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runtime.processor.transaction.HANG_SECONDS", 0.1)
+    monkeypatch.setattr("runtime.processor.commit.transaction.HANG_SECONDS", 0.1)
     hanging, after = FailingProducer(), FailingProducer()
     never = Event()
     vars(hanging)["send_offsets_to_transaction"] = lambda *_: never.wait(30)

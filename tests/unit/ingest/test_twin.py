@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
+from ingest.senders.twin.__main__ import key_period_start
+from ingest.senders.twin.people import draw_people
+from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.sensors import SensorMessage, make_messages
+from ingest.senders.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
+from ingest.senders.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
+from ingest.senders.twin.truth import DayTruth, day_truth, write_truth
 from ingest.sources.registry import load_conversion
-from ingest.twin.__main__ import key_period_start
-from ingest.twin.people import draw_people
-from ingest.twin.plan import TwinStore
-from ingest.twin.sensors import SensorMessage, make_messages
-from ingest.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
-from ingest.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
-from ingest.twin.truth import DayTruth, day_truth, write_truth
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 SEED = 12
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from ingest.contract.arrival import Arrival, Rules
 from ingest.contract.vendor import SkippedPart, VendorBody
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import event_splitters, load_conversion, load_vendor_formats
 from schemas import loader
+from tally.config.settings import Settings
 from tally.errors import Forbidden, RejectedEvent
-from tally.settings import Settings
 
 FOLDER = Path(__file__).parent / "vendor_bodies"
 ARRIVED = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.visit_rules import load_families
-from tally.epochs import Epochs
+from runtime.registry.visit_rules import load_families
+from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.settings import Settings
-from tally.visit_rules import EVER, DatedVisitRules, StoreVisitRules
-from tally.visits import VisitRules
+from tally.families.epochs import Epochs
+from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
+from tally.people.visits import VisitRules
 from tests.unit.ingest.test_stores_file import rules
 
 

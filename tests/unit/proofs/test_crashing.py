@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from runtime.processor.moments import AFTER_POLL, BEFORE_COMMIT, NAMES, Failpoints
-from tally.settings import Settings
+from runtime.processor.commit.failpoints import AFTER_POLL, BEFORE_COMMIT, NAMES, Failpoints
+from tally.config.settings import Settings
 from tests.controls.crashing import Crash
 from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE, TellingCrash
 from tests.unit.architecture.sources import ROOT, python_files

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ingest.contract.arrival import Arrival, Rules
+from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.contract import normalise as normalised_receipt
 from ingest.sources.traffic.contract import normalise as normalised_interval
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.generated import LATE_BY, STORES, Scale, hourly, load, of_this_second
 from tests.support.plain_oracle import counted_by_window, counted_once, event_of
 from tests.support.pos_oracle import PARTS

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.processor.moments import Failpoints
-from runtime.sources import SALES
-from speed_layer.session import Driver
-from tally.settings import Settings
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.registry.sources import SALES
+from speed_layer.input.session import Driver
+from tally.config.settings import Settings
 from tests.controls.adding import Adding, AddingSink
 from tests.controls.clock_janitor import ClockJanitor
 from tests.controls.compacted_rules import compacted_configuration

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from runtime.protocol import ConnectionLimits
-from runtime.web import ServerOptions, serve
+from runtime.http.protocol import ConnectionLimits
+from runtime.http.server import ServerOptions, serve
 
 LIMITS = ConnectionLimits(
     header_seconds=0.5,

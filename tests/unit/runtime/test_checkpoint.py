@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.checkpoint import (
+from runtime.spark.checkpoint import (
     has_begun,
     read_committed_position,
     read_planned_end,

@@ -14,7 +14,7 @@ Process = subprocess.Popen[str]
 @pytest.fixture
 def container(request: pytest.FixtureRequest) -> Iterator[Process]:
     """The container's process, its command a shell script."""
-    command = [sys.executable, "-m", "runtime.container", "/bin/sh", "-c", request.param]
+    command = [sys.executable, "-m", "runtime.process.container", "/bin/sh", "-c", request.param]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()

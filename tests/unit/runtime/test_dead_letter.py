@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.connect import NORMALISER_ANCHOR
-from runtime.dead_letter import (
+from runtime.records.dead_letter import (
     TOPIC,
     Cause,
     EncodedLetter,
@@ -15,9 +15,9 @@ from runtime.dead_letter import (
     encode_letter,
     parse_letter,
 )
+from tally.config.keys import hmac_digest
 from tally.errors import TallyError
-from tally.instants import format_utc, parse_instant
-from tally.keys import hmac_digest
+from tally.time.instants import format_utc, parse_instant
 
 SEEN = "2026-11-22T10:00:00.000Z"
 RECORD = UncountedRecord("raw-traffic", 2, 9, b"367", b'{"phone": "31198570044", "in": -1}')

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 import structlog
 
-from ingest.drop.folder import DropFolder
-from runtime import job, log
-from runtime.device_keys import DeviceKeys
-from runtime.heartbeat import Heartbeat
-from runtime.whole_file import write_atomically
-from serving.alerts.dispatch.digest_files import DigestFiles
+from alerting.deliver.digest_files import DigestFiles
+from ingest.senders.drop.folder import DropFolder
+from runtime.process import job, log
+from runtime.process.files import write_atomically
+from runtime.process.heartbeat import Heartbeat
+from runtime.records.device_keys import DeviceKeys
+from tally.config.keys import load_digest_key
 from tally.errors import BadSettings, KeysUnreachable
-from tally.key_periods import DatedPeriod
-from tally.keys import load_digest_key
+from tally.time.key_periods import DatedPeriod
 from tests.unit.ingest.drop_folder import dropped, handing_over, names
 from tests.unit.ingest.drop_server import Answer
 
@@ -74,7 +74,7 @@ def test_a_file_keeps_what_it_had_and_nothing_half_is_left(
 def test_a_heartbeat_that_cannot_be_written_ends_no_loop_and_comes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.heartbeat._EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("runtime.process.heartbeat._EVERY_SECONDS", 0.0)
     file = tmp_path / "beat"
     heart = Heartbeat(file)
 

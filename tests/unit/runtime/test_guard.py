@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
-from runtime.guard import Guard
+from runtime.http.guard import Guard
 
 HOST = b"gateway:8080"
 ANSWERED, FOREIGN, NOT_OURS = 200, 403, 400

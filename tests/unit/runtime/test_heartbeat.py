@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runtime.heartbeat import Heartbeat, find_stall, main, read_restore_seconds, stall_reason
+from runtime.process.heartbeat import (
+    Heartbeat,
+    find_stall,
+    main,
+    read_restore_seconds,
+    stall_reason,
+)
 
 
 @pytest.fixture
@@ -112,7 +118,7 @@ def test_it_says_how_long_the_job_took_to_restore_its_state_while_the_job_works(
 
 
 def test_health_check_as_a_command(tmp_path: Path) -> None:
-    file, check = tmp_path / "beat", [sys.executable, "-m", "runtime.heartbeat"]
+    file, check = tmp_path / "beat", [sys.executable, "-m", "runtime.process.heartbeat"]
     before = subprocess.run([*check, str(file), "60"], capture_output=True, text=True, check=False)
     Heartbeat(file).beat(1, is_behind=False)
 

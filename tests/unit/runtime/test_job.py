@@ -10,7 +10,7 @@ import pytest
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from runtime.job import (
+from runtime.process.job import (
     DONE,
     FAILED,
     REFUSED,
@@ -21,6 +21,7 @@ from runtime.job import (
     signal_ready,
 )
 from schemas.source import BadSource
+from tally.config.settings import Settings
 from tally.errors import (
     AlreadyRunning,
     BadSettings,
@@ -30,7 +31,6 @@ from tally.errors import (
     StackError,
     TallyError,
 )
-from tally.settings import Settings
 
 
 @pytest.fixture

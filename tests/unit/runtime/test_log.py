@@ -11,8 +11,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime import log as own_log
-from runtime.job import run_command, run_job
+from runtime.process import log as own_log
+from runtime.process.job import run_command, run_job
 from tally.errors import TallyError
 
 HOSTILE = "\x1b[2J\r\nforged line\x00 \u202eabc\ud800 ü"
@@ -67,7 +67,7 @@ def test_any_text_is_one_line(text: str) -> None:
 def test_libraries_log_in_the_same_way() -> None:
     program = (
         "import logging\n"
-        "from runtime.job import run_job\n"
+        "from runtime.process.job import run_job\n"
         "def work():\n"
         f"    logging.getLogger('library').warning('said %s', {HOSTILE!r})\n"
         "    logging.getLogger('library').info('nothing')\n"

@@ -2,7 +2,7 @@
 
 import json
 
-from runtime.offsets import format_offsets, parse_offsets, parse_partition_keys
+from runtime.kafka.offsets import format_offsets, parse_offsets, parse_partition_keys
 
 OFFSETS = {"sales": {0: 5, 11: 7}, "traffic": {0: 0}}
 

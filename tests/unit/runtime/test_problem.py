@@ -10,12 +10,12 @@ from fastapi import FastAPI
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
-from runtime.problem import problem_response
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from runtime.http.problem import problem_response
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
 from tests.unit.ingest.messages import RULES
 from tests.unit.ingest.stand_ins import StandInProducer
+from web.api.app import create_app
 
 
 def asked(app: FastAPI, method: str, path: str) -> httpx.Response:

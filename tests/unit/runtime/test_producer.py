@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from runtime.producer import BlockingProducer
+from runtime.kafka.producer import BlockingProducer
 from tally.errors import SendFailed
 from tests.support.full_producer import FullProducer
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
-from runtime import reading
-from runtime.reading import (
+from runtime.kafka import reader
+from runtime.kafka.reader import (
     RecordPlace,
     first_records,
     read_to_end,
     read_to_high_watermark,
     read_until,
 )
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 from tests.support.scripted_consumer import AWAY, BEYOND, END, ScriptedConsumer, Told
 
 ZERO, ONE = ("sales", 0), ("sales", 1)
@@ -33,8 +33,8 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> ScriptedConsumer:
         return made
 
     seconds = itertools.count(step=5)
-    monkeypatch.setattr(reading, "kafka_consumer", connect)
-    monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(reader, "kafka_consumer", connect)
+    monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     return made
 
 

@@ -8,8 +8,8 @@ import pytest
 from cassandra import InvalidRequest, OperationTimedOut, ReadTimeout, Unavailable
 from cassandra.concurrent import ExecutionResult
 
-from runtime import writes
-from runtime.reads import read_many
+from runtime.cassandra import writes
+from runtime.cassandra.reads import read_many
 from tally.errors import CassandraTimeout
 
 QUESTIONS = [("367", 1), ("406", 1), ("500", 2)]

@@ -10,18 +10,19 @@ from typing import Any
 import pytest
 from cassandra import OperationTimedOut, cqltypes
 
-from batch_layer.views.check import GenerationCheck
-from batch_layer.views.registers import write_day_spans
-from runtime import connect, writes
-from runtime.backfill import declare_backfill
-from runtime.chunks import chunks
+from batch_layer.views.publish.check import GenerationCheck
+from batch_layer.views.publish.registers import write_day_spans
+from runtime import connect
+from runtime.cassandra import writes
+from runtime.cassandra.chunks import chunks
+from runtime.cassandra.day_spans import DaySpan, activity_table
+from runtime.cassandra.writes import BATCH_STATEMENTS, write_rows
 from runtime.connect import CQL_DATE_ZERO, worker_session
-from runtime.day_spans import DaySpan, activity_table
-from runtime.gaps import AcceptedGap, store_gap
-from runtime.sources import SALES
-from runtime.writes import BATCH_STATEMENTS, write_rows
+from runtime.records.backfill import declare_backfill
+from runtime.records.gaps import AcceptedGap, store_gap
+from runtime.registry.sources import SALES
+from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout
-from tally.settings import Settings
 from tests.support.unplugged_session import UnpluggedSession
 
 TEXT = "INSERT INTO rows (store_id, events) VALUES (?, ?)"

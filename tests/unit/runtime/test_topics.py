@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from runtime.topics import (
+from runtime.kafka.topics import (
     Bounds,
     partition_numbers,
     read_committed_positions,

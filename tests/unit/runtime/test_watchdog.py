@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.job import FAILED
+from runtime.process.job import FAILED
 
 LOOKS, LOOK_SECONDS = 5, 0.1
 BEGIN = f"""
 import time
 from threading import Event
-from runtime.heartbeat import Heartbeat
-from runtime.watchdog import Watchdog
+from runtime.process.heartbeat import Heartbeat
+from runtime.process.watchdog import Watchdog
 
 heartbeat, stopped = Heartbeat(None), Event()
 Watchdog("job", heartbeat, {LOOKS}, {LOOK_SECONDS}).start(stopped)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.whole_file import write_atomically
+from runtime.process.files import write_atomically
 from tests.unit.architecture.sources import ROOT, python_files
 
 
@@ -50,4 +50,4 @@ def test_no_other_file_of_the_product_writes_beside_and_renames() -> None:
     ]
 
     # The second keeps folders: downloaded jars, checked before they get their name.
-    assert found == ["ops/local/stack/artifacts.py", "runtime/whole_file.py"]
+    assert found == ["ops/local/machine/artifacts.py", "runtime/process/files.py"]

@@ -5,12 +5,12 @@ from threading import Event
 
 import pytest
 
-from runtime import work_pools
-from runtime.work_pools import WorkPool
-from serving.alerts.stream import feed
-from serving.alerts.stream.feed import StreamBatch, TopicFeed
-from serving.alerts.stream.place import StreamPosition
-from tally.settings import Settings
+from alerting.stream import feed
+from alerting.stream.feed import StreamBatch, TopicFeed
+from alerting.stream.place import StreamPosition
+from runtime.http import work_pools
+from runtime.http.work_pools import WorkPool
+from tally.config.settings import Settings
 
 POOLS = [pool for pool in vars(work_pools).values() if isinstance(pool, WorkPool)]
 SECONDS = 20.0

@@ -6,8 +6,8 @@ import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from runtime.spark import STARTUP
-from runtime.workers import PRELOADED_MODULES
+from runtime.spark.session import STARTUP
+from runtime.spark.workers import PRELOADED_MODULES
 
 ASKS = "import sys; from pathlib import Path; import pyspark; "
 

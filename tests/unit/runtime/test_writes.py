@@ -7,8 +7,8 @@ from cassandra import InvalidRequest, OperationTimedOut
 from cassandra.cluster import Session
 from cassandra.concurrent import ExecutionResult
 
-from runtime import writes
-from runtime.writes import write_all
+from runtime.cassandra import writes
+from runtime.cassandra.writes import write_all
 from tally.errors import CassandraWriteTimeout
 
 PATIENCE = 5.0

@@ -285,4 +285,4 @@ def serving_with(tmp_path: Path, told: Mapping[str, Any]) -> "subprocess.Complet
             (folder / file.name).write_bytes(file.read_bytes())
     (folder / "metrics").mkdir()
     written(folder / "metrics", told)
-    return run_with(str(folder), "-m", "serving")
+    return run_with(str(folder), "-m", "web")

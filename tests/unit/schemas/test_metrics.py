@@ -7,11 +7,11 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas.loader import FOLDER, metrics
 from schemas.metric import AnyMetric, RatioShape, StockShape
 from schemas.metric import part_fields as parts_named
-from tally.families import CURRENCY
+from tally.families.family import CURRENCY
 from tests.support.sources import ELEVENTH
 
 SHAPE = json.loads((FOLDER / "metrics.schema.json").read_text("utf-8"))

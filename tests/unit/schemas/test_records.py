@@ -9,14 +9,8 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from batch_layer.views.announcements import Announcements, Restatement
-from ingest.normaliser.normalise import Normaliser
-from runtime.processor.record import Input
-from runtime.sources import SALES
-from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
-from speed_layer.sink import updates
-from speed_layer.sink.updates import ViewUpdates
-from tally.alerts.delivery.controls import (
+from alerting.alert.resolution import AlertResolution
+from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertControl,
     Escalation,
@@ -25,13 +19,19 @@ from tally.alerts.delivery.controls import (
     Snooze,
     decode_control,
 )
-from tally.alerts.delivery.records import GoneAddress, StoredDelivery, encode_record, record_key
+from alerting.deliver.state.records import GoneAddress, StoredDelivery, encode_record, record_key
+from alerting.rules.rule import ClockHours
+from alerting.rules.versions import RuleChangeNumber, StoredRule
+from batch_layer.views.publish.announcements import Announcements, Restatement
+from ingest.normaliser.normalise import Normaliser
+from runtime.processor.commit.record import Input
+from runtime.registry.sources import SALES
+from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
+from speed_layer.sink import updates
+from speed_layer.sink.updates import ViewUpdates
 from tally.alerts.message import Alert, encode_alert
-from tally.alerts.resolution import AlertResolution
-from tally.alerts.rule import ClockHours
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
-from tally.alerts.versions import RuleChangeNumber, StoredRule
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.alerts import told
 from tests.support.full_producer import FullProducer
 from tests.support.struct_schema import value_schema

@@ -9,11 +9,11 @@ import yaml
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
+from alerting.rules.field_descriptions import FIELD_HELP
+from alerting.rules.rule import COSMETIC_FIELDS, Rule
+from alerting.rules.store.files import parse_rule_yaml
 from ops.docs.rules import rule_copies, rule_schema, rules_page
-from runtime.rules.files import parse_rule_yaml
 from schemas.loader import FOLDER
-from tally.alerts.rule import COSMETIC_FIELDS, Rule
-from tally.alerts.rule_words import FIELD_HELP
 
 NAMES = [field.encode_name for field in structs.fields(Rule)]
 EXAMPLE = FOLDER / "rules" / "example.yaml"

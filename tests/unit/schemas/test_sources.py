@@ -160,15 +160,15 @@ def test_two_metrics_of_one_id_are_refused(queues: Write) -> None:
 
 EVERYTHING = """
 from pathlib import Path
-from ingest.contract.arrival import Rules
+from ingest.installation.arrival import Rules
 from ingest.gateway.submission import endpoints
 from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import conversions, raw_topics
-from runtime.processor.record import Input
-from runtime.sources import FAMILIES, SALES
+from runtime.processor.commit.record import Input
+from runtime.registry.sources import FAMILIES, SALES
 from schemas import loader
-from serving.query.catalogue import metric
-from tally.settings import Settings
+from serving.metrics.catalogue import metric
+from tally.config.settings import Settings
 assert [*FAMILIES] == ["inventory", "sales", "traffic", "wifi", "queues"]
 assert FAMILIES["sales"] is SALES
 assert FAMILIES["queues"].sums == ("arrived", "waited_seconds")
@@ -191,7 +191,7 @@ def test_a_folder_that_the_environment_names_is_a_source_everywhere() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["ingest.normaliser", "ingest.gateway", "serving"])
+@pytest.mark.parametrize("module", ["ingest.normaliser", "ingest.gateway", "web"])
 def test_a_job_with_a_wrong_source_ends_as_refused_with_one_line(
     queues: Write, module: str, tmp_path: Path
 ) -> None:

@@ -1,11 +1,11 @@
 import pytest
 
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum
-from tally.families import Family
+from tally.families.family import Family
 from tests.unit.schemas.cql import Table, table_of, tables
 
 BY_FAMILY = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)

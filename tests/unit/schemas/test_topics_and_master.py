@@ -1,9 +1,9 @@
 import ast
 from zlib import crc32
 
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas.loader import FOLDER, dead_letter_reasons, master_schema, topics
-from tally.partitions import partition_number
+from tally.events.partitions import partition_number
 from tests.unit.architecture.sources import parsed, python_files
 
 CONTRACT_REASONS = (

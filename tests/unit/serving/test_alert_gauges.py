@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from alerting.health.gauges import AlertFacts, AlertGauge, build_alert_gauges, build_fact_gauges
+from alerting.queries.alerts import to_listed
 from runtime.outbound.records import UndeliveredMessages
-from serving.alerts.gauges import AlertFacts, AlertGauge, build_alert_gauges, build_fact_gauges
-from serving.alerts.inquiry import to_listed
 from tally.alerts.tick import Tick
 from tests.support.alerts import then, told
 

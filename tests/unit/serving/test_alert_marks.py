@@ -8,28 +8,23 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from serving.alerts.inquiry import (
+from alerting.queries.alerts import (
     MAX_DAYS_LATE,
     AlertQueryService,
     AlertSpan,
     ListedAlert,
     to_listed,
 )
-from serving.dashboard import alert_marks
-from serving.dashboard.alert_marks import (
-    add_marks,
-    describe_marks,
-    mark_links,
-    place_marks,
-)
-from serving.dashboard.period import Period
-from serving.dashboard.source import StoreChoice
-from serving.dashboard.store_page import place_of_day
-from serving.query.stores import Store
+from serving.questions.stores import Store
 from tally.alerts.message import Alert
-from tally.day_clock import DayClock
+from tally.time.day_clock import DayClock
 from tests.support.alerts import end_of, told
 from tests.support.serving_world import MemoryViews, World
+from web.dashboard.alerts import marks as alert_marks
+from web.dashboard.alerts.marks import add_marks, describe_marks, mark_links, place_marks
+from web.dashboard.shared.period import Period
+from web.dashboard.shared.source import StoreChoice
+from web.dashboard.stores.store_page import place_of_day
 
 LATER = timedelta(days=1)
 ROME = StoreChoice(

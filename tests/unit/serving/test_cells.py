@@ -3,10 +3,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sources import SALES, TRAFFIC
-from serving.merge.served import UNKNOWN, ServedWindow, Status
-from serving.query import catalogue
-from serving.query.cells import (
+from runtime.registry.sources import SALES, TRAFFIC
+from serving.cells.cells import (
     Cell,
     build_cells,
     cell_values,
@@ -14,9 +12,11 @@ from serving.query.cells import (
     format_row,
     weakest_status,
 )
-from serving.query.grains import Slot
+from serving.merge.served import UNKNOWN, ServedWindow, Status
+from serving.metrics import catalogue
+from serving.questions.grains import Slot
 from tally.algebra.merge import MergedWindow, WindowSource
-from tally.windows import WINDOW
+from tally.time.windows import WINDOW
 from tests.support.serving_world import at
 
 START = at("2017-09-19T10:00")

@@ -15,12 +15,12 @@ from cassandra.connection import (
 )
 from cassandra.protocol import InternalError
 
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from serving.merge.connection import Connection
+from serving.storage.cassandra_views import CassandraViews
+from serving.storage.connection import Connection
+from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
-from tally.settings import Settings
 from tests.support.api_suite import DAY, asking
+from web.api.app import create_app
 
 ERRORS = [
     ConnectionException("Connection to 10.1.2.3:9042 was closed"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serving.query.coverage import CoverageRule, SensorName, SensorSeconds, SlotCoverage
+from serving.cells.coverage import CoverageRule, SensorName, SensorSeconds, SlotCoverage
 
 HOUR = 3600
 

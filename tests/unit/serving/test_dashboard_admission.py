@@ -7,8 +7,8 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from serving.dashboard.admission import MOST_AT_ONCE, MOST_CLIENTS, PAGES_A_SECOND, Admission
 from tests.docs.pages import ROOT
+from web.dashboard.admission import MOST_AT_ONCE, MOST_CLIENTS, PAGES_A_SECOND, Admission
 
 PAGES = ("/", "/stores", "/rules/{rule_id}", "/rules/{rule_id}/edit")
 

@@ -10,17 +10,17 @@ import pytest
 from nicegui import ui
 from nicegui.testing.user import User
 
-from serving.alerts.handling import ActionRecord
-from serving.api.app import create_app
-from serving.dashboard import admission, page
-from tally.alerts.delivery.controls import Acknowledgement, Snooze
-from tally.alerts.resolution import AlertResolution
+from alerting.alert.resolution import AlertResolution
+from alerting.deliver.state.controls import Acknowledgement, Snooze
+from alerting.queries.actions import ActionRecord
+from tally.config.settings import Settings
 from tally.errors import SendFailed
-from tally.settings import Settings
 from tests.support.alert_suite import ENDED, LATE, OPEN, STORY
 from tests.support.pages import pages_anew
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
+from web.dashboard import admission, page
 
 INBOX = "/alerts?days=7&until=2026-11-23"
 Steps = Callable[[User], Awaitable[None]]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.alert_suite import END, ENDED, ERASED, OPEN, STORY, TAKEN_BACK
 from tests.support.alerts import told
 from tests.support.pages import Get, elements, mounted, texts, with_attribute

@@ -3,8 +3,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from runtime.sources import SALES
-from serving.dashboard.figures import (
+from runtime.registry.sources import SALES
+from serving.cells.cells import Cell, build_cells
+from serving.merge.served import UNKNOWN, ServedWindow, Status
+from serving.questions.grains import Slot
+from serving.questions.stores import Store
+from serving.reports.comparison import change_percent
+from tally.algebra.merge import MergedWindow, WindowSource
+from tally.time.day_clock import DayClock
+from tests.support.serving_world import at
+from web.dashboard.shared.figures import (
     Card,
     CoverageCounts,
     Day,
@@ -13,15 +21,7 @@ from serving.dashboard.figures import (
     compute_figures,
     main_currency,
 )
-from serving.dashboard.period import Period, parse_period
-from serving.merge.served import UNKNOWN, ServedWindow, Status
-from serving.query.cells import Cell, build_cells
-from serving.query.grains import Slot
-from serving.query.stores import Store
-from serving.reports.comparison import change_percent
-from tally.algebra.merge import MergedWindow, WindowSource
-from tally.day_clock import DayClock
-from tests.support.serving_world import at
+from web.dashboard.shared.period import Period, parse_period
 
 ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))
 STORE = Store("367", "367", ROME, "EUR")

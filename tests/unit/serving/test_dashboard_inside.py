@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.level_world import (
     MONDAY,
     PLAIN,

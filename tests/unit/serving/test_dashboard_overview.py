@@ -6,11 +6,10 @@ from datetime import date
 import pytest
 
 from schemas import loader
-from serving.dashboard import overview_page
-from serving.merge.views import ViewRow
+from serving.storage.protocol import ViewRow
+from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
-from tally.families import Family
-from tally.settings import Settings
+from tally.families.family import Family
 from tests.support.pages import (
     WEEK,
     Get,
@@ -32,6 +31,7 @@ from tests.support.report_world import (
     stores_file,
 )
 from tests.support.serving_world import MemoryViews
+from web.dashboard.stores import overview_page
 
 DAYS = str(WEEK)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.pages import Get, mounted
 from tests.support.serving_example import SETTLED, example
 from tests.support.serving_world import MemoryViews, World

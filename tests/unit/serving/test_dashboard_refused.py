@@ -8,14 +8,14 @@ from datetime import date
 
 import pytest
 
-from runtime.dead_letter import DeadLetter
-from runtime.sources import SALES
+from runtime.records.dead_letter import DeadLetter
+from runtime.registry.sources import SALES
 from schemas import loader
-from serving.merge import letters as letters_module
-from serving.merge.letters import TopicLetters
-from serving.merge.views import TillFinding
+from serving.storage import dead_letters as letters_module
+from serving.storage.dead_letters import TopicLetters
+from serving.storage.protocol import TillFinding
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 from tests.support.letters import MemoryLetters, letter
 from tests.support.pages import Get, mounted, texts
 from tests.support.serving_example import SETTLED, example

@@ -6,27 +6,28 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from schemas import loader
-from serving.dashboard import report_charts, report_labels, unit_style
-from serving.dashboard.addresses import answer_address, overview_address, report_address
-from serving.dashboard.period import Period
-from serving.dashboard.report_charts import describe_chart, item_text, report_chart
-from serving.dashboard.report_labels import (
+from serving.metrics.formulas import MetricValue
+from serving.questions.grains import Slot
+from serving.questions.instants import UTC_CLOCK
+from serving.reports.comparison import ComparedValue, StoreSpan
+from serving.reports.items import ItemEntry, UnexplainedAmounts
+from serving.reports.report import StoreReport
+from serving.reports.series import DayEntry, HourEntry, PivotEntry, StayEntry
+from serving.stock.items import ItemAxis
+from tests.support.serving_world import at
+from web.dashboard.reports import charts, labels
+from web.dashboard.reports.charts import describe_chart, item_text, report_chart
+from web.dashboard.reports.labels import (
     comparison_text,
     completeness_text,
     quality_text,
     remainder_text,
     through_text,
 )
-from serving.dashboard.unit_style import UnitStyle
-from serving.query.formulas import MetricValue
-from serving.query.grains import Slot
-from serving.query.instants import UTC_CLOCK
-from serving.query.items import ItemAxis
-from serving.reports.comparison import ComparedValue, StoreSpan
-from serving.reports.items import ItemEntry, UnexplainedAmounts
-from serving.reports.report import StoreReport
-from serving.reports.series import DayEntry, HourEntry, PivotEntry, StayEntry
-from tests.support.serving_world import at
+from web.dashboard.shared import unit_style
+from web.dashboard.shared.addresses import answer_address, overview_address, report_address
+from web.dashboard.shared.period import Period
+from web.dashboard.shared.unit_style import UnitStyle
 
 UTC = ZoneInfo("UTC")
 WEEK = Period(date(2026, 11, 22), 7)
@@ -39,7 +40,7 @@ def report(name: str, *series: PivotEntry) -> StoreReport:
     return StoreReport(loader.reports()[name], span, KNOWN, series)
 
 
-@pytest.mark.parametrize("module", [unit_style, report_labels, report_charts])
+@pytest.mark.parametrize("module", [unit_style, labels, charts])
 def test_examples_in_the_docstrings_hold(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from schemas import loader
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.pages import (
     WEEK,
     Get,

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from serving.alerts.editing import check_draft
-from serving.dashboard import rule_editor_markup as markup
-from tally.alerts.rule_changes import plan_rule
-from tally.alerts.versions import RuleHistory
-from tally.settings import Settings
+from alerting.queries.rule_editing import check_draft
+from alerting.rules.changes import plan_rule
+from alerting.rules.versions import RuleHistory
+from tally.config.settings import Settings
 from tests.support.evaluating import BUSY, DAY, SILENT, in_force
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews
 from tests.support.simulating import AwayRules, WrittenRules, desk_over
+from web.dashboard.rules import editor_markup as markup
 
 HOSTILE = structs.replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'")
 RULES = WrittenRules(

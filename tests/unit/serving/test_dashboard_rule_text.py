@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nicegui import Client, ui
 
-from serving.dashboard.rule_text import MOST_SIGNS, change_problem
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.evaluating import BUSY, DAY, in_force
 from tests.support.measured_requests import MOST_BYTES, MOST_LOOP_SECONDS
 from tests.support.nominal_processor import slowness
@@ -20,6 +19,7 @@ from tests.support.pages import Get, mounted
 from tests.support.report_world import report_world
 from tests.support.serving_world import MemoryViews
 from tests.support.simulating import WrittenRules, desk_over
+from web.dashboard.rules.text_field import MOST_SIGNS, change_problem
 
 
 @pytest.fixture

@@ -9,20 +9,20 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from runtime.sources import SALES
-from serving.alerts.evaluator.calendar import WindowSpan, to_millis
-from serving.alerts.health.store import StoreHealth
-from serving.dashboard.rule_chart import describe_rule, rule_chart
-from serving.dashboard.rule_markup import condition_text, health_text
-from serving.dashboard.rule_source import RuleFigure
-from serving.dashboard.unit_style import UnitStyle
-from tally.alerts.rule import AgainstBaseline, Condition, Threshold
-from tally.settings import Settings
+from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.health.store import StoreHealth
+from alerting.rules.rule import AgainstBaseline, Condition, Threshold
+from runtime.registry.sources import SALES
+from tally.config.settings import Settings
 from tests.contract.api.test_rule_health import Brokers, sends
 from tests.support.evaluating import BUSY, DAY, SILENT, ListedRules, Watched, in_force, sold
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.serving_world import MemoryViews, World, at, flip, sale
 from tests.support.simulating import MemoryState, desk_over, page_of
+from web.dashboard.rules.chart import describe_rule, rule_chart
+from web.dashboard.rules.markup import condition_text, health_text
+from web.dashboard.rules.source import RuleFigure
+from web.dashboard.shared.unit_style import UnitStyle
 
 EVE = "2026-11-23"
 HOSTILE = structs.replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'", stores=("1", "2"))

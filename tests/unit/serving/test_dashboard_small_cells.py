@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.pages import Get, mounted, with_attribute
 from tests.support.serving_world import MemoryViews
 from tests.support.small_cells import DAY, STORE, Counts, world_of

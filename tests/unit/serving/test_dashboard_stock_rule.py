@@ -7,17 +7,17 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.alerts.evaluator.calendar import WindowSpan, to_millis
-from serving.alerts.simulation import simulator
-from serving.dashboard.rule_chart import describe_rule, rule_chart
-from serving.dashboard.rule_source import RuleFigure
-from serving.dashboard.unit_style import UnitStyle
+from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.simulate import simulator
 from tests.support.evaluating import DAY, ListedRules, Watched, in_force
 from tests.support.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
 from tests.support.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.serving_world import at
 from tests.support.simulating import MemoryState, desk_over, page_of
 from tests.support.stock_world import counted, moved
+from web.dashboard.rules.chart import describe_rule, rule_chart
+from web.dashboard.rules.source import RuleFigure
+from web.dashboard.shared.unit_style import UnitStyle
 
 RULES = ListedRules(in_force(SOLD_OUT, f"{DAY}T08:00"))
 ASKED = {"store": "367", "days": "7", "until": DAY}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from nicegui import Client
 
-from tally.settings import Settings
+from tally.config.settings import Settings
 from tests.support.measured_requests import MOST_PROCESSOR_SECONDS
 from tests.support.nominal_processor import slowness
 from tests.support.pages import Get, mounted

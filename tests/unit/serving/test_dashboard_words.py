@@ -3,10 +3,10 @@ from datetime import date
 
 import pytest
 
-from serving.dashboard import charts, labels
-from serving.dashboard.figures import Card, CoverageCounts, Day, Figures
-from serving.dashboard.period import Period
 from tests.support.serving_world import at
+from web.dashboard.shared import charts, labels
+from web.dashboard.shared.figures import Card, CoverageCounts, Day, Figures
+from web.dashboard.shared.period import Period
 
 WEEK = Period(date(2017, 9, 24), 7)
 DAYS = (Day(date(2017, 9, 18), 12345, 500), Day(date(2017, 9, 19), None, None))

@@ -4,9 +4,9 @@ import asyncio
 
 import httpx
 
-from serving.api.app import create_app
-from serving.merge.cassandra_views import CassandraViews
-from tally.settings import Settings
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
+from web.api.app import create_app
 
 QUESTION = "/v1/metrics/revenue?store=1&from=2017-01-01&to=2017-01-02"
 

@@ -3,9 +3,9 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.merge.firsts import FirstCoverage, first_covering_generations, generation_spans
-from tally.generation import GenerationRange
-from tally.windows import window_starts
+from serving.merge.first_coverage import FirstCoverage, first_covering_generations, generation_spans
+from tally.families.generation import GenerationRange
+from tally.time.windows import window_starts
 from tests.support.serving_world import at
 
 DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")

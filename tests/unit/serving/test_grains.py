@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.query.grains import GRAINS, nearest, on_grid, slots
-from serving.query.instants import UTC_CLOCK
-from tally.day_clock import DayClock
-from tally.windows import WINDOW
+from serving.questions.grains import GRAINS, nearest, on_grid, slots
+from serving.questions.instants import UTC_CLOCK
+from tally.time.day_clock import DayClock
+from tally.time.windows import WINDOW
 from tests.support.serving_world import at
 
 ZONES = (

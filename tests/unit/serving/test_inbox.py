@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.alerts.inquiry import ListedAlert, to_listed
-from serving.dashboard import inbox
-from serving.dashboard.alert_labels import number_text, value_text
-from serving.dashboard.inbox import Inbox
+from alerting.alert.current_state import current_states, open_alert
+from alerting.queries.alerts import ListedAlert, to_listed
 from tally.alerts.message import Alert, AlertBaseline, AlertState
-from tally.alerts.standing import current_states, open_alert
 from tests.support.alert_suite import STORY
 from tests.support.alerts import end_of, then, told
+from web.dashboard.alerts import inbox
+from web.dashboard.alerts.inbox import Inbox
+from web.dashboard.shared.alert_labels import number_text, value_text
 
 RAISED = told(1)
 END = end_of(RAISED)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.receipt_lines import load_adding_rules
-from serving.query import items
-from serving.query.grains import Slot
-from serving.query.items import ItemAxis, ItemReader, ItemSums
+from runtime.registry.receipt_lines import load_adding_rules
+from serving.questions.grains import Slot
+from serving.stock import items
+from serving.stock.items import ItemAxis, ItemReader, ItemSums
 from tally.errors import BadQuery
-from tally.receipt_rules import KINDS, LINE_TYPES, LineFacts
+from tally.events.receipt_rules import KINDS, LINE_TYPES, LineFacts
 from tests.support.raw_receipts import Raw, line, raw
 from tests.support.serving_world import MemoryViews, World
 

@@ -5,10 +5,10 @@ from datetime import date
 
 import pytest
 
-from runtime.sources import SALES
-from serving.merge.views import Activity
-from serving.query.known_stores import KnownStores
-from serving.query.stores import StoreRegistry
+from runtime.registry.sources import SALES
+from serving.questions.known_stores import KnownStores
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import Activity
 from tally.errors import UnknownName
 from tests.support.serving_world import MemoryViews, World
 

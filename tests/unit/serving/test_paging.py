@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.api import cursor, paging
-from serving.api.cursor import MetricCursor
-from serving.query.grains import slots
-from serving.query.instants import UTC_CLOCK
-from serving.query.question import StoreSlots
-from serving.query.resets import Resets
+from serving.questions.grains import slots
+from serving.questions.instants import UTC_CLOCK
+from serving.questions.question import StoreSlots
+from serving.questions.resets import Resets
 from tally.errors import BadQuery
 from tests.support.serving_world import at
+from web.api.requests import cursor, paging
+from web.api.requests.cursor import MetricCursor
 
 
 def asked(count: int, days: int, grain: str = "1d") -> list[StoreSlots]:

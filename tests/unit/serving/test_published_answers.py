@@ -11,13 +11,12 @@ import pytest
 from fastapi import FastAPI
 from structlog.testing import capture_logs
 
-from runtime.sources import SALES
-from serving.alerts.simulation import turns
-from serving.api.app import AlertBrokers, create_app
-from serving.merge.views import Activity, Gap, TillFinding
-from tally.alerts.rule import RuleVersion
-from tally.alerts.versions import RuleHistory
-from tally.settings import Settings
+from alerting.rules.rule import RuleVersion
+from alerting.rules.versions import RuleHistory
+from alerting.simulate import turns
+from runtime.registry.sources import SALES
+from serving.storage.protocol import Activity, Gap, TillFinding
+from tally.config.settings import Settings
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import ENDED, OPEN, STORY
 from tests.support.api_suite import DAY, Ask, asking
@@ -26,6 +25,7 @@ from tests.support.published import references, unlike
 from tests.support.serving_example import DIRTY, NEW, SETTLED, example
 from tests.support.serving_world import MemoryViews, at, flip
 from tests.support.simulating import AwayRules, desk_over
+from web.api.app import AlertBrokers, create_app
 
 # Whatever is written is taken.
 WRITTEN = AlertBrokers(writer=lambda record: None)

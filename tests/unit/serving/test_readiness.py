@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from runtime.sources import FAMILIES
-from serving.merge import statements
-from serving.merge.cassandra_views import CassandraViews
-from serving.merge.connection import Connection, CqlRow
+from runtime.registry.sources import FAMILIES
+from serving.storage import statements
+from serving.storage.cassandra_views import CassandraViews
+from serving.storage.connection import Connection, CqlRow
+from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
-from tally.settings import Settings
 
 
 def table_of(statement: str) -> str:

@@ -11,18 +11,18 @@ import pytest
 
 from schemas import loader
 from schemas.report import ReportShape
-from serving.dashboard.period import Period
-from serving.merge.views import ViewRow
-from serving.query.answer import QueryEngine
-from serving.query.stores import StoreRegistry
+from serving.engine.answer import QueryEngine
+from serving.questions.stores import StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
 from serving.reports.series import DayEntry
-from tally.day_clock import DayClock
-from tally.families import Family
-from tally.settings import Settings
+from serving.storage.protocol import ViewRow
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.time.day_clock import DayClock
 from tests.support.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
 from tests.support.serving_world import MemoryViews
+from web.dashboard.shared.period import Period
 
 ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))
 SHAPES = tuple(loader.reports().values())

@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.query.grains import Slot
-from serving.query.resets import Resets
-from tally.day_clock import DayClock
-from tally.windows import WINDOW
+from serving.questions.grains import Slot
+from serving.questions.resets import Resets
+from tally.time.day_clock import DayClock
+from tally.time.windows import WINDOW
 from tests.support.serving_world import at
 
 BRATISLAVA = ZoneInfo("Europe/Bratislava")

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.tail import TopicRecord
-from runtime.topics import Bounds
-from serving.alerts.stream import blocks
-from serving.alerts.stream.place import (
+from alerting.stream import blocks
+from alerting.stream.place import (
     StreamPosition,
     clamp_position,
     encode_position,
     parse_position,
     position_at,
 )
-from serving.alerts.stream.recent import RecentRecords
+from alerting.stream.recent import RecentRecords
+from runtime.kafka.tail import TopicRecord
+from runtime.kafka.topics import Bounds
 from tally.errors import BadQuery
 
 TOPIC = "5L6g3nShT-eMCtK--X86sw"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from serving.alerts.ticks.walk import (
+from alerting.watermark.watermark import (
     FamilyWatermarks,
     PipelineSnapshot,
     SpeedPosition,

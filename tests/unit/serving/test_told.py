@@ -6,15 +6,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from serving.cells.blocks import DayCutter
 from serving.merge.served import ServedWindow, Status
-from serving.query.blocks import DayCutter
-from serving.query.grains import Slot
-from tally import small_cells
+from serving.questions.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
-from tally.day_clock import DayClock
+from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.settings import Settings
-from tally.windows import WINDOW
+from tally.people import small_cells
+from tally.time.day_clock import DayClock
+from tally.time.windows import WINDOW
 from tests.support.serving_world import WIFI
 
 ROME = ZoneInfo("Europe/Rome")

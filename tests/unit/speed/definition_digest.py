@@ -16,50 +16,50 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
-from runtime.repository import REPOSITORY
-from runtime.sources import FAMILIES
+from runtime.process.repository import REPOSITORY
+from runtime.registry.sources import FAMILIES
 from schemas import loader
-from tally.families import Family
+from tally.families.family import Family
 
 # By family the epoch, and the digest of what its rows are computed by.
 RECORDED = Path(__file__).with_name("definitions.json")
 # What computes the rows of every family, by its path from the root of the project.
 TRANSFORMS = (
-    "tally/frames.py",
-    "tally/record_columns.py",
+    "tally/spark/frames.py",
+    "tally/spark/record_columns.py",
     "tally/algebra/register.py",
-    "speed_layer/records.py",
-    "speed_layer/prefix.py",
-    "speed_layer/window.py",
+    "speed_layer/input/records.py",
+    "speed_layer/state/partition_windows.py",
+    "speed_layer/state/window.py",
 )
 PARTS = ("tally/algebra/parts.py", "tally/algebra/level.py")
-FOLDS = "tally/part_columns.py"
+FOLDS = "tally/spark/part_columns.py"
 # Of these files only what decides a stored number: what a record is known by, how long a window is,
 # which records are left out, which copy is the first.
 DECIDE = {
-    "tally/families.py": {"MOST_TEXT_BYTES"},
+    "tally/families/family.py": {"MOST_TEXT_BYTES"},
     "speed_layer/views.py": {"operator_input", "_skip_reason", "MOST_AHEAD"},
-    "tally/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
-    "batch_layer/views/fates.py": {"classify_records", "window_members"},
-    "batch_layer/views/chains.py": {"chain_verdicts"},
-    "tally/receipt_chain.py": {"LAST_REVISION"},
-    "tally/identity.py": {"REVERSAL", "VERSION", "REFERENCE", "CONTENT"},
+    "tally/time/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
+    "batch_layer/views/compute/classification.py": {"classify_records", "window_members"},
+    "batch_layer/views/compute/chains.py": {"chain_verdicts"},
+    "tally/events/receipt_chain.py": {"LAST_REVISION"},
+    "tally/events/identity.py": {"REVERSAL", "VERSION", "REFERENCE", "CONTENT"},
 }
 # What makes the rows of a derived family of its records, by the name of its reading.
 READ_BY = {
     "presence": (
-        "tally/visits.py",
-        "tally/visit_rules.py",
-        "tally/opening.py",
-        "tally/visit_parts.py",
-        "tally/heard.py",
-        "tally/passing.py",
-        "tally/presence.py",
-        "speed_layer/presence.py",
-        "speed_layer/presence_pages.py",
-        "speed_layer/period_pages.py",
-        "speed_layer/states.py",
-        "batch_layer/views/presence.py",
+        "tally/people/visits.py",
+        "tally/families/visit_rules.py",
+        "tally/people/period_hours.py",
+        "tally/people/visit_parts.py",
+        "tally/people/heard.py",
+        "tally/people/passing.py",
+        "tally/people/presence.py",
+        "speed_layer/state/presence.py",
+        "speed_layer/state/presence_pages.py",
+        "speed_layer/state/period_pages.py",
+        "speed_layer/state/family_states.py",
+        "batch_layer/views/compute/presence.py",
     )
 }
 Sources = Mapping[str, str]

@@ -8,13 +8,13 @@ import pytest
 from cassandra import cqltypes
 from cassandra.query import PreparedStatement
 
-from runtime import writes
+from runtime.cassandra import writes
 from runtime.connect import CQL_DATE_ZERO
-from runtime.sources import SALES, TRAFFIC
+from runtime.registry.sources import SALES, TRAFFIC
 from speed_layer.sink import activity
 from speed_layer.sink.activity import StoreActivity
 from tally.algebra.parts import Sum
-from tally.families import Family
+from tally.families.family import Family
 from tests.support.unplugged_session import UnpluggedSession
 
 QUEUES = Family("queues", ("queue", "desk"), (Sum("arrived"),), epoch=1)

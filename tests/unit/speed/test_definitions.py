@@ -1,5 +1,5 @@
 """A change of what the layers compute, or of a view's columns, needs a higher epoch
-(tally/families.py)."""
+(tally/families/family.py)."""
 
 import ast
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
-from runtime.repository import REPOSITORY
-from runtime.sources import FAMILIES, SALES, TRAFFIC
+from runtime.process.repository import REPOSITORY
+from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
 from tally.algebra.level import Level
 from tally.algebra.parts import Histogram, Max, Min, Sum, Uniques
-from tally.families import Family
-from tally.kinds.derived import DERIVED
-from tally.kinds.level import LEVEL
+from tally.families.derived import DERIVED
+from tally.families.family import Family
+from tally.families.level import LEVEL
 from tests.unit.speed.definition_digest import (
     DECIDE,
     FOLDS,
@@ -82,27 +82,32 @@ def test_another_shape_or_epoch_is_not_the_recorded_one(changed: Family) -> None
         (LEVELS, "events[max(counts, default=0) :]", "events", {"stock"}),
         (FOLDS, "place + 1", "place", {"stock"}),
         (PARTS, "whole - taken", "taken - whole", {"sales", "traffic", "visits"}),
-        ("tally/kinds/level.py", "class LevelKind(", "class Level(", {"stock"}),
-        ("tally/kinds/derived.py", "keeps_zero_rows: ClassVar[bool] = True", "", {"visits"}),
+        ("tally/families/level.py", "class LevelKind(", "class Level(", {"stock"}),
+        ("tally/families/derived.py", "keeps_zero_rows: ClassVar[bool] = True", "", {"visits"}),
         (
-            "tally/kinds/additive.py",
+            "tally/families/additive.py",
             "if batch.events:",
             "if not batch.events:",
             {"sales", "traffic", "phones", "queues", "stock"},
         ),
-        ("tally/frames.py", 'F.sort_array("members")', 'F.col("members")', EACH),
-        ("tally/families.py", "MOST_TEXT_BYTES = 4096", "MOST_TEXT_BYTES = 4095", EACH),
-        ("tally/families.py", 'TOTAL_DIM = "*"', 'TOTAL_DIM = "+"', set()),
-        ("tally/windows.py", "timedelta(minutes=15)", "timedelta(minutes=5)", EACH),
-        ("tally/windows.py", "MOST_DAYS = 10_000", "MOST_DAYS = 9_000", set()),
+        ("tally/spark/frames.py", 'F.sort_array("members")', 'F.col("members")', EACH),
+        ("tally/families/family.py", "MOST_TEXT_BYTES = 4096", "MOST_TEXT_BYTES = 4095", EACH),
+        ("tally/families/family.py", 'TOTAL_DIM = "*"', 'TOTAL_DIM = "+"', set()),
+        ("tally/time/windows.py", "timedelta(minutes=15)", "timedelta(minutes=5)", EACH),
+        ("tally/time/windows.py", "MOST_DAYS = 10_000", "MOST_DAYS = 9_000", set()),
         ("speed_layer/views.py", "timedelta(days=1)", "timedelta(days=2)", EACH),
         ("speed_layer/views.py", 'F.sha2("event_id", 256)', 'F.sha2("event_id", 512)', EACH),
         ("speed_layer/views.py", 'outputMode("update")', 'outputMode("append")', set()),
-        ("batch_layer/views/fates.py", "is_again | is_void", "is_again", EACH),
-        ("batch_layer/views/chains.py", "F.col(name).desc()", "F.col(name).asc()", EACH),
-        ("tally/identity.py", 'REVERSAL = "void:"', 'REVERSAL = "undo:"', EACH),
-        ("batch_layer/views/fates.py", "elsewhere OR taken_back", "elsewhere", EACH),
-        ("batch_layer/views/fates.py", "F.countDistinct(", "F.count(", set()),
+        ("batch_layer/views/compute/classification.py", "is_again | is_void", "is_again", EACH),
+        ("batch_layer/views/compute/chains.py", "F.col(name).desc()", "F.col(name).asc()", EACH),
+        ("tally/events/identity.py", 'REVERSAL = "void:"', 'REVERSAL = "undo:"', EACH),
+        (
+            "batch_layer/views/compute/classification.py",
+            "elsewhere OR taken_back",
+            "elsewhere",
+            EACH,
+        ),
+        ("batch_layer/views/compute/classification.py", "F.countDistinct(", "F.count(", set()),
     ],
 )
 def test_change_of_one_kind_changes_the_digests_of_its_families_alone(
@@ -112,7 +117,7 @@ def test_change_of_one_kind_changes_the_digests_of_its_families_alone(
 
 
 def test_changed_computation_without_a_higher_epoch_is_found() -> None:
-    file, before = "tally/frames.py", 'F.sort_array("members")'
+    file, before = "tally/spark/frames.py", 'F.sort_array("members")'
     changed = {**CODE, file: CODE[file].replace(before, 'F.sort_array("members", asc=False)')}
     digest = recorded()["sales"]["digest"]
 

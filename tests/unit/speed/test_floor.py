@@ -3,9 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from speed_layer.floor import refuse_unknown_past
-from speed_layer.handover import FILE, StartPosition, load_start_position, store_start_position
 from speed_layer.job import parse_starting_offsets
+from speed_layer.progress.first_window import refuse_unknown_past
+from speed_layer.progress.start_position import (
+    FILE,
+    StartPosition,
+    load_start_position,
+    store_start_position,
+)
 from tally.errors import BadSettings, TallyError
 
 FLOOR = datetime(2017, 9, 19, 22, 45, tzinfo=UTC)

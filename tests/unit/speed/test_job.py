@@ -5,20 +5,20 @@ from typing import Any, cast
 
 import pytest
 
-from runtime.lock import lock_folder
+from runtime.process.lock import lock_folder
 from speed_layer import driver, job
-from speed_layer.floor import compute_floor
+from speed_layer.input.session import StartOptions
+from speed_layer.input.source import read_canonical_stream
 from speed_layer.keeper import query_error as failed
-from speed_layer.session import StartOptions
-from speed_layer.source import read_canonical_stream
+from speed_layer.progress.first_window import compute_floor
+from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.settings import Settings
 
 
 def test_failure_names_the_workers_error_on_one_line() -> None:
     traceback = (
-        'Traceback (most recent call last):\n  File "runtime/writes.py", line 1, in write\n   '
-        " raise"
+        "Traceback (most recent call last):\n"
+        '  File "runtime/cassandra/writes.py", line 1, in write\n    raise'
     )
     text = (
         f"[STREAM_FAILED] Query\n terminated\n {traceback}\ntally.errors.CassandraWriteTimeout:"

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from runtime.sources import SALES
+from runtime.registry.sources import SALES
 from speed_layer import driver, keeper
+from speed_layer.input.session import Driver
 from speed_layer.keeper import TRIES, QueryDefinition, QuerySupervisor
-from speed_layer.progress import Progress
-from speed_layer.session import Driver
+from speed_layer.progress.progress import Progress
 from tally.errors import DataLoss, TallyError
 
 FAILURE = "tally.errors.CassandraWriteTimeout: Cassandra: 3 writes"

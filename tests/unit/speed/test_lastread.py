@@ -4,10 +4,15 @@ from typing import Any
 
 import pytest
 
-from speed_layer import lastread
-from speed_layer.acks import NO_CRC, PartitionReport
-from speed_layer.lastread import FILE, TopicCheckpoint, TopicIdentity, load_topic_identities
-from tally.settings import Settings
+from speed_layer.progress import topic_identity
+from speed_layer.progress.topic_identity import (
+    FILE,
+    TopicCheckpoint,
+    TopicIdentity,
+    load_topic_identities,
+)
+from speed_layer.state.partition_reports import NO_CRC, PartitionReport
+from tally.config.settings import Settings
 
 ACKS = [
     PartitionReport("sales", 0, rows=1, offset=12, crc=7),
@@ -64,10 +69,10 @@ def test_record_without_a_value_is_the_one_that_was_read(monkeypatch: pytest.Mon
     def first_records(settings: Settings, places: list[Any], seconds: float) -> dict[Any, Any]:
         return {place: Unvalued() for place in places}
 
-    monkeypatch.setattr(lastread, "first_records", first_records)
+    monkeypatch.setattr(topic_identity, "first_records", first_records)
 
-    assert lastread._crc_at(Settings.load({}), ("sales", 0, 7)) == 0
-    assert lastread._crc_at(Settings.load({}), ("sales", 0, 6)) is None
+    assert topic_identity._crc_at(Settings.load({}), ("sales", 0, 7)) == 0
+    assert topic_identity._crc_at(Settings.load({}), ("sales", 0, 6)) is None
 
 
 def test_memory_is_kept_before_anything_is_read(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from runtime.sources import FAMILIES
-from speed_layer.prefix import PageKey
-from speed_layer.presence import PartitionPresences, SightingRecord
-from speed_layer.presence_pages import KeySpan
-from tally.heard import Sighting
+from runtime.registry.sources import FAMILIES
+from speed_layer.state.partition_windows import PageKey
+from speed_layer.state.presence import PartitionPresences, SightingRecord
+from speed_layer.state.presence_pages import KeySpan
+from tally.people.heard import Sighting
 
 WIFI = FAMILIES["wifi"]
 NEIGHBOURS, DAYS, DAY = 3, 14, 1440

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from runtime.sources import FAMILIES
+from runtime.registry.sources import FAMILIES
 from schemas.loader import table_statements
 from speed_layer.receipts import COLUMNS, TABLE
 from speed_layer.sink.rows import (
@@ -14,8 +14,8 @@ from speed_layer.sink.rows import (
     seconds_to_live,
 )
 from tally.algebra.register import register
-from tally.families import Family
-from tally.settings import Settings
+from tally.config.settings import Settings
+from tally.families.family import Family
 
 DAY = 86_400
 WINDOW_END = 900

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ops.local.processes.service import Launch, Service, Site
 from ops.local.stack import control
-from ops.local.stack.service import Launch, Service, Site
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 READY = "touch $TALLY_READY_FILE; exec sleep 60"
 READY_WITH_CHILD = "sleep 60 & touch $TALLY_READY_FILE; wait"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import addresses
-from ops.local.stack.addresses import NAMES, settings_with_addresses
+from ops.local.processes import addresses
+from ops.local.processes.addresses import NAMES, settings_with_addresses
 from tally.errors import StackError
 
 

@@ -13,20 +13,20 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from ops.cli.alerts import _print_event
+from alerting.stream.place import encode_position, position_at
+from ops.cli.alerts.alerts import _print_event
+from ops.cli.alerts.event_source import EventSource, StreamEvent
 from ops.cli.app import build_app
-from ops.cli.event_source import EventSource, StreamEvent
-from serving.alerts.stream.place import encode_position, position_at
-from serving.api.app import create_app
 from tally.alerts.message import encode_alert
+from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.settings import Settings
 from tests.support.alert_api import alert_api
 from tests.support.alert_memory import MemoryFeed
 from tests.support.alert_suite import ENDED, OPEN, STORY
 from tests.support.alerts import told
 from tests.support.serving_example import example
 from tests.support.serving_world import MemoryViews
+from web.api.app import create_app
 
 BEGIN = position_at(MemoryFeed().topic_id, [0, 0])
 DAY = ("--from", "2026-11-23", "--to", "2026-11-24")

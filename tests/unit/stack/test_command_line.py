@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ops.cli import app
-from runtime import output
+from runtime.process import output
 
 
 def tally(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

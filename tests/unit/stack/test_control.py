@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import catalogue, control
-from ops.local.stack.service import Site
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
+from tally.config.settings import Settings
 from tally.errors import RestartNeeded, StackError
-from tally.settings import Settings
 from tests.unit.stack.conftest import MakeService
 
 

@@ -11,15 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
+from alerting.rules.checks import find_unsupported_field
+from alerting.rules.store.files import parse_rule_yaml
 from ops.lag import WaitingSeconds
 from ops.local.demo import alerts
 from ops.local.demo.alerts import CUT_OFF, RULE, RULE_FILE, SHUT, STORES, DemoAlerts
 from ops.local.demo.held import wait_for_master
-from runtime.rules.files import parse_rule_yaml
-from tally.alerts.rule_checks import find_unsupported_field
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.instants import format_utc
-from tally.settings import Settings
+from tally.time.instants import format_utc
 
 NOW = datetime(2026, 11, 24, 10, 5, 20, tzinfo=UTC)
 HALF, QUARTER = datetime(2026, 11, 24, 10, 30, tzinfo=UTC), timedelta(minutes=15)

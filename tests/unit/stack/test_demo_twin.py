@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ingest.twin.plan import TwinStore
+from ingest.senders.twin.plan import TwinStore
 from ops.local.demo import live
 from ops.local.demo.twin import CLOSES, OPENS, STORE, TwinChild, opening_message, write_stores
-from runtime.stores import load_stores
+from runtime.registry.stores import load_stores
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 
 NEW_YORK = ZoneInfo("America/New_York")
 # Nobody listens there.
@@ -145,7 +145,7 @@ def test_what_is_not_served_fails_after_the_deadline_with_what_was_answered(
 
 def test_it_ends_when_who_started_it_is_gone() -> None:
     """Standard input ends with its other side, also when that one is killed."""
-    code = "from ingest.twin.stream import pause_or_exit as pause; print(1); pause(60)"
+    code = "from ingest.senders.twin.stream import pause_or_exit as pause; print(1); pause(60)"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

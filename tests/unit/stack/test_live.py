@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ops.local.demo import live
+from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.settings import Settings
 
 NOW = datetime(2026, 3, 29, 1, 59, 59, 999_000, tzinfo=UTC)
 

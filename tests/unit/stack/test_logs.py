@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ops.local.stack import logs
+from ops.local.machine import logs
 
 
 def test_log_beyond_its_size_begins_anew_with_its_past_beside_it(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import machine
+from ops.local.machine import machine
 from tally.errors import StackError
 from tests.unit.stack.watched import Disk
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.local.stack import catalogue, control, supervisor
-from ops.local.stack.private import make_private, owner_only
-from ops.local.stack.service import Site
+from ops.local.machine.private import make_private, owner_only
+from ops.local.processes import supervisor
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
 from tally.errors import StackError
 from tests.unit.stack.conftest import READY, MakeService
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ops.cli.alert_chart import CALM, RAISED, UNKNOWN, time_line
-from serving.alerts.simulation import simulator
+from alerting.simulate import simulator
+from ops.cli.alerts.chart import CALM, RAISED, UNKNOWN, time_line
 from tally.errors import TallyError
 from tests.support.evaluating import BUSY, DAY, ListedRules, Watched, in_force, sold
 from tests.support.serving_world import flip, sale

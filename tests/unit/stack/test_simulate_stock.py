@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ops.cli import alert_chart
-from ops.cli.alert_chart import RAISED
+from ops.cli.alerts import chart
+from ops.cli.alerts.chart import RAISED
 from tests.support.evaluating import DAY, ListedRules, Watched, in_force
 from tests.support.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
 from tests.support.simulate_command import simulate_command
@@ -57,7 +57,7 @@ def test_each_article_has_a_line_of_time_and_is_named_beside_its_episodes(tally:
 def test_of_many_articles_the_first_have_lines_and_all_are_in_the_table(
     tally: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alert_chart, "_MOST_LINES", 1)
+    monkeypatch.setattr(chart, "_MOST_LINES", 1)
 
     shown = tally("sold-out", *SPAN).stdout
 

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from ops.local.stack import control, supervisor
-from ops.local.stack.service import Site
+from ops.local.processes import supervisor
+from ops.local.processes.service import Site
+from ops.local.stack import control
 from ops.local.stack.watcher import Watcher
 from tests.unit.stack.conftest import MakeService
 from tests.unit.stack.watched import REFUSES, SOON, as_if_watched, kill, status

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 from ops.cli.app import build_app
 from ops.stores import FieldChange, RegistryChange, registry_change, replace_registry
-from runtime.stores import StoreEntry, parse_stores
+from runtime.registry.stores import StoreEntry, parse_stores
+from tally.config.settings import Settings
 from tally.errors import BadSettings, TallyError
-from tally.settings import Settings
 
 BEFORE = """
 367:

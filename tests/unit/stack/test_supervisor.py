@@ -9,10 +9,11 @@ import time
 import psutil
 import pytest
 
-from ops.local.stack import control, processes, states
-from ops.local.stack.machine import port_is_free
-from ops.local.stack.processes import Record
-from ops.local.stack.service import Service, Site
+from ops.local.machine.machine import port_is_free
+from ops.local.processes import processes
+from ops.local.processes.processes import Record
+from ops.local.processes.service import Service, Site
+from ops.local.stack import control, states
 from tally.errors import StackError
 from tests.unit.stack.conftest import READY_WITH_CHILD, READY_WITH_JVM, MakeService
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ops.topic_configuration import partition_count, topic_configuration
-from tally.settings import Settings
+from tally.config.settings import Settings
 
 KEPT = ("compacted", "chronicle")
 

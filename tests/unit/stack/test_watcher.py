@@ -11,9 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ops.local.stack import catalogue, control, processes, supervisor, watching
-from ops.local.stack.failing import RestartPolicy, RestartState, read_restart_state
-from ops.local.stack.service import Service, Site
+from ops.local.processes import processes, supervisor, watching
+from ops.local.processes.restart_policy import RestartPolicy, RestartState, read_restart_state
+from ops.local.processes.service import Service, Site
+from ops.local.services import catalogue
+from ops.local.stack import control
 from ops.local.stack.watcher import Watcher, watch
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
 from tests.unit.stack.watched import REFUSES, SOON, Disk, as_if_watched, kill, status, until

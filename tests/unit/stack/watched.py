@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ops.local.stack import processes, states, supervisor, watching
-from ops.local.stack.failing import RestartPolicy
-from ops.local.stack.service import Service, Site
+from ops.local.processes import processes, supervisor, watching
+from ops.local.processes.restart_policy import RestartPolicy
+from ops.local.processes.service import Service, Site
+from ops.local.stack import states
 from ops.local.stack.states import ServiceStatus
 from ops.local.stack.watcher import Watcher
 

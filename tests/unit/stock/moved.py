@@ -4,12 +4,12 @@ from typing import Any
 
 from msgspec import structs
 
+from inventory.movements.deduplication import LineEffect, StockEvent
+from inventory.movements.movement import StockMovement
+from inventory.sync.calls import CallMode, StockCall
+from inventory.sync.engine import StockSyncEngine
+from inventory.sync.modes import CallRules
 from runtime.outbound.records import TickTime
-from tally.stock.calls import CallMode, StockCall
-from tally.stock.desk import StockSyncEngine
-from tally.stock.modes import CallRules
-from tally.stock.movement import StockMovement
-from tally.stock.seen import LineEffect, StockEvent
 
 # A Thursday of now, 13:00 in Rome.
 NOON = 1_795_694_400_000

@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 
+from inventory.movements.movement import encode_movement
+from inventory.sync.__main__ import build_calls
+from inventory.sync.calls import StockCall, decode_call
+from inventory.sync.endpoints import InventoryApi
+from inventory.sync.step import CALLS, MOVEMENTS, TICKS, StockAdapter
+from inventory.sync.target import StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from runtime.processor.record import Input, Output
-from serving.stock.adapter.__main__ import build_calls
-from serving.stock.adapter.inventory import InventoryApi
-from serving.stock.adapter.step import CALLS, MOVEMENTS, TICKS, StockAdapter
-from serving.stock.adapter.target import StockTarget
+from runtime.processor.commit.record import Input, Output
 from tally.alerts.tick import Tick
 from tally.errors import UnrecoverableError
-from tally.stock.calls import StockCall, decode_call
-from tally.stock.movement import encode_movement
 from tests.integration.ingest.conftest import wait_until
 from tests.support.inventory_api import FaultyInventory, served
 from tests.unit.stock.moved import NOON, movement

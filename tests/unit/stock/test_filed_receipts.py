@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from serving.merge.receipts import StoredReceipt
-from serving.stock.movements.filed import StoredReceiptLookup
-from serving.stock.movements.step import StockMovements
+from inventory.movements.filed_receipts import StoredReceiptLookup
+from inventory.movements.movement import StockMovement
+from inventory.movements.step import StockMovements
+from serving.storage.receipts import StoredReceipt
 from tally.errors import TransactionAborted, ViewsUnreachable
-from tally.stock.movement import StockMovement
 from tests.support.canonical import Canonical
 from tests.support.raw_receipts import MemoryReceipts, Raw
 from tests.unit.ingest.messages import MILK, pos, receipt

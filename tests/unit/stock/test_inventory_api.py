@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from inventory.movements.movement import StockMovement
+from inventory.sync.calls import CallMode
+from inventory.sync.endpoints import InventoryApi
+from inventory.sync.modes import CallAnswer, CallAttempt
+from inventory.sync.target import StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from serving.stock.adapter.inventory import InventoryApi
-from serving.stock.adapter.target import StockTarget
-from tally.alerts.delivery.signing import signature
-from tally.stock.calls import CallMode
-from tally.stock.modes import CallAnswer, CallAttempt
-from tally.stock.movement import StockMovement
+from runtime.outbound.signing import signature
 from tests.support.inventory_api import FaultyInventory, served
 from tests.unit.stock.moved import desk_of, movement
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from inventory.movements.movement import StockMovement
+from inventory.sync.calls import CallChange, CallMode, StockCall, StoredCall, call_key
+from inventory.sync.engine import DAY_MILLIS, StockSyncEngine
+from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import DroppedRecord
-from tally.instants import format_utc, from_millis
-from tally.stock.calls import CallChange, CallMode, StockCall, StoredCall, call_key
-from tally.stock.desk import DAY_MILLIS, StockSyncEngine
-from tally.stock.modes import CallAnswer
-from tally.stock.movement import StockMovement
+from tally.time.instants import format_utc, from_millis
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
 FEW, MANY, RUNS, ROUNDS = 2_000, 8_000, 3, 4

@@ -3,11 +3,11 @@
 import pytest
 from msgspec import structs
 
+from inventory.movements.levels import RETENTION_MILLIS
+from inventory.sync.calls import CallMode, CallOutcome
+from inventory.sync.engine import DAY_MILLIS, MOST_AT_ONCE, StockSyncEngine
+from inventory.sync.modes import HOUR, MOST_REFUSALS, CallAnswer, CallRules
 from runtime.outbound.records import DroppedRecord, TickTime
-from tally.stock.calls import CallMode, CallOutcome
-from tally.stock.desk import DAY_MILLIS, MOST_AT_ONCE, StockSyncEngine
-from tally.stock.levels import RETENTION_MILLIS
-from tally.stock.modes import HOUR, MOST_REFUSALS, CallAnswer, CallRules
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
 NOTHING = CallAnswer(error="no answer in 15 s")

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.sources.inventory.contract import DocumentKind
-from runtime.processor.record import Input, Output
-from serving.stock.movements.step import MOVEMENTS, SEEN, StockMovements
+from inventory.movements.movement import StockMovement, decode_movement
+from inventory.movements.step import MOVEMENTS, SEEN, StockMovements
+from runtime.processor.commit.record import Input, Output
+from tally.config.settings import Settings
 from tally.errors import UnrecoverableError
-from tally.partitions import partition_number
-from tally.receipt_rules import KINDS, SENT_LINE_TYPES
-from tally.settings import Settings
-from tally.stock.movement import StockMovement, decode_movement
+from tally.events.partitions import partition_number
+from tally.events.receipt_rules import KINDS, SENT_LINE_TYPES
 from tests.support.canonical import Canonical, stock_line
 from tests.unit.ingest.messages import MILK, pos, receipt
 from tests.unit.stock.moved import NOON

@@ -4,10 +4,10 @@ from typing import get_args
 
 import pytest
 
-from tally.instants import format_utc, from_millis
-from tally.stock.calls import CallMode, StockCall, StoredCall, call_key
-from tally.stock.desk import DAY_MILLIS, StockSyncEngine
-from tally.stock.modes import HOUR, CallAnswer
+from inventory.sync.calls import CallMode, StockCall, StoredCall, call_key
+from inventory.sync.engine import DAY_MILLIS, StockSyncEngine
+from inventory.sync.modes import HOUR, CallAnswer
+from tally.time.instants import format_utc, from_millis
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
 MODES: tuple[CallMode, ...] = get_args(CallMode)

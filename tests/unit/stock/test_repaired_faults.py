@@ -10,14 +10,14 @@ from random import Random
 import pytest
 from msgspec import structs
 
+from inventory.sync.calls import CallChange, CallMode, CallOutcome
+from inventory.sync.endpoints import InventoryApi
+from inventory.sync.engine import StockSyncEngine
+from inventory.sync.modes import HOUR, CallAnswer
+from inventory.sync.target import StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
 from runtime.outbound.secrets import SigningKeys
-from serving.stock.adapter.inventory import InventoryApi
-from serving.stock.adapter.target import StockTarget
-from tally.stock.calls import CallChange, CallMode, CallOutcome
-from tally.stock.desk import StockSyncEngine
-from tally.stock.modes import HOUR, CallAnswer
 from tests.support.inventory_api import FaultyInventory, served
 from tests.unit.stock.moved import calls, count, desk_of, later, movement
 

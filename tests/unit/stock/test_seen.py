@@ -3,8 +3,8 @@
 from collections import Counter
 from itertools import permutations
 
-from tally.identity import version_id
-from tally.stock.seen import EventDeduplicator
+from inventory.movements.deduplication import EventDeduplicator
+from tally.events.identity import version_id
 from tests.unit.stock.moved import AT, NOON, SALE, VOID
 
 

@@ -7,14 +7,14 @@ from itertools import permutations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from inventory.movements.levels import ArticleLevel
+from inventory.movements.movement import StockMovement, instant_millis, level_effect
+from inventory.sync.calls import LaneLevel, StoredCall, call_key
+from inventory.sync.engine import DAY_MILLIS
+from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import DroppedRecord
 from tally.algebra.level import Level
-from tally.instants import format_utc, from_millis
-from tally.stock.calls import LaneLevel, StoredCall, call_key
-from tally.stock.desk import DAY_MILLIS
-from tally.stock.levels import ArticleLevel
-from tally.stock.modes import CallAnswer
-from tally.stock.movement import StockMovement, instant_millis, level_effect
+from tally.time.instants import format_utc, from_millis
 from tests.unit.stock.moved import NOON, calls, count, desk_of, later, movement
 
 BEGIN = datetime(2026, 11, 26, 8, tzinfo=UTC)

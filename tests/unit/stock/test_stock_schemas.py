@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
+from inventory.movements.deduplication import EventDeduplicator
+from inventory.movements.movement import StockMovement, encode_movement
+from inventory.movements.step import MOVEMENTS
+from inventory.sync.calls import CallMode, LaneLevel, StockCall, call_key, encode_call
+from inventory.sync.engine import DAY_MILLIS
+from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import TickTime
 from schemas.loader import record_schema
-from serving.stock.movements.step import MOVEMENTS
-from tally.stock.calls import CallMode, LaneLevel, StockCall, call_key, encode_call
-from tally.stock.desk import DAY_MILLIS
-from tally.stock.modes import CallAnswer
-from tally.stock.movement import StockMovement, encode_movement
-from tally.stock.seen import EventDeduplicator
 from tests.unit.schemas.test_records import as_record, wrong_in
 from tests.unit.stock.moved import NOON, SALE, VOID, count, desk_of, later, movement
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from serving.stock.adapter.target import read_target
+from inventory.sync.modes import GIVES_UP_AFTER, HOUR
+from inventory.sync.target import read_target
 from tally.errors import BadSettings
-from tally.stock.modes import GIVES_UP_AFTER, HOUR
 
 GOOD: dict[str, Any] = {
     "url": "https://inventory.example/v1",

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from ingest.contract.arrival import Rules
+from ingest.installation.arrival import Rules
 from tally.errors import BadInstant
-from tally.instants import format_utc, instants_at_local_time, parse_instant
+from tally.time.instants import format_utc, instants_at_local_time, parse_instant
 
 
 def resolve_times(

@@ -8,7 +8,7 @@ import msgspec
 
 from ingest.contract.tables import read_table, wrong_table
 from ingest.sources.sales.rules import ReceiptStatus
-from tally.receipt_rules import LINE_TYPES, LineType, StrictStruct
+from tally.events.receipt_rules import LINE_TYPES, LineType, StrictStruct
 
 FILE = Path(__file__).with_name("facts.yaml")
 LineRole: TypeAlias = (

@@ -11,7 +11,6 @@ from io import BytesIO
 from typing import BinaryIO, NamedTuple
 from xml.etree.ElementTree import Element
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import (
     BodyPart,
     SkippedPart,
@@ -21,13 +20,14 @@ from ingest.contract.vendor import (
     read_event,
 )
 from ingest.contract.work import WorkBudget
+from ingest.installation.arrival import Rules
 from ingest.sources.sales.poslog import xml
 from ingest.sources.sales.poslog.clocks import resolve_times
 from ingest.sources.sales.poslog.facts import load_facts
 from ingest.sources.sales.poslog.lines import LineFields, is_return, read_lines, to_fields
 from ingest.sources.sales.poslog.parts import cut_into_parts
 from ingest.sources.sales.poslog.totals import read_net_total, read_tip
-from tally.instants import MOST_CHARACTERS
+from tally.time.instants import MOST_CHARACTERS
 
 _YEAR_CHARACTERS = 4
 # The longest text that names a receipt; it is repeated in several messages, and no contract takes a

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from ingest.contract.vendor import SkippedPart, UnreadablePart, VendorBody, read_event, read_parts
 from ingest.sources.traffic.device import encode_interval
 from tally.errors import BadInstant, RejectedEvent
-from tally.instants import format_utc, instants_at_local_time, parse_instant
+from tally.time.instants import format_utc, instants_at_local_time, parse_instant
 
 _CsvLine: TypeAlias = Mapping[str, str]
 _LineSpan: TypeAlias = tuple[datetime | None, datetime | None]

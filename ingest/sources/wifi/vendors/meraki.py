@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from ingest.contract.arrival import Rules
 from ingest.contract.vendor import (
     SkippedPart,
     UnreadablePart,
@@ -23,6 +22,7 @@ from ingest.contract.vendor import (
     read_parts,
 )
 from ingest.contract.wire import JsonObject, parse_object
+from ingest.installation.arrival import Rules
 from ingest.sources.wifi.address import classify_address
 from ingest.sources.wifi.contract import KEY_GRACE, NO_STORE_TEXT, usable_key_period
 from ingest.sources.wifi.meraki_readings import (
@@ -32,8 +32,8 @@ from ingest.sources.wifi.meraki_readings import (
     readings,
 )
 from tally.errors import Forbidden, RejectedEvent
-from tally.instants import format_utc
-from tally.key_periods import DatedPeriod
+from tally.time.instants import format_utc
+from tally.time.key_periods import DatedPeriod
 
 FORMAT = "meraki"
 _WIFI = ("WiFi", "DevicesSeen")

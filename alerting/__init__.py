@@ -1,0 +1,1 @@
+"""Alerts: rules, their evaluation, deliveries, simulations and queries."""

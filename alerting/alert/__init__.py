@@ -1,0 +1,1 @@
+"""An alert: its id, its current state, and where it is settled."""

@@ -1,0 +1,1 @@
+"""`python -m alerting.deliver`: sends alerts to webhooks by channels and silences."""

@@ -1,0 +1,1 @@
+"""Decisions about deliveries, as pure functions of records without a clock."""

@@ -1,0 +1,86 @@
+"""The rules that alerts were judged by: their kind, and the channels that they name."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import structlog
+from confluent_kafka import KafkaException
+
+from alerting.deliver.state.routing import RuleFacts
+from alerting.rules.rule import RuleVersion
+from alerting.rules.versions import RuleHistory
+from tally.errors import StackError, TransactionAborted
+
+# The pause after a failed read, before the whole batch is processed again.
+_RETRY_SECONDS = 1.0
+_NO_RULE = RuleFacts("", ())
+
+log = structlog.get_logger()
+
+
+class RuleTopic(Protocol):
+    """The topic of rules. Both methods raise KafkaException or StackError."""
+
+    def end(self) -> int:
+        """The end offset: the first one that is not written yet."""
+
+    def read(self, until: int | None = None) -> RuleHistory:
+        """The rule versions below the offset."""
+
+
+class CachedRules:
+    """The rules up to the offset that ticks name, and further where an alert needs it.
+
+    An alert uses the channels of its rule version, in the newest revision of that version.
+    """
+
+    def __init__(self, topic: RuleTopic) -> None:
+        self._topic = topic
+        self._chains: Mapping[str, Sequence[RuleVersion]] = {}
+        self._read_until = self._required_until = 0
+        # Versions that are missing up to `_read_until`: each is looked up once, not for every
+        # alert.
+        self._missing: set[tuple[str, int]] = set()
+
+    def require_until(self, until: int) -> None:
+        """Use the rules below an offset from the next look-up on."""
+        self._required_until = max(self._required_until, until)
+
+    def __call__(self, rule_id: str, version: int) -> RuleFacts:
+        """The facts of a rule version; a version missing from the topic has no channels.
+
+        Raises TransactionAborted when the version is not known and the topic cannot be read now.
+        """
+        found = self._version(rule_id, version)
+        is_new = found is None and (rule_id, version) not in self._missing
+        if is_new or self._read_until < self._required_until:
+            found = self._look_up(rule_id, version) or found
+        if found is None:
+            return _NO_RULE
+        return RuleFacts(found.rule.kind, found.rule.channels)
+
+    def _look_up(self, rule_id: str, version: int) -> RuleVersion | None:
+        try:
+            # Up to the end of the topic: the evaluator may be a tick ahead.
+            until = self._topic.end()
+            self._chains = self._topic.read(until).versions
+        except (StackError, KafkaException) as error:
+            log.warning("rules not read", reason=str(error))
+            # For a known version only its newest revision is missing.
+            if found := self._version(rule_id, version):
+                return found
+            time.sleep(_RETRY_SECONDS)
+            raise TransactionAborted("rules cannot be read; nobody is told meanwhile") from error
+        # A re-created topic ends before the offset that ticks name: it is not read again for that.
+        self._read_until = self._required_until = max(until, self._required_until)
+        self._missing.clear()
+        found = self._version(rule_id, version)
+        if found is None:
+            self._missing.add((rule_id, version))
+            log.warning("rule not known", rule_id=rule_id, version=version)
+        return found
+
+    def _version(self, rule_id: str, version: int) -> RuleVersion | None:
+        chain = self._chains.get(rule_id, ())
+        return next((entry for entry in chain if entry.version == version), None)

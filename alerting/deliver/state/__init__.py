@@ -1,0 +1,1 @@
+"""The records of deliveries, and the memory of a partition."""

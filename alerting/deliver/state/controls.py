@@ -1,0 +1,181 @@
+"""Controls that people set for deliveries: the records of the topic `alert-controls`.
+
+Each is stored under its key in every partition whose deliveries it may affect. So the owner of a
+partition has read the controls that apply to it, up to an offset of its own.
+"""
+
+from typing import Annotated, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from alerting.alert.ids import AlertId
+from alerting.deliver.state.clock_times import parse_quiet_spans
+from alerting.rules.rule import ChannelId, ClockHours, RuleId, Severity
+from tally.errors import BadSettings
+from tally.events.identity import StoreId
+from tally.events.partitions import partition_number
+
+SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
+# A separator that none of these ids contains.
+_SEPARATOR = "|"
+Item = TypeVar("Item")
+Selection: TypeAlias = Literal["all"] | tuple[Item, ...]
+# The severities in ascending order.
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+class Escalation(Struct, frozen=True, forbid_unknown_fields=True):
+    """The channel that receives an alert without an acknowledgement `after` so many seconds."""
+
+    after: Annotated[int, Meta(ge=60)]
+    channel: ChannelId
+
+
+class AlertChannel(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="channel"
+):
+    """A webhook, which alerts it takes, and when.
+
+    `rules`: those whose alerts it takes beside the rules that name it; `leaves_out`: states that it
+    is not told after an earlier one; `max_age`: seconds after which an alert is old;
+    `most_a_minute`: so many raises one by one, further ones are counted; `quiet`, `digest`: by the
+    clock of the alert's store; `digest_as`: a call as any other, or a file of each store and date;
+    `secrets`: names of what signs its messages, never the secrets; `repeat_after`: seconds after
+    which an open alert is sent again while nobody has acknowledged it, 0 for never.
+    """
+
+    channel_id: ChannelId
+    url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
+    secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
+    rules: Selection[RuleId] = ()
+    stores: Selection[StoreId] = "all"
+    least_severity: Severity = "info"
+    leaves_out: tuple[Literal["confirmed"], ...] = ()
+    max_age: Annotated[int, Meta(ge=0)] = 3_600
+    most_a_minute: Annotated[int, Meta(ge=1)] = 30
+    quiet: tuple[ClockHours, ...] = ()
+    digest: Annotated[str, Meta(pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?\Z")] = ""
+    digest_as: Literal["webhook", "file"] = "webhook"
+    promise: Literal["at_least_once", "at_most_once"] = "at_least_once"
+    heartbeat: bool = False
+    repeat_after: Annotated[int, Meta(ge=0)] = 0
+    escalate: Escalation | None = None
+    owner: str = ""
+    enabled: bool = True
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"channel{_SEPARATOR}{self.channel_id}"
+
+
+class Silence(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="silence"
+):
+    """Alerts that are kept back from `starts` to `ends`, milliseconds since 1970 (UTC).
+
+    Ended early it is written again with the earlier end: who has not read that holds for too long,
+    and forgets nothing.
+    """
+
+    silence_id: SilenceId
+    starts: int
+    ends: int
+    kind: Literal["silence", "maintenance"] = "silence"
+    rules: Selection[RuleId] = "all"
+    stores: Selection[StoreId] = "all"
+    by: str = ""
+    comment: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"silence{_SEPARATOR}{self.silence_id}"
+
+
+class Snooze(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="snooze"
+):
+    """An alert of which nothing more is to be heard until an instant, milliseconds since 1970."""
+
+    alert_id: AlertId
+    store_id: StoreId
+    until: int
+    by: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"snooze{_SEPARATOR}{self.alert_id}"
+
+
+class Acknowledgement(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="ack"
+):
+    """Somebody has taken an alert on, at an instant; it is told as before."""
+
+    alert_id: AlertId
+    store_id: StoreId
+    at: int
+    by: str
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"ack{_SEPARATOR}{self.alert_id}"
+
+
+class Redelivery(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="redeliver"
+):
+    """A message that is to be called for again, under its key and with its bytes."""
+
+    channel_id: ChannelId
+    message_id: str
+    asked_at: int
+    by: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        return f"redeliver{_SEPARATOR}{self.channel_id}{_SEPARATOR}{self.message_id}"
+
+
+AlertControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement | Redelivery
+_DECODER = msgspec.json.Decoder(AlertControl)
+
+
+def decode_control(value: bytes) -> AlertControl:
+    """The control in a record's value.
+
+    Raises msgspec.DecodeError, whose subclass ValidationError is included.
+    """
+    control: AlertControl = _DECODER.decode(value)
+    if isinstance(control, AlertChannel):
+        try:
+            parse_quiet_spans(control.quiet)
+        # Checked here, because at quiet hours the error would end the process that reads it.
+        except BadSettings as error:
+            raise msgspec.ValidationError(str(error)) from error
+        if control.escalate and control.escalate.channel == control.channel_id:
+            raise msgspec.ValidationError("escalate.channel is the channel itself; name another")
+    return control
+
+
+def control_partitions(control: AlertControl, partitions: int) -> list[int]:
+    """The partitions of the topic to which a control is written: its store's, or all."""
+    # A control of one alert is needed only in that alert's partition.
+    if isinstance(control, Snooze | Acknowledgement):
+        return [partition_number(control.store_id, partitions)]
+    return [*range(partitions)]
+
+
+def severity_rank(severity: str) -> int:
+    """The place of a severity in SEVERITIES; an unknown one ranks above all."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def selects(chosen: Selection[str], chosen_id: str) -> bool:
+    """Whether a choice includes this id."""
+    return chosen == "all" or chosen_id in chosen

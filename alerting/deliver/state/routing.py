@@ -1,0 +1,199 @@
+"""The decision about an alert at its first state, which its later states follow.
+
+It is made once, and stored before any call. So after a crash, or after a silence has begun, the
+record shows which channels may have received a raise.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from alerting.deliver.state.clock_times import parse_quiet_spans, quiet_until
+from alerting.deliver.state.controls import AlertChannel, Silence, Snooze, selects, severity_rank
+from alerting.deliver.state.records import DeliveryDecision, DeliveryReason, DeliveryVerdict
+from alerting.rules.rule import ClockHours
+from tally.alerts.message import Alert
+from tally.time.instants import from_millis, parse_instant
+
+_MILLIS = 1_000
+
+
+class RuleFacts(NamedTuple):
+    """The facts about a rule that deliveries need: its kind, and the channels that it names."""
+
+    kind: str
+    channels: tuple[str, ...]
+
+
+class StoreFacts(NamedTuple):
+    """The facts about a store that deliveries need; `regions`: the groups that it belongs to."""
+
+    zone: ZoneInfo
+    regions: tuple[str, ...]
+
+
+class DeliveryContext(Protocol):
+    """The source of the facts about rules and stores that deliveries need."""
+
+    def rule(self, rule_id: str, version: int) -> RuleFacts:
+        """The facts about a rule; an unknown one has the kind "" and names no channels."""
+
+    def store(self, store_id: str) -> StoreFacts:
+        """The facts about a store."""
+
+    def count_peers(self, family: str, region: str, partitions: Collection[int]) -> int:
+        """The number of stores of these partitions and the region that send any of the family.
+
+        EVERYWHERE (groups.py) is a region too; 0 while the number is unknown.
+        """
+
+    def evaluation_progress(self, partitions: Collection[int]) -> int:
+        """The instant up to which the evaluators have judged all ticks of these partitions.
+
+        It is in milliseconds since 1970 (UTC); 0 while it is unknown.
+        """
+
+
+class Holds(NamedTuple):
+    """The silences, and the snoozes by alert, that may hold alerts back."""
+
+    silences: Collection[Silence]
+    snoozes: Mapping[str, Snooze]
+
+
+class FirstState(Struct, frozen=True, kw_only=True):
+    """The first state of an alert on a channel, and all facts for the decision.
+
+    `raise_verdict`: for an end, the verdict on its raise on this channel, None without one;
+    `hold_reason`: the reason that holds the alert back now; `sent_count`: the number of raises, at
+    least as severe, that were sent one by one in this minute.
+    """
+
+    alert: Alert
+    channel: AlertChannel
+    now: int
+    hold_reason: DeliveryReason
+    raise_verdict: DeliveryVerdict | None
+    sent_count: int
+    is_silence: bool
+
+
+def matches_channel(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
+    """Whether the channel takes alerts like this one."""
+    is_named = channel.channel_id in facts.channels or selects(channel.rules, alert.rule_id)
+    return (
+        channel.enabled
+        and is_named
+        and selects(channel.stores, alert.store_id)
+        # An unknown severity ranks highest, so that it is never filtered out.
+        and severity_rank(alert.severity) >= severity_rank(channel.least_severity)
+    )
+
+
+def hold_reason(
+    alert: Alert, channel: AlertChannel, holds: Holds, at: tuple[int, ZoneInfo]
+) -> DeliveryReason:
+    """The reason that holds the alert back at an instant in its store's zone; "" for none."""
+    now, _zone = at
+    for silence in holds.silences:
+        is_meant = selects(silence.rules, alert.rule_id) and selects(silence.stores, alert.store_id)
+        if is_meant and silence.starts <= now < silence.ends:
+            return silence.kind
+    # The snooze of a raise also holds back its end.
+    episode = (alert.alert_id, alert.of or alert.alert_id)
+    snoozed = (holds.snoozes.get(alert_id) for alert_id in episode)
+    if any(snooze is not None and now < snooze.until for snooze in snoozed):
+        return "snooze"
+    return "quiet" if quiet_end(channel, at) is not None else ""
+
+
+def quiet_end(channel: AlertChannel, at: tuple[int, ZoneInfo]) -> int | None:
+    """The end of the channel's quiet hours for a store of the zone; None outside of them."""
+    return _find_quiet_end(channel.quiet, *at) if channel.quiet else None
+
+
+# All held alerts of a tick share few distinct results, one for each channel and zone.
+@lru_cache(1_000)
+def _find_quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
+    ends = quiet_until(from_millis(now), parse_quiet_spans(hours), zone)
+    return int(ends.timestamp() * _MILLIS) if ends is not None else None
+
+
+def combine_verdicts(decisions: Sequence[DeliveryDecision]) -> DeliveryVerdict | None:
+    """The verdict on an alert on a channel, from the decisions about its states.
+
+    "send" is strongest, because the channel may have the alert once any of its states was sent.
+    """
+    verdicts = {decision.verdict for decision in decisions}
+    by_strength: tuple[DeliveryVerdict, ...] = ("send", "held", "suppressed")
+    return next((verdict for verdict in by_strength if verdict in verdicts), None)
+
+
+class DeliveryRules:
+    """The rules of delivery; tests replace them with rules that are wrong on purpose."""
+
+    def lane(self, alert: Alert) -> str:
+        """The lane of an alert, one for each episode; messages of a lane wait for each other."""
+        return alert.of or alert.alert_id
+
+    def needs(self, alert: Alert) -> tuple[str, ...]:
+        """The alerts that must have arrived before, as something to end or to retract."""
+        if alert.state == "retracted":
+            return (alert.alert_id,)
+        return (alert.of,) if alert.of else ()
+
+    def decide_first(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+        """Whether an alert is sent, and the reason if it is not."""
+        # The verdict on an end's raise is more important than its age or the rate of alerts.
+        if asked.alert.edge == "clear":
+            return self.decide_end(asked)
+        if asked.alert.backfilled:
+            return "suppressed", "backfilled"
+        # Age is checked before the holds, because an old alert is even older after them.
+        if is_old(asked.alert, asked.channel, asked.now):
+            return "suppressed", "late"
+        # Silences are held before any other hold, so that their stores are counted for a crowd. A
+        # confirmed silence is sent, for any number of silent stores.
+        if asked.is_silence and asked.alert.state == "provisional":
+            return "held", "many silent"
+        if asked.hold_reason:
+            return "held", asked.hold_reason
+        if asked.sent_count >= asked.channel.most_a_minute:
+            return "suppressed", "storm"
+        return "send", ""
+
+    def decide_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
+        """Whether an end is sent, which depends on its raise.
+
+        A channel with the raise gets the end at any age and rate, or an incident would stay open
+        for ever.
+        """
+        if asked.raise_verdict == "send":
+            return ("held", asked.hold_reason) if asked.hold_reason else ("send", "")
+        return ("held" if asked.raise_verdict == "held" else "suppressed"), "raise not sent"
+
+    def decide_later(
+        self, told: Sequence[DeliveryDecision], held: DeliveryReason
+    ) -> DeliveryVerdict:
+        """The verdict on a further state: the alert's earlier verdict, despite current holds."""
+        # `hold_reason` is ignored, because a silenced retraction would leave a false alert behind.
+        return combine_verdicts(told) or "suppressed"
+
+
+def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:
+    """Whether an alert has passed the channel's `max_age` at an instant (ms since 1970, UTC)."""
+    oldest = now - channel.max_age * _MILLIS
+    # After days without a dispatcher, an alert that was published in time is old as well.
+    if instant_millis(alert.raised_at) < oldest:
+        return True
+    return alert.late and instant_millis(alert.window.end) < oldest
+
+
+# Each tick reads the same instants of all held alerts.
+@lru_cache(100_000)
+def instant_millis(text: str) -> int:
+    """The instant in an alert's text, in milliseconds since 1970. Raises BadInstant."""
+    return round(parse_instant(text, "alert").timestamp() * _MILLIS)

@@ -1,0 +1,1 @@
+"""Verdicts, and the episodes that they are folded into."""

@@ -1,0 +1,191 @@
+"""The alert messages to publish: the difference between the wanted alerts and the published ones.
+
+The comparison is of levels, not of edges, so judging twice publishes nothing the second time,
+regardless of the trigger.
+
+| from                   | when                               | to                              |
+|------------------------|------------------------------------|---------------------------------|
+| nothing                | wanted, not settled                | provisional                     |
+| nothing                | wanted, settled                    | confirmed                       |
+| provisional            | wanted, settled                    | confirmed                       |
+| provisional, confirmed | not wanted, settled                | retracted                       |
+| provisional, confirmed | not wanted, not settled            | as it was                       |
+| retracted              | wanted again                       | another alert, `occurrence` 2   |
+
+Only a generation settles, so the speed and batch layers never retract each other's alerts in turn.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct, field, structs
+
+from alerting.alert.ids import Chain, alert_id
+from alerting.alert.published import PublishedAlert
+from alerting.episodes.affected_days import FoldedDays
+from alerting.episodes.fold import Episode
+from alerting.episodes.match import Matching, match_alerts
+from tally.alerts.message import Edge, Reason
+from tally.time.windows import WINDOW_MILLIS
+
+
+class EvaluationContext(Struct, frozen=True, kw_only=True):
+    """The time of judging, and the reasons of retractions.
+
+    `at`: the tick's instant, milliseconds since 1970 (UTC). `late_after`: seconds after a window's
+    end from which on a first message is late, the sum of the rule's `delay` and `late_after`.
+    `retraction_reasons`: the reason by the start of the window; a window that is absent had late
+    data.
+    """
+
+    at: int
+    late_after: int
+    retraction_reasons: Mapping[int, Reason] = field(default_factory=dict)
+
+
+class Transition(Struct, frozen=True):
+    """One message: the alert in its new state, and the reason of a retraction.
+
+    `evaluated_window`: start of the window that calls for the alert now, milliseconds since 1970
+    (UTC). After late data it may differ from the window for which the alert was first published.
+    """
+
+    alert: PublishedAlert
+    evaluated_window: int
+    reason: Reason | None = None
+
+
+def diff_alerts(
+    chain: Chain, days: FoldedDays, published: Iterable[PublishedAlert], basis: EvaluationContext
+) -> list[Transition]:
+    """The messages to publish for a chain after some of its days were folded, in order.
+
+    In:  `published`: every alert of the chain that its days may hold, also retracted ones.
+    Out: each transition is a message and a record of the state; an end never precedes its raise.
+
+    Where a rule is retired, or leaves the store, its verdict is ENDS, which ends the episode.
+    """
+    return _AlertDiff(chain, days, sorted(published, key=_sort_key), basis).compute()
+
+
+def _sort_key(alert: PublishedAlert) -> tuple[int, int, str]:
+    return alert.window, alert.occurrence, alert.alert_id
+
+
+class _AlertDiff:
+    """One chain, some of its days, and the alerts that were published for them before."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        days: FoldedDays,
+        published: Sequence[PublishedAlert],
+        basis: EvaluationContext,
+    ) -> None:
+        self.chain, self.days, self.published, self.context = chain, days, published, basis
+        standing = [alert for alert in published if alert.is_unretracted]
+        self.raises = {alert.alert_id: alert for alert in standing if alert.edge == "raise"}
+        # Ends by their raise, because a raise has one standing end at a time.
+        self.ends = {alert.of: alert for alert in standing if alert.edge == "clear"}
+
+    def compute(self) -> list[Transition]:
+        """The messages of the chain, as diff_alerts() of this module returns them."""
+        here = (alert for alert in self.raises.values() if self._is_in_days(alert.window))
+        matching = match_alerts(here, self.days.episodes)
+        raised: list[Transition] = []
+        ended: list[Transition] = []
+        for episode, before in matching.pairs:
+            after = self._raise_message(episode, before)
+            raised += [] if after is before else [Transition(after, episode.raised)]
+            ended += self._end_transitions(episode, after)
+        return [*raised, *self._retract_raises(matching), *self._retract_orphans(), *ended]
+
+    def _is_in_days(self, window: int) -> bool:
+        return self.days.since <= window < self.days.until
+
+    def _raise_message(self, episode: Episode, before: PublishedAlert | None) -> PublishedAlert:
+        """The episode's raise in its current state."""
+        if before is None:
+            return self._first_message(episode, episode.raised)
+        return self._confirm(before, episode, episode.raised)
+
+    def _end_transitions(self, episode: Episode, raised: PublishedAlert) -> list[Transition]:
+        before = self.ends.get(raised.alert_id)
+        if episode.ended is None:
+            # The episode may still have ended after these days, which their windows cannot settle.
+            return [] if before is None else self._retract(before, self._retraction_reason(before))
+        after = (
+            self._first_message(episode, episode.ended, raised)
+            if before is None
+            else self._confirm(before, episode, episode.ended)
+        )
+        return [] if after is before else [Transition(after, episode.ended)]
+
+    def _retract_raises(self, matching: Matching) -> list[Transition]:
+        """Retractions of raises without an episode, each together with its end."""
+        found: list[Transition] = []
+        for alert in (*matching.merged, *matching.unmatched):
+            reason: Reason = (
+                "merged" if alert in matching.merged else self._retraction_reason(alert)
+            )
+            retractions = self._retract(alert, reason)
+            end = self.ends.get(alert.alert_id)
+            if retractions and end is not None:
+                # The end is retracted at once: its own window may be unsettled, its raise's is not.
+                retractions.append(_retraction(end, reason))
+            found += retractions
+        return found
+
+    def _retract_orphans(self) -> list[Transition]:
+        """Retractions of ends whose raise does not stand, for any reason."""
+        left = (end for raise_id, end in self.ends.items() if raise_id not in self.raises)
+        return [
+            message for end in left for message in self._retract(end, self._retraction_reason(end))
+        ]
+
+    def _first_message(
+        self, episode: Episode, window: int, raised: PublishedAlert | None = None
+    ) -> PublishedAlert:
+        edge: Edge = "raise" if raised is None else "clear"
+        version = episode.version if raised is None else raised.version
+        # Ends of any raise count, because the raise is no part of an end's id. Retracted alerts
+        # count too, because a retracted id is never published again.
+        before = [
+            alert for alert in self.published if alert.occurrence_key == (version, window, edge)
+        ]
+        occurrence = before[-1].occurrence + 1 if before else 1
+        due = window + WINDOW_MILLIS + self.context.late_after * 1000
+        return PublishedAlert(
+            alert_id=alert_id(self.chain, version, window, edge, occurrence),
+            chain=self.chain,
+            version=version,
+            edge=edge,
+            window=window,
+            state="confirmed" if window in self.days.settled else "provisional",
+            raised_at=self.context.at,
+            start=episode.start,
+            ended=episode.ended,
+            occurrence=occurrence,
+            of=None if raised is None else raised.alert_id,
+            supersedes=before[-1].alert_id if before else None,
+            late=self.context.at > due,
+        )
+
+    def _confirm(self, alert: PublishedAlert, episode: Episode, window: int) -> PublishedAlert:
+        """The alert, confirmed if its own window and its current window are both settled."""
+        # A run may cross midnight, and the days of both its ends are settled one by one.
+        if alert.state == "confirmed" or not {alert.window, window} <= self.days.settled:
+            return alert
+        end = self.ends.get(alert.alert_id)
+        known_end = None if end is None or self._is_in_days(end.window) else end.window
+        ended = known_end if episode.ended is None else episode.ended
+        return structs.replace(alert, state="confirmed", start=episode.start, ended=ended)
+
+    def _retract(self, alert: PublishedAlert, reason: Reason) -> list[Transition]:
+        return [_retraction(alert, reason)] if alert.window in self.days.settled else []
+
+    def _retraction_reason(self, alert: PublishedAlert) -> Reason:
+        return self.context.retraction_reasons.get(alert.window, "late_data")
+
+
+def _retraction(alert: PublishedAlert, reason: Reason) -> Transition:
+    return Transition(structs.replace(alert, state="retracted"), alert.window, reason)

@@ -1,0 +1,227 @@
+"""Folding of verdicts into episodes, from the first window that raised to the one that ended it.
+
+Windows are folded in the order of their starts.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct, structs
+
+from alerting.episodes.verdict import CLEARS, ENDS, RAISES, RESOLVES, Verdict, encode_verdict
+from tally.time.windows import WINDOW_MILLIS
+
+
+class VerdictRange(Struct, frozen=True):
+    """Consecutive windows that one version judges.
+
+    `start`: start of the first window, milliseconds since 1970 (UTC). `verdicts`: one byte for each
+    window (alerting/episodes/verdict.py). `for_` and `clear_for`: the version's numbers of
+    consecutive windows. `complete`: the number of windows, from the first one on, that a generation
+    serves with `complete: true`. Where no version is in force, or a retired one, the verdicts are
+    0.
+    """
+
+    start: int
+    verdicts: bytes
+    version: int = 0
+    for_: int = 1
+    clear_for: int = 1
+    complete: int = 0
+
+    def window_start(self, place: int) -> int:
+        """The start of a window by its number in the stretch, milliseconds since 1970 (UTC)."""
+        return self.start + place * WINDOW_MILLIS
+
+
+class WindowVerdict(Struct, frozen=True):
+    """The verdict on one window by the rule's version in force: a stretch of one window.
+
+    `window_start`: its start, milliseconds since 1970 (UTC). `is_complete`: a generation serves it
+    with `complete: true`.
+    """
+
+    window: int
+    verdict: Verdict
+    version: int = 0
+    for_: int = 1
+    clear_for: int = 1
+    is_complete: bool = False
+
+    @property
+    def verdict_range(self) -> VerdictRange:
+        """The judgement as a stretch of one window."""
+        verdicts, complete = encode_verdict(self.verdict), int(self.is_complete)
+        runs = self.for_, self.clear_for
+        return VerdictRange(self.window, verdicts, self.version, *runs, complete)
+
+
+class Episode(Struct, frozen=True):
+    """The windows of one alert, by their starts in milliseconds since 1970 (UTC).
+
+    `start`: the first window of the run that raised; `raised`: the last window of that run, and
+    `version` its version; `ended`: the window that cleared, which is no longer part of the episode,
+    or None while the episode is open.
+    """
+
+    start: int
+    raised: int
+    version: int
+    ended: int | None = None
+
+    def contains(self, window: int) -> bool:
+        """Whether the window with this start lies in the episode."""
+        return self.start <= window and (self.ended is None or window < self.ended)
+
+
+class FoldState(Struct, frozen=True):
+    """The state of a fold between two windows.
+
+    Before an episode: `run` windows in a row have raised, the first of them `since`. In an episode:
+    `open` is the episode, and the last `clear_run` windows have cleared. `is_resolved`: a person
+    ended the last episode, and no window has cleared since. Folds with equal states continue alike.
+    """
+
+    run: int = 0
+    since: int | None = None
+    open: Episode | None = None
+    clear_run: int = 0
+    is_resolved: bool = False
+
+    @property
+    def earliest_start(self) -> int | None:
+        """The start of the open episode, or of the current run of raises; None without either."""
+        return self.since if self.open is None else self.open.start
+
+
+IDLE_STATE = FoldState()
+_RESOLVED_STATE = FoldState(is_resolved=True)
+
+
+class FoldResult(Struct, frozen=True):
+    """The episodes that overlap a stretch, an open one last, and the state at its end."""
+
+    episodes: tuple[Episode, ...]
+    state: FoldState
+
+
+def fold(
+    judged: Iterable[WindowVerdict | VerdictRange], state: FoldState = IDLE_STATE
+) -> FoldResult:
+    """The episodes of consecutive windows, beginning from the state after earlier windows.
+
+    In:  every window in order, also those without a verdict, because runs are of windows in a row.
+    Out: whole episodes. An episode that was open at the beginning is included with its own start.
+
+    Folding the days of a chain one after the other, each from the state of the previous day, has
+    the same result as folding them all at once, regardless of how they are cut into stretches. An
+    open episode continues across versions: the next version decides when it ends.
+    """
+    ended: list[Episode] = []
+    # Earlier windows are never read again: the state has everything that matters of them.
+    for judgement in judged:
+        stretch = judgement.verdict_range if isinstance(judgement, WindowVerdict) else judgement
+        place, count = 0, len(stretch.verdicts)
+        while place < count:
+            before = state.open
+            state, place = _next_state(stretch, place, state)
+            if before is not None and state.open is None:
+                ended.append(structs.replace(before, ended=stretch.window_start(place - 1)))
+    if state.open is not None:
+        ended.append(state.open)
+    return FoldResult(tuple(ended), state)
+
+
+def _next_state(stretch: VerdictRange, place: int, state: FoldState) -> tuple[FoldState, int]:
+    """The state and the place after the next windows.
+
+    The place is after the window that opens or ends an episode, or else the stretch's end.
+    """
+    forced = stretch.verdicts[place]
+    if forced == ENDS[0]:
+        # A run of ENDS has the effect of a single one, but an episode ends with the first.
+        return IDLE_STATE, place + 1 if state.open else _skip_run(stretch, place, ENDS)
+    if forced == RESOLVES[0]:
+        is_resolved = state.open is not None or state.is_resolved
+        return (_RESOLVED_STATE if is_resolved else IDLE_STATE), place + 1
+    if (until := _next_forced(stretch, place)) < len(stretch.verdicts):
+        stretch = structs.replace(stretch, verdicts=stretch.verdicts[:until])
+    if state.is_resolved:
+        clearing = stretch.verdicts.find(CLEARS, place)
+        return (state, len(stretch.verdicts)) if clearing < 0 else (IDLE_STATE, clearing + 1)
+    if state.open is None:
+        return _fold_until_raised(stretch, place, state)
+    return _fold_until_cleared(stretch, place, state)
+
+
+def _next_forced(stretch: VerdictRange, place: int) -> int:
+    """The place of the next window with ENDS or RESOLVES, or the stretch's end."""
+    # Most stretches have no such window, and their largest byte shows that at once.
+    if max(stretch.verdicts) <= CLEARS[0]:
+        return len(stretch.verdicts)
+    hits = (stretch.verdicts.find(kind, place) for kind in (ENDS, RESOLVES))
+    return min((hit for hit in hits if hit >= 0), default=len(stretch.verdicts))
+
+
+def _skip_run(stretch: VerdictRange, place: int, kind: bytes) -> int:
+    rest = stretch.verdicts[place:]
+    return place + len(rest) - len(rest.lstrip(kind))
+
+
+def _fold_until_raised(
+    stretch: VerdictRange, place: int, state: FoldState
+) -> tuple[FoldState, int]:
+    """The state and the place after the window that opens an episode, or at the stretch's end.
+
+    No episode may be open at the place where it begins.
+    """
+    since = stretch.window_start(place) if state.since is None else state.since
+    # A run continues across versions; the version of its last window decides if it is long enough.
+    end = _end_of_run(stretch, place, RAISES, stretch.for_ - state.run)
+    if end is not None:
+        run = state.run + end - place
+        is_enough = run >= stretch.for_
+        return (_open_episode(stretch, since, end) if is_enough else FoldState(run, since)), end
+    # The earlier run is broken, so only a run within this stretch can open an episode.
+    first = stretch.verdicts.find(RAISES * stretch.for_, place)
+    if first >= 0:
+        end = first + stretch.for_
+        return _open_episode(stretch, stretch.window_start(first), end), end
+    count, rest = len(stretch.verdicts), _count_at_end(stretch, place, RAISES)
+    return (FoldState(rest, stretch.window_start(count - rest)) if rest else IDLE_STATE), count
+
+
+def _open_episode(stretch: VerdictRange, since: int, end: int) -> FoldState:
+    return FoldState(open=Episode(since, stretch.window_start(end - 1), stretch.version))
+
+
+def _fold_until_cleared(
+    stretch: VerdictRange, place: int, state: FoldState
+) -> tuple[FoldState, int]:
+    """The state and the place after the window that ends the episode, or at the stretch's end."""
+    # The windows must clear in a row, like the run that raised: unknown windows end nothing.
+    end = _end_of_run(stretch, place, CLEARS, stretch.clear_for - state.clear_run)
+    if end is not None:
+        run = state.clear_run + end - place
+        has_ended = run >= stretch.clear_for
+        return (IDLE_STATE if has_ended else FoldState(open=state.open, clear_run=run)), end
+    first = stretch.verdicts.find(CLEARS * stretch.clear_for, place)
+    if first >= 0:
+        return IDLE_STATE, first + stretch.clear_for
+    rest = _count_at_end(stretch, place, CLEARS)
+    return FoldState(open=state.open, clear_run=rest), len(stretch.verdicts)
+
+
+def _end_of_run(stretch: VerdictRange, place: int, kind: bytes, lacking: int) -> int | None:
+    """The place where a run that continues here is long enough, or the stretch's end.
+
+    None where the run breaks. `lacking`: the number of windows that the run still needs.
+    """
+    # At least one more window is needed, even if a new version needs a shorter run than before.
+    wanted = min(max(1, lacking), len(stretch.verdicts) - place)
+    return place + wanted if stretch.verdicts.startswith(kind * wanted, place) else None
+
+
+def _count_at_end(stretch: VerdictRange, place: int, kind: bytes) -> int:
+    """The number of consecutive windows with that verdict at the stretch's end."""
+    after = stretch.verdicts[place:]
+    return len(after) - len(after.rstrip(kind))

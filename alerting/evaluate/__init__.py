@@ -1,0 +1,1 @@
+"""`python -m alerting.evaluate`: turns views, rules and ticks into alerts."""

@@ -1,0 +1,1 @@
+"""Which rules, stores and days are evaluated."""

@@ -1,0 +1,1 @@
+"""The views of one moment, as rules read them."""

@@ -1,0 +1,216 @@
+"""The usual values in the windows of stores, read by the generations of a snapshot.
+
+A query for a day, now or in a year, is answered by the same snapshot and so from the same rows.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+
+from msgspec import structs
+
+from alerting.evaluate.snapshot.baseline import BaselineRequest, BaselineWindows
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, to_millis
+from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, MetricCell
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from alerting.evaluate.snapshot.window_facts import ratio_parts
+from runtime.cassandra.chunks import chunks
+from runtime.registry.sources import FAMILIES
+from serving.merge.reading import Pointers
+from serving.metrics import catalogue
+from serving.metrics.catalogue import Metric
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import ViewReader
+from tally.alerts.baseline import BaselineSample, EarlierDay, compute_baselines, earlier_dates
+from tally.alerts.baseline_snapshot import BaselineSnapshot
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import from_millis
+
+# Store days that are read together: each takes the rows of up to nine days.
+_DAYS_AT_ONCE = 32
+# Cached past store days, some 30 kB each. Current days, which are judged every quarter hour, are
+# always kept as well: if there were no room for one of them, each look-up would miss.
+_MAX_DAYS, _CURRENT_MILLIS = 2_000, timedelta(days=3) // timedelta(milliseconds=1)
+# More than the number of days that are judged at all.
+_MAX_SNAPSHOTS = 450
+# This long after a day's start it is surely that day, even if clocks change at midnight.
+_INSIDE = timedelta(hours=3)
+
+
+class _RequestedDay:
+    """A local day of a store whose usual values are requested."""
+
+    def __init__(self, of: BaselineRequest, days: StoreCalendarDays) -> None:
+        self.request, self._days = of, days
+        self.span, self.date = days.day(of.start), days.date(of.start)
+
+    def windows(self) -> list[tuple[int, int]]:
+        """The start of each window in milliseconds since 1970, and its local time in minutes."""
+        return [(window, self.local_minutes(window)) for window in self.span.windows]
+
+    def local_minutes(self, window: int) -> int:
+        """The store's local time at the start of the window, in minutes since midnight."""
+        local = self._local_time(window)
+        return 60 * local.hour + local.minute
+
+    def earlier_days(self, snapshot: BaselineSnapshot) -> list[WindowSpan]:
+        """The same weekdays before the snapshot, newest first."""
+        begin = self._local_time(self.span.start).replace(tzinfo=None)
+        dates = earlier_dates(self.request.baseline, self.date, snapshot.first_day)
+        inside = (begin - (self.date - earlier) + _INSIDE for earlier in dates)
+        instants = (local.replace(tzinfo=self._days.zone) for local in inside)
+        return [self._days.day(to_millis(instant)) for instant in instants]
+
+    def _local_time(self, millis: int) -> datetime:
+        return from_millis(millis).astimezone(self._days.zone)
+
+
+class BaselineSnapshotReader(SnapshotReader):
+    """The views as the generations of a snapshot have them, without the speed layer."""
+
+    def __init__(
+        self,
+        views: ViewReader,
+        registry: StoreRegistry,
+        settings: Settings,
+        snapshot: BaselineSnapshot,
+    ) -> None:
+        super().__init__(views, registry, settings)
+        self._snapshot = snapshot
+        self._pinned = {
+            family: {
+                # Numbers of an older definition do not compare with current ones.
+                pinned.day: pinned.full_generation
+                for pinned in days
+                if pinned.epoch >= FAMILIES[family].epoch
+            }
+            for family, days in snapshot.days.items()
+            if family in FAMILIES
+        }
+
+    async def generations(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
+        """The generation that the snapshot has for each UTC day."""
+        pinned = self._pinned.get(family, {})
+        return {day: pinned[day] for day in days if day in pinned}
+
+    async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
+        """The snapshot's generations as pointers that do not read the speed layer."""
+        pinned = await self.generations(family.name, days)
+        return Pointers(family, pinned, {}, {}, reads_speed=False)
+
+    async def read_baselines(
+        self, requested: Sequence[_RequestedDay]
+    ) -> dict[BaselineRequest, BaselineWindows]:
+        """The usual values of local days that the snapshot serves.
+
+        Raises ViewsUnreachable when a read fails.
+        """
+        spans = {day.request: day.earlier_days(self._snapshot) for day in requested}
+        await self.read(
+            FamilyDayRequest(family.name, key.store_id, span)
+            for key, earlier_spans in spans.items()
+            for span in earlier_spans
+            for family in catalogue.metric(key.metric).families
+        )
+        return {day.request: self._compute_baselines(day, spans[day.request]) for day in requested}
+
+    def _compute_baselines(
+        self, requested: _RequestedDay, spans: Sequence[WindowSpan]
+    ) -> BaselineWindows:
+        metric = catalogue.metric(requested.request.metric)
+        days = []
+        for span in spans:
+            cells = self.cells(metric, requested.request.store_id, span)
+            samples = (_build_sample(metric, cell) for cell in cells)
+            windows = [*zip(map(requested.local_minutes, span.windows), samples, strict=True)]
+            is_complete = all(cell.is_complete for cell in cells)
+            # A ratio has usual values only on days on which both of its sides have data.
+            has_events = all(
+                any(cell.cell.parts.get(family.name) for cell in cells)
+                for family in metric.families
+            )
+            days.append(EarlierDay(windows, is_complete, has_events))
+        found = compute_baselines(requested.request.baseline, requested.windows(), days)
+        number = self._snapshot.number
+        return {start: structs.replace(usual, snapshot=number) for start, usual in found.items()}
+
+
+class BaselineCache:
+    """A BaselineSource over all snapshots, with a cache of its answers."""
+
+    def __init__(
+        self,
+        views: ViewReader,
+        registry: StoreRegistry,
+        settings: Settings,
+        moment: type[BaselineSnapshotReader] = BaselineSnapshotReader,
+    ) -> None:
+        self._views, self._registry, self._settings = views, registry, settings
+        self._reader_class = moment
+        self._snapshots: OrderedDict[date, BaselineSnapshot] = OrderedDict()
+        self._cache: OrderedDict[BaselineRequest, BaselineWindows] = OrderedDict()
+
+    async def read(
+        self, wanted: Sequence[BaselineRequest]
+    ) -> dict[BaselineRequest, BaselineWindows]:
+        """The usual values by day and window; none on a day that no snapshot serves."""
+        found = {day: self._cache[day] for day in wanted if day in self._cache}
+        for chunk in chunks([missing for missing in wanted if missing not in found], _DAYS_AT_ONCE):
+            found |= await self._read(chunk)
+        for used in found.keys() & self._cache.keys():
+            self._cache.move_to_end(used)
+        newest = max((cached.start for cached in self._cache), default=0)
+        past = [old for old in self._cache if old.start < newest - _CURRENT_MILLIS]
+        for oldest in past[: max(0, len(past) - _MAX_DAYS)]:
+            del self._cache[oldest]
+        return found
+
+    async def _read(
+        self, wanted: Sequence[BaselineRequest]
+    ) -> dict[BaselineRequest, BaselineWindows]:
+        found: dict[BaselineRequest, BaselineWindows] = {key: {} for key in wanted}
+        served: dict[int, list[_RequestedDay]] = defaultdict(list)
+        snapshots: dict[int, BaselineSnapshot] = {}
+        all_requested = [
+            _RequestedDay(usual, StoreCalendarDays(self._registry.store(usual.store_id)))
+            for usual in wanted
+        ]
+        # A day without a snapshot is queried again next time, because the first may come soon.
+        dates = {
+            day: await self._find_snapshot(day) for day in {local.date for local in all_requested}
+        }
+        for requested in all_requested:
+            if (snapshot := dates[requested.date]) is not None:
+                snapshots[snapshot.number] = snapshot
+                served[snapshot.number].append(requested)
+        for number, days in served.items():
+            pinned = self._reader_class(
+                self._views, self._registry, self._settings, snapshots[number]
+            )
+            answers = await pinned.read_baselines(days)
+            self._cache |= answers
+            found |= answers
+        return found
+
+    async def _find_snapshot(self, day: date) -> BaselineSnapshot | None:
+        """The snapshot that serves the local day.
+
+        It never changes, because a later snapshot serves no day that has begun.
+        """
+        found = self._snapshots.get(day) or await self._views.baselines.snapshot_for(day)
+        if found is not None:
+            self._snapshots[day] = found
+            self._snapshots.move_to_end(day)
+            while len(self._snapshots) > _MAX_SNAPSHOTS:
+                self._snapshots.popitem(last=False)
+        return found
+
+
+def _build_sample(metric: Metric, judged: MetricCell) -> BaselineSample | None:
+    """The value of a window; None if it has none, or one that may not be published."""
+    if not judged.cell.known or judged.is_hidden or not judged.cell.sensor_coverage.is_enough:
+        return None
+    above, below = ratio_parts(metric, judged.cell)
+    return None if above is None or below is None or below <= 0 else BaselineSample(above, below)

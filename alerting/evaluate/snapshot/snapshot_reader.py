@@ -1,0 +1,277 @@
+"""The views of one moment: all rows are read by the generations that served when first asked.
+
+Which generation serves a day is queried once, however long the reading takes.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from alerting.evaluate.snapshot.baseline import BaselineRequest, BaselineSource, BaselineWindows
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
+from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, FamilyGenerations, MetricCell
+from alerting.evaluate.snapshot.shelves import DayShelves, WindowShelves
+from alerting.evaluate.snapshot.stock import (
+    StockDay,
+    StockDayReader,
+    StockDayRequest,
+)
+from runtime.registry.sources import FAMILIES
+from serving.cells.cells import Cell
+from serving.cells.coverage import CoverageRule, SensorRoster
+from serving.disclosure.policy import DisclosurePolicies, suppression_reason
+from serving.disclosure.small_cells import SmallCells
+from serving.engine.cell_builder import CellBuilder
+from serving.merge.reading import Pointers, StoreDays, read_store
+from serving.merge.served import FamilyReading
+from serving.metrics import catalogue
+from serving.metrics.catalogue import Metric
+from serving.questions import grains
+from serving.questions.question import StoreSlots, slot_days
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import ViewReader
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.families.epochs import Epochs
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.instants import from_millis
+from tally.time.windows import window_starts
+
+
+class _SumsKey(NamedTuple):
+    """The key of sums that several metrics share; a level is summed since the store's day began."""
+
+    families: tuple[Family, ...]
+    is_level: bool
+    store_id: str
+    span: WindowSpan
+
+
+class _FamilySums(NamedTuple):
+    """The sums of each window, and what may be published of families of people's devices."""
+
+    cells: list[MetricCell]
+    publishable: DisclosurePolicies
+
+
+_Key = TypeVar("_Key", FamilyDayRequest, StockDayRequest, BaselineRequest, _SumsKey)
+_Read = TypeVar("_Read")
+# One thing to read for a store's day.
+ReadRequest: TypeAlias = FamilyDayRequest | StockDayRequest | BaselineRequest
+
+
+def metric_requests(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadRequest]:
+    """What has to be read for windows of the metric on one local day of a store."""
+    if metric.stock is not None:
+        return [StockDayRequest(metric.entry.id, store_id, span)]
+    return [FamilyDayRequest(family.name, store_id, span) for family in metric.families]
+
+
+class SnapshotReader:
+    """The reader for the judgements of one transaction; it reads each thing once.
+
+    Raises ViewsUnreachable when a read fails.
+    """
+
+    def __init__(
+        self,
+        views: ViewReader,
+        registry: StoreRegistry,
+        settings: Settings,
+        usual: BaselineSource | None = None,
+    ) -> None:
+        self._views, self._registry, self._settings = views, registry, settings
+        self._baseline_source, self._baselines = usual, dict[BaselineRequest, BaselineWindows]()
+        self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
+        self._rule = CoverageRule.from_settings(settings)
+        self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
+        self._readings: dict[FamilyDayRequest, FamilyReading] = {}
+        self._sums: dict[_SumsKey, _FamilySums] = {}
+        self._stock = StockDayReader(views, settings, self.generations)
+        self._stocks: dict[StockDayRequest, StockDay | None] = {}
+        self._days: dict[str, StoreCalendarDays] = {}
+
+    def days(self, store_id: str) -> StoreCalendarDays:
+        """The local days of the store."""
+        if store_id not in self._days:
+            self._days[store_id] = StoreCalendarDays(self._registry.store(store_id))
+        return self._days[store_id]
+
+    def definition(self, family: str) -> Epochs:
+        """The family's epochs by its definition and the stores' rules, without any raised day."""
+        source = FAMILIES[family]
+        return Epochs(
+            source.epoch,
+            increases=self._registry.visit_rules.epoch_increases if source.reading else (),
+        )
+
+    async def generations(self, family: str, days: Sequence[date]) -> dict[date, Generation]:
+        """The generation by UTC day that served it when it was first queried."""
+        known = self._generations[family]
+        if unknown := [day for day in days if day not in known]:
+            found = await self._views.current_generations(FAMILIES[family], unknown)
+            for day in unknown:
+                # A concurrent query may have stored its answer first; that one counts.
+                known.setdefault(day, found.get(day))
+        served = ((day, known[day]) for day in days)
+        return {day: generation for day, generation in served if generation is not None}
+
+    async def pointers(self, family: Family, days: Sequence[date]) -> Pointers:
+        """The pointers by which the rows of the days are read."""
+        # What shows how final a number is stays out: here, confirmed is what a generation covers.
+        return Pointers(family, await self.generations(family.name, days), {}, {})
+
+    def missing(self, wanted: Iterable[ReadRequest]) -> list[ReadRequest]:
+        """The wanted readings that were not read yet, each once."""
+        known = (self._readings, self._stocks, self._baselines)
+        return [day for day in dict.fromkeys(wanted) if not any(day in read for read in known)]
+
+    async def read(self, wanted: Iterable[ReadRequest]) -> None:
+        """Read the rows of all these windows concurrently."""
+        all_missing = self.missing(wanted)
+        stocks = [reading for reading in all_missing if isinstance(reading, StockDayRequest)]
+        missing = [reading for reading in all_missing if isinstance(reading, FamilyDayRequest)]
+        # One query of the generations for each family, before the rows are read.
+        days: dict[str, set[date]] = defaultdict(set)
+        for family_windows in missing:
+            days[family_windows.family].update(self._utc_days(family_windows))
+        queries = (self.generations(name, sorted(dates)) for name, dates in days.items())
+        await asyncio.gather(*queries)
+        readings = await asyncio.gather(*map(self._read, missing))
+        self._readings |= zip(missing, readings, strict=True)
+        # One stock at a time: each of them already reads its parts concurrently.
+        for stock in stocks:
+            slots = self._slots(stock.store_id, stock.span)
+            self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
+
+        if usual := [reading for reading in all_missing if isinstance(reading, BaselineRequest)]:
+            # Without a source of usual values there are none.
+            self._baselines |= (
+                await self._baseline_source.read(usual) if self._baseline_source else {}
+            )
+
+    def baselines(self, of: BaselineRequest | None) -> BaselineWindows:
+        """The usual values by window of a local day that was read; empty where none is known."""
+        return {} if of is None else self._baselines.get(of, {})
+
+    def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[MetricCell]:
+        """The windows of a local day that were read, in order of time."""
+        if metric.stock is not None:
+            return self._stock_cells(StockDayRequest(metric.entry.id, store_id, span))
+        families = metric.families
+        readings = [
+            self._readings[FamilyDayRequest(family.name, store_id, span)] for family in families
+        ]
+        key = _SumsKey(families, metric.is_level, store_id, span)
+        if key not in self._sums:
+            self._sums[key] = self._sum_windows(key, readings)
+        cells, publishable = self._sums[key]
+        if not publishable:
+            # Most families are not about people, so nothing has to be withheld.
+            return cells
+        return [
+            cell._replace(
+                is_hidden=suppression_reason(publishable, metric, cell.cell.slot) is not None
+            )
+            for cell in cells
+        ]
+
+    def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
+        """The articles of a local day that was read; None where it was too much to read."""
+        read = self._stocks[StockDayRequest(metric.entry.id, store_id, span)]
+        return None if read is None else read.shelves
+
+    def drop_stores(self, store_ids: Iterable[str]) -> None:
+        """Drop the rows of these stores; the answers about serving generations stay."""
+        gone = {*store_ids}
+        _drop(self._readings, gone)
+        _drop(self._stocks, gone)
+        _drop(self._sums, gone)
+        _drop(self._baselines, gone)
+
+    def _sum_windows(self, key: _SumsKey, readings: Sequence[FamilyReading]) -> _FamilySums:
+        store = self._registry.store(key.store_id)
+        slots = self._slots(key.store_id, key.span)
+        summed = replace(slots, resets=self.days(key.store_id).resets) if key.is_level else slots
+        watching = CellBuilder(store, self._roster(key.store_id, key.families), self._rule)
+        served = _generations_by_day(readings, slots)
+        cells = [
+            MetricCell(
+                cell,
+                _is_complete(cell, readings),
+                False,
+                served[cell.slot.start.date()],
+            )
+            for cell in watching.cells(summed, readings, window_starts(*summed.span))
+        ]
+        read_for = self._small_cells.slots_to_read(key.families, slots)
+        return _FamilySums(cells, self._small_cells.disclosure_policies(read_for, readings))
+
+    def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
+        read = self._stocks[wanted]
+        if read is None:
+            # The cells are not complete either; otherwise published alerts would be retracted.
+            unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
+            return [MetricCell(cell, False, False, ()) for cell in unknown]
+        served = _generations_by_day(read.readings, self._slots(wanted.store_id, wanted.span))
+        return [
+            MetricCell(
+                moves.cell,
+                moves.agrees and _is_complete(moves.cell, read.readings),
+                False,
+                served[moves.cell.slot.start.date()],
+                WindowShelves(read.shelves, window),
+                read.speed_rows,
+            )
+            for window, moves in enumerate(read.windows)
+        ]
+
+    async def _read(self, wanted: FamilyDayRequest) -> FamilyReading:
+        days = self._utc_days(wanted)
+        pointers = await self.pointers(FAMILIES[wanted.family], days)
+        store = self._registry.store(wanted.store_id)
+        partition = partition_number(wanted.store_id, self._settings.partitions)
+        behind = store.input_days(self._settings.key_days)
+        of_store = StoreDays(wanted.store_id, partition, days, behind)
+        return await read_store(self._views, pointers, of_store)
+
+    def _utc_days(self, wanted: FamilyDayRequest) -> list[date]:
+        """The UTC days that are read for the windows."""
+        slots = self._slots(wanted.store_id, wanted.span)
+        return slot_days(self._small_cells.slots_to_read([FAMILIES[wanted.family]], slots))
+
+    def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
+        clock = self.days(store_id).store.clock
+        return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
+
+    def _roster(self, store_id: str, families: Sequence[Family]) -> SensorRoster:
+        # Families of people's devices are left out: what their sensors hear may reveal a person.
+        unrestricted = [family for family in families if not self._small_cells.covers(family)]
+        return SensorRoster.from_store(self._registry.store(store_id), unrestricted)
+
+
+def _drop(cache: dict[_Key, _Read], store_ids: Collection[str]) -> None:
+    for stale in [key for key in cache if key.store_id in store_ids]:
+        del cache[stale]
+
+
+def _generations_by_day(
+    readings: Sequence[FamilyReading], slots: StoreSlots
+) -> dict[date, FamilyGenerations]:
+    """The serving generation of each family, by UTC day of the windows."""
+    return {
+        day: tuple((reading.family.name, reading.published.get(day)) for reading in readings)
+        for day in slot_days(slots)
+    }
+
+
+def _is_complete(cell: Cell, readings: Sequence[FamilyReading]) -> bool:
+    """Whether generations cover the window in all families, and nothing newer was read instead."""
+    start = cell.slot.start
+    # A speed layer row that has counted more events is served in place of a generation's row.
+    serving = (reading.published.get(start.date()) for reading in readings)
+    return cell.sources == {"batch"} and all(served and served.covers(start) for served in serving)

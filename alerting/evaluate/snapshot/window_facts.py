@@ -1,0 +1,214 @@
+"""The facts by which a rule's version judges one window, and the rows that a message names."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from msgspec import structs
+
+from alerting.episodes.verdict import FurtherFacts, WindowFacts
+from alerting.evaluate.snapshot.calendar import to_millis
+from alerting.evaluate.snapshot.metric_cells import MetricCell
+from alerting.evaluate.snapshot.version_metrics import VersionMetrics
+from alerting.rules.rule import Rule
+from serving.cells.cells import Cell, common_source
+from serving.metrics.catalogue import Metric
+from serving.metrics.formulas import Formula, StockAt, WeightedSum
+from tally.alerts.baseline import ExactValue, WindowBaseline
+from tally.alerts.message import ReadRows
+from tally.alerts.tick import Tick, is_known, last_closed_end
+from tally.algebra.shelf import WindowStock
+
+
+class WindowCells(NamedTuple):
+    """The cells of one window that a version reads: its metric, and those of `minimum` and `and`.
+
+    `baseline`: the usual value of the window for a baseline rule, if known. `parts`: the windows
+    that a total is made of.
+    """
+
+    metric: MetricCell
+    minimum: tuple[MetricCell, ...] = ()
+    baseline: WindowBaseline | None = None
+    further: tuple[MetricCell, ...] = ()
+    parts: "tuple[WindowCells, ...]" = ()
+
+    @property
+    def own(self) -> tuple[MetricCell, ...]:
+        """The cells of the metric and of `minimum`."""
+        return (self.metric, *self.minimum)
+
+    @property
+    def all(self) -> tuple[MetricCell, ...]:
+        """All cells, that of the metric first."""
+        return (*self.own, *self.further)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether generations cover the window in all families."""
+        return all(cell.is_complete for cell in self.all)
+
+    @property
+    def start(self) -> int:
+        """The start of the window, milliseconds since 1970 (UTC)."""
+        return to_millis(self.metric.cell.slot.start)
+
+
+class EvaluationTick(NamedTuple):
+    """The tick by which a version judges, and the end of the windows that the tick closes for it.
+
+    `closed`: milliseconds since 1970 (UTC).
+    """
+
+    tick: Tick
+    closed: int
+
+    @classmethod
+    def from_tick(cls, tick: Tick, rule: Rule, metrics: VersionMetrics) -> "EvaluationTick":
+        """The tick and its end for all windows of the version."""
+        return cls(tick, last_closed_end(tick, metrics.families, rule.delay * 1000))
+
+
+def build_facts(
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick, is_exempt: bool
+) -> WindowFacts:
+    """The facts of the window at that tick; for a stock all but the level of the article."""
+    is_complete, start = cells.is_complete, cells.start
+    is_closed = start < by.closed
+    value = cell_value(rule, metrics.metric, cells.metric.cell)
+    if rule.kind == "silence" and value:
+        # The number of events makes no difference to a silence rule.
+        value = 1
+    return WindowFacts(
+        phase="covered" if is_complete else "closed" if is_closed else "open",
+        value=value,
+        is_known=_is_publishable(rule, cells) and _has_all_rows(cells.own, by.tick, start),
+        meets_minimum=meets_minimum(metrics, cells),
+        is_exempt=is_exempt,
+        baseline=cells.baseline,
+        further=tuple(_further(metrics, cells, by.tick)),
+    )
+
+
+def cell_value(rule: Rule, metric: Metric, cell: Cell) -> ExactValue | None:
+    """The value in the metric's unit, or the events for a silence rule; None if nothing arrived."""
+    if metric.stock is not None or not has_data(cell):
+        return None
+    if rule.kind == "silence":
+        # The speed layer does not count the events of derived families.
+        return cell.events if cell.is_counted else int(bool(cell.parts))
+    return exact_value(metric, cell)
+
+
+def with_shelf(facts: WindowFacts, stock: StockAt, reached: WindowStock | None) -> WindowFacts:
+    """The facts with the stock of one article: its lowest level, and its level at the end."""
+    if reached is None or reached.level is None or reached.lowest is None:
+        # The article was never counted, or its moves since the count are unknown.
+        return structs.replace(facts, is_known=False)
+    lowest, level = stock.exactly(reached.lowest), stock.exactly(reached.level)
+    return structs.replace(facts, value=lowest, level=level)
+
+
+def exact_value(metric: Metric, cell: Cell) -> ExactValue | None:
+    """The value without any rounding; None where there is none, as for a mean of nothing."""
+    above, below = ratio_parts(metric, cell)
+    if metric.denominator is None or above is None:
+        return above
+    return Fraction(above) / below if below else None
+
+
+def ratio_parts(metric: Metric, cell: Cell) -> tuple[ExactValue | None, ExactValue | None]:
+    """The numerator and denominator of a metric, without any rounding; a sum is divided by 1."""
+    above = _total(metric.numerator, cell)
+    if metric.denominator is None or above is None:
+        return above, 1
+    return above, _total(metric.denominator, cell)
+
+
+def list_read_rows(cells: WindowCells, tick: Tick) -> tuple[ReadRows, ...]:
+    """The rows by which the window was judged, one entry for each family."""
+    found: dict[str, ReadRows] = {}
+    for judged in cells.all:
+        day, source = judged.cell.slot.start.date(), common_source(judged.cell.sources)
+        for family, serving in judged.generations:
+            speaking = tick.epoch.get(family)
+            epochs = (serving.epoch if serving else 0, speaking.epoch if speaking else 0)
+            found[family] = ReadRows(
+                family=family,
+                day=day.isoformat(),
+                generation=serving.generation if serving else None,
+                epoch=epochs[0] if source == "batch" else max(epochs),
+                # The number of events may be the very number that privacy rules withhold.
+                events=0 if judged.is_hidden else judged.cell.events,
+                source=source,
+            )
+    return tuple(found.values())
+
+
+def _further(metrics: VersionMetrics, cells: WindowCells, tick: Tick) -> Iterator[FurtherFacts]:
+    """The facts of the metric of each condition in `and`."""
+    for metric, judged in zip(metrics.further, cells.further, strict=True):
+        is_reportable = not judged.is_hidden and _has_coverage(judged.cell)
+        value = exact_value(metric, judged.cell) if has_data(judged.cell) else None
+        yield FurtherFacts(value, is_reportable and _has_all_rows((judged,), tick, cells.start))
+
+
+def has_data(cell: Cell) -> bool:
+    """Whether any data of the cell has arrived."""
+    return not cell.is_missing and bool(cell.known)
+
+
+def _has_coverage(cell: Cell) -> bool:
+    # Where nothing has arrived it is unknown whether sensors were there: `on_silence` decides.
+    return cell.is_missing or cell.sensor_coverage.is_enough
+
+
+def _has_all_rows(cells: Sequence[MetricCell], tick: Tick, start: int) -> bool:
+    """Whether generations cover the window, or speed layer rows that are whole and in force."""
+    if all(cell.is_complete for cell in cells):
+        return True
+    served = (pair for cell in cells for pair in cell.generations)
+    reached = (reach for cell in cells for reach in cell.speed_rows)
+    return all(
+        is_known(tick, family, start, serving.epoch if serving else 0) for family, serving in served
+    ) and all(
+        # From the first such window on: a move that is missing there is missing in every later
+        # level.
+        is_known(tick, rows.family, min(rows.start, start), rows.epoch)
+        for rows in reached
+    )
+
+
+def _is_publishable(rule: Rule, cells: WindowCells) -> bool:
+    """Whether the window's number may be published, and the sensors that count it were there."""
+    cell = cells.metric.cell
+    if rule.kind == "silence":
+        # Missing sensors are what a silence rule looks for.
+        return not cells.metric.is_hidden
+    return _has_coverage(cell) and not any(judged.is_hidden for judged in cells.own)
+
+
+def meets_minimum(metrics: VersionMetrics, cells: WindowCells) -> bool:
+    """Whether the other metrics reach the values that the rule's `minimum` requires."""
+    if not metrics.minimum:
+        return True
+    values = (
+        exact_value(metric, judged.cell) if judged.cell.known else None
+        for (metric, _), judged in zip(metrics.minimum, cells.minimum, strict=True)
+    )
+    required: Sequence[int] = [least for _, least in metrics.minimum]
+    return all(
+        value is not None and value >= wanted
+        for value, wanted in zip(values, required, strict=True)
+    )
+
+
+def _total(formula: Formula, cell: Cell) -> ExactValue | None:
+    rows = cell.parts.get(formula.family.name, {})
+    if isinstance(formula, WeightedSum):
+        # A weighted sum has only sums and counts, so the order of joining rows makes no difference.
+        whole = sum(formula.raw_total(parts) for parts in rows.values())
+        # total() is not used here because it divides and rounds.
+        return whole if formula.divide_by == 1 else Fraction(whole, formula.divide_by)
+    found = formula.total(formula.family.join_across_axes([*rows.values()]))
+    return found if found is None or isinstance(found, int) else Fraction(found)

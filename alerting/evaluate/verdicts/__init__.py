@@ -1,0 +1,1 @@
+"""Verdicts of rules on windows, and the alerts that follow."""

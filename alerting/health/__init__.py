@@ -1,0 +1,1 @@
+"""The health of alerting: which rules cannot be evaluated, and why."""

@@ -1,0 +1,217 @@
+"""Whether rules can be judged: store by store for one rule, and as counts for all rules."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from alerting.evaluate.scope.stores import ActiveStores
+from alerting.evaluate.snapshot.baseline_days import BaselineCache
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
+from alerting.evaluate.snapshot.rule_stores import applies_to
+from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
+from alerting.evaluate.snapshot.version_metrics import resolve_metrics
+from alerting.health.gauges import AlertFacts
+from alerting.health.reasons import UnevaluatedReason
+from alerting.health.store import (
+    EvaluatedPartition,
+    HealthTarget,
+    RuleInForce,
+    StoreHealth,
+    find_day_reasons,
+    partition_health,
+)
+from alerting.rules.rule import RuleVersion, version_at
+from alerting.simulate.service import RuleRepository
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import ViewReader
+from tally.config.settings import Settings
+from tally.events.partitions import partition_number
+from tally.time.windows import WINDOW_MILLIS
+
+# Stores on one page; each of them is read from the tables.
+MAX_STORES = 100
+# How many local days are searched for the begin of the time in which a rule is not judged.
+MAX_DAYS, MAX_STOCK_DAYS = 14, 2
+# Each rule is a label of a gauge; only the first rules by id, up to this number, are counted.
+MAX_RULES = 200
+
+
+class HealthPage(NamedTuple):
+    """Some stores of a rule, ascending. `after`: the last of them if there are more.
+
+    `version`: the version in force now; None, and no stores, if there is none or it is retired.
+    """
+
+    version: RuleVersion | None
+    stores: tuple[StoreHealth, ...]
+    after: str | None = None
+
+
+class _HealthReading(NamedTuple):
+    """What one request reads once and uses to judge all its stores.
+
+    `now`: milliseconds since 1970 (UTC).
+    """
+
+    snapshot: SnapshotReader
+    active: ActiveStores
+    partitions: Mapping[int, EvaluatedPartition]
+    now: int
+
+
+@dataclass
+class RuleHealthService:
+    """Reads the views as the evaluator does; `now`: milliseconds since 1970 (UTC).
+
+    `facts`: the ticks in the brokers, and how far they were judged.
+    """
+
+    rules: RuleRepository
+    facts: Callable[[], AlertFacts]
+    views: ViewReader
+    settings: Settings
+    now: Callable[[], int]
+    _turn: asyncio.Semaphore = field(default_factory=asyncio.Semaphore, init=False)
+
+    def __post_init__(self) -> None:
+        self._registry = StoreRegistry.load(self.settings)
+        self._baselines = BaselineCache(self.views, self._registry, self.settings)
+
+    async def read_page(
+        self, rule_id: str, store_ids: Collection[str], after: str, limit: int
+    ) -> HealthPage:
+        """The health of the named stores that the rule covers, after the store `after`.
+
+        Raises UnknownName, ViewsUnreachable.
+        """
+        chain = await self.rules.versions(rule_id)
+        now = self.now()
+        version = version_at(chain, start_of_window(now))
+        if version is None or version.retired:
+            return HealthPage(None, ())
+        ids = self._select_stores(version, store_ids, now)
+        waiting = [store_id for store_id in ids if store_id > after]
+        page = waiting[: min(limit, MAX_STORES)]
+        more = page[-1] if len(waiting) > len(page) else None
+        metrics = resolve_metrics(version.rule)
+        if metrics is None:
+            return HealthPage(version, _catalogue_health(version, page), more)
+        checked = RuleInForce(version, metrics)
+        # One page at a time: each costs CPU time and reads from the tables.
+        async with self._turn:
+            read = await self._begin([checked])
+            stores = [await self._store_health(checked, store_id, read) for store_id in page]
+        return HealthPage(version, tuple(stores), more)
+
+    async def count_unevaluated(
+        self, store_ids: Sequence[str]
+    ) -> Counter[tuple[str, UnevaluatedReason]]:
+        """The number of stores in which a rule cannot be judged, by rule and reason.
+
+        At most MOST_RULES rules are counted. Raises ViewsUnreachable.
+        """
+        chains = (await self.rules.read()).versions
+        now = self.now()
+        found: Counter[tuple[str, UnevaluatedReason]] = Counter()
+        checked: list[RuleInForce] = []
+        ordered = sorted(chains.items())
+        for _, chain in ordered[:MAX_RULES]:
+            version = version_at(chain, start_of_window(now))
+            metrics = resolve_metrics(version.rule) if version else None
+            if version is None or version.retired:
+                continue
+            if metrics is None:
+                count = len(self._select_stores(version, store_ids, now))
+                found[version.rule.rule_id, "catalogue"] += count
+            else:
+                checked.append(RuleInForce(version, metrics))
+        async with self._turn:
+            read = await self._begin(checked)
+            # Store by store, so that rules share what they read of it.
+            for store_id in store_ids:
+                for rule in checked:
+                    if not self._select_stores(rule.version, [store_id], now):
+                        continue
+                    # One day is enough: a count does not need the begin.
+                    health = await self._store_health(rule, store_id, read, most_days=1)
+                    if health.reason is not None:
+                        found[rule.version.rule.rule_id, health.reason] += 1
+                read.snapshot.drop_stores([store_id])
+        return found
+
+    async def _begin(self, checked: Sequence[RuleInForce]) -> _HealthReading:
+        moment = SnapshotReader(self.views, self._registry, self.settings, self._baselines)
+        active = ActiveStores(self.views, self.settings.partitions)
+        await active.read({name for rule in checked for name in rule.metrics.families})
+        # In a thread, because the first call waits for the brokers.
+        facts = await asyncio.to_thread(self.facts)
+        states = {}
+        for number, tick in facts.ticks.items():
+            # A partition that was never judged has no state.
+            if number in facts.evaluated_at:
+                states[number] = EvaluatedPartition(tick, facts.evaluated_at[number])
+        return _HealthReading(moment, active, states, self.now())
+
+    def _select_stores(
+        self,
+        version: RuleVersion,
+        named: Iterable[str],
+        now: int,
+    ) -> list[str]:
+        """The named stores that the rule covers today, ascending."""
+        found = []
+        for store_id in sorted(named):
+            store = self._registry.store(store_id)
+            # A store may enter and leave a group of the stores file.
+            today = StoreCalendarDays(store).date(now)
+            if applies_to(version.rule, store, today):
+                found.append(store_id)
+        return found
+
+    async def _store_health(
+        self, checked: RuleInForce, store_id: str, read: _HealthReading, most_days: int = MAX_DAYS
+    ) -> StoreHealth:
+        number = partition_number(store_id, self.settings.partitions)
+        senders = read.active.partition_stores(number)
+        senders_by_family = [senders.get(name, {}) for name in checked.metrics.families]
+        # A rule of two families needs data of both of them.
+        if any(store_id not in first_days for first_days in senders_by_family):
+            return StoreHealth(store_id, "never_sent")
+        first_sent = [first_days[store_id] for first_days in senders_by_family]
+        state = read.partitions.get(number)
+        if state is None:
+            return StoreHealth(store_id, "not_evaluated")
+        if found := partition_health(checked, store_id, state, read.now):
+            return found
+        # The stock of an article is read since its last counts, and each day repeats that.
+        if checked.metrics.metric.stock is not None:
+            most_days = min(most_days, MAX_STOCK_DAYS)
+        sender = HealthTarget(store_id, max(first_sent), read.snapshot, state)
+        return await _window_health(checked, sender, most_days)
+
+
+async def _window_health(checked: RuleInForce, read: HealthTarget, most_days: int) -> StoreHealth:
+    """The health by the closed windows, from the newest back to one that is judged."""
+    days = read.snapshot.days(read.store_id)
+    end = checked.evaluation_tick(read.partition.tick).closed
+    newest: UnevaluatedReason | None = None
+    since: int | None = None
+    for _ in range(most_days):
+        span = days.day(end - WINDOW_MILLIS).cut_at(end)
+        # Windows before the version in force belong to earlier versions.
+        if span.end <= checked.version.effective_from:
+            return StoreHealth(read.store_id, newest, since)
+        await read.snapshot.read(checked.list_requests(read.store_id, span))
+        for window, reason in await asyncio.to_thread(find_day_reasons, checked, read, span):
+            if reason is None or window < checked.version.effective_from:
+                return StoreHealth(read.store_id, newest, since)
+            newest, since = newest or reason, window
+        end = span.start
+    return StoreHealth(read.store_id, newest, since, is_earlier=newest is not None)
+
+
+def _catalogue_health(version: RuleVersion, store_ids: Sequence[str]) -> tuple[StoreHealth, ...]:
+    since = version.effective_from
+    return tuple(StoreHealth(store_id, "catalogue", since) for store_id in store_ids)

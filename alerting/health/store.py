@@ -1,0 +1,118 @@
+"""Whether one rule is judged in one store: its closed windows, from the newest back."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from alerting.evaluate.snapshot.baseline import baseline_request
+from alerting.evaluate.snapshot.calendar import (
+    WindowSpan,
+    start_of_window,
+    utc_span,
+    windows_in_schedule,
+)
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
+from alerting.evaluate.snapshot.version_metrics import VersionMetrics
+from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells
+from alerting.health.reasons import UnevaluatedReason, find_reason
+from alerting.rules.rule import RuleVersion
+from tally.alerts.tick import Tick
+from tally.time.windows import WINDOW_MILLIS
+
+_ONE_DAY = timedelta(days=1)
+# A rule that the evaluator has not processed for this long counts as not judged at all.
+_MAX_EVALUATION_LAG = WINDOW_MILLIS
+
+
+class StoreHealth(NamedTuple):
+    """Whether a rule is judged in a store. `reason`: why it is not; None if it is judged.
+
+    `since`: when that began, ms since 1970 (UTC); None if the rule is judged, or never was.
+    `is_earlier`: it may have begun earlier, because earlier days were not searched.
+    """
+
+    store_id: str
+    reason: UnevaluatedReason | None = None
+    since: int | None = None
+    is_earlier: bool = False
+
+
+class EvaluatedPartition(NamedTuple):
+    """The merged ticks of a partition, and the time of the tick that was judged last.
+
+    `evaluated_at`: milliseconds since 1970 (UTC).
+    """
+
+    tick: Tick
+    evaluated_at: int
+
+
+class HealthTarget(NamedTuple):
+    """A store that has sent data of all families of the rule, and what is used to read it.
+
+    `first_day`: the UTC day of its first event; the latest one if there are several families.
+    """
+
+    store_id: str
+    first_day: date
+    snapshot: SnapshotReader
+    partition: EvaluatedPartition
+
+
+class RuleInForce(NamedTuple):
+    """The version in force, with the metrics that it reads."""
+
+    version: RuleVersion
+    metrics: VersionMetrics
+
+    def evaluation_tick(self, tick: Tick) -> EvaluationTick:
+        """What is known of windows in a partition, and up to where they are closed."""
+        return EvaluationTick.from_tick(tick, self.version.rule, self.metrics)
+
+    def list_requests(self, store_id: str, span: WindowSpan) -> Iterator[ReadRequest]:
+        """The readings needed for windows of one local day."""
+        for metric in self.metrics.all:
+            yield from metric_requests(metric, store_id, span)
+        if usual := baseline_request(self.version.rule, store_id, span.start):
+            yield usual
+
+
+def partition_health(
+    checked: RuleInForce, store_id: str, state: EvaluatedPartition, now: int
+) -> StoreHealth | None:
+    """Why nothing of the store's partition is judged at `now`; None: its windows decide."""
+    # This also covers missing ticks: `evaluated_at` is the time of the last judged tick.
+    if now - state.evaluated_at > _MAX_EVALUATION_LAG:
+        return StoreHealth(store_id, "not_evaluated", state.evaluated_at)
+    closed = checked.evaluation_tick(state.tick).closed
+    # If the pipeline keeps up, the last window that is over is closed, or is just about to close.
+    delay = checked.version.rule.delay * 1000
+    if closed < start_of_window(state.tick.at - delay) - WINDOW_MILLIS:
+        return StoreHealth(store_id, "behind", closed or None)
+    return None
+
+
+def find_day_reasons(
+    checked: RuleInForce, read: HealthTarget, span: WindowSpan
+) -> list[tuple[int, UnevaluatedReason | None]]:
+    """The start and the reason of each window of a day that was read, newest first.
+
+    Windows that the rule does not look at are absent, and so are silent windows before the day
+    after the store's first event.
+    """
+    (version, metrics), moment, store_id = checked, read.snapshot, read.store_id
+    looked_at = windows_in_schedule(version.rule, moment.days(store_id), span)
+    begun = utc_span(read.first_day + _ONE_DAY).start
+    cells = [moment.cells(metric, store_id, span) for metric in metrics.all]
+    usual = moment.baselines(baseline_request(version.rule, store_id, span.start))
+    known_by = checked.evaluation_tick(read.partition.tick)
+    reasons: list[tuple[int, UnevaluatedReason | None]] = []
+    for first, *rest in reversed([*zip(*cells, strict=True)]):
+        window = WindowCells(first, (*rest,))
+        window = window._replace(baseline=usual.get(window.start))
+        reason = find_reason(version.rule, metrics, window, known_by)
+        # The first record says nothing about the hours before it arrived.
+        is_before = reason == "no_data" and window.start < begun
+        if window.start in looked_at and not is_before:
+            reasons.append((window.start, reason))
+    return reasons

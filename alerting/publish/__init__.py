@@ -1,0 +1,1 @@
+"""`python -m alerting.publish`: files published alerts in Cassandra."""

@@ -1,0 +1,1 @@
+"""Questions about alerts, and what people do with them."""

@@ -1,0 +1,1 @@
+"""Alert rules: their model, checks and versions."""

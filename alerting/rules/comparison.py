@@ -1,0 +1,99 @@
+"""Exact comparison of a value with a rule's condition, without rounding to floats."""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from alerting.rules.rule import AgainstBaseline, ComparisonSign, Condition, Threshold
+from tally.alerts.baseline import ExactValue, WindowBaseline
+
+# The Decimal is the left operand, because only Decimal implements comparison with a Fraction.
+_OPERATORS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
+    ">=": operator.le,
+    ">": operator.lt,
+    "<=": operator.ge,
+    "<": operator.gt,
+}
+
+
+def matches_condition(
+    condition: Condition, value: ExactValue, usual: WindowBaseline | None = None
+) -> bool | None:
+    """Whether the value, in its metric's unit, fulfils the condition.
+
+    None where a needed baseline is absent, or has nothing to compare with.
+
+    >>> matches_condition(Threshold("<", Decimal("0.3")), Fraction(3, 10))
+    False
+    """
+    if isinstance(condition, Threshold):
+        return _matches_threshold(condition, value)
+    return None if usual is None else _matches_baseline(condition, value, usual)
+
+
+def matches_clear(
+    clear: Condition, value: ExactValue, usual: WindowBaseline | None = None
+) -> bool | None:
+    """Whether the value fulfils a rule's `clear`; with `sigmas`, a maximum of deviations.
+
+    >>> few = AgainstBaseline("hour_of_week", sigmas=2.0)
+    >>> [matches_clear(few, value, WindowBaseline(10, 4)) for value in (5, 6, 10, 14, 15)]
+    [False, True, True, True, False]
+    """
+    if isinstance(clear, Threshold) or clear.sigmas is None:
+        return matches_condition(clear, value, usual)
+    if usual is None or usual.variance <= 0:
+        return None
+    return Fraction(value - usual.mean) ** 2 <= _limit_squared(clear.sigmas, usual)
+
+
+def _matches_threshold(threshold: Threshold, value: ExactValue) -> bool:
+    return _OPERATORS[threshold.op](threshold.value, value)
+
+
+def threshold_value(
+    condition: Condition, value: float | None, usual: WindowBaseline | None
+) -> float | None:
+    """The number to compare a value with, in its metric's unit, to 6 decimals; None for none.
+
+    For deviations, which count in both directions, it is the border on the value's own side.
+    """
+    if isinstance(condition, Threshold):
+        return float(condition.value)
+    if usual is None:
+        return None
+    if condition.sigmas is not None:
+        if value is None or usual.variance <= 0:
+            return None
+        distance = condition.sigmas * math.sqrt(usual.variance)
+        return round(float(usual.mean) + math.copysign(distance, value - usual.mean), 6)
+    if usual.mean <= 0:
+        return None
+    percent = 100 + Fraction(_change_threshold(condition).value)
+    return round(float(usual.mean * percent / 100), 6)
+
+
+def _matches_baseline(
+    condition: AgainstBaseline, value: ExactValue, usual: WindowBaseline
+) -> bool | None:
+    distance = Fraction(value - usual.mean)
+    if condition.sigmas is not None:
+        # Both directions count. With a variance of zero, a distance is no number of deviations.
+        far = distance**2 >= _limit_squared(condition.sigmas, usual)
+        return far if usual.variance > 0 else None
+    # A mean of zero or less has no percentages.
+    if condition.change is None or usual.mean <= 0:
+        return None
+    return _matches_threshold(_change_threshold(condition), 100 * distance / usual.mean)
+
+
+def _limit_squared(sigmas: float, usual: WindowBaseline) -> Fraction:
+    # Squares avoid the float of a root; repr() gives `sigmas` as written, not its binary value.
+    return Fraction(repr(sigmas)) ** 2 * usual.variance
+
+
+def _change_threshold(condition: AgainstBaseline) -> Threshold:
+    op, percent = (condition.change or "").removesuffix("%").split()
+    return Threshold(">=" if op == ">=" else "<=", Decimal(percent))

@@ -1,0 +1,1 @@
+"""Rules in files and in their topic."""

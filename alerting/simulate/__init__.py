@@ -1,0 +1,1 @@
+"""Simulations: the alerts that a rule would have sent."""

@@ -1,0 +1,1 @@
+"""Ticks: up to when all arrived records have been read."""

@@ -1,0 +1,141 @@
+"""Up to when all arrived records of one family have been read: a pure function of the looks.
+
+A record travels from its raw topic through the normaliser to a canonical topic, and from there into
+the rows of the speed layer. The walk follows it: at an instant T, the ends of the raw topic are
+read; once the normaliser's positions have passed them, all that had arrived by T lies in the
+canonical topic, below its current ends; once the speed layer has passed those, it has been read.
+
+A busy pipeline never stands at its ends. So milestones are kept until they are passed, over as many
+looks as it takes: the oldest, so that a slow pipeline reaches it, and the newest, so that a
+pipeline that has caught up shows it at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from runtime.kafka.offsets import Offsets
+from tally.alerts.tick import SpeedEpoch
+
+
+class SpeedPosition(NamedTuple):
+    """How far the speed layer has read a partition: the first offset not in its rows, the epoch."""
+
+    until: int
+    epoch: SpeedEpoch
+
+
+class OffsetBarrier(NamedTuple):
+    """The end offsets below which all records lie that had arrived by `at` (ms since 1970, UTC)."""
+
+    at: int
+    ends: Offsets
+
+
+@dataclass(frozen=True)
+class PipelineSnapshot:
+    """One look at a family; each field was read after the fields above it.
+
+    `at`: an instant (ms since 1970, UTC) that had passed by the brokers' clock before. `raw_ends`
+    and `canonical_ends`: ends of the raw and the canonical topic, including open transactions;
+    `stable_ends`: the ends without them. `positions`: those of the normaliser. Unknown offsets are
+    absent.
+    """
+
+    at: int
+    raw_ends: Offsets = field(default_factory=dict)
+    positions: Offsets = field(default_factory=dict)
+    canonical_ends: Offsets = field(default_factory=dict)
+    speed_positions: Mapping[int, SpeedPosition] = field(default_factory=dict)
+    stable_ends: Offsets = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How far a partition of the family is known to be read.
+
+    All records that had arrived before `through` (ms since 1970, UTC; None: nothing is known) have
+    been read under the epoch.
+    """
+
+    epoch: SpeedEpoch
+    through: int | None = None
+
+
+@dataclass(frozen=True)
+class FamilyWatermarks:
+    """The state of the walk between two looks.
+
+    `raw_barriers`: milestones that the normaliser has to pass. `canonical_barriers`: by partition
+    the milestones that the speed layer has to pass. `watermarks`: how far each partition is known
+    to be read.
+    """
+
+    raw_barriers: tuple[OffsetBarrier, ...] = ()
+    canonical_barriers: Mapping[int, tuple[OffsetBarrier, ...]] = field(default_factory=dict)
+    watermarks: Mapping[int, Watermark] = field(default_factory=dict)
+
+
+def advance(walk: FamilyWatermarks, look: PipelineSnapshot) -> FamilyWatermarks:
+    """The walk after one more look; `through` of a partition never decreases within an epoch.
+
+    Missing offsets hold the walk back: its state stays the same until they are known.
+    """
+    ahead = walk.raw_barriers
+    if look.raw_ends:
+        ahead = _add_barrier(ahead, OffsetBarrier(look.at, look.raw_ends))
+    passed, raw = _split_barriers(ahead, look.positions)
+    canonical = dict(walk.canonical_barriers)
+    if passed is not None:
+        # The ends of this look and of no earlier one: only now all that had arrived by then is
+        # below them, because the normaliser commits its positions and records in one transaction.
+        for number, end in look.canonical_ends.items():
+            milestone = OffsetBarrier(passed, {number: end})
+            canonical[number] = _add_barrier(canonical.get(number, ()), milestone)
+    said = dict(walk.watermarks)
+    for number, reach in look.speed_positions.items():
+        read = _read_offsets(look, number, reach)
+        at, canonical[number] = _split_barriers(canonical.get(number, ()), read)
+        said[number] = _merge_watermarks(said.get(number), Watermark(reach.epoch, at))
+    return FamilyWatermarks(raw, canonical, said)
+
+
+def _read_offsets(look: PipelineSnapshot, number: int, reach: SpeedPosition) -> Offsets:
+    # A reach beyond the end, which was read later, belongs to another log: the topic was re-created
+    # or truncated. And a reader of committed records cannot have passed an open transaction.
+    is_of_this_log = reach.until <= look.stable_ends.get(number, -1)
+    return {number: reach.until} if is_of_this_log else {}
+
+
+def _add_barrier(
+    waiting: Sequence[OffsetBarrier], newest: OffsetBarrier
+) -> tuple[OffsetBarrier, ...]:
+    """The oldest milestone that lies no further than the newest, and the newest."""
+    # An end that moves back belongs to another log: the milestones of the old log are void.
+    behind = [milestone for milestone in waiting if _lies_behind(milestone.ends, newest.ends)]
+    return (*behind[:1], newest)
+
+
+def _split_barriers(
+    waiting: tuple[OffsetBarrier, ...], offsets: Offsets
+) -> tuple[int | None, tuple[OffsetBarrier, ...]]:
+    """The latest instant whose milestone lies behind the offsets, and the milestones ahead."""
+    passed = [milestone.at for milestone in waiting if _lies_behind(milestone.ends, offsets)]
+    if not passed:
+        return None, waiting
+    return max(passed), tuple(milestone for milestone in waiting if milestone.at > max(passed))
+
+
+def _lies_behind(ends: Offsets, offsets: Offsets) -> bool:
+    # A partition without a known offset is not behind anything, even if it is empty.
+    return all(end <= offsets.get(number, -1) for number, end in ends.items())
+
+
+def _merge_watermarks(before: Watermark | None, now: Watermark) -> Watermark:
+    if before is None or before.epoch.epoch < now.epoch.epoch:
+        # Rows of the earlier epoch are out of force: their records have to be read again.
+        return now
+    if before.epoch.epoch > now.epoch.epoch:
+        return before
+    instants = [state.through for state in (before, now) if state.through is not None]
+    return Watermark(max(before.epoch, now.epoch), max(instants, default=None))

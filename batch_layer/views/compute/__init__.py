@@ -1,0 +1,1 @@
+"""How a rebuild computes rows from the master dataset."""

@@ -1,0 +1,1 @@
+"""What a rebuild computes: its days, its input, and what it may claim."""

@@ -1,0 +1,163 @@
+"""Coverage: the windows of a day that a generation may claim, and up to which arrival."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from cassandra.cluster import Session
+
+from runtime.records.backfill import read_backfills
+from schemas.loader import topics
+from tally.families.family import Family
+from tally.families.generation import assume_utc
+from tally.time.windows import MOST_DAYS, WINDOW, window_start
+
+NO_LIMIT = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Windows in [covered_from, covered_until) are covered: one without a row had no events.
+
+    through: the instant up to which every record that had arrived is counted, by partition.
+    """
+
+    covered_from: datetime
+    covered_until: datetime
+    through: Mapping[int, datetime]
+
+
+@dataclass(frozen=True)
+class ArrivalGap:
+    """Records that were lost before they were read, and when they had arrived.
+
+    partition: that of the family's canonical topic, whose stores alone are affected; None for raw
+    records, of any store.
+    """
+
+    partition: int | None
+    first_arrival: datetime
+    last_arrival: datetime
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The coverage that a rebuild could claim now.
+
+    tolerance: how far ahead of its arrival an event may lie; backfills: spans of days, inclusive.
+    """
+
+    through: Mapping[int, datetime]
+    first_arrival: datetime | None
+    tolerance: timedelta
+    backfills: Sequence[tuple[date, date]] = ()
+    gaps: Sequence[ArrivalGap] = ()
+
+    def days(self) -> set[date]:
+        """The days with a claim, with or without records.
+
+        Each span contributes at most its newest MOST_DAYS days.
+        """
+        # The slowest partition decides: a day is claimed for the stores of all of them.
+        until = window_start(min(self.through.values()))
+        spans = [*self.backfills]
+        if self.first_arrival is not None and self.first_arrival < until:
+            # Up to the day of the last whole window: just after midnight the new day has none yet.
+            spans.append((self.first_arrival.date(), (until - WINDOW).date()))
+        return {
+            date.fromordinal(number) for first, last in spans for number in _ordinals(first, last)
+        }
+
+    def claim(self, day: date) -> Claim:
+        """The claim of a generation of the day."""
+        through = {
+            number: min([instant, *self._limits(day, number)])
+            for number, instant in self.through.items()
+        }
+        covered_from = self._coverage_start(day)
+        if covered_from is None:
+            # An empty span covers nothing, and windows with a row are served as provisional.
+            return Claim(day_start(day), day_start(day), through)
+        return Claim(covered_from, window_start(min(through.values())), through)
+
+    def limit(self, day: date) -> datetime:
+        """The instant that no claim on the day may pass, however much still arrives."""
+        if self._coverage_start(day) is None:
+            return day_start(day)
+        return min([NO_LIMIT, *map(window_start, self._limits(day))])
+
+    def _coverage_start(self, day: date) -> datetime | None:
+        """The instant from which the day is covered; None for a day before the first arrival.
+
+        Records of such a day are of a till whose clock was wrong, or old receipts; other events of
+        that day are unknown.
+        """
+        if any(first <= day <= last for first, last in self.backfills):
+            return day_start(day)
+        # Coverage follows arrivals, not days with records: by those, one till dated nine months
+        # back made 275 days of zeros for all stores (seen).
+        if self.first_arrival is None or day < self.first_arrival.date():
+            return None
+        return max(day_start(day), _next_window(self.first_arrival))
+
+    def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
+        """First arrivals of the gaps that may have held records of the day.
+
+        Only gaps of the given partition are considered; None considers all.
+        """
+        start = day_start(day)
+        return [
+            gap.first_arrival
+            for gap in self.gaps
+            # An event may lie ahead of its own arrival by the tolerance.
+            if start < gap.last_arrival + self.tolerance
+            and (partition is None or gap.partition in (None, partition))
+        ]
+
+
+def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
+    """The accepted gaps in the family's topics."""
+    found = []
+    for topic, is_raw in (
+        (topics()[family.topic]["raw"], True),
+        (family.topic, False),
+    ):
+        for row in session.execute(
+            "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
+        ):
+            gap = ArrivalGap(
+                # A raw record may be of any store: its partition does not give the canonical one.
+                None if is_raw else row.partition,
+                assume_utc(row.first_arrival),
+                assume_utc(row.last_arrival),
+            )
+            found.append(gap)
+    return found
+
+
+def read_backfill_spans(session: Session, family: Family) -> list[tuple[date, date]]:
+    """The declared spans of the family: first and last UTC day of each, both inclusive."""
+    return [(declared.first, declared.last) for declared in read_backfills(session, family.name)]
+
+
+def day_start(day: date) -> datetime:
+    """Midnight that begins the day, UTC."""
+    return datetime.combine(day, time(), UTC)
+
+
+def day_end(day: date) -> datetime:
+    """Midnight that ends the day, UTC."""
+    # 9999-12-31 may have been rebuilt by hand, and Python has no day after it.
+    return NO_LIMIT if day == date.max else day_start(day) + timedelta(days=1)
+
+
+def _next_window(instant: datetime) -> datetime:
+    start = window_start(instant)
+    return start if start == instant else start + WINDOW
+
+
+def _ordinals(first: date, last: date) -> range:
+    return range(
+        max(first.toordinal(), last.toordinal() - MOST_DAYS + 1),
+        last.toordinal() + 1,
+    )

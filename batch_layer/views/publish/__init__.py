@@ -1,0 +1,1 @@
+"""How a generation is written, checked and published."""

@@ -1,0 +1,227 @@
+"""A check of a generation in Cassandra against the records, window by window.
+
+The executors read the rows back and compare them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from itertools import groupby, islice, zip_longest
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from batch_layer.views.publish.written_rows import StoreDay, WrittenRow, WrittenRowReader
+from runtime.cassandra.day_spans import DaySpan
+from runtime.spark.arrow import to_rows
+from tally.config.settings import Settings
+from tally.errors import TallyError
+from tally.families.family import Family
+from tally.time.instants import format_utc, from_millis
+
+SHOWN_WINDOWS = 3
+_PARTITIONS_AT_ONCE = 1_000
+_DAY_MILLIS = 86_400_000
+_BEGINNING = date(1970, 1, 1)
+
+# Store and start in milliseconds since 1970; events and parts.
+StoreStart: TypeAlias = tuple[str, int]
+ExpectedValues: TypeAlias = tuple[int, ...]
+
+
+class ExpectedRow(NamedTuple):
+    """The expected values of one window, computed from the records.
+
+    start: in milliseconds since 1970; touched: there are records beyond those served now; values:
+    events, then the sums of the parts.
+    """
+
+    store: str
+    start: int
+    touched: bool
+    values: ExpectedValues
+
+    @property
+    def store_day(self) -> tuple[str, int]:
+        """The window's store, and its day in days since 1970."""
+        return self.store, self.start // _DAY_MILLIS
+
+
+class UnequalWindow(msgspec.Struct, array_like=True):
+    """A window whose stored values differ from the records.
+
+    balance: for events and each part the stored value minus the expected one, with its sign.
+    """
+
+    store: str
+    start: int
+    # The balance is text: the sum over the rows of a window may have more than 64 bits.
+    balance: list[str]
+
+
+class GenerationCheck(msgspec.Struct, array_like=True):
+    """Result of checking a generation.
+
+    windows: how many were compared; unequal: the first that differ; changed: how many differ from
+    what was served before; stores and axes: the first and last day of each store, and of each value
+    of an axis in a store.
+    """
+
+    windows: int = 0
+    unequal: list[UnequalWindow] = []
+    changed: int = 0
+    stores: dict[str, DaySpan] = {}
+    # The keys are the axis, then the store, then the value.
+    axes: dict[str, dict[str, dict[str, DaySpan]]] = {}
+
+    def add(self, other: "GenerationCheck") -> None:
+        """Merge the result of other windows into this one."""
+        self.windows += other.windows
+        self.changed += other.changed
+        self.unequal = [*self.unequal, *other.unequal][:SHOWN_WINDOWS]
+        for store, span in other.stores.items():
+            _widen(self.stores, store, span)
+        for axis, of_stores in other.axes.items():
+            for store, spans in of_stores.items():
+                for value, span in spans.items():
+                    self.add_axis_value(axis, store, value, span)
+
+    def add_axis_value(self, axis: str, store: str, value: str, span: DaySpan) -> None:
+        """Record that the store's events of these days have the value of the axis."""
+        of_store = self.axes.setdefault(axis, {}).setdefault(store, {})
+        _widen(of_store, value, span)
+
+
+def refuse_unequal(found: Sequence[UnequalWindow], family: Family, token: int) -> None:
+    """Raise TallyError if any window's stored values differ from the sums of the counted records.
+
+    The sums are computed without members and sets.
+    """
+    if found:
+        windows = "; ".join(
+            f"store {window.store} {format_utc(from_millis(window.start))} has "
+            + ", ".join(
+                f"{name} {value}"
+                for name, value in zip(("events", *family.sums), window.balance, strict=True)
+            )
+            for window in found
+        )
+        raise TallyError(
+            f"rebuild {token} of {family.name}: rows differ from the records: {windows};"
+            " nothing was published"
+        )
+
+
+def check_generation(
+    expected: DataFrame,
+    settings: Settings,
+    family: Family,
+    generation: int,
+    earlier: Mapping[date, int],
+) -> GenerationCheck:
+    """Check the generation on the executors; changed windows are stored for the restatements.
+
+    In:  expected: control_totals(); earlier: generation that serves a day now; a day without one
+         changes nothing.
+    Out: counts, and first and last days (since 1970) of stores and of the values of axes.
+    """
+    days = {(day - _BEGINNING).days: number for day, number in earlier.items()}
+    names = ("store_id", "window_start", "touched", "events", *family.sums)
+
+    def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = WrittenRowReader(settings, family, generation, days)
+        owed = (
+            ExpectedRow(store, start, touched, tuple(map(int, values)))
+            for batch in batches
+            for store, start, touched, *values in to_rows(batch)
+        )
+        grouped = groupby(owed, key=lambda row: row.store_day)
+        by_day = ((day, list(day_rows)) for day, day_rows in grouped)
+        # Chunks of whole days, never of rows: a window is compared with all of its rows.
+        while chunk := list(islice(by_day, _PARTITIONS_AT_ONCE)):
+            found = msgspec.msgpack.encode(_check_store_days(chunk, reader, family))
+            yield pa.RecordBatch.from_pydict(
+                {"found": pa.array([found], pa.binary())},
+            )
+
+    # The number of tasks is explicit: Spark would make one task of so few bytes. All rows of a
+    # store's day lie in one task.
+    tasks = expected.sparkSession.sparkContext.defaultParallelism
+    ordered = (
+        expected.select(*names)
+        .repartition(tasks, "store_id")
+        .sortWithinPartitions("store_id", "window_start")
+    )
+    whole = GenerationCheck()
+    for row in ordered.mapInArrow(check, "found binary").collect():
+        whole.add(msgspec.msgpack.decode(row["found"], type=GenerationCheck))
+    return whole
+
+
+def _check_store_days(
+    days: Sequence[tuple[tuple[str, int], Sequence[ExpectedRow]]],
+    reader: WrittenRowReader,
+    family: Family,
+) -> GenerationCheck:
+    # A day without new records has the same rows as the served generation: the served rows need
+    # not be read for a comparison.
+    store_days = [_store_day(*day, rows) for day, rows in days]
+    held = reader.read_rows(store_days)
+    rows_owed = (row for _, rows in days for row in rows)
+    owed = {(row.store, row.start): row.values for row in rows_owed}
+    found = GenerationCheck(
+        windows=len(owed),
+        unequal=unequal_windows(held, owed)[:SHOWN_WINDOWS],
+        changed=len({row.window for row in held if row.changed}),
+    )
+    for (store, day), _ in days:
+        _widen(found.stores, store, DaySpan(day, day))
+    for row in held:
+        for axis, value in zip(family.axes, row.axes, strict=True):
+            found.add_axis_value(axis, row.store, value, DaySpan(row.day, row.day))
+    return found
+
+
+def _store_day(store: str, day: int, rows: Iterable[ExpectedRow]) -> StoreDay:
+    return StoreDay(store, day, any(row.touched for row in rows))
+
+
+def unequal_windows(
+    held: Iterable[WrittenRow], owed: Mapping[StoreStart, ExpectedValues]
+) -> list[UnequalWindow]:
+    """The windows in which both differ, ascending; a window that one side lacks counts as 0."""
+    there: dict[StoreStart, list[WrittenRow]] = defaultdict(list)
+    for row in held:
+        there[row.window].append(row)
+    # Windows are compared singly: a grand total hides a row in the wrong window or store.
+    unequal = []
+    for window in sorted(there.keys() | owed.keys()):
+        balance = [
+            holds - says
+            for holds, says in zip_longest(
+                _sums(there.get(window, ())),
+                owed.get(window, ()),
+                fillvalue=0,
+            )
+        ]
+        if any(balance):
+            unequal.append(UnequalWindow(*window, [f"{value:+}" for value in balance]))
+    return unequal
+
+
+def _sums(rows: Sequence[WrittenRow]) -> ExpectedValues:
+    """The events of a window and the sums of its parts, from the window's rows."""
+    # Each row of a window carries the events of the whole window: they must not be added up.
+    return max((row.events for row in rows), default=0), *map(
+        sum, zip(*(row.parts for row in rows), strict=True)
+    )
+
+
+def _widen(spans: dict[str, DaySpan], key: str, span: DaySpan) -> None:
+    known = spans.get(key, span)
+    spans[key] = DaySpan(
+        min(known.first, span.first),
+        max(known.last, span.last),
+    )

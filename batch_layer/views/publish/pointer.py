@@ -1,0 +1,256 @@
+"""The pointer table: which generation serves each day.
+
+It has the fencing tokens and the one conditional batch that publishes a run.
+
+All rows of a family lie in one Cassandra partition, written by lightweight transactions only.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from cassandra import ConsistencyLevel, OperationTimedOut, WriteFailure, WriteTimeout
+from cassandra.cluster import Session
+from cassandra.protocol import ErrorMessage
+from cassandra.query import BatchStatement, BatchType, SimpleStatement, Statement
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+from batch_layer.views.plan.coverage import Claim
+from runtime.cassandra.writes import write_rows
+from runtime.kafka.offsets import Offsets
+from tally.errors import PublicationConflict, PublicationRefused
+from tally.families.epochs import Epochs
+from tally.families.generation import GENERATION_COLUMNS, Generation, parse_generation
+
+# Error code of a server for a lightweight transaction that it could not complete; the driver has
+# no class for it.
+_CAS_WRITE_UNKNOWN = 0x1700
+# The order is that of _row_values().
+_COLUMNS = f"family, {GENERATION_COLUMNS}"
+_PLACEHOLDERS = ", ".join("?" * len(_COLUMNS.split(", ")))
+
+
+@dataclass(frozen=True)
+class RebuildRun:
+    """The metadata that a run publishes.
+
+    They are its token (also the generation's name), the pinned version and offsets, and the instant
+    of the flip by the brokers' clock.
+    """
+
+    family: str
+    token: int
+    epochs: Epochs
+    table_version: int
+    pinned: Offsets
+    flipped_at: datetime
+
+
+class PointerTable:
+    """The rows of batch_pointer of one family."""
+
+    def __init__(self, session: Session, family: str) -> None:
+        self.family = family
+        self._session = session
+
+    @retry(
+        retry=retry_if_exception_type(PublicationConflict),
+        stop=stop_after_attempt(20),
+        wait=wait_random(0, 0.2),
+        reraise=True,
+    )
+    def take_token(self) -> int:
+        """Take a fencing token above every earlier one, before the version is pinned.
+
+        Raises PublicationConflict when other runs take theirs at each of 20 attempts.
+        """
+        last = self._static("last_token")
+        token = (last or 0) + 1
+        update = SimpleStatement(
+            "UPDATE batch_pointer SET last_token = %s WHERE family = %s IF last_token = %s"
+        )
+        # A token taken by an attempt of unknown outcome is skipped.
+        if not self._apply(update, [token, self.family, last]):
+            raise PublicationConflict(
+                f"rebuild of {self.family}: no token in 20 attempts, others take theirs;"
+                " run it again"
+            )
+        return token
+
+    def current(self) -> dict[date, Generation]:
+        """The generation that serves each UTC day, read with SERIAL consistency."""
+        return {row.day.date(): _generation(row) for row in self._read_published()}
+
+    @retry(
+        retry=retry_if_exception_type(PublicationConflict),
+        stop=stop_after_attempt(20),
+        wait=wait_random(0, 0.2),
+        reraise=True,
+    )
+    def flip(self, claims: Mapping[date, Claim], generation: RebuildRun) -> None:
+        """Publish the generation for all the days of the claims at once.
+
+        Raises PublicationRefused when a run with a later token has flipped, or a day would go back
+        to earlier offsets or an earlier epoch.
+        """
+        flipped, served = self._static("flip_token"), self._read_published(claims)
+        # After an attempt of unknown outcome (a time-out) the run's own token, read with SERIAL
+        # consistency, shows that it was applied.
+        if flipped != generation.token:
+            _refuse_unless_newer(flipped, [_generation(row) for row in served], generation)
+            # The rows that this flip replaces: their own run may have died before it wrote them.
+            self._insert_history(served)
+            if not self._flip(claims, generation, flipped):
+                raise PublicationConflict(
+                    f"rebuild {generation.token} of {self.family}:"
+                    " not published in 20 attempts; run it again"
+                )
+        # This run's own rows, not the current ones: another run may have flipped since.
+        self._insert_history(_row_values(generation, day, claim) for day, claim in claims.items())
+
+    def record_history(self) -> None:
+        """Copy the published rows into the history; repeating it changes nothing.
+
+        The next run thereby repairs a crash after a flip.
+        """
+        self._insert_history(self._read_published())
+
+    def has_flipped(self, generation: int, day: date) -> bool | None:
+        """Whether the generation, to which `day` belongs, was ever published.
+
+        None while its run may still publish it.
+        """
+        # The flip token is read first: once a later token has flipped this one cannot, and every
+        # flip writes the rows that it replaces into the history.
+        flipped = self._static("flip_token") or 0
+        if flipped <= generation:
+            return flipped == generation or None
+        history = self._session.prepare(
+            "SELECT generation FROM batch_pointer_history"
+            " WHERE family = ? AND day = ? AND generation = ?"
+        )
+        entry = self._session.execute(history, [self.family, day, generation]).one()
+        return entry is not None
+
+    def _read_published(self, days: Collection[date] | None = None) -> list[Any]:
+        """The rows of the served days; None for all of them."""
+        rows = self._rows(f"SELECT {_COLUMNS} FROM batch_pointer WHERE family = %s")
+        return [
+            # Tokens lie in the partition's static columns, which appear as a row without a day as
+            # long as there is no other row.
+            row
+            for row in rows
+            if row.day is not None and (days is None or row.day.date() in days)
+        ]
+
+    def _insert_history(self, rows: Iterable[Sequence[Any]]) -> None:
+        # The history is a separate table: a plain write beside lightweight transactions on one
+        # partition can be lost.
+        text = f"INSERT INTO batch_pointer_history ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
+        write_rows(self._session, text, rows)
+
+    def _flip(
+        self, claims: Mapping[date, Claim], generation: RebuildRun, flipped: int | None
+    ) -> bool:
+        # All rows lie in one partition, so the one condition decides for every row: readers see
+        # all days or none.
+        batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+        batch.add(
+            SimpleStatement(
+                # The condition is the token read before: a run that has flipped since has changed
+                # it, and this one reads again.
+                "UPDATE batch_pointer SET flip_token = %s WHERE family = %s IF flip_token = %s"
+            ),
+            [generation.token, self.family, flipped],
+        )
+        insert = self._session.prepare(
+            f"INSERT INTO batch_pointer ({_COLUMNS}) VALUES ({_PLACEHOLDERS})"
+        )
+        for day, claim in claims.items():
+            batch.add(insert, _row_values(generation, day, claim))
+        return self._apply(batch)
+
+    def _apply(self, statement: Statement, values: list[Any] | None = None) -> bool:
+        return execute_transaction(self._session, statement, values)
+
+    def _static(self, column: str) -> int | None:
+        rows = self._rows(
+            f"SELECT {column} AS token_value FROM batch_pointer WHERE family = %s LIMIT 1"
+        )
+        return rows[0].token_value if rows else None
+
+    def _rows(self, statement: str) -> list[Any]:
+        return list(
+            self._session.execute(
+                # A SERIAL read first completes a transaction that was left half done.
+                SimpleStatement(statement, consistency_level=ConsistencyLevel.SERIAL),
+                [self.family],
+            )
+        )
+
+
+def execute_transaction(
+    session: Session, statement: Statement, values: list[Any] | None = None
+) -> bool:
+    """Execute the lightweight transaction; return whether it was applied for certain.
+
+    False also when its outcome is unknown.
+    """
+    statement.serial_consistency_level = ConsistencyLevel.SERIAL
+    try:
+        return bool(session.execute(statement, values).one()[0])
+    # A lightweight transaction without an answer may be applied already, or later, or never.
+    except (OperationTimedOut, WriteTimeout, WriteFailure):
+        return False
+    except ErrorMessage as error:
+        if error.code != _CAS_WRITE_UNKNOWN:
+            raise
+        return False
+
+
+def _row_values(run: RebuildRun, day: date, claim: Claim) -> tuple[Any, ...]:
+    """The values of a pointer row in the order of the columns."""
+    coverage = (
+        day,
+        run.token,
+        run.epochs.for_day(day),
+        claim.covered_from,
+        claim.covered_until,
+    )
+    pins = (run.table_version, run.flipped_at, dict(run.pinned), dict(claim.through))
+    return (run.family, *coverage, *pins)
+
+
+def _generation(row: Any) -> Generation:
+    return parse_generation(row[1:])
+
+
+def _refuse_unless_newer(
+    flipped: int | None, days: Sequence[Generation], generation: RebuildRun
+) -> None:
+    if flipped is not None and flipped > generation.token:
+        raise PublicationRefused(
+            f"rebuild {generation.token} of {generation.family}:"
+            f" run {flipped} has published since; its numbers stand"
+        )
+    for pointer in days:
+        # A run of older code, retried by its scheduler, has a new token and newer offsets.
+        if pointer.epoch > (epoch := generation.epochs.for_day(pointer.day)):
+            raise PublicationRefused(
+                f"rebuild {generation.token} of {generation.family}: {pointer.day} is served by"
+                f" definition epoch {pointer.epoch},"
+                f" this run computes epoch {epoch};"
+                " run the newer code, with the newer stores file"
+            )
+        if pointer.is_within(generation.pinned):
+            continue
+        behind = {
+            number: offset
+            for number, offset in pointer.pinned.items()
+            if generation.pinned.get(number, 0) < offset
+        }
+        raise PublicationRefused(
+            f"rebuild {generation.token} of {generation.family}: {pointer.day} is served up to"
+            f" offsets {behind}, this run pinned {dict(generation.pinned)}; run it again"
+        )

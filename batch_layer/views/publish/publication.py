@@ -1,0 +1,236 @@
+"""Rebuild and publication of a family: token, pin, compute, write, check, flip, announce."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from cassandra.cluster import Session
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from batch_layer.views.compute.classification import WAITING, classify_records, select_unreported
+from batch_layer.views.compute.computation import (
+    PinnedRecords,
+    compute,
+    period_days,
+    read_day_links,
+)
+from batch_layer.views.compute.rows import write_generation
+from batch_layer.views.compute.survey import Survey
+from batch_layer.views.plan.coverage import Coverage, read_backfill_spans, read_gaps
+from batch_layer.views.plan.pin import pin_master
+from batch_layer.views.plan.scope import (
+    RebuildRequest,
+    RebuildScope,
+    all_days,
+    days_between,
+    dirty_days,
+    newest,
+)
+from batch_layer.views.publish.announcements import MOST_MESSAGE_BYTES, Announcements
+from batch_layer.views.publish.check import check_generation, refuse_unequal
+from batch_layer.views.publish.outbox import Outbox
+from batch_layer.views.publish.pointer import PointerTable, RebuildRun
+from batch_layer.views.publish.registers import write_answered_spans, write_day_spans, write_ledger
+from batch_layer.views.publish.tills import conflicting_tills, write_findings
+from runtime.connect import kafka_producer
+from runtime.kafka.broker_clock import read_broker_time
+from runtime.registry.sources import FAMILIES
+from tally.config.keys import load_digest_key
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.time.instants import format_utc
+
+
+@dataclass(frozen=True)
+class RebuildJob:
+    """The session, settings, days and families that a rebuild works with."""
+
+    spark: SparkSession
+    session: Session
+    settings: Settings
+    request: RebuildRequest
+    dry_run: bool = False
+    families: Sequence[Family] = field(default_factory=lambda: tuple(FAMILIES.values()))
+
+
+@dataclass(frozen=True)
+class PublicationResult:
+    """Counts of the publication of one family, and its generation."""
+
+    days: int
+    rows: int
+    changed_windows: int
+    generation: int
+
+
+def publish(job: RebuildJob, family: Family) -> PublicationResult:
+    """Rebuild the family's wanted days under a new generation and publish it by one pointer flip.
+
+    Raises TallyError when a check fails, PublicationRefused when a later run was faster; readers
+    then keep the earlier generation.
+    """
+    table, outbox = PointerTable(job.session, family.name), Outbox(job.session, family)
+    # This repairs a crash after the flip of an earlier run.
+    table.record_history()
+    if not job.dry_run:
+        outbox.send_remaining(table, _announcements(job))
+    # Before the pin: a run that pinned early and took its token late would publish less than is
+    # served, and no fence would stop it.
+    token = 0 if job.dry_run else table.take_token()
+    pinned = _pin_family(job, family, table)
+    try:
+        days = _select_days(job.request, job.settings, family, pinned)
+        reach = f"version {pinned.pin.version} of the master dataset, with all that had arrived by"
+        _print_progress(
+            f"{family.name}: {len(days)} days to rebuild from {reach}"
+            f" {format_utc(min(pinned.pin.through.values()))}"
+        )
+        if not days or job.dry_run:
+            return PublicationResult(len(days), 0, 0, 0)
+        outbox.open_run(token, days[0])
+        rows, changed = _write_and_check(job, family, pinned, days, token)
+        # Made once for all attempts of the flip: with a new instant for each, history and pointer
+        # would differ after a lost answer.
+        generation = RebuildRun(
+            family.name,
+            token,
+            family.epochs,
+            pinned.pin.version,
+            pinned.pin.until,
+            read_broker_time(job.settings),
+        )
+        # All days at once: readers see the whole of a rebuild or nothing of it.
+        table.flip({day: pinned.coverage.claim(day) for day in days}, generation)
+        # Sent after the flip: a subscriber that reads a restated window must find its new numbers.
+        outbox.send(token, _announcements(job))
+        _print_progress(f"{family.name}: generation {token} published, {changed:,} windows changed")
+        return PublicationResult(len(days), rows, changed, token)
+    finally:
+        pinned.fates.unpersist()
+
+
+def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedRecords:
+    pin, master = pin_master(job.spark, job.settings, family, read_broker_time(job.settings))
+    current = table.current()
+    pin = pin.with_earlier(current.values())
+    # Persisted: survey, rows, check and letters all use it, and it is a sort of all records.
+    fates = classify_records(master).persist()
+    survey = Survey.from_fates(fates)
+    coverage = Coverage(
+        through=pin.through,
+        first_arrival=survey.first_arrival,
+        tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
+        backfills=read_backfill_spans(job.session, family),
+        gaps=read_gaps(job.session, family),
+    )
+    return PinnedRecords(pin, master, fates, survey, current, coverage)
+
+
+def _select_days(
+    wanted: RebuildRequest, settings: Settings, family: Family, pinned: PinnedRecords
+) -> list[date]:
+    """The days to rebuild, ascending."""
+    reach = RebuildScope(family.epochs, pinned.coverage, pinned.survey.until())
+    if wanted.mode == "days" and wanted.first and wanted.last:
+        days = {*days_between(wanted.first, wanted.last)}
+        outdated = dirty_days(reach, pinned.current, ())
+        # Whole key periods are rebuilt: otherwise a visit could be joined on one day and still be
+        # counted on the next. Periods of a changed day among them follow too: after this run no
+        # other would know of the change.
+        more = period_days(settings, family, pinned, [*days])
+        while not more <= days:
+            days |= more
+            more = period_days(settings, family, pinned, [*(days & outdated)])
+        return sorted(days)
+    if wanted.mode == "full":
+        return newest(all_days(reach, pinned.current))
+    dirty = dirty_days(reach, pinned.current, read_day_links(pinned))
+    return newest(dirty | period_days(settings, family, pinned, [*dirty]))
+
+
+def _write_and_check(
+    job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
+) -> tuple[int, int]:
+    """Write the days under the token and check them; return (rows, changed windows) as counts.
+
+    Tills, dead letters and the ledger are written too. Nothing is served from it yet.
+    """
+    chosen, fates = pinned.records_on_days(days)
+    rows, changed = (
+        _write_rows(job, family, pinned, days, token)
+        if pinned.survey.count("committed", days=days)
+        else (0, 0)
+    )
+    # Both steps below are Spark jobs over the days: they run only if the survey has found some.
+    uncounted = pinned.survey.count_uncounted(days)
+    suspects = write_findings(
+        job.session,
+        family,
+        token,
+        days,
+        conflicting_tills(chosen, fates).toLocalIterator() if uncounted else (),
+    )
+    if uncounted:
+        _send_dead_letters(job, family, chosen, select_unreported(fates, pinned.pins(job.spark)))
+    write_ledger(job.session, family, token, pinned.survey.ledger())
+    if waiting := pinned.survey.count(WAITING):
+        _print_progress(
+            f"{family.name}: {waiting:,} voids wait for the receipt that they take back"
+        )
+    if suspects:
+        _print_progress(
+            f"{family.name}: {suspects} tills and days with receipts of a number that was used"
+            " before; `tally conflicts list` names them"
+        )
+    return rows, changed
+
+
+def _write_rows(
+    job: RebuildJob, family: Family, pinned: PinnedRecords, days: list[date], token: int
+) -> tuple[int, int]:
+    """Write the rows of the days under the token; return (rows, changed windows) as counts.
+
+    The rows are read back from Cassandra and checked.
+    """
+    computed = compute(job.spark, job.settings, family, pinned, days)
+    rows = write_generation(computed.rows, job.settings, family, token)
+    _print_progress(f"{family.name}: {rows:,} rows written under generation {token}")
+    earlier = {day: pointer.generation for day, pointer in pinned.current.items()}
+    checked = check_generation(computed.expected, job.settings, family, token, earlier)
+    refuse_unequal(checked.unequal, family, token)
+    _print_progress(
+        f"{family.name}: {checked.windows:,} windows read back, each holds what its records sum to"
+    )
+    write_day_spans(job.session, family, checked)
+    write_answered_spans(job.session, family, token, days, computed.answered_spans)
+    return rows, checked.changed
+
+
+def _send_dead_letters(
+    job: RebuildJob, family: Family, chosen: DataFrame, which: DataFrame
+) -> None:
+    found = chosen.join(F.broadcast(which), on=["partition", "offset"]).dropDuplicates(
+        ["partition", "offset"]
+    )
+    columns = found.select(
+        "partition", "offset", "store_id", "event_id", "fate", "committed_at", "value"
+    )
+    # Not collected: the rows carry their values, and a till whose numbers begin again makes an
+    # unbounded number of them.
+    sent = _announcements(job).send_dead_letters(
+        family, (row.asDict() for row in columns.toLocalIterator())
+    )
+    _print_progress(f"{family.name}: {sent} conflicts and unreadable records in dead-letters")
+
+
+def _announcements(job: RebuildJob) -> Announcements:
+    settings = job.settings
+    producer = kafka_producer(settings, {"message.max.bytes": MOST_MESSAGE_BYTES})
+    return Announcements(producer, settings.partitions, load_digest_key(settings.home))
+
+
+def _print_progress(text: str) -> None:
+    # bench/rebuild.py recognises the phases of a run by words of these lines.
+    print(text, file=sys.stderr, flush=True)

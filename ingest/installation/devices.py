@@ -1,0 +1,125 @@
+"""Rules for the devices that people carry: their key periods, networks and vendors' secrets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ingest.installation.opening import OpeningRules
+from ingest.installation.store_clocks import StoreClocks
+from runtime.records.device_keys import DeviceKeys
+from runtime.registry.stores import StoreEntry
+from tally.config.settings import Settings
+from tally.errors import BadSettings
+from tally.events.identity import is_address
+from tally.time.day_clock import DayClock
+from tally.time.key_periods import DatedPeriod, KeyDays
+
+
+class VendorSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The secret of a vendor's senders, and the validator that they read before they send."""
+
+    secret: str = ""
+    validator: str = ""
+
+    def __repr__(self) -> str:
+        # Tracebacks show the rules, and must not show a secret.
+        return "VendorSecret(…)"
+
+
+class AccessPointListing(NamedTuple):
+    """The local days on which a store lists an access point: [first_day, beyond)."""
+
+    first_day: date
+    end_day: date
+    store_id: str
+
+
+@dataclass(frozen=True)
+class DeviceRules:
+    """The keys and key periods of devices, and the stores of networks and access points.
+
+    `access_points` is by address, each list ascending by day.
+    """
+
+    keys: DeviceKeys = field(default_factory=lambda: DeviceKeys(Path(".tally/keys")))
+    days: int = 1
+    networks: Mapping[str, str] = field(default_factory=dict)
+    access_points: Mapping[str, Sequence[AccessPointListing]] = field(default_factory=dict)
+    vendors: Mapping[str, VendorSecret] = field(default_factory=dict)
+    opening: OpeningRules = field(default_factory=OpeningRules)
+
+    @classmethod
+    def from_settings(cls, settings: Settings, stores: Mapping[str, StoreEntry]) -> "DeviceRules":
+        """The rules of these settings and stores. Raises BadSettings."""
+        return cls(
+            DeviceKeys(settings.key_folder or settings.home / "keys"),
+            settings.key_days,
+            {network: store_id for store_id, store in stores.items() for network in store.networks},
+            _access_points(stores),
+            _vendors(settings.vendor_secrets.get_secret_value()),
+            OpeningRules(stores),
+        )
+
+    def store_listing(
+        self, access_point: str, instant: datetime, clocks: StoreClocks
+    ) -> str | None:
+        """The store that lists an access point (its address) on the local day of the instant.
+
+        Before the first listed day it is the store that lists the access point first, so that the
+        data which a new access point sends early is not lost.
+        """
+        listed = self.access_points.get(access_point, ())
+        started = [
+            listing
+            for listing in listed
+            if listing.first_day <= clocks.day(listing.store_id, instant)
+        ]
+        if not started:
+            return listed[0].store_id if listed else None
+        last = started[-1]
+        # By the clock of the store that it moves to, the first day there may begin later.
+        is_moving = any(listing.first_day == last.end_day for listing in listed)
+        if is_moving or clocks.day(last.store_id, instant) < last.end_day:
+            return last.store_id
+        return None
+
+    def period(self, instant: datetime, clock: DayClock) -> DatedPeriod:
+        """The key period of the instant, by the clock of a store; a device keeps its hash in it."""
+        return KeyDays(self.days).period(instant, clock)
+
+    def hash_address(
+        self, address: bytes, store_id: str, period: DatedPeriod, kept: timedelta
+    ) -> str:
+        """The hash of a device's address (6 bytes) in a key period, as 32 hex digits.
+
+        It stays the same until `kept` after the period, when the key is destroyed. Raises
+        KeysUnreachable.
+        """
+        return self.keys.hash_address(address, store_id, period, kept)
+
+
+def _access_points(stores: Mapping[str, StoreEntry]) -> dict[str, list[AccessPointListing]]:
+    by_address: dict[str, list[AccessPointListing]] = {}
+    for store_id, store in stores.items():
+        for name, first_day, beyond in store.access_point_days():
+            # Any other name is not unique: several access points may have been given it.
+            if is_address(name):
+                by_address.setdefault(name, []).append(
+                    AccessPointListing(first_day, beyond, store_id)
+                )
+    return {name: sorted(days) for name, days in by_address.items()}
+
+
+def _vendors(text: str) -> dict[str, VendorSecret]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, VendorSecret])
+    except msgspec.MsgspecError as error:
+        # The error must not show the text, which is a secret.
+        raise BadSettings(
+            "TALLY_VENDOR_SECRETS: is not JSON like"
+            f' {{"meraki": {{"secret": "…", "validator": "…"}}}}: {error}'
+        ) from None

@@ -1,1 +1,0 @@
-"""Sources of messages: the replay of real receipts."""

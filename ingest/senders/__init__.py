@@ -1,0 +1,1 @@
+"""Programs that send events: dropped files, replays, and the store twin."""

@@ -1,0 +1,1 @@
+"""Files of a folder that are sent to the gateway."""

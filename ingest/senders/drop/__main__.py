@@ -1,0 +1,116 @@
+"""`python -m ingest.senders.drop`, the process behind `tally drop`: files of a folder go to the
+gateway."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from ingest.senders.drop.folder import DONE, DropFolder
+from ingest.senders.drop.rounds import FolderUploader, files_in_words
+from ingest.senders.drop.sender import Sender, make_client
+from runtime.process.job import run_command, run_until_stopped
+from runtime.process.lock import lock_folder
+from runtime.process.output import print_json
+from tally.config.settings import Settings
+from tally.errors import AlreadyRunning
+
+_SETTLED_SECONDS = 30.0
+# For how long a body is sent again; with --watch the file is tried again later anyway.
+_ONCE_RETRY_SECONDS, _WATCH_RETRY_SECONDS = 60.0, 5.0
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command("drop")
+def drop(
+    folder: Annotated[
+        Path,
+        typer.Argument(exists=True, file_okay=False, help="where tills and counters put files"),
+    ],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="go on looking for new files until stopped")
+    ] = False,
+    settled_seconds: Annotated[
+        float,
+        typer.Option(min=0, help="a file is whole when nobody has written to it for so long"),
+    ] = _SETTLED_SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Send the files of a folder to the gateway, and file them in `done` or `refused`.
+
+    FOLDER/traffic/axis_csv/sensor=SERIAL/FILE goes to /v1/events/traffic/axis_csv?sensor=SERIAL.
+    What was filed is deleted after TALLY_DROP_RETENTION_SECONDS. Ends with 1 when a file was
+    refused, a line was rejected, or a file is left.
+
+    \f
+    Raises Exit with the code.
+    """
+    settings = Settings.load()
+    root = folder.resolve()
+    drop_folder = DropFolder(root, settled_seconds)
+    all_rounds: list[FolderUploader] = []
+
+    def work(stopped: Event) -> None:
+        with _exclusive_folder(drop_folder), make_client(settings.gateway) as client:
+            sender = Sender(client, stopped, _WATCH_RETRY_SECONDS if watch else _ONCE_RETRY_SECONDS)
+            rounds = FolderUploader(drop_folder, sender, settings.drop_retention_seconds)
+            all_rounds.append(rounds)
+            rounds.watch() if watch else rounds.run_once()
+
+    code = run_until_stopped("tally drop", work)
+    for rounds in all_rounds:
+        _print(rounds, root, as_json)
+        code = code or (0 if watch else _exit_code(rounds))
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _exclusive_folder(folder: DropFolder) -> Iterator[None]:
+    """Hold the folder's lock: two processes at once would send everything twice.
+
+    Raises AlreadyRunning, DropUnusable.
+    """
+    folder.prepare()
+    try:
+        # The lock is in a folder that only its owner can write to: a user who may drop files could
+        # otherwise replace it with a link.
+        with lock_folder(folder.root / DONE / "drop"):
+            yield
+    except AlreadyRunning as error:
+        raise AlreadyRunning(f"{folder.root}: another `tally drop` has it: {error}") from error
+
+
+def _exit_code(rounds: FolderUploader) -> int:
+    counts = rounds.counts
+    return 1 if counts["refused"] or counts["rejected"] or rounds.waiting else 0
+
+
+def _print(rounds: FolderUploader, root: Path, as_json: bool) -> None:
+    summary = rounds.summary()
+    if as_json:
+        print_json(summary)
+        return
+    print(
+        f"{files_in_words(summary['taken'])} taken ({summary['accepted']:,} events,"
+        f" {summary['rejected']:,} rejected, {summary['skipped']:,} skipped),"
+        f" {summary['refused']:,} refused, {summary['waiting']:,} wait,"
+        f" {summary['passed']:,} passed over, {summary['cleared']:,} of earlier ones deleted"
+        f" ({root})"
+    )
+
+
+def main() -> int:
+    """Exit code: 0 all taken, 1 failed or not all was taken, 2 wrong use, 78 unusable folder."""
+    # Only the owner may read the filed files.
+    os.umask(0o077)
+    return run_command("tally", lambda: app(prog_name="tally drop"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

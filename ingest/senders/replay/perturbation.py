@@ -1,0 +1,137 @@
+"""Computes what a replay sends and when, as a pure function of the receipts and a seeded plan."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from random import Random
+from typing import Literal, NamedTuple
+
+from ingest.senders.replay.bad import corrupt_message
+
+MessageKind = Literal["original", "late", "duplicate", "conflict", "bad"]
+
+_DAY_SECONDS = 86_400.0
+# An early duplicate or conflict comes within this time, while the speed layer still has the window
+# open.
+_SOON_SECONDS = 300.0
+# A conflict in another window lies 15 to 45 minutes earlier: certainly in another window, which is
+# still open.
+_SHIFT_SECONDS = (900, 2700)
+_CONFLICTING_LINE = b',{"item":"conflicting line","price":1,"amount":1}]}'
+
+
+class Receipt(NamedTuple):
+    """One real receipt.
+
+    happened_at in seconds since 1970 (UTC), and the POS message, which ends in `]}`.
+    """
+
+    store_id: str
+    happened_at: float
+    message: bytes
+
+
+class PlannedMessage(NamedTuple):
+    """One message to send at send_at (seconds since 1970 of event time).
+
+    `late` is a first copy that is sent late.
+    """
+
+    kind: MessageKind
+    send_at: float
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """How the receipts are disturbed.
+
+    Shares are those of receipts; times are in seconds of event time; `receipts` is their number.
+    """
+
+    seed: int = 1
+    duplicates: float = 0.0
+    disorder: float = 0.0
+    late: float = 0.0
+    late_by: float = _DAY_SECONDS
+    conflicts: int = 0
+    bad: int = 0
+    receipts: int = 0
+
+
+def plan_messages(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[PlannedMessage]:
+    """Everything to send, ascending by send_at; the receipts must ascend by happened_at.
+
+    A receipt's first copy always comes before its duplicates and its conflict, so that the accepted
+    payload is the first copy.
+    """
+    chooser = _Chooser(plan)
+    waiting: list[tuple[float, int, PlannedMessage]] = []
+    number = 0
+    for position, receipt in enumerate(receipts):
+        # No message is sent before it happened, so no later receipt can precede what is due now.
+        while waiting and waiting[0][0] < receipt.happened_at:
+            yield heappop(waiting)[2]
+        for message in chooser.draw_messages(position, receipt):
+            number += 1
+            heappush(waiting, (message.send_at, number, message))
+    while waiting:
+        yield heappop(waiting)[2]
+
+
+class _Chooser:
+    """Draws the fate of each receipt, in order, from one seeded source."""
+
+    def __init__(self, plan: Perturbation) -> None:
+        self._plan = plan
+        self._random = Random(plan.seed)
+        self._conflicts = {
+            position: number for number, position in enumerate(self._sample(plan.conflicts))
+        }
+        self._bad = {position: number for number, position in enumerate(self._sample(plan.bad))}
+
+    def _sample(self, count: int) -> list[int]:
+        return self._random.sample(
+            range(self._plan.receipts),
+            min(count, self._plan.receipts),
+        )
+
+    def draw_messages(self, position: int, receipt: Receipt) -> Iterator[PlannedMessage]:
+        """The first message of a receipt, then its duplicate and its conflict if it draws any."""
+        plan, draw = self._plan, self._random.random
+        is_late = draw() < plan.late and position not in self._conflicts
+        # 1 - draw() is above 0, so that a late receipt is always late.
+        delay = (1.0 - draw()) * plan.late_by if is_late else draw() * plan.disorder
+        first = receipt.happened_at + delay
+        yield PlannedMessage(
+            "late" if is_late else "original", first, receipt.store_id, receipt.message
+        )
+        if draw() < plan.duplicates:
+            again = first + draw() * (_SOON_SECONDS if draw() < 0.5 else _DAY_SECONDS)
+            yield PlannedMessage("duplicate", again, receipt.store_id, receipt.message)
+        if position in self._conflicts:
+            value = self._conflict_message(receipt, self._conflicts[position] % 2 == 1)
+            yield PlannedMessage(
+                "conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value
+            )
+        if position in self._bad:
+            yield PlannedMessage(
+                "bad",
+                first,
+                receipt.store_id,
+                corrupt_message(self._bad[position], receipt.message),
+            )
+
+    def _conflict_message(self, receipt: Receipt, in_another_window: bool) -> bytes:
+        """The receipt with one more line and the same identity, optionally in another window."""
+        message = receipt.message.removesuffix(b"]}") + _CONFLICTING_LINE
+        if not in_another_window:
+            return message
+        moved = receipt.happened_at - self._random.uniform(*_SHIFT_SECONDS)
+        return message.replace(_stamp(receipt.happened_at), _stamp(moved), 1)
+
+
+def _stamp(seconds: float) -> bytes:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00").encode()

@@ -1,0 +1,1 @@
+"""The store twin: invented stores that send as real ones do."""

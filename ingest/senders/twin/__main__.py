@@ -1,0 +1,156 @@
+"""`python -m ingest.senders.twin`, the process behind `tally simulate`: twin stores send by the
+gateway."""
+
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+
+from ingest.senders.replay.channels import Channel, GatewayChannel
+from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.stream import TwinDays, pause_or_exit, send
+from ingest.senders.twin.transport import Transport
+from runtime.process.job import run_command
+from runtime.process.output import print_json, print_note
+from runtime.registry.store_fields import parse_zone
+from runtime.registry.stores import StoreEntry, load_stores
+from schemas import loader
+from tally.config.settings import Settings
+from tally.time.key_periods import KeyDays
+
+
+def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[TwinStore]:
+    """The twin stores `twin-1` and so on, each with the clock of its entry in the stores file.
+
+    Raises BadSettings.
+    """
+    parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
+    known = load_stores(settings.stores_file)
+    found = []
+    for number in range(1, count + 1):
+        name = f"twin-{number}"
+        clock = known.get(name, StoreEntry()).clock(settings.default_timezone)
+        zone = parse_zone(tz, "--tz") if tz else clock.zone
+        found.append(TwinStore(name, zone, passers=passers))
+    return found
+
+
+def key_period_start(store_id: str, settings: Settings, now: float) -> float:
+    """When the store's running key period began, seconds since 1970 (UTC), by the gateway's clock.
+
+    Raises BadSettings.
+    """
+    # Not by --tz: the gateway decides by the clock that it knows for the store.
+    entry = load_stores(settings.stores_file).get(store_id, StoreEntry())
+    parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
+    clock = entry.clock(settings.default_timezone)
+    period = KeyDays(settings.key_days).period(datetime.fromtimestamp(now, UTC), clock)
+    return period.start.timestamp()
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command("simulate")
+def simulate(  # noqa: PLR0913  # the options of the command line
+    stores: Annotated[
+        int,
+        typer.Option(min=1, max=1000, help="how many twin stores"),
+    ] = 1,
+    days: Annotated[
+        int,
+        typer.Option(min=1, max=366, help="local days up to today"),
+    ] = 1,
+    passers: Annotated[
+        int, typer.Option(min=1, help="persons who come by a store on a day, in or not")
+    ] = 2_000,
+    live_minutes: Annotated[
+        float,
+        typer.Option(min=0, help="send as it happens, from now on for so long; 0: all up to now"),
+    ] = 0.0,
+    catch_up: Annotated[
+        bool, typer.Option("--catch-up", help="before --live-minutes: all of --days up to now")
+    ] = False,
+    with_starter: Annotated[
+        bool, typer.Option("--until-stdin-ends", help="end when standard input does")
+    ] = False,
+    tz: Annotated[str, typer.Option(help="time zone of the stores; default by stores file")] = "",
+    seed: Annotated[int, typer.Option(help="the same seed gives the same people")] = 1,
+    truth: Annotated[
+        Path | None, typer.Option(help="folder of the truth ledger; default TALLY_HOME/twin")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Let twin stores send what tills, sensors and shelves tell, and keep the truth beside it.
+
+    Of sightings those of the key period that runs: the keys of earlier ones are destroyed.
+    """
+    settings, now = Settings.load(), time.time()
+    chosen = twin_stores(stores, passers, tz, settings)
+    until = now + 60 * live_minutes
+    names = (store.store_id for store in chosen)
+    since = {name: key_period_start(name, settings, now) for name in names}
+    dates = _days(days, chosen[0].zone, now, until)
+    twin = TwinDays(chosen, dates, seed, Transport(), since)
+    folder = truth or settings.home / "twin"
+    totals = twin.write_truth(folder)
+    # Both parts come from one list, so that no message is left out or sent twice in between.
+    is_past = catch_up or not live_minutes
+    past, coming = twin.split_arrivals(now, 0.0 if is_past else now, until)
+    channels = _channels(settings)
+    sent = send(past, channels, as_it_happens=False)
+    if catch_up:
+        say = print_note if as_json else print
+        say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
+        sys.stdout.flush()
+    pause = pause_or_exit if with_starter else time.sleep
+    sent += send(coming, channels, as_it_happens=True, pause=pause)
+    _print({"sent": sent, "truth": str(folder), **totals}, as_json)
+
+
+def _days(
+    count: int,
+    zone: ZoneInfo,
+    now: float,
+    until: float,
+) -> list[date]:
+    """The last `count` local days up to today, and later ones that begin before `until`."""
+    today = datetime.fromtimestamp(now, zone).date()
+    last = datetime.fromtimestamp(until, zone).date()
+    ordinals = range(today.toordinal() + 1 - count, last.toordinal() + 1)
+    return [*map(date.fromordinal, ordinals)]
+
+
+def _channels(settings: Settings) -> dict[str, Channel]:
+    # The twin names a source by the end of its path, not by its family's name.
+    paths = [source.path for source in loader.builtin_sources().values()]
+    return {path.rpartition("/")[2]: GatewayChannel(settings, path) for path in paths}
+
+
+def _print(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+        return
+    print(
+        f"sent {_counts(result['sent'])}; in truth {result.get('visitors', 0):,} came in,"
+        f" {result.get('passers', 0):,} passed, {result.get('buyers', 0):,} bought"
+        f" on these days ({result['truth']})"
+    )
+
+
+def _counts(sent: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {source}" for source, count in sorted(sent.items())) or "nothing"
+
+
+def main() -> int:
+    """Exit code: 0 done, 1 failed, 2 wrong use."""
+    return run_command("tally", lambda: app(prog_name="tally simulate"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,239 @@
+"""Makes the messages of a twin store: door counts, sightings, receipts and stock documents.
+
+Each message has the form that its path of the gateway takes. It has the errors of its sensor, but
+not those of the way to Kafka (transport.py).
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from hashlib import blake2b
+from math import log10
+from random import Random
+from typing import Any, NamedTuple, TypeAlias
+
+from ingest.senders.twin.people import Person, address
+from ingest.senders.twin.plan import DoorCounter, TwinStore, make_random
+from ingest.senders.twin.tills import GOODS, draw_histories, format_instant, receipt_messages
+
+DOOR_SECONDS = 60
+_NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
+_WALL_DBM = 18
+_LEAST_DBM = -95
+# Times are in seconds, amounts in units: on the busiest day some articles run out.
+_COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
+_COUNTED, _DELIVERED = (40, 120), (10, 40)
+
+
+# When a person went through a door, in seconds since 1970 (UTC), and which way, as a counter
+# reports it.
+_Crossing: TypeAlias = tuple[float, str]
+
+
+class SensorMessage(NamedTuple):
+    """A message of a source; `at` is when its event happened, seconds since 1970 (UTC).
+
+    Two messages with the same `identity` are the same event; a message can be sent at `ready_at`.
+    """
+
+    source: str
+    at: float
+    identity: str
+    body: bytes
+    ready_at: float
+
+
+def make_messages(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> list[SensorMessage]:
+    """All messages of the store's sensors for a day, ordered by time."""
+    found = [
+        *_door_counts(store, day, seed, people),
+        *_sightings(store, day, seed, people),
+        *_receipts(store, day, seed, people),
+        *_documents(store, day, seed),
+    ]
+    return sorted(found, key=lambda message: (message.at, message.source, message.identity))
+
+
+def without_expired_sightings(
+    messages: Sequence[SensorMessage], since: float
+) -> list[SensorMessage]:
+    """The messages without the sightings from before `since` (seconds since 1970).
+
+    The key of their devices is destroyed, and the gateway would refuse each of them.
+    """
+    return [message for message in messages if message.source != "wifi" or message.at >= since]
+
+
+def _door_counts(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[SensorMessage]:
+    """The counts of each interval of each door: in, out, passers-by.
+
+    While the store is open this includes intervals without persons.
+    """
+    chance = make_random(seed, store.store_id, day.isoformat(), "doors")
+    crossed = defaultdict[int, list[_Crossing]](list)
+    for person in people:
+        crossings = (("in", person.came), ("out", person.left))
+        for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
+            crossed[person.door] += [
+                (at, reported_way) for reported_way in _draw_ways(store, way, chance)
+            ]
+    for door in range(store.doors):
+        yield from _intervals(store, day, door, crossed[door])
+
+
+def _intervals(
+    store: TwinStore, day: date, door: int, crossed: Sequence[_Crossing]
+) -> Iterator[SensorMessage]:
+    counter = store.counter(door)
+    length, offset = counter.interval_seconds, counter.offset_seconds
+    counts = Counter(((int(at) - offset) // length, way) for at, way in crossed)
+    opens, closes = (int(instant.timestamp()) - offset for instant in store.hours(day))
+    open_numbers = range(opens // length, -(-closes // length))
+    for number in sorted({*open_numbers, *(number for number, _ in counts)}):
+        begins = number * length + offset
+        if _is_dead(store, day, counter, begins):
+            continue
+        yield _message(
+            "traffic",
+            begins,
+            f"door-{door + 1}/{begins // DOOR_SECONDS}",
+            store_id=store.store_id,
+            device_id=f"door-{door + 1}",
+            happened_at=format_instant(begins),
+            interval_seconds=length,
+            **{way: counts[number, way] for way in ("in", "out", "passers_by")},
+        )
+
+
+def _is_dead(store: TwinStore, day: date, counter: DoorCounter, begins: int) -> bool:
+    """Whether a counter is dead in some second of an interval; `begins` is seconds since 1970."""
+    if counter.dies is None or counter.recovers is None:
+        return False
+    dies, recovers = (
+        datetime.combine(day, local_time, store.zone).timestamp()
+        for local_time in (counter.dies, counter.recovers)
+    )
+    return begins < recovers and dies < begins + counter.interval_seconds
+
+
+def _draw_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
+    """The ways that the counter reports for a crossing: one, none, two, or the wrong one."""
+    errors, drawn = store.door_errors, chance.random()
+    if drawn < errors.missed:
+        return []
+    if (drawn := drawn - errors.missed) < errors.doubled:
+        return [way, way]
+    if drawn - errors.doubled < errors.swapped and way != "passers_by":
+        return ["out" if way == "in" else "in"]
+    return [way]
+
+
+def _sightings(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[SensorMessage]:
+    chance = make_random(seed, store.store_id, day.isoformat(), "wifi")
+    access_points = _AccessPoints(store, day, seed, chance)
+    for person in people:
+        if person.phone is None:
+            continue
+        phone = person.phone
+        is_steady = phone.mac_class != "random_probe"
+        stayed = person.left - person.came
+        at = person.came + chance.uniform(0, min(phone.every_seconds, stayed))
+        while at < person.left:
+            # A phone that only looks for networks makes up a new address for each burst.
+            own = phone.address if is_steady else address(chance, is_local=True)
+            if chance.random() >= store.phones.lost:
+                yield access_points.hear(own, phone.mac_class, at, is_inside=person.is_visitor)
+            at += (
+                phone.every_seconds * chance.uniform(0.9, 1.1)
+                if is_steady
+                else chance.expovariate(1 / phone.every_seconds)
+            )
+
+
+class _AccessPoints(NamedTuple):
+    """The access points of a store on one day."""
+
+    store: TwinStore
+    day: date
+    seed: int
+    chance: Random
+
+    def hear(
+        self,
+        own: bytes,
+        mac_class: str,
+        at: float,
+        *,
+        is_inside: bool,
+    ) -> SensorMessage:
+        """One of the access points hears the address, from inside or through the wall."""
+        metres = self.chance.uniform(*(_NEAR if is_inside else _FAR))
+        wall = 0 if is_inside else _WALL_DBM
+        noise = self.chance.gauss(0, _NOISE_DBM)
+        dbm = round(-40 - 25 * log10(metres) - wall + noise)
+        access_point = f"ap-{1 + self.chance.randrange(self.store.access_points)}"
+        device = device_hash(own, self.store.store_id, self.day, self.seed)
+        return _message(
+            "wifi",
+            at,
+            f"{access_point}/{device}/{int(at)}",
+            store_id=self.store.store_id,
+            device_hash=device,
+            mac_class=mac_class,
+            ap_id=access_point,
+            happened_at=format_instant(int(at)),
+            rssi_dbm=max(_LEAST_DBM, min(-20, dbm)),
+        )
+
+
+def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
+    """The hash of a device's address in one store on one day, as a gateway's key would make it."""
+    key_name = f"twin/{seed}/{store_id}/{day.isoformat()}"
+    key = blake2b(key_name.encode()).digest()
+    return blake2b(own, key=key, digest_size=16).hexdigest()
+
+
+def _receipts(
+    store: TwinStore, day: date, seed: int, people: Sequence[Person]
+) -> Iterator[SensorMessage]:
+    for life in draw_histories(store, day, seed, people):
+        for at, identity, fields in receipt_messages(store.store_id, life):
+            yield _message("pos", at, identity, **fields)
+
+
+def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage]:
+    """Stock documents: each article is counted before the doors open, and delivered after."""
+    chance = make_random(seed, store.store_id, day.isoformat(), "documents")
+    opens = int(store.hours(day)[0].timestamp())
+    for kind, at, amounts in (
+        ("count", opens - _COUNT_AHEAD, _COUNTED),
+        ("delivery", opens + _DELIVERED_AFTER, _DELIVERED),
+    ):
+        document = f"{kind}-{day.isoformat()}"
+        for item, _ in GOODS:
+            yield _message(
+                "inventory",
+                at,
+                f"{document}/{item}",
+                store_id=store.store_id,
+                document_id=document,
+                happened_at=format_instant(at),
+                kind=kind,
+                item_id=item,
+                amount=chance.randint(*amounts),
+            )
+
+
+def _message(source: str, at: float, identity: str, **fields: Any) -> SensorMessage:
+    store = fields.get("store_id", fields.get("operation_id"))
+    # An interval is sent once it is over.
+    ready_at = at + fields.get("interval_seconds", 0)
+    full_identity = f"{source}/{store}/{identity}"
+    return SensorMessage(source, at, full_identity, json.dumps(fields).encode(), ready_at)

@@ -1,0 +1,110 @@
+"""Sends the messages of twin stores between two instants: as they happen, or at full speed."""
+
+import select
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from heapq import merge
+from itertools import groupby
+from pathlib import Path
+
+from ingest.senders.replay.channels import Channel
+from ingest.senders.twin.people import draw_people
+from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.sensors import make_messages, without_expired_sightings
+from ingest.senders.twin.transport import SentMessage, Transport, arrivals
+from ingest.senders.twin.truth import write_truth
+from runtime.process.output import show_progress
+
+# How much of the past is sent together, in seconds: a request for each of its seconds would take
+# minutes, and with one request for everything a source would be days ahead of another.
+PAST_BATCH_SECONDS = 900
+
+
+@dataclass(frozen=True)
+class TwinDays:
+    """Which stores over which local days, and how their messages travel.
+
+    `sightings_since` has by store the instant (seconds since 1970) before which no sighting is
+    sent.
+    """
+
+    stores: Sequence[TwinStore]
+    days: Sequence[date]
+    seed: int
+    transport: Transport
+    sightings_since: Mapping[str, float] = field(default_factory=dict)
+
+    def write_truth(self, folder: Path) -> Counter[str]:
+        """Write the truth of every store and day; returns all visitors, passers and buyers."""
+        totals: Counter[str] = Counter()
+        for store in self.stores:
+            for day in self.days:
+                truth = write_truth(folder, store, day, draw_people(store, day, self.seed))
+                totals += Counter(
+                    visitors=truth.visitors, passers=truth.passers, buyers=truth.buyers
+                )
+        return totals
+
+    def arrivals(self, begin: float, until: float) -> list[SentMessage]:
+        """The messages to send between the instants (seconds since 1970), ordered by time."""
+        merged = merge(*map(self._store_arrivals, self.stores), key=lambda arrival: arrival.send_at)
+        return [arrival for arrival in merged if begin <= arrival.send_at < until]
+
+    def split_arrivals(
+        self, now: float, begin: float, until: float
+    ) -> tuple[list[SentMessage], list[SentMessage]]:
+        """The messages to send between begin and until, as two lists: before and from `now`."""
+        all_arrivals = self.arrivals(begin, until)
+        count = sum(arrival.send_at < now for arrival in all_arrivals)
+        return all_arrivals[:count], all_arrivals[count:]
+
+    def _store_arrivals(self, store: TwinStore) -> list[SentMessage]:
+        messages = [
+            message
+            for day in self.days
+            for message in make_messages(store, day, self.seed, draw_people(store, day, self.seed))
+        ]
+        known = without_expired_sightings(messages, self.sightings_since.get(store.store_id, 0.0))
+        return arrivals(known, self.transport, self.seed, store.store_id)
+
+
+def send(
+    all_arrivals: Sequence[SentMessage],
+    channels: Mapping[str, Channel],
+    *,
+    as_it_happens: bool,
+    pause: Callable[[float], None] = time.sleep,
+) -> Counter[str]:
+    """Send everything in its order; returns how many messages of each source there were.
+
+    With `as_it_happens` the messages of each second are sent at its end, otherwise as fast as the
+    gateway takes them.
+    """
+    beat_seconds = 1 if as_it_happens else PAST_BATCH_SECONDS
+    with show_progress("twin messages sent", len(all_arrivals)) as advance:
+        for number, group in groupby(
+            all_arrivals, key=lambda arrival: int(arrival.send_at // beat_seconds)
+        ):
+            # This waits for the second's end: an event cannot be reported before it has happened.
+            if as_it_happens:
+                pause(max(0.0, number + 1 - time.time()))
+            beat = [*group]
+            for arrival in beat:
+                channels[arrival.message.source].send("", arrival.message.body)
+            for channel in channels.values():
+                channel.flush()
+            advance(len(beat))
+    return Counter(arrival.message.source for arrival in all_arrivals)
+
+
+def pause_or_exit(seconds: float) -> None:
+    """Pause for so many seconds. Raises SystemExit when standard input ends.
+
+    The process that holds its other end is gone then, for any reason.
+    """
+    if select.select([sys.stdin], [], [], seconds)[0]:
+        raise SystemExit(0)

@@ -1,0 +1,1 @@
+"""Movements of stock, and their synchronisation with another system."""

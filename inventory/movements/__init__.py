@@ -1,0 +1,1 @@
+"""`python -m inventory.movements`: turns receipts and documents into movements of stock."""

@@ -1,0 +1,1 @@
+"""`python -m inventory.sync`: sends movements of stock to the system that keeps it."""

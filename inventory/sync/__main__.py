@@ -1,0 +1,78 @@
+"""`python -m inventory.sync`: sends stock movements to the system in TALLY_STOCK_TARGET."""
+
+import sys
+from contextlib import closing
+from threading import Event
+
+from inventory.sync.endpoints import InventoryApi
+from inventory.sync.modes import CallAnswer
+from inventory.sync.step import PartitionCall, StockAdapter
+from inventory.sync.target import read_target
+from runtime.connect import NORMALISER_ANCHOR
+from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
+from runtime.outbound.calls import PendingCalls
+from runtime.outbound.secrets import FILE, SigningKeys
+from runtime.process.job import run_until_stopped
+from runtime.processor.build import ProcessorJob
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.service import run_processor
+from tally.config.settings import Settings
+
+GROUP = "stock-adapter"
+
+
+def main(moments: Failpoints = Failpoints()) -> int:
+    """Run the adapter and return its exit code.
+
+    0 after a stop signal, 1 on an error that a restart may cure, 78 when the start was refused.
+    """
+
+    def work(stopped: Event) -> None:
+        settings = Settings.load()
+        with closing(adapter(settings)) as step:
+            run_processor(
+                settings, adapter_job(step, slot=settings.stock_adapter_slot), moments, stopped
+            )
+
+    return run_until_stopped(GROUP, work)
+
+
+def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
+    """Build the step from the settings; `prefix` names separate topics for tests.
+
+    Raises BadSettings for an invalid target or invalid networks.
+    """
+    target = read_target(settings.stock_target)
+    caller = OutboundCaller(parse_networks(settings.webhook_networks))
+    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    api = InventoryApi(target, caller, keys)
+    return StockAdapter(build_calls(api), target.make_engine, target.covers_store, prefix)
+
+
+def build_calls(api: InventoryApi) -> PendingCalls[PartitionCall, CallAnswer]:
+    """Calls to a system, made on a thread of their own."""
+    return PendingCalls(
+        lambda placed: api.make_call(placed.attempt),
+        lambda placed: (placed.partition, placed.attempt.call.movement_id),
+        lambda error: CallAnswer(error=f"{type(error).__name__}: {error}"[:200]),
+    )
+
+
+def adapter_job(step: StockAdapter, group: str = GROUP, slot: int = 0) -> ProcessorJob:
+    """The processor job that runs the step; tests use a `group` of their own."""
+    movements, ticks = step.topics
+    # A movement lost from the topic was never sent, and an operator has to know that.
+    return ProcessorJob(
+        group,
+        step.topics,
+        step,
+        slot,
+        anchor=NORMALISER_ANCHOR,
+        hint_topics=(ticks,),
+        earliest_topics=(movements,),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

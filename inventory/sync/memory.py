@@ -1,0 +1,222 @@
+"""The memory of a partition's calls: the records of its state, indexed for queries.
+
+It depends on the records alone, in any order, so a restored memory answers like the one that wrote
+them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from inventory.movements.levels import RETENTION_MILLIS, ArticleLevel
+from inventory.sync.calls import OPEN_OUTCOMES, LaneLevel, ReconciledDay, StockCall, StoredCall
+from runtime.outbound.records import TickTime
+from tally.algebra.shelf import has_count
+
+# How long the records are kept of movements that people have to compare by hand.
+UNSURE_RETENTION_MILLIS = 90 * 86_400_000
+
+
+class _EndedCall(NamedTuple):
+    """The facts of an ended call that decide when its record is forgotten.
+
+    `at`: when the call ended; `millis`: when its movement happened; both ms since 1970 (UTC).
+    """
+
+    lane: str
+    order: int
+    millis: int
+    at: int
+    moves: bool
+    is_sure: bool
+
+
+class _NewestCall(NamedTuple):
+    """The last call of an article: its order, and whether it sets the current level."""
+
+    order: int
+    sets_level: bool
+
+
+class CallMemory:
+    """The newest record of each key; for ended calls only their times and their effects."""
+
+    def __init__(self) -> None:
+        self.time = TickTime(n=0, at=0)
+        self.reconciled = ReconciledDay(day="")
+        self.order = 0
+        # The level of each lane.
+        self._articles: dict[str, ArticleLevel] = {}
+        self._bases: dict[str, LaneLevel] = {}
+        self._count_instants: dict[str, int] = {}
+        # The open calls of each lane, in order. In a plain dict, finding the first entry takes
+        # longer the more entries before it were deleted.
+        self._open_calls: dict[str, OrderedDict[str, StockCall]] = {}
+        self._ended_calls: dict[str, _EndedCall] = {}
+        self._newest: dict[str, _NewestCall] = {}
+        # By lane, when a call ended of which an attempt may still be in flight.
+        self._doubt_instants: dict[str, int] = {}
+
+    def remember(self, kept: StoredCall) -> None:
+        """Store a record in place of the previous one of its key."""
+        match kept:
+            case StockCall():
+                self._remember_call(kept)
+            case LaneLevel():
+                self._bases[kept.lane] = kept
+                self._count_instants[kept.lane] = kept.counted_at
+                self._article(kept.lane).reset_to(kept.at, kept.level_milli)
+            case ReconciledDay():
+                self.reconciled = kept
+            case TickTime():
+                self.time = kept
+
+    def level(self, lane: str) -> int | None:
+        """The level of the lane's article, in thousandths; None before the first count."""
+        return self._articles[lane].level if lane in self._articles else None
+
+    def level_after(self, lane: str, at: int, brought: int) -> int | None:
+        """The level with one more movement, which happened at an instant (ms since 1970, UTC)."""
+        return self._article(lane).level_after(self._place(lane, at, brought), brought)
+
+    def is_overruled(self, lane: str, at: int, brought: int) -> bool:
+        """Whether an event changes nothing: a later count includes it, or it is too old a count."""
+        base, place = self._bases.get(lane), self._place(lane, at, brought)
+        # The movements since such a count are no longer kept apart.
+        is_too_late = base is not None and place < base.at
+        return self._article(lane).is_before_count(place, brought) or is_too_late
+
+    def last_count_at(self, lane: str) -> int:
+        """The instant of the article's last count, ms since 1970 (UTC); 0: never."""
+        return self._count_instants.get(lane, 0)
+
+    def lanes(self) -> list[str]:
+        """The lanes of all articles with a movement."""
+        return [*self._articles]
+
+    def lanes_to_reconcile(self) -> list[str]:
+        """The lanes whose current level was not set by a reconciliation.
+
+        A lane that an abandoned call may still reach is included for a week.
+        """
+        since = self.time.at - RETENTION_MILLIS
+        return [
+            lane
+            for lane, newest in self._newest.items()
+            if not newest.sets_level or self._doubt_instants.get(lane, 0) > since
+        ]
+
+    def lane_heads(self) -> Iterator[StockCall]:
+        """The first open call of each lane, which has to end before the others."""
+        for lane in self._open_calls.values():
+            yield next(iter(lane.values()))
+
+    def find_open_call(self, lane: str, movement_id: str) -> StockCall | None:
+        """The open call of a movement; None if it has ended or is unknown."""
+        calls = self._open_calls.get(lane)
+        return None if calls is None else calls.get(movement_id)
+
+    def forget_ended(self) -> list[str]:
+        """Forget the ended calls that no level needs any more, and return their keys."""
+        found = [
+            movement_id for movement_id, call in self._ended_calls.items() if self._is_over(call)
+        ]
+        for movement_id in found:
+            del self._ended_calls[movement_id]
+        return found
+
+    def settle_levels(self) -> list[LaneLevel]:
+        """The new levels of a week ago; they replace all older movements."""
+        before = self.time.at - RETENTION_MILLIS
+        found = [self._settle(lane, before) for lane in self._articles]
+        return [base for base in found if base is not None]
+
+    def sort_open_calls(self) -> None:
+        """Sort the open calls in the order in which they were taken, not in that of records."""
+        for lane, calls in self._open_calls.items():
+            ordered = sorted(calls.values(), key=lambda call: call.order)
+            self._open_calls[lane] = OrderedDict((call.movement_id, call) for call in ordered)
+
+    def _article(self, lane: str) -> ArticleLevel:
+        if lane not in self._articles:
+            self._articles[lane] = ArticleLevel()
+        return self._articles[lane]
+
+    def _place(self, lane: str, at: int, brought: int) -> int:
+        base = self._bases.get(lane)
+        # A movement older than the base level is placed just after it, unless a count includes it.
+        if base is not None and brought & 1 and base.counted_at <= at < base.at:
+            return base.at
+        return at
+
+    def _is_over(self, ended: _EndedCall) -> bool:
+        keep_millis = RETENTION_MILLIS if ended.is_sure else UNSURE_RETENTION_MILLIS
+        is_needed = ended.moves and not self._is_in_base(ended.lane, ended.order, ended.millis)
+        return ended.at < self.time.at - keep_millis and not is_needed
+
+    def _is_in_base(self, lane: str, order: int, millis: int) -> bool:
+        base = self._bases.get(lane)
+        return base is not None and order <= base.order and millis < base.at
+
+    def _settle(self, lane: str, before: int) -> LaneLevel | None:
+        article, current = self._articles[lane], self._bases.get(lane)
+        old = article.instants_before(before)
+        is_same = current is not None and current.level_milli is not None and old == [current.at]
+        # The level of an article without new movements need not be written again.
+        if not old or is_same:
+            return None
+        store_id, _, item_id = lane.partition("|")
+        base = LaneLevel(
+            store_id=store_id,
+            item_id=item_id,
+            at=before,
+            level_milli=article.forget_before(before),
+            counted_at=self.last_count_at(lane),
+            order=self.order,
+        )
+        self._bases[lane] = base
+        return base
+
+    def _remember_call(self, call: StockCall) -> None:
+        # Restored records come in the order in which they were last written.
+        self.order = max(self.order, call.order)
+        lane = call.lane
+        is_new = self.find_open_call(lane, call.movement_id) is None
+        if is_new and call.movement_id not in self._ended_calls:
+            self._apply_movement(call)
+        if lane not in self._newest or self._newest[lane].order <= call.order:
+            sets_level = call.kind == "reconciliation" and call.outcome in (
+                *OPEN_OUTCOMES,
+                "applied",
+            )
+            self._newest[lane] = _NewestCall(call.order, sets_level)
+        if call.outcome in OPEN_OUTCOMES:
+            self._open_calls.setdefault(lane, OrderedDict())[call.movement_id] = call
+            return
+        is_second = call.outcome == "applied" and call.attempts > call.refusals + 1
+        if call.outcome == "unknown" or is_second:
+            before = self._doubt_instants.get(lane, 0)
+            self._doubt_instants[lane] = max(call.ended_at or 0, before)
+        self._ended_calls[call.movement_id] = _EndedCall(
+            lane,
+            call.order,
+            call.millis,
+            call.ended_at or 0,
+            call.brought is not None,
+            call.outcome in ("applied", "overruled"),
+        )
+        waiting = self._open_calls.get(lane, OrderedDict())
+        waiting.pop(call.movement_id, None)
+        # There are many articles, and few of them have an open call at a time.
+        if not waiting:
+            self._open_calls.pop(lane, None)
+
+    def _apply_movement(self, call: StockCall) -> None:
+        lane = call.lane
+        is_known = self._is_in_base(lane, call.order, call.millis)
+        if call.brought is None or is_known:
+            return
+        place = self._place(lane, call.millis, call.brought)
+        self._article(lane).add(place, call.brought)
+        if has_count([[call.millis, call.brought]]):
+            self._count_instants[lane] = max(call.millis, self.last_count_at(lane))

@@ -1,0 +1,67 @@
+"""The target system of stock movements, described by a file of its own."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from inventory.sync.calls import CallMode
+from inventory.sync.engine import StockSyncEngine
+from inventory.sync.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules
+from runtime.outbound.addresses import parse_url
+from tally.errors import AddressRefused, BadSettings
+from tally.events.identity import StoreId
+
+_MINUTE = 60_000
+
+
+class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A system that keeps stock too, and the features that it offers.
+
+    `secrets`: names of the keys that sign the calls, never the keys; `key_life_hours`: how long it
+    remembers an idempotency key; `reconcile_at`: time of day (UTC) at which `absolute` sets every
+    level.
+    """
+
+    url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
+    mode: CallMode
+    secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
+    stores: Literal["all"] | tuple[StoreId, ...] = "all"
+    key_life_hours: Annotated[int, Meta(ge=2, le=720)] = 24
+    reconcile_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")] = "03:00"
+
+    def make_engine(self) -> StockSyncEngine:
+        """A new desk for one partition's calls."""
+        hours, minutes = map(int, self.reconcile_at.split(":"))
+        return StockSyncEngine(self.rules, hours * HOUR + minutes * _MINUTE)
+
+    @property
+    def rules(self) -> CallRules:
+        """The rules for retries; calls under an idempotency key end before the key expires."""
+        lasts = self.key_life_hours * HOUR - KEY_MARGIN
+        # The other modes do not depend on the memory of the other system.
+        by_key = self.mode == "idempotency_key"
+        return CallRules(self.mode, lasts if by_key else GIVES_UP_AFTER)
+
+    def covers_store(self, store_id: str) -> bool:
+        """Whether movements of the store are sent."""
+        return self.stores == "all" or store_id in self.stores
+
+
+_DECODER = msgspec.json.Decoder(StockTarget)
+
+
+def read_target(file: Path | None) -> StockTarget:
+    """The target of a file. Raises BadSettings that names the file, the field and the fix."""
+    if file is None:
+        raise BadSettings("TALLY_STOCK_TARGET: names no file; stock is told to nobody without one")
+    try:
+        target = _DECODER.decode(file.read_bytes())
+        parse_url(target.url)
+    except OSError as error:
+        raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {error.strerror}") from error
+    except (msgspec.DecodeError, AddressRefused) as error:
+        hint = f"{error}; docs/stock-movements.md has an example"
+        raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {hint}") from error
+    return target

@@ -1,0 +1,1 @@
+"""What an audit reads: the master, Kafka, the tables and the API."""

@@ -1,0 +1,143 @@
+"""The contents of the serving tables, window by window.
+
+The rows of both layers are merged by the rule of tally/algebra/merge.py.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
+
+from cassandra.cluster import Session
+
+from ops.audit.read.master import WindowKey
+from ops.oracle.complete_journey import Scope, Totals
+from tally.algebra.merge import Axes, MergedWindow, WindowState, window_state
+from tally.algebra.parts import Value
+from tally.families.family import Family
+from tally.families.generation import GENERATION_COLUMNS, Generation, parse_generation
+
+_FETCH = 10_000
+# The amounts that are subtracted from gross revenue to get net revenue.
+_LESS = ("discounts_minor", "returns_minor", "voids_minor")
+
+
+def merge_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, MergedWindow]:
+    """The merged windows that readers see, by (store, window start in UTC) in either layer."""
+    published = read_claims(session, family)
+    speed = speed_windows(session, scope, family)
+    batch = batch_windows(session, scope, family, published)
+    merged = {}
+    # Only windows with a row are merged: a covered window without a row is a zero, which compares
+    # like an absent window.
+    for key in speed.keys() | batch.keys():
+        start, held = key[1], batch.get(key)
+        claim = published.get(start.date())
+        merged[key] = family.kind.merge(
+            family.parts,
+            speed.get(key),
+            # A covered window without a row has a state for readers too.
+            held if claim is None else claim.resolve_state(start, held),
+            is_covered(published, start),
+        )
+    return merged
+
+
+def is_covered(published: Mapping[date, Generation], start: datetime) -> bool:
+    """Whether the generation of the window's day (UTC) covers the window."""
+    claim = published.get(start.date())
+    return claim is not None and claim.covers(start)
+
+
+def speed_windows(session: Session, scope: Scope, family: Family) -> dict[WindowKey, WindowState]:
+    """The speed layer's rows by (store, window start in UTC)."""
+    return _window_states(_all_rows(session, family.speed_table), scope, family)
+
+
+def batch_windows(
+    session: Session,
+    scope: Scope,
+    family: Family,
+    claims: Mapping[date, Generation] | None = None,
+) -> dict[WindowKey, WindowState]:
+    """The published generations' rows by (store, window start in UTC).
+
+    `claims` are read from the pointer unless given. Rows of other generations are not served.
+    """
+    published = read_claims(session, family) if claims is None else claims
+    rows = _all_rows(session, family.batch_table)
+    return _window_states((row for row in rows if _is_served(row, published)), scope, family)
+
+
+def read_claims(session: Session, family: Family) -> dict[date, Generation]:
+    """The published generation of each UTC day, from the batch pointer."""
+    rows = session.execute(
+        f"SELECT {GENERATION_COLUMNS} FROM batch_pointer WHERE family = %s", [family.name]
+    )
+    dated = (row for row in rows if row.day is not None)
+    return {row.day.date(): parse_generation(row) for row in dated}
+
+
+def _is_served(row: Any, published: Mapping[date, Generation]) -> bool:
+    claim = published.get(row.day.date())
+    # The table keeps every generation ever written, even of runs that never moved the pointer.
+    return claim is not None and claim.generation == row.generation
+
+
+def totals(window: MergedWindow) -> Totals:
+    """Receipts, net cents and units of one merged window.
+
+    All currencies are added up; the real data has one.
+    """
+    parts = list((window.values or {}).values())
+    return Totals(
+        sum(part["receipts"] for part in parts),
+        sum(part["gross_minor"] - sum(part[less] for less in _LESS) for part in parts),
+        sum(part["units_milli"] for part in parts),
+    )
+
+
+def _all_rows(session: Session, table: str) -> Iterator[Any]:
+    # The name comes from a source's descriptor, which accepts only letters and digits.
+    statement = session.prepare(f"SELECT * FROM {table}")
+    statement.fetch_size = _FETCH
+    # No timeout: reading a whole table may take any time.
+    page = session.execute(statement, timeout=None)
+    while page.has_more_pages:
+        # Cassandra reads the next page while this one is processed.
+        page.response_future.start_fetching_next_page()
+        yield from page.current_rows
+        page = page.response_future.result()
+    yield from page.current_rows
+
+
+def _window_states(
+    rows: Iterable[Any],
+    scope: Scope,
+    family: Family,
+) -> dict[WindowKey, WindowState]:
+    by_window: dict[WindowKey, list[_AuditedRow]] = defaultdict(list)
+    for row in rows:
+        key = (row.store_id, row.window_start.replace(tzinfo=UTC))
+        if scope.holds(*key):
+            by_window[key].append(_row(row, family))
+    return {key: window_state(family.parts, window) for key, window in by_window.items()}
+
+
+class _AuditedRow(NamedTuple):
+    """A row of either layer in the form that the merge rule takes."""
+
+    axes: Axes
+    epoch: int
+    events: int
+    parts: tuple[Value, ...]
+    excluded: tuple[Value, ...]
+
+
+def _row(row: Any, family: Family) -> _AuditedRow:
+    axes, parts = (
+        tuple(getattr(row, name) for name in names) for names in (family.axes, family.part_names)
+    )
+    # Speed rows have no columns of excluded parts.
+    excluded = tuple(getattr(row, name, None) for name in family.exclusion_columns)
+    return _AuditedRow(axes, row.epoch, row.events, parts, excluded)

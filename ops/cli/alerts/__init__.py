@@ -1,0 +1,1 @@
+"""Commands for alerts, rules and channels."""

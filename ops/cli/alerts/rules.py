@@ -1,0 +1,281 @@
+"""`tally rules`: rules of alerts from files into their topic, and what is in force."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ops.cli.jobs import PASS_ARGUMENTS, replace_process
+from ops.cli.options import JsonOption
+from ops.cli.tables import print_table
+from runtime.process.output import print_json, print_note
+
+if TYPE_CHECKING:
+    from alerting.rules.changes import RulePlan
+    from alerting.rules.rule import RuleVersion
+    from alerting.rules.versions import RuleHistory
+    from ops.rules import RuleFiles
+    from tally.config.settings import Settings
+
+NOTHING = "–"
+RulePaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE…", exists=True, help="files of one rule each, or folders of them"),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb group to the command line."""
+    group = typer.Typer(
+        help="Rules of alerts: check, diff, apply, retire, list; what is usual.",
+        no_args_is_help=True,
+    )
+    group.command("check")(check)
+    group.command("diff")(diff)
+    group.command("apply")(apply_rules)
+    group.command("retire")(retire)
+    group.command("list")(list_rules)
+    group.command("baselines", **PASS_ARGUMENTS)(baselines)
+    app.add_typer(group, name="rules")
+
+
+def check(files: RulePaths, json: JsonOption = False) -> None:
+    """Whether the rules of FILE fit, by themselves and together; nothing is asked of Kafka.\f
+
+    Raises BadParameter for a folder without rules, Exit with 1 where something does not fit.
+    """
+    from alerting.rules.checks import find_unsupported_field
+
+    found = _read(files).with_known(None)
+    later = {
+        rule_id: reason
+        for rule_id, rule in found.rules.items()
+        if (reason := find_unsupported_field(rule))
+    }
+    if json:
+        print_json(
+            {
+                "ok": not found.problems,
+                "rules": list(found.rules),
+                "problems": found.problems,
+                "not_judged": list(later),
+            }
+        )
+    for rule_id, reason in later.items():
+        print_note(f"{found.files[rule_id]}: {reason}")
+    _end_on_problems(found)
+    print_note("1 rule fits" if len(found.rules) == 1 else f"{len(found.rules):,} rules fit")
+
+
+def diff(files: RulePaths, json: JsonOption = False) -> None:
+    """What applying FILE would change; exit code 1 if it would change anything.\f
+
+    Raises BadParameter and Exit as `check`, StackError and KafkaException when Kafka is away.
+    """
+    found, chains = _read_both(files)
+    _end_on_problems(found)
+    plan = _plan(found, chains)
+    if json:
+        print_json({"rules": [_as_json(planned) for planned in plan]})
+    else:
+        _print_plan(plan)
+    # The exit code is that of `diff` for files, for scripts.
+    if any(planned.stored for planned in plan):
+        raise typer.Exit(1)
+
+
+def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
+    """Write what FILE changes; the version of each rule and from when it is in force.
+
+    A rule that says the same writes nothing. All files are checked before the first is written.
+    \f
+    Raises BadParameter and Exit as `check`, also for a rule that is not judged yet; RuleConflict
+    when somebody else was first, SendFailed when Kafka does not take it.
+    """
+    from alerting.rules.checks import find_unsupported_field
+    from alerting.rules.store.topic import write_rules
+
+    found, chains = _read_both(files)
+    later = ((rule_id, find_unsupported_field(rule)) for rule_id, rule in found.rules.items())
+    # All rules are checked first: a command writes all its rules or none.
+    places = found.files
+    refused = [f"{places[rule_id]}: {reason}" for rule_id, reason in later if reason]
+    _end_on_problems(found, refused)
+    plan = _plan(found, chains)
+    written = write_rules(_settings(), [planned.stored for planned in plan if planned.stored])
+    now = {rule_version.rule.rule_id: (rule_version,) for rule_version in written}
+    held = {**chains.versions, **now}
+    versions = [held[planned.rule_id][-1] for planned in plan]
+    if json:
+        shown = [_version_json(rule_version) for rule_version in versions]
+        for version, planned in zip(shown, plan, strict=True):
+            version["change"] = planned.change
+        print_json({"rules": shown})
+        return
+    for planned, held_now in zip(plan, versions, strict=True):
+        print(f"{_version_text(held_now)}: {_WORDS[planned.change]}")
+
+
+def retire(
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="the rule")], json: JsonOption = False
+) -> None:
+    """End a rule by a last version of it; what was told stays.\f
+
+    Raises TallyError for a rule that is not in force, or that others name in `unless`.
+    """
+    from alerting.rules.changes import plan_retirement
+    from alerting.rules.store.topic import RuleReader, write_rules
+
+    settings = _settings()
+    [version] = write_rules(settings, [plan_retirement(rule_id, RuleReader(settings).read())])
+    if json:
+        print_json(_version_json(version))
+    else:
+        print(_version_text(version))
+
+
+def list_rules(json: JsonOption = False) -> None:
+    """The newest version of each rule, those that are retired too."""
+    from alerting.rules.store.topic import RuleReader
+
+    chains = RuleReader(_settings()).read()
+    # Retired rules stay listed, because their alerts are still shown.
+    newest = [chain[-1] for _, chain in sorted(chains.versions.items())]
+    for problem in chains.problems:
+        print_note(f"a record of alert-rules says nothing: {problem}")
+    if json:
+        print_json(
+            {
+                "rules": [_version_json(rule_version) for rule_version in newest],
+                "unread": chains.problems,
+            }
+        )
+        return
+    names = ("rule", "version", "in force from", "kind", "metric or source", "title")
+    rows = []
+    for rule_version in newest:
+        rule = rule_version.rule
+        kind = "retired" if rule_version.retired else rule.kind
+        source = rule.metric or rule.family or NOTHING
+        version = _number(rule_version), _from(rule_version)
+        rows.append((rule.rule_id, *version, kind, source, rule.title))
+    print_table(names, rows)
+
+
+def baselines(context: typer.Context) -> None:
+    """Fix what is usual from tomorrow on; see `tally rules baselines --help`."""
+    replace_process("batch_layer.views.baselines", context)
+
+
+_WORDS = {
+    "new": "a new rule",
+    "version": "a new version",
+    "revision": "told otherwise from now on",
+    "same": "as it was",
+}
+
+
+def _settings() -> "Settings":
+    from tally.config.settings import Settings
+
+    return Settings.load(os.environ)
+
+
+def _read(paths: Iterable[Path]) -> "RuleFiles":
+    from ops.rules import ENDINGS, read_rules, rule_files
+
+    files = rule_files(paths)
+    if not files:
+        raise typer.BadParameter(f"no file there ends with {' or '.join(ENDINGS)}")
+    return read_rules(files)
+
+
+def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleHistory]":
+    """The files' rules, checked against the rules in force, and the versions of all rules."""
+    from alerting.rules.store.topic import RuleReader
+
+    found = _read(paths)
+    # Problems in the files alone are reported first, because Kafka may be away.
+    _end_on_problems(found)
+    chains = RuleReader(_settings()).read()
+    return found.with_known(chains.active_rules()), chains
+
+
+def _plan(found: "RuleFiles", chains: "RuleHistory") -> "list[RulePlan]":
+    from ops.rules import plan_changes
+
+    return plan_changes(found.rules, chains)
+
+
+def _end_on_problems(found: "RuleFiles", more: Sequence[str] = ()) -> None:
+    problems = [*found.problems, *more]
+    for problem in problems:
+        print_note(f"rules: {problem}")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _as_json(planned: "RulePlan") -> dict[str, Any]:
+    stored = planned.stored
+    return {
+        "rule_id": planned.rule_id,
+        "change": planned.change,
+        "version": stored.version if stored else None,
+        "fields": [field._asdict() for field in planned.fields],
+    }
+
+
+def _version_json(version: "RuleVersion") -> dict[str, Any]:
+    from alerting.rules.rule import rule_to_fields
+
+    return {
+        "rule_id": version.rule.rule_id,
+        "version": version.version,
+        "revision": version.revision,
+        "effective_from": _from(version),
+        "retired": version.retired,
+        "rule": rule_to_fields(version.rule),
+    }
+
+
+def _version_text(version: "RuleVersion") -> str:
+    ended = "retired" if version.retired else "in force"
+    return f"{version.rule.rule_id} version {_number(version)}, {ended} from {_from(version)}"
+
+
+def _number(version: "RuleVersion") -> str:
+    return (
+        f"{version.version}" if version.revision == 1 else f"{version.version}.{version.revision}"
+    )
+
+
+def _from(version: "RuleVersion") -> str:
+    from tally.time.instants import format_utc, from_millis
+
+    return format_utc(from_millis(version.effective_from))
+
+
+def _print_plan(plan: "Sequence[RulePlan]") -> None:
+    rows = []
+    for planned in plan:
+        # All fields of a new rule are new, so one line is enough.
+        fields = planned.fields if planned.change in ("version", "revision") else ()
+        head = (planned.rule_id, _WORDS[planned.change])
+        for field in fields:
+            values = _text(field.before), _text(field.after)
+            rows.append((*head, field.field, *values))
+        if not fields:
+            rows.append((*head, NOTHING, NOTHING, NOTHING))
+    print_table(("rule", "change", "field", "before", "after"), rows)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        # Only one of `change` and `sigmas` is set.
+        set_values = {name: inner for name, inner in value.items() if inner is not None}
+        return ", ".join(f"{name} {_text(inner)}" for name, inner in set_values.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or NOTHING
+    return NOTHING if value in (None, "") else str(value)

@@ -1,0 +1,177 @@
+"""`tally alerts simulate`: the alerts that a rule would have sent over past days."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ops.cli.api import api_client, post, refusal_error
+from ops.cli.options import JsonOption
+from runtime.process.output import print_json, print_note
+
+if TYPE_CHECKING:
+    import httpx
+
+_VERB = "alerts"
+# Lists of which each page has the part of its own stores, and the counts that are added up.
+_LISTED = ("stores", "episodes", "incomplete", "begun_before")
+_COUNTED = ("articles",)
+_COMPARED = ("compared", "left_out")
+_FILES = (".yaml", ".yml")
+# A page of the API's answer, by field.
+SimulationPage = dict[str, Any]
+
+
+def simulate(
+    rule: Annotated[
+        str, typer.Argument(metavar="RULE", help="id of a rule that was applied, or a rule's file")
+    ],
+    from_: Annotated[
+        str, typer.Option("--from", help="inclusive: YYYY-MM-DD (UTC) or an instant with offset")
+    ],
+    to: Annotated[str, typer.Option("--to", help="exclusive, as --from; at most 400 days on")],
+    store: Annotated[
+        str, typer.Option("--store", help="store ids, comma between; of them the rule's")
+    ] = "all",
+    against: Annotated[
+        Literal["live"] | None,
+        typer.Option(help="compare with what was told; exit code 1 if that differs"),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """What RULE would have told over days that have been, as generations serve them now.
+
+    As if it had always been in force; with --against live from when it came into force.
+    \f
+    Raises BadParameter for a file that is no rule, TallyError with the API's own words, Exit with 1
+    where what was told differs.
+    """
+    rule_id, draft = _read_rule(rule)
+    body = {
+        "from": from_,
+        "to": to,
+        "store": [store],
+        "rule": draft,
+        "against": against,
+    }
+    with closing(api_client()) as client:
+        whole = _join_pages(_pages(client, rule_id, body))
+    if json:
+        print_json(whole)
+    else:
+        from ops.cli.alerts.chart import print_simulation
+
+        print_simulation(whole)
+    # On stderr, also with --json: a program that reads only the numbers has `complete`.
+    for line in _caveats(whole):
+        print_note(line)
+    comparison = whole["against"]
+    if comparison is not None and comparison["differences"]:
+        raise typer.Exit(1)
+
+
+def _read_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
+    """The rule's id, and the rule of the file if one was named. Raises BadParameter."""
+    from alerting.rules.rule import rule_to_fields
+    from alerting.rules.store.files import parse_rule_yaml
+    from tally.errors import BadRule
+
+    file = Path(rule)
+    # No id has a dot or a slash, so a text that looks like a file must be one.
+    if not (file.suffix in _FILES or "/" in rule):
+        return rule, None
+    try:
+        parsed_rule = parse_rule_yaml(file.read_bytes())
+    except OSError as error:
+        raise typer.BadParameter(f"{rule}: cannot be read: {error.strerror}") from error
+    except BadRule as error:
+        raise typer.BadParameter(
+            "; ".join(f"{rule}: {problem}" for problem in error.problems)
+        ) from error
+    return parsed_rule.rule_id, rule_to_fields(parsed_rule)
+
+
+def _pages(
+    client: "httpx.Client",
+    rule_id: str,
+    body: dict[str, Any],
+) -> Iterator[SimulationPage]:
+    """Yield every page, each with some stores. Raises TallyError with the API's own words."""
+    from urllib.parse import quote
+
+    address: str | None = f"/v1/rules/{quote(rule_id, safe='')}/simulate"
+    done = 0
+    while address:
+        answer = post(_VERB, client, address, body)
+        if not answer.is_success:
+            raise refusal_error(_VERB, answer)
+        page: SimulationPage = answer.json()
+        yield page
+        address, done = page["next"], done + len(page["stores"])
+        if address:
+            # Only the last page shows how many stores there are.
+            print_note(f"alerts: {done:,} stores simulated")
+
+
+def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """Join the pages to the answer for all stores."""
+    # There is always a first page, if only to say that no store is asked for.
+    whole = next(pages)
+    for page in pages:
+        for name in (*_LISTED, *_COUNTED):
+            whole[name] += page[name]
+        whole["complete"] = whole["complete"] and page["complete"]
+        if page["against"] is not None:
+            _join_against(whole["against"], page["against"])
+    del whole["next"]
+    return whole
+
+
+def _join_against(whole: dict[str, Any], page: dict[str, Any]) -> None:
+    for name in _COMPARED:
+        whole[name] += page[name]
+    whole["differences"] += page["differences"]
+    whole["unjudged"] = sorted({*whole["unjudged"], *page["unjudged"]})
+
+
+def _caveats(whole: dict[str, Any]) -> Iterator[str]:
+    """Yield the reasons why the answer may not be the whole truth, one line each."""
+    if not whole["stores"]:
+        yield "alerts: no store that was asked for is the rule's, and has sent all that it reads"
+    days: dict[tuple[str, ...], list[str]] = {}
+    for store in sorted({entry["store_id"] for entry in whole["incomplete"]}):
+        own = [entry for entry in whole["incomplete"] if entry["store_id"] == store]
+        days.setdefault(tuple(_day_text(entry) for entry in own), []).append(store)
+    # Usually all stores miss the same days, so stores with the same days share a line.
+    for texts, stores in days.items():
+        shown = f"{', '.join(texts[:4])}{_more(texts[4:], 'days')}"
+        yield f"alerts: not served complete: {shown}, of {_stores(stores)}"
+    if whole["begun_before"]:
+        yield (
+            "alerts: what was before --from does not show where the rule stood in"
+            f" {_stores(whole['begun_before'])}: an episode may have begun earlier"
+        )
+    if whole["against"] is not None and whole["against"]["unjudged"]:
+        unjudged = whole["against"]["unjudged"]
+        shown = f"{', '.join(unjudged[:4])}{_more(unjudged[4:], 'days')}"
+        yield f"alerts: not judged yet by the generation that serves: {shown}; ask again later"
+
+
+def _day_text(entry: dict[str, Any]) -> str:
+    whole = entry["windows"] == entry["of"]
+    return (
+        str(entry["day"])
+        if whole
+        else f"{entry['day']} ({entry['windows']} of {entry['of']} quarters)"
+    )
+
+
+def _stores(stores: list[str]) -> str:
+    word = "store" if len(stores) == 1 else "stores"
+    return f"{word} {', '.join(stores[:4])}{_more(stores[4:], 'stores')}"
+
+
+def _more(left: Any, word: str) -> str:
+    return f" and {len(left):,} more {word}" if left else ""

@@ -1,0 +1,1 @@
+"""Commands for records that need a decision."""

@@ -1,0 +1,1 @@
+"""Processes that the stack starts, and their supervision."""

@@ -1,0 +1,218 @@
+"""Start and stop of one service, by its record and its mark, and the reason of its end."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from ops.local.machine.machine import port_is_free
+from ops.local.processes import processes
+from ops.local.processes.addresses import variable
+from ops.local.processes.processes import Record
+from ops.local.processes.service import Launch, Service, Site
+from tally.errors import StackError
+
+LOG_LINES = 3
+DYING_SECONDS = 10
+LOG_BYTES = 16_384
+# File name endings of what a run of a service leaves beside its record; removed before the next
+# start.
+READY, HEARTBEAT, EXIT, SILENT = "ready", "heartbeat", "exit", "silent"
+# The watcher's file over several runs: `up` and `down` by hand remove it.
+FAILING = "failing"
+# Each secret is given only to the service that names it, so that it is not in the environment of
+# other processes.
+SECRETS = ("TALLY_LOYALTY_KEY", "TALLY_VENDOR_SECRETS")
+
+
+def start(site: Site, service: Service) -> None:
+    """Start the service, after the last process of an earlier run has ended.
+
+    Raises StackError when it cannot start (busy port, no Java, …).
+    """
+    _prepare_start(site, service)
+    _spawn(site, service, service.launch(site))
+
+
+def restart(site: Site, service: Service, environment: Mapping[str, str]) -> None:
+    """Restart the service with the command of its record.
+
+    `environment` is that of its earlier process. Raises StackError when it was never started, or
+    cannot start.
+    """
+    record = read_service_record(site, service)
+    if record is None:
+        raise StackError(f"{service.name}: was never started; run `tally up {service.name}`")
+    _prepare_start(site, service)
+    _spawn(replace(site, environment={}), service, Launch(record.argv, environment))
+
+
+def read_service_record(site: Site, service: Service) -> Record | None:
+    """The record of the last start; None if the service was stopped or never started."""
+    return processes.read_record(_record_file(site, service))
+
+
+def working_process(site: Site, service: Service) -> psutil.Process | None:
+    """The recorded process; None once it, or its JVM, has ended.
+
+    A driver may end some time after its JVM.
+    """
+    record = read_service_record(site, service)
+    process = processes.find_recorded_process(record)
+    if process is None or record is None or not (service.spark_driver and record.ready):
+        return process
+    return process if processes.has_jvm(process) else None
+
+
+def is_alive(site: Site, service: Service) -> bool:
+    """Whether the recorded process runs, and for a Spark driver also its JVM."""
+    return working_process(site, service) is not None
+
+
+def is_ready(site: Site, service: Service) -> bool:
+    """Whether the service is ready now.
+
+    The result is stored in its record, so the caller must hold the stack's lock.
+    """
+    record = read_service_record(site, service)
+    # Stored below: a service that was ready and is slow to answer now is not starting.
+    if record is None or not service.is_ready(site):
+        return False
+    processes.write_record(
+        _record_file(site, service), Record(record.pid, record.create_time, record.argv, ready=True)
+    )
+    return True
+
+
+def ask_to_stop(site: Site, service: Service) -> psutil.Process | None:
+    """Send the stop signal to the recorded process; None if it has ended already."""
+    process = processes.find_recorded_process(read_service_record(site, service))
+    if process is not None:
+        processes.send(process, service.stop_signal)
+    return process
+
+
+def finish_stop(site: Site, service: Service, process: psutil.Process | None) -> None:
+    """Block until no process of the service is left, including children and orphaned JVMs.
+
+    Its data and log stay.
+    """
+    if process is not None:
+        processes.wait_until_ended([process], service.stop_seconds)
+    processes.end_leftovers(_mark(site, service))
+    _remove_run_files(site, service)
+    site.trace(service.name, FAILING).unlink(missing_ok=True)
+    # The record is removed last: while it exists, an interrupted `down` can be repeated.
+    _record_file(site, service).unlink(missing_ok=True)
+
+
+def exit_reason(site: Site, service: Service) -> tuple[int | None, str]:
+    """The exit code and reason that the service left, else None and the end of its log."""
+    file = site.trace(service.name, EXIT)
+    if file.exists():
+        left = json.loads(file.read_text("utf-8"))
+        return int(left["code"]), str(left["reason"])
+    return None, log_tail(site, service)
+
+
+def log_tail(site: Site, service: Service) -> str:
+    """The end of the service's log, on one line."""
+    log = site.log(service.name)
+    if not log.exists():
+        return "nothing logged"
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - LOG_BYTES))
+        lines = file.read().decode("utf-8", errors="replace").splitlines()
+    return (
+        " | ".join(
+            [line.strip() for line in lines if line.strip()][-LOG_LINES:],
+        )
+        or "nothing logged"
+    )
+
+
+def _prepare_start(site: Site, service: Service) -> None:
+    processes.end_leftovers(_mark(site, service))
+    # Checked after the leftovers ended: a JVM of the last run may still hold the port.
+    _check_ports(site, service)
+    site.run("").mkdir(parents=True, exist_ok=True)
+    _remove_run_files(site, service)
+
+
+def _spawn(site: Site, service: Service, command: Launch) -> None:
+    own = {
+        processes.MARK: _mark(site, service),
+        "TALLY_HOME": str(site.home),
+        "TALLY_CACHE": str(site.settings.cache),
+        "TALLY_READY_FILE": str(site.trace(service.name, READY)),
+        "TALLY_HEARTBEAT_FILE": str(site.trace(service.name, HEARTBEAT)),
+        "TALLY_EXIT_FILE": str(site.trace(service.name, EXIT)),
+        # A process that sets its title must not overwrite its environment, where the mark is
+        # read.
+        "SPT_NOENV": "1",
+    }
+    # The service's own variables come last: a caller's TALLY_HOME must not lead it into another
+    # home.
+    variables = {**site.environment, **command.environment, **own}
+    environment = {
+        name: value
+        for name, value in variables.items()
+        if name not in SECRETS or name in service.secrets
+    }
+    record = processes.start_detached(command.argv, environment, site.log(service.name))
+    processes.write_record(_record_file(site, service), record)
+
+
+def _remove_run_files(site: Site, service: Service) -> None:
+    for kind in (READY, HEARTBEAT, EXIT, SILENT):
+        site.trace(service.name, kind).unlink(missing_ok=True)
+
+
+def _check_ports(site: Site, service: Service) -> None:
+    for name, (host, port) in service.ports(site.settings).items():
+        if not _is_free_by_then(host, port):
+            raise StackError(
+                f"{service.name}: port {port} on {host} is busy{_pids_text(_holders(port))};"
+                f" end what holds it or set {variable(name)}={host}:PORT"
+            )
+
+
+def _is_free_by_then(host: str, port: int) -> bool:
+    """Whether the port is free, now or when a killed process has ended.
+
+    The first thread of a JVM may be gone, and with it the visible list of its open files, long
+    before the last thread: until then the port is busy, and its holder cannot be named.
+    """
+    deadline = time.monotonic() + DYING_SECONDS
+    while not (is_free := port_is_free(host, port)) and not _holders(port):
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(processes.LOOK_EVERY_SECONDS)
+    return is_free
+
+
+def _holders(port: int) -> list[int]:
+    """The pids of the processes at the port, as far as they are visible."""
+    try:
+        found = psutil.net_connections("tcp")
+    except psutil.AccessDenied:
+        return []  # some systems show other users' connections to root only
+    at_port = [
+        connection for connection in found if connection.laddr and connection.laddr.port == port
+    ]
+    return sorted({connection.pid for connection in at_port if connection.pid})
+
+
+def _pids_text(pids: list[int]) -> str:
+    return f" (pid {', '.join(map(str, pids))})" if pids else ""
+
+
+def _mark(site: Site, service: Service) -> str:
+    return f"{site.home}:{service.name}"
+
+
+def _record_file(site: Site, service: Service) -> Path:
+    return site.trace(service.name, "json")

@@ -1,0 +1,81 @@
+"""Airflow's scheduler, DAG processor and API server under one process, on loopback only.
+
+It replaces `airflow standalone`, which also serves task logs on every network interface (no setting
+turns that off) and runs a triggerer that no DAG of Tally needs.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+
+from ops.local.processes.tree_guard import reap_process_tree
+
+AIRFLOW = str(Path(sys.executable).with_name("airflow"))
+COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
+LOOK_EVERY_SECONDS = 0.5
+STOP_SECONDS = 20.0  # less than the supervisor's stop deadline for this process
+# A rebuild that a task starts must not write its end, or a heartbeat, to Airflow's files.
+OWN_FILES = ("TALLY_READY_FILE", "TALLY_HEARTBEAT_FILE", "TALLY_EXIT_FILE")
+
+log = logging.getLogger("airflow_run")
+
+
+def main() -> int:
+    """Return 0 after SIGTERM, 1 when a component has ended by itself."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    signal.signal(signal.SIGTERM, _leave)
+    # A SIGKILL of this process does not reach its components; the watcher ends them.
+    reap_process_tree()
+    for name in OWN_FILES:
+        os.environ.pop(name, None)
+    _migrate(Path(os.environ["AIRFLOW_HOME"]))
+    running = {component[0]: subprocess.Popen([AIRFLOW, *component]) for component in COMPONENTS}
+    try:
+        while all(process.poll() is None for process in running.values()):
+            time.sleep(LOOK_EVERY_SECONDS)
+        ended = {
+            name: process.returncode
+            for name, process in running.items()
+            if process.returncode is not None
+        }
+        log.error("ended by itself: %s", ended)
+        return 1
+    finally:
+        _stop(list(running.values()))
+
+
+def _migrate(home: Path) -> None:
+    """Migrate the database to the schema of this Airflow version.
+
+    It runs once per version, because even a check takes seconds.
+    """
+    stamp = home / "migrated"
+    if not stamp.exists() or stamp.read_text() != version("apache-airflow"):
+        subprocess.run([AIRFLOW, "db", "migrate"], check=True)
+        stamp.write_text(version("apache-airflow"))
+
+
+def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.terminate()
+    # One deadline for all, because they end in parallel.
+    deadline = time.monotonic() + STOP_SECONDS
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""All services of the local stack, in start order."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ops.local.processes import probes
+from ops.local.processes.service import Launch, Service, Site
+from ops.local.services.airflow import AIRFLOW
+from ops.local.services.cassandra import CASSANDRA
+from ops.local.services.kafka import KAFKA
+from runtime.process.repository import python_path
+from tally.errors import StackError
+
+
+def python_module(
+    module: str, site: Site, environment: Mapping[str, str] = MappingProxyType({})
+) -> Launch:
+    """The launch of a module of this repository by this Python, independent of the folder."""
+    return Launch(
+        (sys.executable, "-m", module),
+        {"PYTHONPATH": python_path(site.environment), "PYTHONUNBUFFERED": "1", **environment},
+    )
+
+
+def _normaliser(slot: int) -> Service:
+    """One of several normalisers; each has its own identity for the brokers."""
+    name, own = (
+        f"normaliser-{slot + 1}" if slot else "normaliser",
+        {"TALLY_NORMALISER_SLOT": str(slot)},
+    )
+    # The key for the hashes of loyalty ids is in no other process's environment.
+    service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
+    return replace(service, launch=lambda site: python_module("ingest.normaliser", site, own))
+
+
+def _job(
+    name: str,
+    module: str,
+    needs: tuple[str, ...],
+    *,
+    spark_driver: bool = False,
+    secrets: tuple[str, ...] = (),
+) -> Service:
+    """A job without HTTP, which is ready when it has touched its ready file."""
+    return Service(
+        name=name,
+        launch=lambda site: python_module(module, site),
+        is_ready=lambda site: site.run(f"{name}.ready").exists(),
+        needs=needs,
+        spark_driver=spark_driver,
+        secrets=secrets,
+        start_seconds=180,
+    )
+
+
+def _web(
+    name: str,
+    module: str,
+    needs: tuple[str, ...],
+    secrets: tuple[str, ...] = (),
+) -> Service:
+    return Service(
+        name=name,
+        launch=lambda site: python_module(module, site),
+        is_ready=lambda site: probes.is_healthy(str(getattr(site.settings, name))),
+        answers=lambda site: probes.responds_http(str(getattr(site.settings, name)), "/healthz"),
+        needs=needs,
+        settings_names=(name,),
+        secrets=secrets,
+        http=True,
+    )
+
+
+SERVICES: dict[str, Service] = {
+    service.name: service
+    for service in (
+        KAFKA,
+        CASSANDRA,
+        _normaliser(0),
+        # Only the gateway needs the vendors' secrets, to verify what their senders send.
+        _web("gateway", "ingest.gateway", ("kafka",), ("TALLY_VENDOR_SECRETS",)),
+        _job("speed", "speed_layer.job", ("kafka", "cassandra"), spark_driver=True),
+        _job("receipts", "speed_layer.receipts_job", ("kafka", "cassandra"), spark_driver=True),
+        _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),
+        _job("evaluator", "alerting.evaluate", ("kafka", "cassandra")),
+        _job("projector", "alerting.publish", ("kafka", "cassandra")),
+        _job("dispatcher", "alerting.deliver", ("kafka", "cassandra")),
+        _web("api", "web", ("kafka", "cassandra")),
+        AIRFLOW,
+    )
+}
+
+# Off by default.
+STOCK = _job("stock", "inventory.movements", ("kafka", "cassandra"))
+STOCK_ADAPTER = _job("stock-adapter", "inventory.sync", ("kafka",))
+OPTIONAL = {service.name: service for service in (STOCK, STOCK_ADAPTER)}
+
+
+def list_services(site: Site) -> dict[str, Service]:
+    """All services of this site.
+
+    There is a normaliser for each slot that the settings want, or that was started and not stopped.
+    The same holds for stock movements and their adapter, which are off by default.
+    """
+    # A slot that is not wanted any more but still runs must be visible, so that it can be stopped.
+    begun = [
+        int(record.stem.rpartition("-")[2])
+        for record in site.run("").glob("normaliser-[0-9]*.json")
+    ]
+    more = [
+        _normaliser(slot)
+        for slot in range(
+            1,
+            max(site.settings.normalisers, *begun, 1),
+        )
+    ]
+    further = {service.name: service for service in (*more, *_stock_services(site))}
+    return {**SERVICES, **further}
+
+
+def _stock_services(site: Site) -> list[Service]:
+    """The stock services that the settings enable, or that were started and not stopped."""
+    has_target = site.settings.stock_target is not None
+    wanted = {
+        STOCK.name: has_target or site.settings.stock_movements,
+        STOCK_ADAPTER.name: has_target,
+    }
+    return [
+        service
+        for name, service in OPTIONAL.items()
+        if wanted[name] or site.trace(name, "json").exists()
+    ]
+
+
+def select_services(
+    names: Iterable[str],
+    services: dict[str, Service] = SERVICES,
+) -> list[Service]:
+    """The services with these names, all services if no name is given, in start order.
+
+    Raises StackError for an unknown name.
+    """
+    chosen = set(names) or set(services)
+    unknown = sorted(chosen - set(services))
+    if unknown:
+        raise StackError(f"no service {', '.join(unknown)}; there are {', '.join(services)}")
+    return [service for name, service in services.items() if name in chosen]
+
+
+def with_needs(
+    chosen: Iterable[Service],
+    services: dict[str, Service] = SERVICES,
+) -> list[Service]:
+    """The chosen services and all that they need, in start order."""
+    wanted: set[str] = set()
+    waiting = [service.name for service in chosen]
+    while waiting:
+        name = waiting.pop()
+        if name not in wanted:
+            wanted.add(name)
+            waiting.extend(services[name].needs)
+    return [service for name, service in services.items() if name in wanted]

@@ -1,0 +1,1 @@
+"""Cassandra: acknowledged writes, and reads that are retried."""

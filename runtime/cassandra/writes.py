@@ -1,0 +1,243 @@
+"""Writes to Cassandra, retried until each is acknowledged: the only way to write rows.
+
+Statements are grouped into few batches. Statements without an answer are retried by one rule, which
+reads use too (runtime/cassandra/reads.py).
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from cassandra import OperationTimedOut, Timeout, Unavailable
+from cassandra.cluster import NoHostAvailable, Session
+from cassandra.concurrent import ExecutionResult, execute_concurrent
+from cassandra.connection import ConnectionException
+from cassandra.metadata import Metadata
+from cassandra.query import BatchStatement, BatchType, BoundStatement, PreparedStatement, Statement
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from tally.errors import CassandraTimeout, CassandraWriteTimeout
+
+_CONCURRENCY = 32
+# Limits of one batch. Cassandra refuses a batch over several partitions above 50 KiB by its own
+# count, about twice the bytes on the wire.
+BATCH_STATEMENTS, BATCH_BYTES = 60, 20_000
+# Limit of a larger group, which is a batch of its own: Cassandra refuses any above 16 MiB, and a
+# large one delays others.
+GROUP_BYTES = 1 << 20
+# The bytes of a bound statement beside its values: lengths, the statement's id.
+_STATEMENT_BYTES = 64
+# Bytes that one call holds in memory, and the least that a batch counts for its Python objects.
+_AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
+RETRY_SECONDS = 90.0
+# Outcomes after which a statement may or may not be applied; writing it again changes nothing.
+TRANSIENT_ERRORS = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
+
+Statements: TypeAlias = Sequence[Statement]
+Group: TypeAlias = Sequence[BoundStatement]
+# A statement, and the values for its marks.
+StatementCall: TypeAlias = tuple[Statement, Sequence[object]]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class RetryLimit:
+    """How long statements are retried, and the error after that with its text `message`."""
+
+    seconds: float
+    error: type[CassandraTimeout]
+    message: str
+
+
+def write_all(
+    session: Session, statements: Iterable[Statement], seconds: float = RETRY_SECONDS
+) -> None:
+    """Block until every statement is acknowledged.
+
+    Retries after time-outs and unavailable nodes for `seconds`, then raises CassandraWriteTimeout;
+    any other error is raised unchanged. Statements must be idempotent: the same key, values and
+    write timestamp each time.
+    """
+    # A statement without an answer may be applied; writing the same values again changes nothing.
+    limit = RetryLimit(seconds, CassandraWriteTimeout, "writes were not acknowledged")
+    execute_until_answered(
+        session, [(statement, ()) for statement in statements], lambda _: None, limit
+    )
+
+
+def execute_until_answered(
+    session: Session, tries: Sequence[StatementCall], take: Callable[[Any], Item], limit: RetryLimit
+) -> list[Item]:
+    """Results of `take` on each statement's answer, in their order: the only retry rule.
+
+    Retries statements of unknown outcome after a time-out, also one within `take`; raises the error
+    of the limit, and any other unchanged.
+    """
+    found: dict[int, Item] = {}
+    repeated = Retrying(
+        retry=retry_if_exception_type(CassandraTimeout),
+        stop=stop_after_delay(limit.seconds),
+        wait=wait_random_exponential(multiplier=0.2, max=5),
+        reraise=True,
+    )
+    for attempt in repeated:
+        with attempt:
+            waiting = {place: entry for place, entry in enumerate(tries) if place not in found}
+            answers, reason = _try_once(session, waiting, take)
+            found.update(answers)
+            if left := len(tries) - len(found):
+                why = " ".join(str(reason).split())
+                raise limit.error(f"Cassandra: {left} {limit.message} ({why}); look into its log")
+    return [found[place] for place in range(len(tries))]
+
+
+def prepare_idempotent(session: Session, text: str) -> PreparedStatement:
+    """Prepare the statement; it must be one that changes nothing when it is sent again."""
+    statement = session.prepare(text)
+    # The flag is explicit: without it the driver repeats nothing.
+    statement.is_idempotent = True
+    return statement
+
+
+def write_rows(
+    session: Session,
+    text: str,
+    rows: Iterable[Sequence[object]],
+    seconds: float = RETRY_SECONDS,
+) -> None:
+    """Block until each row, the values of one statement, is acknowledged. As write_groups()."""
+    statement = prepare_idempotent(session, text)
+    write_groups(session, ([statement.bind(row)] for row in rows), seconds)
+
+
+def write_groups(session: Session, groups: Iterable[Group], seconds: float = RETRY_SECONDS) -> None:
+    """Block until every statement is acknowledged; raise as write_all() does.
+
+    The statements of a group, all of one partition, become visible together.
+
+    Groups of the same replicas are sent together (build_batches()). Statements as for write_all().
+    """
+    batches = build_batches(groups, session.cluster.metadata)
+    for chunk in _split_by_weight(
+        batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES
+    ):
+        write_all(session, [to_unlogged_batch(batch.statements) for batch in chunk], seconds)
+
+
+def build_batches(groups: Iterable[Group], nodes: Metadata) -> "Iterator[WriteBatch]":
+    """Join the groups into batches of partitions that the same nodes hold.
+
+    A batch stays within BATCH_STATEMENTS and BATCH_BYTES. The node that takes such a batch holds
+    all of it. Only a group above GROUP_BYTES is split; one above the smaller limits is a batch of
+    its own. A single larger statement is sent alone.
+    """
+    waiting: dict[Hashable, WriteBatch] = {}
+    # A single node holds all: asking the driver for the replicas costs 7 µs a group (measured).
+    is_single = len(nodes.all_hosts()) == 1
+    for group in groups:
+        for part in _split_group(group):
+            place = None if is_single else _replicas(part.statements[0], nodes)
+            held = waiting.setdefault(place, WriteBatch())
+            if not held.has_room_for(part):
+                yield held
+                held = waiting[place] = WriteBatch()
+            held.add(part)
+    yield from waiting.values()
+
+
+@dataclass
+class WriteBatch:
+    """Statements that are sent together, and their approximate size in bytes."""
+
+    statements: list[BoundStatement] = field(default_factory=list)
+    bytes: int = 0
+
+    @classmethod
+    def from_statements(cls, statements: Group) -> "WriteBatch":
+        """Build a batch of the statements with its size."""
+        value_bytes = sum(sum(map(len, filter(None, bound.values))) for bound in statements)
+        return cls([*statements], _STATEMENT_BYTES * len(statements) + value_bytes)
+
+    def has_room_for(self, part: "WriteBatch") -> bool:
+        """Whether the part fits into this batch."""
+        fits = (
+            len(self.statements) + len(part.statements) <= BATCH_STATEMENTS
+            and self.bytes + part.bytes <= BATCH_BYTES
+        )
+        return fits or not self.statements
+
+    def add(self, part: "WriteBatch") -> None:
+        """Add the part to this batch."""
+        self.statements += part.statements
+        self.bytes += part.bytes
+
+
+def _split_group(group: Group) -> Iterator[WriteBatch]:
+    whole = WriteBatch.from_statements(group)
+    if whole.bytes <= GROUP_BYTES:
+        return iter([whole])
+    return (WriteBatch.from_statements([statement]) for statement in group)
+
+
+def _replicas(statement: BoundStatement, nodes: Metadata) -> Hashable:
+    found = nodes.get_replicas(statement.keyspace, statement.routing_key)
+    # If the placement is unknown, a partition is sent by itself.
+    return frozenset(host.endpoint for host in found) if found else statement.routing_key
+
+
+def _split_by_weight(
+    items: Iterable[Item],
+    weight: Callable[[Item], int],
+    most: int,
+) -> Iterator[list[Item]]:
+    held: list[Item] = []
+    total = 0
+    for item in items:
+        weighs = weight(item)
+        if held and total + weighs > most:
+            yield held
+            held, total = [], 0
+        held.append(item)
+        total += weighs
+    if held:
+        yield held
+
+
+def to_unlogged_batch(statements: Statements) -> BatchStatement:
+    """The statements as one batch, for the price of one write.
+
+    Within each partition they are applied and become visible together.
+    """
+    # A logged batch is first stored on other nodes for a replay: here the writer itself retries.
+    batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+    for statement in statements:
+        batch.add(statement)
+    batch.is_idempotent = True
+    return batch
+
+
+def _try_once(
+    session: Session, tries: Mapping[int, StatementCall], take: Callable[[Any], Item]
+) -> tuple[dict[int, Item], object]:
+    """The answers to one try of each statement, and the reason of the first failure."""
+    results = execute_concurrent(
+        # Every answer is awaited: the error of one statement does not concern the others.
+        session,
+        [*tries.values()],
+        concurrency=_CONCURRENCY,
+        raise_on_first_error=False,
+    )
+    found: dict[int, Item] = {}
+    reasons: list[object] = []
+    for place, result in zip(tries, results, strict=True):
+        try:
+            found[place] = take(_rows_or_raise(result))
+        except TRANSIENT_ERRORS as error:
+            reasons.append(error)
+    return found, next(iter(reasons), None)
+
+
+def _rows_or_raise(result: ExecutionResult) -> Any:
+    if not result.success:
+        raise result.result_or_exc
+    return result.result_or_exc

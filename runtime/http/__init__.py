@@ -1,0 +1,1 @@
+"""The HTTP server of all applications, with its limits."""

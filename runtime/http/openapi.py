@@ -1,0 +1,98 @@
+"""Shapes of an application's answers, published in its OpenAPI text.
+
+The shapes are msgspec Structs, and nothing is encoded through them: they change neither an answer's
+bytes nor its time. Tests check that answers fit their shapes.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import FastAPI
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from runtime.http.problem import MEDIA_TYPE
+
+JSON = "application/json"
+_REFERENCE = "#/components/schemas/{name}"
+# The answers of a route by status: the `responses` of FastAPI.
+Responses = dict[int | str, dict[str, Any]]
+
+
+# Strict, so that the tests find a field without a description.
+class Shape(Struct, forbid_unknown_fields=True):
+    """An object of an answer. It has no other fields than these."""
+
+
+class FieldError(Shape):
+    """What is wrong with one parameter."""
+
+    field: Annotated[str, Meta(description="name of the parameter")]
+    message: Annotated[str, Meta(description="what is wrong with it, and what would be right")]
+    nearest: Annotated[
+        list[str] | UnsetType, Meta(description="values near to the given one that would be taken")
+    ] = UNSET
+
+
+class Problem(Shape):
+    """Why there is no answer (RFC 9457)."""
+
+    type: Annotated[str, Meta(description="always `about:blank`: the status says which kind")]
+    title: Annotated[str, Meta(description="the status in words")]
+    status: Annotated[int, Meta(description="the HTTP status")]
+    detail: Annotated[str, Meta(description="what happened, and what to do")]
+    instance: Annotated[str, Meta(description="path of the request")]
+    errors: Annotated[list[FieldError], Meta(description="by parameter; may be empty")]
+
+
+class Health(Shape):
+    """Whether the process can go on."""
+
+    status: Annotated[str, Meta(description="`ok`; `failed` in the moments before it ends")]
+
+
+class ReadinessCheck(Shape):
+    """One thing that is looked at."""
+
+    ok: Annotated[bool, Meta(description="whether it is as it should be")]
+    detail: Annotated[str, Meta(description="what was found")]
+
+
+class Readiness(Shape):
+    """Whether a request would be answered now."""
+
+    ready: Annotated[bool, Meta(description="false with status 503")]
+    checks: Annotated[dict[str, ReadinessCheck], Meta(description="by what was looked at")]
+
+
+class DocumentedApp(FastAPI):
+    """An application whose OpenAPI text holds these shapes, and those nested in them."""
+
+    def __init__(self, shapes: Sequence[type[Shape]], **options: Any) -> None:
+        super().__init__(**options)
+        self._shapes = tuple(shapes)
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            # FastAPI supports only pydantic's models, and would encode answers through them.
+            _, schemas = msgspec.json.schema_components(self._shapes, ref_template=_REFERENCE)
+            components = super().openapi().setdefault("components", {})
+            components.setdefault("schemas", {}).update(schemas)
+        return super().openapi()
+
+
+def response_entry(
+    meaning: str,
+    *shapes: type[Shape],
+    media_type: str = JSON,
+) -> dict[str, Any]:
+    """An entry of a route's `responses`: its meaning, and a body with one of the shapes."""
+    references = [{"$ref": _REFERENCE.format(name=shape.__name__)} for shape in shapes]
+    schema = references[0] if len(references) == 1 else {"oneOf": references}
+    return {"description": meaning, "content": {media_type: {"schema": schema}}}
+
+
+def problem_entry(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
+    """An entry of a route's `responses` that is a problem document."""
+    return response_entry(meaning, shape, media_type=MEDIA_TYPE)

@@ -1,0 +1,1 @@
+"""Kafka: readers, producers, positions, and how a topic is recognised."""

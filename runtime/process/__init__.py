@@ -1,0 +1,1 @@
+"""The life of a process: log, readiness, heartbeat, locks and files."""

@@ -1,0 +1,1 @@
+"""How outputs and positions are stored together."""

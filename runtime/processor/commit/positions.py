@@ -1,0 +1,220 @@
+"""Committed positions of a group, and the check that the log is still the one that was read.
+
+A bookmark lies beside each committed position.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import structlog
+from confluent_kafka import KafkaException, TopicPartition
+
+from runtime.connect import brokers_answer
+from runtime.kafka.bookmarks import (
+    LogState,
+    PositionMetadata,
+    TopicIds,
+    loss_reason,
+    recovery_advice,
+)
+from runtime.kafka.log_identity import fingerprint_record, read_fingerprints, read_topic_ids
+from runtime.kafka.topics import PartitionId, read_committed_positions, read_partition_bounds
+from runtime.processor.commit.record import Input
+from tally.config.settings import Settings
+from tally.errors import DataLoss
+
+POSITIONS_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+class GroupPositions(Protocol):
+    """Positions of a group as the brokers store them."""
+
+    def start_positions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """The position at which to resume in each partition.
+
+        Raises DataLoss when records that were not read are gone.
+        """
+
+    def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
+        """The positions to commit once these records are processed.
+
+        The records are the last ones of their partitions.
+        """
+
+    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
+        """The unchanged positions: a transaction without positions would not be fenced."""
+
+    def brokers_answer(self) -> bool:
+        """Whether the brokers answer a new client."""
+
+
+class KafkaGroupPositions:
+    """The bookmarks of a consumer's group.
+
+    `anchor` is a topic beside whose position the ids of the group's topics are stored; `hints`:
+    topics in which an unread record that is gone is no loss; `again`: topics that are read from
+    their beginning where something is gone; `earliest_topics`: topics in which a group that has
+    never read them begins at the first record left.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        consumer: Any,
+        anchor: str = "",
+        hints: Collection[str] = (),
+        again: Collection[str] = (),
+    ) -> None:
+        self._settings = settings
+        self._consumer = consumer
+        self._anchor = anchor
+        self._hint_topics, self._reread_topics = hints, again
+        self.earliest_topics: Collection[str] = ()
+        self._topic_ids: dict[str, str] = {}
+        # Positions that are committed, or will be with the transaction that is under way.
+        self._positions: dict[PartitionId, TopicPartition] = {}
+
+    def start_positions(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """The positions at which to resume: the committed one, 0 without one.
+
+        The first offset in Kafka is used only for hints and topics that may come again. Raises
+        DataLoss when other records that were not read are gone.
+        """
+        committed = self._read_committed(partitions)
+        self._topic_ids = (
+            read_topic_ids(self._settings, {at.topic for at in committed}) if committed else {}
+        )
+        known = self._read_stored_ids()
+        bookmarks = {}
+        for at in committed:
+            # The positions of a deleted topic are deleted too: only the id beside the anchor is
+            # left.
+            bookmark = PositionMetadata.read(at.metadata) or _metadata_from_id(known.get(at.topic))
+            bookmarks[at.topic, at.partition] = bookmark
+        places = {
+            lane: (*lane, bookmark.last.offset)
+            for lane, bookmark in bookmarks.items()
+            if bookmark and bookmark.last
+        }
+        found = read_fingerprints(self._settings, places.values())
+        starts, begun = [], []
+        for at in committed:
+            lane = at.topic, at.partition
+            bookmark = bookmarks[lane]
+            mark_found = found[places[lane]] if lane in places else None
+            current = LogState(
+                self._topic_ids[at.topic],
+                *read_partition_bounds(self._consumer, lane, POSITIONS_SECONDS),
+                mark_found,
+            )
+            start = max(0, at.offset)
+            metadata = at.metadata
+            if (
+                at.topic in self.earliest_topics
+                and at.offset < 0
+                and _is_same_log(bookmark, current)
+            ):
+                # Records gone before the group's first start are no loss. The position is stored at
+                # once: records that go from now on are a loss, read or not.
+                start = current.earliest
+                begun.append(_begin_position(lane, start, current.topic_id))
+            elif loss := loss_reason(start, bookmark, current):
+                start = self._start_after_loss(
+                    TopicPartition(*lane, start), loss, bookmark, current
+                )
+                metadata = ""
+            # A log that is read from its beginning has no last record that was read.
+            metadata = metadata or PositionMetadata(current.topic_id).text
+            self._positions[lane] = TopicPartition(*lane, start, metadata=metadata)
+            starts.append(TopicPartition(*lane, start))
+        self._store_ids({**known, **self._topic_ids}, known, begun)
+        return starts
+
+    def _start_after_loss(
+        self,
+        at: TopicPartition,
+        loss: str,
+        bookmark: PositionMetadata | None,
+        current: LogState,
+    ) -> int:
+        """The position after the missing records. Raises DataLoss where skipping them is a loss."""
+        if at.topic in self._reread_topics:
+            # It is unknown which records of a cut log were replaced.
+            log.warning("read again", topic=at.topic, partition=at.partition, reason=loss)
+            return current.earliest
+        if at.topic not in self._hint_topics:
+            place = f"topic {at.topic} partition {at.partition}"
+            raise DataLoss(f"{place}: {loss}; {recovery_advice(at.topic, at.partition)}")
+        log.info("hints are gone", topic=at.topic, partition=at.partition, reason=loss)
+        # Compaction may delete even the record that was read last; the offsets stay valid.
+        is_same = bookmark is None or bookmark.topic_id == current.topic_id
+        return (
+            at.offset
+            if is_same and current.earliest <= at.offset <= current.end
+            else current.earliest
+        )
+
+    def positions_after(self, last: Mapping[PartitionId, Input]) -> list[TopicPartition]:
+        """The offset after each record, with a bookmark."""
+        found = {
+            lane: TopicPartition(
+                *lane, record.offset + 1, metadata=self._position_metadata(record).text
+            )
+            for lane, record in last.items()
+        }
+        # After a failed transaction all positions are read from the brokers again.
+        self._positions |= found
+        return [*found.values()]
+
+    def current_positions(self, lanes: Iterable[PartitionId]) -> list[TopicPartition]:
+        """The offset that was committed last, with its bookmark."""
+        return [self._positions[lane] for lane in lanes]
+
+    def brokers_answer(self) -> bool:
+        """Whether the brokers answer a new client; it uses a separate client."""
+        return brokers_answer(self._settings)
+
+    def _position_metadata(self, record: Input) -> PositionMetadata:
+        return PositionMetadata(
+            self._topic_ids[record.topic],
+            fingerprint_record(record.offset, record.timestamp_ms, record.value),
+        )
+
+    def _read_stored_ids(self) -> dict[str, str]:
+        anchor = self._read_committed([TopicPartition(self._anchor, 0)] if self._anchor else [])
+        return TopicIds.read(anchor[0].metadata).topic_ids if anchor else {}
+
+    def _store_ids(
+        self,
+        ids: dict[str, str],
+        known: dict[str, str],
+        begun: Sequence[TopicPartition],
+    ) -> None:
+        # Outside of any transaction, since it is no progress; each assignment checks again.
+        if not self._anchor or (ids == known and not begun):
+            return
+        position = TopicPartition(self._anchor, 0, 0, metadata=TopicIds(ids).text)
+        try:
+            self._consumer.commit(offsets=[position, *begun], asynchronous=False)
+        except KafkaException as error:
+            log.warning(
+                "topic ids not kept, the next assignment tries again", reason=error.args[0].str()
+            )
+
+    def _read_committed(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        lanes = [(at.topic, at.partition) for at in partitions]
+        return read_committed_positions(self._consumer, lanes, POSITIONS_SECONDS)
+
+
+def _is_same_log(bookmark: PositionMetadata | None, current: LogState) -> bool:
+    return bookmark is None or bookmark.topic_id == current.topic_id
+
+
+def _begin_position(lane: PartitionId, start: int, topic_id: str) -> TopicPartition:
+    return TopicPartition(*lane, start, metadata=PositionMetadata(topic_id).text)
+
+
+def _metadata_from_id(topic_id: str | None) -> PositionMetadata | None:
+    return None if topic_id is None else PositionMetadata(topic_id)

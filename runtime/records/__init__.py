@@ -1,0 +1,1 @@
+"""Records that operators handle: dead letters, gaps, backfills, keys of devices."""

@@ -1,0 +1,1 @@
+"""The stores file, the sensors in it, and the families of all sources."""

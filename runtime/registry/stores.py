@@ -1,0 +1,270 @@
+"""The stores file: the master data of each store, besides its events."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, time, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from runtime.registry.sensors import SensorEntry
+from runtime.registry.store_fields import (
+    FIELDS,
+    Coordinates,
+    parse_changes,
+    parse_fields,
+    to_plain_fields,
+)
+from runtime.registry.strict_yaml import parse_yaml
+from runtime.registry.visit_entry import VisitEntry
+from tally.errors import BadSettings
+from tally.events.identity import IDENTIFIER, is_address, normalise_serial
+from tally.time.day_clock import DatedClock, DayClock, irregular_days
+from tally.time.holidays import subdivisions
+from tally.time.opening_hours import OpeningHours
+
+CHANGES = "changes"
+_KNOWN_FIELDS = ", ".join((*FIELDS, CHANGES))
+_CLOCK = frozenset(("tz", "day_starts"))
+# A key period of longer days would not lie within the days that are read for it.
+_LONGEST_DAY = timedelta(hours=48)
+# The setting that names the file by default.
+_SETTING = "TALLY_STORES_FILE"
+
+
+@dataclass(frozen=True)
+class StoreEntry:
+    """The fields of one store in the file; None where the file has no value.
+
+    `numbering`: how often the receipt numbers of its tills begin again; `sensors` by serial;
+    `day_starts`: when its days begin, by its clock; `networks`: those of its WiFi; `access_points`:
+    those that are expected to hear; `country`: code of ISO 3166-1, `subdivision`: its part that
+    decides holidays; `tills`: their number; `groups`: those that it belongs to; `rounding`: how its
+    tills round; `visits`: the rules for its WiFi; `closed`: the first local day on which it is
+    closed for good; `delisted`: the first local day on which an item is no longer sold, by item id.
+    `changes`: the fields that have another value from a local day on, by that day, ascending.
+    """
+
+    name: str | None = None
+    tz: str | None = None
+    currency: str | None = None
+    numbering: str | None = None
+    sensors: Mapping[str, SensorEntry] = field(default_factory=dict)
+    day_starts: time = time(0)
+    networks: tuple[str, ...] = ()
+    access_points: tuple[str, ...] = ()
+    country: str | None = None
+    subdivision: str | None = None
+    coordinates: Coordinates | None = None
+    opening_hours: OpeningHours | None = None
+    floor_area_m2: float | None = None
+    tills: int | None = None
+    groups: tuple[str, ...] = ()
+    rounding: str | None = None
+    visits: VisitEntry | None = None
+    closed: date | None = None
+    delisted: Mapping[str, date] = field(default_factory=dict)
+    changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
+
+    def valid_on(self, day: date) -> "StoreEntry":
+        """The entry that is valid on a local day of the store, without changes."""
+        if not self.changes:
+            return self
+        values: dict[str, Any] = {}
+        for first_day, changed in self.changes.items():
+            if first_day <= day:
+                values |= changed
+        return replace(self, **values, changes={})
+
+    def access_point_days(self) -> Iterator[tuple[str, date, date]]:
+        """Each access point with the local days of its listing: from inclusive, to exclusive.
+
+        An access point that stays across a change has two stretches of days.
+        """
+        for first_day, beyond in pairwise((date.min, *self.changes, date.max)):
+            if first_day < beyond:
+                for name in self.valid_on(first_day).access_points:
+                    yield name, first_day, beyond
+
+    def clock(self, default_zone: str) -> DayClock:
+        """The store's clock; `default_zone`: the IANA name of its zone where the file has none."""
+        days = [date.min]
+        days += [day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed)]
+        of_then = [(day, self.valid_on(day)) for day in days]
+        return DayClock(
+            tuple(
+                DatedClock(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
+                for day, entry in of_then
+            )
+        )
+
+    def to_fields(self) -> dict[str, Any]:
+        """The entry as in the file, of plain types; fields with their default are left out."""
+        values = {
+            attribute.name: getattr(self, attribute.name)
+            for attribute in fields(self)
+            if attribute.name != CHANGES and getattr(self, attribute.name) != attribute.default
+        }
+        changes = {str(day): _plain_change(changed) for day, changed in self.changes.items()}
+        return to_plain_fields(values) | ({CHANGES: changes} if changes else {})
+
+
+def _plain_change(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """A change as in the file; a field that is emptied from a day on is included."""
+    plain = to_plain_fields(changed)
+    for name in changed.keys() - plain.keys():
+        plain[name] = [] if changed[name] == () else {}
+    return plain
+
+
+def load_stores(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
+    """The file's stores by id; empty without a file. `named_by`: the setting that names the file.
+
+    Raises BadSettings that names file, store, field and fix.
+    """
+    if file is None:
+        return {}
+    try:
+        return parse_stores(file.read_bytes(), file, named_by)
+    except OSError as error:
+        raise _unreadable_error(file, named_by, error) from error
+
+
+def parse_stores(content: bytes, file: Path, named_by: str = _SETTING) -> dict[str, StoreEntry]:
+    """The stores of a stores file with this content, by id.
+
+    Raises BadSettings that names file, store, field and fix.
+    """
+    try:
+        stores = parse_yaml(content) or {}
+    except ValueError as error:
+        raise _unreadable_error(file, named_by, error) from error
+    if not isinstance(stores, dict):
+        raise BadSettings(
+            f"{named_by}: {file}: store ids with their fields are wanted, e.g."
+            " `367: {currency: EUR}`"
+        )
+    entries = {
+        str(store_id): _parse_entry(f"{file}: store {store_id}", store_id, raw)
+        for store_id, raw in stores.items()
+    }
+    _refuse_conflicts(file, entries)
+    return entries
+
+
+def _unreadable_error(file: Path, named_by: str, error: Exception) -> BadSettings:
+    reason = " ".join(str(error).split())
+    return BadSettings(f"{named_by}: {file} cannot be read as YAML: {reason}")
+
+
+class _ExclusiveResource(NamedTuple):
+    """A resource that only one store may have, and the local days on which the store has it.
+
+    `spelling` is its spelling in the file, `name` the one for comparison; the days are from
+    inclusive, to exclusive.
+    """
+
+    kind: str
+    spelling: str
+    name: str
+    first_day: date = date.min
+    beyond: date = date.max
+
+
+def _exclusive_resources(entry: StoreEntry) -> Iterator[_ExclusiveResource]:
+    for serial in entry.sensors:
+        yield _ExclusiveResource("sensor", serial, normalise_serial(serial))
+    for network in entry.networks:
+        yield _ExclusiveResource("network", network, network)
+    for address, first_day, beyond in entry.access_point_days():
+        if is_address(address):
+            yield _ExclusiveResource("access point", address, address, first_day, beyond)
+
+
+def _refuse_conflicts(file: Path, entries: Mapping[str, StoreEntry]) -> None:
+    """Raise BadSettings if two stores share a sensor, a network, or on one day an access point."""
+    owners: dict[tuple[str, str], list[tuple[str, _ExclusiveResource]]] = {}
+    for store_id, entry in entries.items():
+        for resource in _exclusive_resources(entry):
+            known = owners.setdefault((resource.kind, resource.name), [])
+            for owner, other in known:
+                if resource.first_day < other.beyond and other.first_day < resource.beyond:
+                    day = max(resource.first_day, other.first_day)
+                    raise _conflict_error(f"{file}: store {store_id}", resource, owner, day)
+            known.append((store_id, resource))
+
+
+def _conflict_error(where: str, resource: _ExclusiveResource, owner: str, day: date) -> BadSettings:
+    since, fix = "", f"take it out of `{resource.kind.replace(' ', '_')}s` of one of the two"
+    if day > date.min:
+        since, fix = f" on {day}", f"{fix}, under `changes` from that day on"
+    return BadSettings(
+        f"{where}: {resource.kind} {resource.spelling} is that of store {owner} already{since};"
+        f" it counts once, for one store: {fix}"
+    )
+
+
+def _parse_entry(where: str, store_id: object, raw: object) -> StoreEntry:
+    if not isinstance(store_id, str) or IDENTIFIER.fullmatch(store_id) is None:
+        raise BadSettings(f"{where}: the id is not 1 to 64 of A-Z a-z 0-9 . _ : -")
+    raw = raw or {}
+    if not isinstance(raw, Mapping):
+        raise BadSettings(
+            f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {_KNOWN_FIELDS}"
+        )
+    for name in raw:
+        if name not in (*FIELDS, CHANGES):
+            raise BadSettings(f"{where}: unknown field {name!r}; known are {_KNOWN_FIELDS}")
+    values = parse_fields(where, {name: raw[name] for name in raw if name != CHANGES})
+    changes = parse_changes(where, raw[CHANGES]) if CHANGES in raw else {}
+    entry = StoreEntry(**values, changes=changes)
+    # The entry is checked before every change, and after each: fields that fit today may not then.
+    for first_day in (date.min, *changes):
+        since = "" if first_day == date.min else f": changes: {first_day}"
+        _refuse_inconsistent(f"{where}{since}", entry.valid_on(first_day))
+    _refuse_odd_days(where, entry)
+    return entry
+
+
+def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
+    """Raise BadSettings if a change of the clock would make a day end before it begins."""
+    if any("tz" in changed for changed in entry.changes.values()) and entry.tz is None:
+        raise BadSettings(
+            f"{where}: changes: tz is told, and the one before is not; name it beside `changes`"
+        )
+    try:
+        # Without a change of the zone none has to be named: the default holds before and after.
+        odd = irregular_days(entry.clock("UTC"), _LONGEST_DAY)
+    except OverflowError as error:
+        raise BadSettings(
+            f"{where}: changes: the first day lies at the end of the calendar; write a later one"
+        ) from error
+    for day in odd:
+        raise BadSettings(
+            f"{where}: changes: {day + timedelta(1)}: by the new clock the day before would end"
+            " before it begins, or last for more than 48 hours; let it hold from another day on,"
+            " or give the store a new id"
+        )
+
+
+def _refuse_inconsistent(where: str, entry: StoreEntry) -> None:
+    """Raise BadSettings if one field does not fit another."""
+    if entry.subdivision is not None:
+        if entry.country is None:
+            raise BadSettings(f"{where}: subdivision: name the country that it is a part of too")
+        if entry.subdivision not in (known := subdivisions(entry.country)):
+            raise BadSettings(
+                f"{where}: subdivision {entry.subdivision!r} is no part of {entry.country} whose"
+                f" holidays are known; there are {', '.join(known) or 'none: leave it out'}"
+            )
+    if entry.opening_hours is None:
+        return
+    minutes = entry.day_starts.hour * 60 + entry.day_starts.minute
+    for spans in (*entry.opening_hours.weekdays, entry.opening_hours.holidays or ()):
+        # The span would lie in the day before, by day_starts, and in its own, by its weekday.
+        if early := [span for span in spans if span.opens < minutes]:
+            raise BadSettings(
+                f"{where}: opening_hours: {early[0]} begins before the store's day does"
+                f" (day_starts {entry.day_starts:%H:%M}); tell it as the end of the day before"
+            )

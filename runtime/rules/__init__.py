@@ -1,1 +1,0 @@
-"""Alert rules as processes read them: from files, and from their topic."""

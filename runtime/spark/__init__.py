@@ -1,0 +1,1 @@
+"""Spark: sessions, configuration, workers and checkpoints."""

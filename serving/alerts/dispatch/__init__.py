@@ -1,1 +1,0 @@
-"""The dispatcher: alerts to webhooks, each state at least once under one key."""

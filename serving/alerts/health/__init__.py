@@ -1,1 +1,0 @@
-"""Whether rules can be judged in their stores: computed on request and not stored."""

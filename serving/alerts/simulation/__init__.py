@@ -1,1 +1,0 @@
-"""Simulates a rule over past days and compares the result with the alerts that were sent."""

@@ -1,1 +1,0 @@
-"""Server-sent events of the topic `alerts`: each once, over any number of broken connections."""

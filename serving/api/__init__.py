@@ -1,1 +1,0 @@
-"""The HTTP API (reference: the OpenAPI text at /openapi.json)."""

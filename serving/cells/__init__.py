@@ -1,0 +1,1 @@
+"""The cells of an answer, with coverage, dimensions and quality."""

@@ -1,0 +1,290 @@
+"""Sensor coverage: the observed and the expected seconds of the sensors behind a number.
+
+Sensors of the stores file are expected while the store is open, or at all times where its hours are
+not listed. A store without any sensor of a family expects nothing of it, and its coverage is not
+known.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from functools import reduce
+from itertools import repeat, zip_longest
+from math import floor
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from serving.questions.store_calendar import holiday_lookup
+from tally.algebra.keyed_spans import KeyedSpans
+from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.merge import Axes, Parts
+from tally.config.settings import Settings
+from tally.events.identity import digest_text, sensor_key
+from tally.families.additive import ADDITIVE
+from tally.families.family import Family
+from tally.time.local_days import OpenSpan, open_spans
+from tally.time.windows import WINDOW, WINDOW_SECONDS
+
+if TYPE_CHECKING:
+    from serving.questions.stores import Store
+
+_ONE_DAY = timedelta(days=1)
+
+
+class SensorName(NamedTuple):
+    """A sensor of a family by its name in records.
+
+    A sensor that `is_sole_observer` is a door: no other sensor sees what it misses. Access points
+    hear the same devices.
+    """
+
+    family: str
+    sensor: str
+    is_sole_observer: bool
+
+
+class SensorSeconds(NamedTuple):
+    """Seconds for which a sensor was expected, and those for which it was there."""
+
+    expected: int = 0
+    observed: int = 0
+
+    def plus(self, other: "SensorSeconds") -> "SensorSeconds":
+        """The sum of both."""
+        return SensorSeconds(self.expected + other.expected, self.observed + other.observed)
+
+    @property
+    def share(self) -> float | None:
+        """The observed share with 4 decimals, rounded down; None where nothing is expected."""
+        # Rounded down, so that a share below 1 never looks whole.
+        return floor(10_000 * self.observed / self.expected) / 10_000 if self.expected else None
+
+
+# The expected and observed seconds of each sensor in a window; NOBODY_WATCHES is for stores without
+# sensors, and is empty for each window.
+WindowSensorSeconds: TypeAlias = Sequence[tuple[SensorName, SensorSeconds]]
+NO_SENSORS: Iterable[WindowSensorSeconds] = repeat(())
+
+
+@dataclass(frozen=True)
+class CoverageRule:
+    """The share above which a number counts as whole, and the treatment of one below it."""
+
+    threshold: float = 0.9
+    below: Literal["estimate", "withhold"] = "estimate"
+
+    def is_enough(self, share: float | None) -> bool:
+        """Whether the share is above the threshold, is 1, or is not known."""
+        # Above and not at it: a day of ten hours without the busiest one has exactly nine tenths.
+        return share is None or share > self.threshold or share == 1
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "CoverageRule":
+        """The rule of the settings."""
+        return cls(settings.coverage_threshold, settings.coverage_below)
+
+
+@dataclass
+class SlotCoverage:
+    """The expected and observed seconds of one stretch, by sensor."""
+
+    rule: CoverageRule = CoverageRule()
+    sensors: dict[SensorName, SensorSeconds] = field(default_factory=dict)
+
+    def add(self, name: SensorName, seen: SensorSeconds) -> None:
+        """Add one more window of a sensor."""
+        self.sensors[name] = self.sensors.get(name, SensorSeconds()).plus(seen)
+
+    def join(self, other: "SlotCoverage") -> None:
+        """Add another stretch of the same store."""
+        for name, seen in other.sensors.items():
+            self.add(name, seen)
+
+    @property
+    def share(self) -> float | None:
+        """The share of all sensors together; None where nothing is expected."""
+        # One share of all seconds: a mean of shares would weigh a new sensor as much as an old one.
+        whole = SensorSeconds()
+        for seen in self.sensors.values():
+            whole = whole.plus(seen)
+        return whole.share
+
+    @property
+    def worst(self) -> tuple[float, str] | None:
+        """The least share of the seconds of a sensor that sees alone, and its name, if any."""
+        alone = [name for name in self.sensors if name.is_sole_observer]
+        pairs = ((self.sensors[name].share, name.sensor) for name in alone)
+        shares = ((share, sensor) for share, sensor in pairs if share is not None)
+        return min(shares, default=None)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether all sensors together, and each that sees alone, were there for long enough."""
+        if not self.sensors:
+            return True
+        worst = self.worst
+        alone = None if worst is None else worst[0]
+        return self.rule.is_enough(self.share) and self.rule.is_enough(alone)
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether a number of the stretch has to be withheld."""
+        return self.rule.below == "withhold" and not self.is_enough
+
+    def silent_sensors(self) -> list[tuple[float, str]]:
+        """The sensors with fewer observed than expected seconds, the worst first.
+
+        Each is the share of the seconds, and the name.
+        """
+        found = []
+        for name, seen in self.sensors.items():
+            if seen.observed < seen.expected:
+                found.append((seen.observed / seen.expected, name.sensor))
+        return sorted(found)
+
+    def to_fields(self) -> dict[str, float | bool | str]:
+        """The coverage fields of an answer; empty where nothing is expected of any sensor.
+
+        They are the coverage (the share of the seconds), the sensor with the least of it, and
+        whether the number is withheld or estimated.
+        """
+        if (share := self.share) is None:
+            return {}
+        fields: dict[str, float | bool | str] = {"coverage": share}
+        # A door is named only where one missed something.
+        if self.worst is not None and self.worst[0] < 1:
+            fields |= {"worst_coverage": self.worst[0], "worst_sensor": self.worst[1]}
+        if self.is_withheld:
+            return {**fields, "withheld": "coverage"}
+        return {**fields, "estimated": not self.is_enough}
+
+
+@dataclass(frozen=True)
+class ExpectedSensor:
+    """A sensor of a family: its name, its key in rows, and the local days of its installation."""
+
+    name: SensorName
+    key: int
+    since: date | None = None
+    until: date | None = None
+
+    def is_there(self, day: date) -> bool:
+        """Whether the sensor is installed on a local day."""
+        return (self.since or day) <= day < (self.until or day + _ONE_DAY)
+
+
+class OpenWindow(NamedTuple):
+    """A window (its start, UTC), its local day, and the seconds of it for which the store is open.
+
+    Sensors are expected for those seconds.
+    """
+
+    start: datetime
+    day: date
+    seconds: int
+
+
+@dataclass(frozen=True)
+class SensorRoster:
+    """The sensors of a store by the family that they record."""
+
+    by_family: Mapping[str, Sequence[ExpectedSensor]]
+
+    @classmethod
+    def from_store(cls, store: "Store", families: Iterable[Family]) -> "SensorRoster":
+        """The store's sensors of those families."""
+        by_family = {
+            family.name: [*_find_sensors(store, family)] for family in families if family.listed_as
+        }
+        return cls({name: listed for name, listed in by_family.items() if listed})
+
+    def seconds_by_sensor(
+        self, family: Family, values: Mapping[Axes, Parts], window: OpenWindow
+    ) -> Iterator[tuple[SensorName, SensorSeconds]]:
+        """The expected and observed seconds of each sensor in a window that has these values."""
+        seconds = _seconds_by_key(family, values)
+        for sensor in self.by_family.get(family.name, ()):
+            if sensor.is_there(window.day):
+                observed = min(window.seconds, seconds.get(sensor.key, 0))
+                yield sensor.name, SensorSeconds(window.seconds, observed)
+
+
+def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]:
+    """Each window with the seconds for which its store is open in it; starts (UTC) ascend."""
+    if not starts:
+        return []
+    days = [store.clock.day(start) for start in starts]
+    # Opening hours of the day before may end after midnight.
+    since = days[0] - _ONE_DAY
+    spans = _spans(store, since, days[-1])
+    found, first = [], 0
+    for start, day in zip(starts, days, strict=True):
+        if store.entry.valid_on(day).opening_hours is None:
+            found.append(OpenWindow(start, day, WINDOW_SECONDS))
+            continue
+        # Spans and windows ascend, so a span that is over stays over.
+        while first < len(spans) and spans[first].closes <= start:
+            first += 1
+        found.append(OpenWindow(start, day, _open_seconds(spans[first:], start)))
+    return found
+
+
+def _spans(store: "Store", first: date, last: date) -> list[OpenSpan]:
+    names_of, spans = holiday_lookup(store), list[OpenSpan]()
+    for more in range((last - first).days + 1):
+        day = first + more * _ONE_DAY
+        if (hours := store.entry.valid_on(day).opening_hours) is not None:
+            hours_of_day = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
+            spans += open_spans(day, hours_of_day, store.zone)
+    return sorted(spans)
+
+
+def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
+    end, seconds = start + WINDOW, 0.0
+    for opens, closes in spans:
+        if opens >= end:
+            break
+        shared = min(closes, end) - max(opens, start)
+        seconds += max(0.0, shared.total_seconds())
+    return min(WINDOW_SECONDS, int(seconds))
+
+
+def _find_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
+    """The sensors that the stores file lists for the family: by serial, or by their names alone."""
+    field = family.listed_as or ""
+    listed: dict[date | None, Any] = {None: getattr(store.entry, field)}
+    for day, changed in store.entry.changes.items():
+        if field in changed:
+            listed[day] = changed[field]
+    # Each list holds until the day of the one after it.
+    ends = [*listed][1:]
+    for (since, sensors), until in zip_longest(listed.items(), ends):
+        if not isinstance(sensors, Mapping):
+            for name in sensors:
+                yield _to_sensor(family, name, since, until)
+            continue
+        # A number counts the people who came in at entrances: other doors have no part in it.
+        for serial, entry in sensors.items():
+            if entry.role != "entrance":
+                continue
+            span = entry.since, entry.until
+            yield _to_sensor(family, entry.device_id or serial, *span)
+
+
+def _to_sensor(family: Family, name: str, *days: date | None) -> ExpectedSensor:
+    # Records have the name and no serial.
+    key = sensor_key(int(digest_text(name), 16))
+    # In an additive family each person is counted by exactly one sensor.
+    named = SensorName(family.name, name, is_sole_observer=family.kind is ADDITIVE)
+    return ExpectedSensor(named, key, *days)
+
+
+def _seconds_by_key(family: Family, values: Mapping[Axes, Parts]) -> dict[int, int]:
+    """Seconds by sensor's key, of all rows of a window."""
+    found: dict[int, int] = {}
+    for part in family.parts:
+        if isinstance(part, KeyedSpans | KeyedSum):
+            of_rows = (parts.get(part.name, part.zero) for parts in values.values())
+            whole = reduce(part.plus, of_rows, part.zero)
+            for key, seconds in part.seconds_by_key(whole).items():
+                found[key] = found.get(key, 0) + seconds
+    return found

@@ -1,0 +1,1 @@
+"""Disclosure control: which numbers of people an answer may show."""

@@ -1,0 +1,1 @@
+"""The query engine: answers and their explanations."""

@@ -1,0 +1,217 @@
+"""Explains why one window is answered as it is.
+
+The explanation says what each layer holds of the window, which generation serves the day, and which
+layer decided.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runtime.registry.sources import FAMILIES
+from serving.disclosure.small_cells import SmallCells
+from serving.merge.gaps import filter_gaps, source_topics
+from serving.merge.reading import StoreDays, read_pointers, read_store
+from serving.merge.served import (
+    UNSETTLED,
+    FamilyReading,
+    batch_state,
+    is_dirty,
+    own_day,
+    serve_windows,
+)
+from serving.questions.instants import UTC_CLOCK, format_instant
+from serving.questions.question import check_years, instant
+from serving.questions.stores import StoreRegistry
+from serving.storage.protocol import Gap, ViewReader
+from tally.algebra.merge import Axes, Parts, WindowState
+from tally.config.settings import Settings
+from tally.errors import BadQuery, UnknownName
+from tally.events.partitions import partition_number
+from tally.events.tills import describe_conflicts
+from tally.families.family import Family
+from tally.families.generation import Generation
+from tally.time.windows import WINDOW, window_start
+
+
+@dataclass(frozen=True)
+class WindowQuestion:
+    """The window to explain, by any instant in it; each part is text as it was received."""
+
+    store: str
+    window: str
+    family: str
+
+
+async def explain_window(
+    views: ViewReader, question: WindowQuestion, registry: StoreRegistry, settings: Settings
+) -> dict[str, Any]:
+    """The served window, both layers' rows, and the generation with its pins, by field.
+
+    It also has one sentence of explanation, and what keeps the window from being final. Raises
+    BadQuery, UnknownName, ViewsUnreachable.
+    """
+    family = FAMILIES.get(question.family)
+    if family is None:
+        # Cut, for a name of any length has to fit into one line.
+        raise UnknownName(
+            "family",
+            f"there is no view family {question.family[:64]!r}; there are {', '.join(FAMILIES)}",
+        )
+    if len(question.window) <= len("2017-09-19"):
+        # A date alone names a day of some zone, not a window.
+        raise BadQuery(
+            "window", f"window: {question.window!r}: expected an instant as 2017-09-19T22:45:00Z"
+        )
+    asked = instant(question.window, "window", UTC_CLOCK)
+    check_years("window", asked)
+    start, partition = window_start(asked), partition_number(question.store, settings.partitions)
+    behind = registry.store(question.store).input_days(settings.key_days)
+    own, *near = behind(start) if family.reading is not None else own_day(start)
+    pointers = await read_pointers(views, family, [own], settings.final_patience_seconds, near)
+    reading = await read_store(views, pointers, StoreDays(question.store, partition, [own], behind))
+    gaps = filter_gaps(
+        await views.gaps(source_topics(family)),
+        (start, start + WINDOW),
+        {partition},
+        settings.future_tolerance_seconds,
+    )
+    is_withheld = SmallCells(settings.privacy_smallest_cell, registry).covers(family)
+    sides = {**_layer_fields(reading, start), "because": _explain_choice(reading, start)}
+    return {
+        "family": family.name,
+        "store": question.store,
+        "window": {"start": format_instant(start), "end": format_instant(start + WINDOW)},
+        **(_without_numbers(sides) if is_withheld else sides),
+        "speed_offsets": await views.speed_until(family),
+        "not_final_because": reasons(reading, pointers.master_behind_since, start, gaps),
+    }
+
+
+def _without_numbers(sides: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields without what the layers hold of devices, in every window alike.
+
+    A row that exists belongs to someone, and to show some windows only would reveal which those
+    are.
+    """
+    return {
+        **sides,
+        "served": {**sides["served"], "source": "mixed", "events": None, "rows": None},
+        "batch": None,
+        "speed": None,
+        "because": (
+            "withheld: what the layers hold of a quarter hour may be of few devices"
+            " (TALLY_PRIVACY_SMALLEST_CELL)"
+        ),
+    }
+
+
+def _layer_fields(reading: FamilyReading, start: datetime) -> dict[str, Any]:
+    # By the reader's own function, so that the explanation is of what is served.
+    (served,) = serve_windows(reading, [start])
+    published = reading.published.get(start.date())
+    return {
+        "served": {
+            "source": served.merged.source,
+            "events": served.merged.events,
+            "status": served.status,
+            "complete": served.status not in UNSETTLED,
+            "rows": (
+                None
+                if served.merged.values is None
+                else _rows(reading.family, served.merged.values)
+            ),
+        },
+        "batch": _state(reading.family, reading.batch.get(start)),
+        "speed": _state(reading.family, reading.speed.get(start)),
+        "generation": None if published is None else _generation(published),
+        "partition": reading.partition,
+        "master_until": reading.master_until.get(start.date(), 0),
+        "dirty": published is not None and is_dirty(reading, start),
+    }
+
+
+def _explain_choice(reading: FamilyReading, start: datetime) -> str:
+    """A sentence on the rule of the family's kind that decided."""
+    published = reading.published.get(start.date())
+    # By the kind that decided: another rule would explain another answer.
+    return reading.family.kind.explain_choice(
+        reading.speed.get(start),
+        batch_state(published, reading.batch, start),
+        published is not None and published.covers(start),
+    )
+
+
+def reasons(
+    reading: FamilyReading, behind_since: datetime | None, start: datetime, gaps: Sequence[Gap]
+) -> list[str]:
+    """The reasons that keep the window from being final, a sentence each; empty if it is final."""
+    published = reading.published.get(start.date())
+    found = []
+    if published is None or not published.covers(start):
+        until = (
+            "no rebuild has published its day"
+            if published is None
+            else f"its day is covered {_coverage_text(published)}"
+        )
+        found.append(f"no generation covers the window: {until}")
+    # A day without a generation is dirty too, and the line above says why.
+    elif is_dirty(reading, start):
+        found.append(
+            "the master holds records of the day that the generation does not;"
+            " the next rebuild takes them in"
+        )
+    if behind_since is not None:
+        found.append(
+            f"the master ingest last had read everything at {format_instant(behind_since)};"
+            " see `tally status`"
+        )
+    for till in reading.findings:
+        found.append(f"till {till.till_id}: {describe_conflicts(till.records, till.conflicts)}")
+    return found + [
+        f"records of {gap.topic}-{gap.partition} from {gap.from_offset} to {gap.until_offset} are"
+        f" gone: {gap.reason}"
+        for gap in gaps
+    ]
+
+
+def _coverage_text(published: Generation) -> str:
+    begin, end = map(format_instant, (published.covered_from, published.covered_until))
+    return f"from {begin} to {end}"
+
+
+def _state(family: Family, state: WindowState | None) -> dict[str, Any] | None:
+    if state is None:
+        return None
+    return {
+        "epoch": state.epoch,
+        "events": state.events,
+        "rows": _rows(family, state.values),
+        "excluded": _rows(family, state.excluded),
+    }
+
+
+def _rows(
+    family: Family,
+    values: Mapping[Axes, Parts],
+) -> list[dict[str, Any]]:
+    return [
+        {**dict(zip(family.axes, axes, strict=True)), **parts}
+        for axes, parts in sorted(values.items())
+    ]
+
+
+def _generation(published: Generation) -> dict[str, Any]:
+    return {
+        "generation": published.generation,
+        "epoch": published.epoch,
+        "table_version": published.table_version,
+        "covered_from": format_instant(published.covered_from),
+        "covered_until": format_instant(published.covered_until),
+        "flipped_at": format_instant(published.flipped_at),
+        "pinned": dict(published.pinned),
+        "through": {
+            partition: format_instant(until) for partition, until in published.through.items()
+        },
+    }

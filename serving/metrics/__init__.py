@@ -1,0 +1,1 @@
+"""The metric catalogue as formulas over the parts of families."""

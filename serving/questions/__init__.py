@@ -1,0 +1,1 @@
+"""Checked questions: stores, stretches of time, and calendars."""

@@ -1,0 +1,255 @@
+"""A checked question: the stores that it is about, and their stretches of time."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from serving.metrics.stock_baseline import StockBaseline
+from serving.questions import grains
+from serving.questions.instants import UTC_CLOCK, format_instant
+from serving.questions.resets import Resets
+from serving.questions.stores import StoreRegistry
+from tally.errors import BadInstant, BadQuery
+from tally.time.day_clock import DayClock, zone_name
+from tally.time.instants import parse_instant
+from tally.time.windows import utc_days
+
+# The whole question is cut into stretches before a page of it is read: one store has at most 38,400
+# of them.
+LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
+MOST_STORES = 1_000
+# The most stores, metrics or rows of one page.
+MOST_ENTRIES = 10_000
+STORE_ZONE = "store"
+EARLIEST = datetime(1971, 1, 2, tzinfo=UTC)
+LATEST = datetime(2169, 11, 13, tzinfo=UTC)
+# \Z and not $, which accepts a trailing newline; ASCII, for \d matches the digits of all scripts.
+DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+# An offset's + that was not escaped in the address arrives as a space.
+_UNESCAPED_OFFSET = re.compile(r"(?<=\d) (\d\d:\d\d)\Z", re.ASCII)
+
+
+# Texts and no values, so that an error message can quote what the client wrote.
+@dataclass(frozen=True)
+class MetricQuestion:
+    """A question about a metric, each part as the text that was received.
+
+    `store` and `by` may hold several names with commas; `store` may be `all`, `tz` STORE_ZONE.
+    """
+
+    store: Sequence[str]
+    from_: str
+    to: str
+    grain: str
+    tz: str
+    by: Sequence[str]
+    as_of: str | None
+
+
+@dataclass(frozen=True)
+class StoreSlots:
+    """One store, the clock of its question, and the stretches that the question is about.
+
+    `rows_per_slot` is the number of rows that each stretch has in the answer, `resets` are those of
+    a level, and `stock_baseline` says since when a stock is counted.
+    """
+
+    store_id: str
+    clock: DayClock
+    slots: tuple[grains.Slot, ...]
+    rows_per_slot: int = 1
+    resets: Resets | None = None
+    stock_baseline: StockBaseline | None = None
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone whose times are shown."""
+        return self.clock.zone
+
+    @property
+    def tz(self) -> str:
+        """The name of that zone; if it has changed, that of the last stretch."""
+        return zone_name(self.zone, self.slots[-1].start)
+
+    @property
+    def span(self) -> grains.Slot:
+        """The span that has to be read for the stretches, UTC."""
+        return grains.Slot(self.read_from(), self.slots[-1].end)
+
+    def read_from(self, place: int = 0) -> datetime:
+        """The instant (UTC) where the read for the stretch at `place`, and later ones, begins.
+
+        That is the reset before the end of the stretch for a level, and the last count for a stock.
+        """
+        start, end = self.slots[place]
+        if self.stock_baseline is not None:
+            return min(start, self.stock_baseline.since)
+        return start if self.resets is None else min(start, self.resets.day_before(end).start)
+
+
+def slot_days(store: StoreSlots) -> list[date]:
+    """The UTC days that a store's stretches touch."""
+    return utc_days(*store.span)
+
+
+def first_and_last_day(store: StoreSlots) -> tuple[date, date]:
+    """The first and the last UTC day that a store's stretches touch."""
+    # Not by days_of(), which lists 3,650 days in ten years for each of thousands of stores.
+    first, end = store.span
+    last = end - timedelta(microseconds=1)
+    return first.astimezone(UTC).date(), last.astimezone(UTC).date()
+
+
+def store_ids(question: MetricQuestion) -> list[str] | None:
+    """The stores asked for, in their order and once each; None for all. Raises BadQuery."""
+    return parse_stores(question.store)
+
+
+def parse_stores(texts: Sequence[str]) -> list[str] | None:
+    """The stores that texts name, in their order and once each; None for `all`.
+
+    Raises BadQuery for none, or more than MOST_STORES.
+    """
+    asked = split_names(texts)
+    if not asked or len(asked) > MOST_STORES:
+        raise BadQuery(
+            "store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}"
+        )
+    return None if asked == ["all"] else asked
+
+
+def split_names(texts: Sequence[str]) -> list[str]:
+    """The parts between the commas of the texts, in their order and once each."""
+    return list(dict.fromkeys(part for text in texts for part in text.split(",") if part))
+
+
+def dimensions(question: MetricQuestion, allowed: Sequence[str]) -> list[str]:
+    """The dimensions asked for, as the question names them.
+
+    Raises BadQuery for one that the metric does not have.
+    """
+    asked = [part for text in question.by for part in text.split(",") if part]
+    for name in asked:
+        if name not in allowed:
+            raise BadQuery(
+                "by",
+                f"by: {name[:64]!r} is no dimension of this metric;"
+                f" it has {', '.join(allowed) or 'none'}",
+                tuple(allowed),
+            )
+    return asked
+
+
+def cut_all_slots(
+    question: MetricQuestion, store_ids: Sequence[str], registry: StoreRegistry
+) -> list[StoreSlots]:
+    """The stretches of each store, computed once for each clock. Raises BadQuery as `cut_slots`."""
+    by_clock: dict[DayClock, StoreSlots] = {}
+    found = []
+    for store_id in store_ids:
+        key = _clock(question, store_id, registry)
+        # A thousand stores have few zones, and a calendar of ten years costs the same for each.
+        if key not in by_clock:
+            by_clock[key] = _cut_slots(question, store_id, key)
+        found.append(replace(by_clock[key], store_id=store_id))
+    return found
+
+
+def cut_slots(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> StoreSlots:
+    """The stretches of one store; by its own clock, days begin when the store's do.
+
+    Raises BadQuery for an unknown zone, an unreadable or off-grid instant, a from that is not
+    before to, and a span that is too long.
+    """
+    return _cut_slots(question, store_id, _clock(question, store_id, registry))
+
+
+def _cut_slots(question: MetricQuestion, store_id: str, clock: DayClock) -> StoreSlots:
+    start, end = check_span(question, clock)
+    return StoreSlots(store_id, clock, grains.slots(start, end, question.grain, clock))
+
+
+def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> DayClock:
+    if question.tz != STORE_ZONE:
+        return DayClock.from_zone(_zone(question.tz))
+    return registry.store(store_id).clock
+
+
+def check_span(question: MetricQuestion, clock: DayClock) -> grains.Slot:
+    """The from and to of the question in UTC, on the grain's grid. Raises BadQuery."""
+    start = instant(question.from_, "from", clock)
+    end = instant(question.to, "to", clock)
+    if start >= end:
+        raise BadQuery("from", f"from: {question.from_} is not before to: {question.to}")
+    if end - start > timedelta(days=LONGEST_DAYS[question.grain]):
+        raise BadQuery(
+            "to",
+            f"to: at most {LONGEST_DAYS[question.grain]} days of {question.grain};"
+            " ask for less, or for a coarser grain",
+        )
+    for field, value in (("from", start), ("to", end)):
+        check_years(field, value)
+        if not grains.on_grid(value, question.grain, clock):
+            near = grains.nearest(value, question.grain, clock)
+            raise _off_grid(field, value, near, question.grain, clock.zone)
+    return grains.Slot(start, end)
+
+
+def instant(text: str, field: str, clock: DayClock) -> datetime:
+    """The instant in UTC of a date (the begin of that day) or of a text with offset.
+
+    Raises BadQuery.
+    """
+    try:
+        if DATE.match(text):
+            return clock.start_of_day(date.fromisoformat(text))
+        return parse_instant(_UNESCAPED_OFFSET.sub(r"+\1", text), field)
+    # OverflowError is raised for a midnight of a zone before the year 1, or after 9999.
+    except (BadInstant, ValueError, OverflowError) as error:
+        raise BadQuery(
+            field,
+            f"{field}: {text[:40]!r}:"
+            f" expected YYYY-MM-DD or an instant as 2017-09-19T22:45:00Z ({error})",
+        ) from error
+
+
+def as_of_instant(question: MetricQuestion) -> datetime | None:
+    """The instant whose answer is wanted, None for now.
+
+    Raises BadQuery, also for an instant in the future, whose answer is not known.
+    """
+    if question.as_of is None:
+        return None
+    asked = instant(question.as_of, "as_of", UTC_CLOCK)
+    if asked > datetime.now(UTC):
+        raise BadQuery(
+            "as_of",
+            f"as_of: {question.as_of[:40]} has not come yet; leave it out for the answer of now",
+        )
+    return asked
+
+
+def check_years(field: str, value: datetime) -> None:
+    """Raise BadQuery for an instant that lies outside of the years that can be asked for."""
+    if not EARLIEST < value < LATEST:
+        raise BadQuery(field, f"{field}: {value.isoformat()} lies outside of 1971 to 2169")
+
+
+def _off_grid(
+    field: str, value: datetime, near: grains.Slot, grain: str, zone: ZoneInfo
+) -> BadQuery:
+    nearest = tuple(format_instant(boundary, zone) for boundary in near)
+    shown, name = format_instant(value, zone), zone_name(zone, value)
+    detail = f"{field}: {shown} is off the {grain} grid of {name}; nearest {' and '.join(nearest)}"
+    return BadQuery(field, detail, nearest)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise BadQuery(
+            "tz", f"tz: {name!r} is no IANA time zone, e.g. Europe/Rome, nor `store`"
+        ) from error

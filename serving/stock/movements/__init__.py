@@ -1,1 +1,0 @@
-"""Turns receipts and documents into movements of stock, exactly once."""

@@ -1,0 +1,1 @@
+"""Canonical topics as a stream, and the records of a partition."""

@@ -1,0 +1,1 @@
+"""How far each query is, and where it begins."""

@@ -1,0 +1,199 @@
+"""Progress of each query.
+
+It is written to Cassandra for readers and for the lag, and as JSON lines for people and
+measurements.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+from cassandra.query import Statement
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+from runtime.cassandra.writes import prepare_idempotent, write_all
+from runtime.kafka.offsets import TopicOffsets, parse_offsets
+from speed_layer.input.session import Driver
+from speed_layer.progress.completeness import CompleteFrom
+from speed_layer.progress.start_position import StartPosition
+from speed_layer.progress.topic_identity import TopicCheckpoint
+from speed_layer.state.partition_reports import SKIP_REASONS, PartitionReport, parse_reports
+from tally.errors import CassandraWriteTimeout
+from tally.families.family import Family
+
+# Room for some hours of micro-batches; with the previous file twice as much.
+MOST_LINES_BYTES = 16 << 20
+WRITE_AGAIN_SECONDS = 5.0
+BEGINNING = datetime.fromtimestamp(0, UTC)
+log = structlog.get_logger()
+BatchReport = Mapping[str, Any]
+
+
+class Progress:
+    """Passes on the report of every micro-batch of one query once.
+
+    Reports of a query without views go to the lines only. Rows that Cassandra does not acknowledge
+    are kept and retried: its absence ends no query that could go on.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        query: StreamingQuery,
+        families: Sequence[Family],
+        memory: TopicCheckpoint,
+        begins: StartPosition,
+    ) -> None:
+        session = driver.session
+        self._session, self._query, self._topic_checkpoint = session, query, memory
+        self._families = {family.topic: family for family in families}
+        self._lateness = {
+            family.topic: driver.settings.lateness_seconds(family) for family in families
+        }
+        self._watermarks: dict[tuple[str, int], datetime] = {}
+        self._file = progress_file(driver.settings.home, query.name)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._last_timestamp, self.batch = "", -1
+        self.position: TopicOffsets = {}
+        self._waiting: list[Statement] = []
+        self._complete_from = CompleteFrom(session, families, begins)
+        self._next_write = 0.0
+        # The offset is the write timestamp: a driver that wakes up late moves no reader back.
+        self._insert_position = prepare_idempotent(
+            session,
+            f"INSERT INTO {session.keyspace}.speed_progress (family, partition, until, watermark)"
+            " VALUES (?, ?, ?, ?) USING TIMESTAMP ?",
+        )
+        self._insert_late = prepare_idempotent(
+            session,
+            f"INSERT INTO {session.keyspace}.speed_late"
+            " (family, run, micro_batch, recorded_at, dropped) VALUES (?, ?, ?, ?, ?)",
+        )
+
+    def take(self) -> None:
+        """Pass on all reports of the query since the last call, and write waiting rows."""
+        last = self._query.lastProgress
+        if last is not None and last["timestamp"] != self._last_timestamp:
+            self._read(last)
+        self._write()
+
+    def record_start(self, position: TopicOffsets) -> None:
+        """Note where the query resumes: the first offset not yet in the views."""
+        self._complete_from.begin(position)
+        self.record_position(position)
+
+    def record_position(self, position: TopicOffsets) -> None:
+        """Note where the query is now: the first offset not yet in the views.
+
+        The row is a max-register by that offset.
+        """
+        before, self.position = self.position, position
+        for topic, family in self._families.items():
+            for partition, until in position[topic].items():
+                if before.get(topic, {}).get(partition) != until:
+                    watermark = self._watermarks.get((topic, partition), BEGINNING)
+                    self._waiting += self._complete_from.build_writes(topic, partition, until)
+                    self._waiting.append(
+                        self._insert_position.bind(
+                            (family.name, partition, until, watermark, until)
+                        )
+                    )
+
+    def _read(self, last: StreamingQueryProgress) -> None:
+        # Converting a hundred kept reports to Python takes as long as a micro-batch: done only when
+        # one was missed.
+        missed = last["batchId"] > self.batch + 1
+        for report in self._query.recentProgress if missed else [last]:
+            # Compared by number: the clock that stamps reports may be set back.
+            if report["batchId"] > self.batch:
+                self._process_report(json.loads(report.json))
+        self._last_timestamp = last["timestamp"]
+
+    def _process_report(self, report: BatchReport) -> None:
+        if "addBatch" not in report["durationMs"]:
+            # The report is of an idle query: no micro-batch ran.
+            return
+        acks, line = parse_reports(report), progress_line(report)
+        self.batch = line["batch_id"]
+        for ack in acks:
+            if ack.frontier is not None and ack.topic in self._families:
+                # The frontier of a partition without countable records lies before any datetime.
+                seconds = max(0.0, ack.frontier / 1000 - self._lateness[ack.topic])
+                self._watermarks[ack.topic, ack.partition] = datetime.fromtimestamp(seconds, UTC)
+        # Noted before the offsets: a reader of the position finds its definition too.
+        self._complete_from.note(acks)
+        if line["until"] is not None:
+            self.record_position(parse_offsets(line["until"]))
+        self._topic_checkpoint.note(acks)
+        self._note_late(acks, line)
+        append_line(self._file, json.dumps(line))
+
+    def _note_late(self, acks: Sequence[PartitionReport], line: BatchReport) -> None:
+        recorded_at = datetime.fromisoformat(line["timestamp"])
+        for topic, family in self._families.items():
+            # Counted by topic only: the store and window of a dropped record are not known here.
+            if late := sum(ack.late for ack in acks if ack.topic == topic):
+                self._waiting.append(
+                    self._insert_late.bind(
+                        (family.name, line["run_id"], line["batch_id"], recorded_at, late)
+                    )
+                )
+
+    def _write(self) -> None:
+        if not self._waiting or time.monotonic() < self._next_write:
+            return
+        try:
+            # One try: this loop also writes the heartbeat, and it returns here in a moment.
+            write_all(self._session, self._waiting, seconds=0)
+        except CassandraWriteTimeout as error:
+            self._next_write = time.monotonic() + WRITE_AGAIN_SECONDS
+            log.warning("progress waits", query=self._query.name, reason=str(error))
+            return
+        self._waiting = []
+
+
+def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> None:
+    """Append the line to the file.
+
+    A file that has grown too large replaces the previous one.
+    """
+    if file.exists() and file.stat().st_size > most_bytes:
+        file.replace(file.with_suffix(".1.jsonl"))
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write(line + "\n")
+
+
+def progress_file(home: Path, query: str) -> Path:
+    """The path of the file with the lines of one query."""
+    return home / "logs" / f"speed-progress-{query}.jsonl"
+
+
+def progress_line(report: BatchReport) -> dict[str, Any]:
+    """The fields of one report's line.
+
+    They are the micro-batch, records read, milliseconds by step (duration_ms), counts of records
+    that were late or left out by reason, rows written, bytes of state, and `until`: the first
+    offset after it by topic and partition.
+    """
+    acks, offsets = parse_reports(report), report["sources"][0]
+    reasons = SKIP_REASONS[1:]
+    left_out = {name: sum(getattr(ack, name) for ack in acks) for name in reasons}
+    return {
+        # The demo, the audit and the benchmarks read these lines and depend on the names.
+        "query": report["name"],
+        "run_id": report["runId"],
+        "batch_id": report["batchId"],
+        "timestamp": report["timestamp"],
+        "input_rows": report["numInputRows"],
+        "duration_ms": report["durationMs"],
+        "late": sum(ack.late for ack in acks),
+        **left_out,
+        "rows": sum(ack.rows for ack in acks),
+        "state_bytes": sum(state["memoryUsedBytes"] for state in report["stateOperators"]),
+        "until": offsets["endOffset"],
+    }

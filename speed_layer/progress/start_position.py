@@ -1,0 +1,121 @@
+"""The handover record with which a query begins: a stored one, or else a new one.
+
+A new one is computed from the master dataset.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from runtime.kafka.offsets import TopicOffsets, parse_offsets
+from runtime.process.files import write_atomically
+from runtime.spark.checkpoint import has_begun
+from speed_layer.input.session import Driver
+from speed_layer.progress.first_window import Floors
+from tally.errors import UnrecoverableError
+from tally.families.family import Family
+from tally.time.instants import format_utc
+
+# It lies among Spark's own files in the checkpoint, so restoring or moving the folder includes it.
+FILE = "tally-handover.json"
+
+
+@dataclass(frozen=True)
+class StartPosition:
+    """Starting offset by topic and partition, and the floors of the query's families.
+
+    The families are those whose views the query keeps.
+    """
+
+    offsets: TopicOffsets
+    floors: Floors
+
+
+def load_start_position(checkpoint: Path, topics: Sequence[str]) -> StartPosition | None:
+    """The record with which this checkpoint's query of the topics began; None if there is none."""
+    file = checkpoint / FILE
+    if not file.is_file():
+        return None
+    content = _current_format(json.loads(file.read_text("utf-8")), topics)
+    floors = {
+        family: datetime.fromisoformat(floor) if floor else None
+        for family, floor in content["floors"].items()
+    }
+    return StartPosition(parse_offsets(content["starting"]), floors)
+
+
+def store_start_position(checkpoint: Path, handover: StartPosition) -> None:
+    """Store the record with the checkpoint, before the query's first micro-batch.
+
+    The write is atomic.
+    """
+    floors = {
+        family: format_utc(floor) if floor else None for family, floor in handover.floors.items()
+    }
+    text = json.dumps({"starting": {**handover.offsets}, "floors": floors})
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    # Durable: a query whose checkpoint has begun and lost its record refuses to go on.
+    write_atomically(checkpoint / FILE, text, is_durable=True)
+
+
+def resolve_start_position(
+    driver: Driver, query: str, families: Sequence[Family], earliest: TopicOffsets
+) -> StartPosition:
+    """The record that is valid for the query of these topics.
+
+    It is stored with the checkpoint before the first micro-batch. `earliest` are the first offsets
+    that the topics hold, `families` those whose views the query keeps. A topic that is new to a
+    begun query begins at its earliest offset, as in Spark. Raises Refused when a checkpoint has
+    lost its record, TallyError when the master cannot determine a floor yet.
+    """
+    checkpoint = driver.settings.checkpoint(query)
+    stored, begun = load_start_position(checkpoint, [*earliest]), has_begun(checkpoint)
+    # Only the stored record has the window from which on this query has seen everything; a floor
+    # computed now is that of another beginning.
+    if begun and stored is None:
+        raise UnrecoverableError(
+            f"checkpoint {checkpoint}: {FILE} is missing;"
+            " restore the whole folder, or move it away to begin anew"
+        )
+    # A record without a micro-batch is not reused: Kafka and the master may have moved on since.
+    known = stored if begun and stored else StartPosition({}, {})
+    added = {topic: first for topic, first in earliest.items() if topic not in known.offsets}
+    if not added:
+        return known
+    given = (
+        {}
+        if begun
+        else {
+            topic: driver.start_options.find_offsets(topic, driver.settings.partitions)
+            for topic in added
+        }
+    )
+    starting = {topic: given.get(topic) or first for topic, first in added.items()}
+    floors = {
+        family.name: driver.start_options.find_floor(driver, family, starting[family.topic])
+        for family in families
+        if family.topic in starting
+    }
+    settled = StartPosition({**known.offsets, **starting}, {**known.floors, **floors})
+    # Once a micro-batch has run this record is final: Kafka's first offsets move on with its
+    # retention, and the floor must not.
+    store_start_position(checkpoint, settled)
+    return settled
+
+
+def _current_format(
+    content: dict[str, Any],
+    topics: Sequence[str],
+) -> dict[str, Any]:
+    # An earlier version had one query per topic, and wrote "floor", and offsets without topic.
+    return (
+        content
+        if "floors" in content
+        else {
+            "starting": {topics[0]: content["starting"]},
+            "floors": {},
+        }
+    )

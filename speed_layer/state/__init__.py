@@ -1,0 +1,1 @@
+"""The state of a partition: windows and presences."""

@@ -1,0 +1,221 @@
+"""Spark's stateful operator of the views.
+
+It keeps the state of each partition, computes its rows from it, and writes them.
+"""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import (
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
+
+from runtime.connect import worker_settings
+from speed_layer.input.records import unpack_records
+from speed_layer.sink.rows import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
+from speed_layer.state.family_states import (
+    PartitionState,
+    StoredState,
+    compute_rows,
+    load_state,
+    to_stored_state,
+)
+from speed_layer.state.partition_reports import (
+    SKIP_REASONS,
+    PartitionReport,
+    last_read,
+    to_record_batch,
+)
+from speed_layer.state.partition_windows import PageKey, WindowRow
+from tally.config.settings import Settings
+from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+
+DAY_MILLIS = 86_400_000
+FIRST_DAY = date(1970, 1, 1)
+# Rows are written in chunks of so many windows, each acknowledged before the next.
+WINDOWS_AT_ONCE = 10_000
+_ENCODER = msgspec.msgpack.Encoder()
+# Each state call is a round trip to the JVM over a socket: values are few and large, and binary,
+# which Spark passes unchanged.
+BYTES = T.StructType([T.StructField("value", T.BinaryType())])
+PAGE_KEY = T.StructType(
+    [
+        T.StructField("start", T.LongType()),
+        T.StructField("number", T.IntegerType()),
+    ]
+)
+
+
+class WindowOperator(StatefulProcessor):
+    """Processes the records of a partition in order of offset
+    (speed_layer/state/partition_windows.py).
+
+    The rows are acknowledged when the task ends.
+    """
+
+    def __init__(self, families: Sequence[Family], settings: Settings, sink: MakeSink) -> None:
+        self._families = {family.topic: family for family in families}
+        self._lateness = {
+            family.topic: 1000 * settings.lateness_seconds(family) for family in families
+        }
+        # Settings without folders: a worker that outlives this query reuses its sink for the next.
+        self._settings, self._make_sink = worker_settings(settings), sink
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Create the two variables of the state.
+
+        Their schemas are objects, since each text would cost a call to the JVM.
+        """
+        # Created here and not in __init__: attributes set there are pickled and sent to every
+        # task.
+        self._stored = handle.getValueState("partition", BYTES)
+        self._pages = _StatePages(handle.getMapState("pages", PAGE_KEY, BYTES))
+        self._waiting: list[WindowRows] = []
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Process a partition and yield its ack (speed_layer/state/partition_reports.py).
+
+        `key` is (topic, partition), `rows` are its packed records.
+        """
+        topic, partition = key
+        # unpack_records() restores the order of offsets, which the shuffle may have changed: of two
+        # payloads of one identity the first by offset counts.
+        table = unpack_records(stream for frame in rows for stream in frame["records"])
+        family = self._families[topic]
+        state = self._state(family)
+        counted = table.filter(pc.equal(table["left_out"], 0))
+        position = table["offset"][-1].as_py() + 1
+        count = self._write(family, compute_rows(family, state, counted, position))
+        self._stored.update((_ENCODER.encode(to_stored_state(family, state)),))
+        offset, crc = last_read(table)
+        ack = PartitionReport(
+            topic,
+            int(partition),
+            count,
+            offset,
+            crc,
+            late=state.late,
+            frontier=state.frontier,
+            floor=state.floor,
+            **_count_skips(table, state.below_floor),
+        )
+        yield to_record_batch([ack]).to_pandas()
+
+    def close(self) -> None:
+        """Block until all rows of the task are acknowledged and announced.
+
+        Spark calls it before it commits the task's state. Raises the sink's errors.
+        """
+        # Here and not for each partition: rows of all partitions of a task share their batches.
+        # Once Spark has committed the state, rows still under way would not be written again.
+        if self._waiting:
+            self._write_out()
+            with self._sink() as sink:
+                sink.flush()
+
+    def _state(self, family: Family) -> PartitionState:
+        value = self._stored.get()
+        stored = msgspec.msgpack.decode(value[0], type=StoredState) if value else StoredState()
+        return load_state(family, self._lateness[family.topic], stored, self._pages)
+
+    def _write(self, family: Family, rows: Iterator[WindowRow]) -> int:
+        """Write the rows, or queue them to be written with others; return their number."""
+        count = 0
+        # A window's rows stay together: written apart, one of its currencies would have an earlier
+        # count of events than the others.
+        for _, window in groupby(rows, key=lambda row: (row.store, row.start)):
+            # Written before the next window is added, so that the last waits for close(), which
+            # flushes.
+            if len(self._waiting) >= WINDOWS_AT_ONCE:
+                self._write_out()
+            self._waiting.append((family, [_to_speed_row(family, row) for row in window]))
+            count += len(self._waiting[-1][1])
+        return count
+
+    def _write_out(self) -> None:
+        with self._sink() as sink:
+            sink.write(self._waiting)
+        self._waiting = []
+
+    @contextmanager
+    def _sink(self) -> Iterator[Sink]:
+        try:
+            yield worker_sink(self._make_sink, self._settings)
+        except Exception:
+            # A producer may have failed for good, and this worker outlives the query: the next try
+            # gets a new sink.
+            worker_sink.cache_clear()
+            raise
+
+
+class _StatePages(MutableMapping[PageKey, bytes]):
+    """The pages in Spark's state as a mapping."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def __getitem__(self, key: PageKey) -> bytes:
+        value = self._state.getValue(key)
+        if value is None:
+            raise KeyError(key)
+        return bytes(value[0])
+
+    def __setitem__(self, key: PageKey, value: bytes) -> None:
+        self._state.updateValue(key, (value,))
+
+    def __delitem__(self, key: PageKey) -> None:
+        self._state.removeKey(key)
+
+    def __iter__(self) -> Iterator[PageKey]:
+        return iter(self._state.keys())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _to_speed_row(family: Family, row: WindowRow) -> SpeedRow:
+    """The row in the columns of the family's speed table.
+
+    Day is in days and start in milliseconds since 1970.
+    """
+    day = row.start // DAY_MILLIS
+    return (
+        row.store,
+        day,
+        row.start,
+        *row.axes,
+        TOTAL_DIM,
+        TOTAL_DIM_VALUE,
+        row.events,
+        *row.parts,
+        _epoch(family, day),
+    )
+
+
+def _epoch(family: Family, day: int) -> int:
+    # Hardly any family has a raised epoch: a date for each row would be made in vain.
+    epochs = family.epochs
+    if epochs.raised or epochs.increases:
+        return epochs.for_day(FIRST_DAY + timedelta(day))
+    return epochs.default
+
+
+def _count_skips(table: pa.Table, below: int) -> dict[str, int]:
+    """Counts of records left out by each reason; `below` more by the partition's own floor."""
+    counts = np.bincount(
+        table["left_out"].to_numpy(),
+        minlength=len(SKIP_REASONS),
+    ).tolist()
+    by_reason = dict(zip(SKIP_REASONS[1:], counts[1:], strict=True))
+    return by_reason | {"below_floor": by_reason["below_floor"] + below}

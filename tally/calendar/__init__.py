@@ -1,1 +1,0 @@
-"""A store's days: instants, opening hours, holidays, fiscal weeks, and like-for-like days."""

@@ -1,0 +1,1 @@
+"""The settings of Tally and of its parts, from the environment."""

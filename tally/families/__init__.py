@@ -1,0 +1,1 @@
+"""View families: their kinds, epochs and generations, and the visit rules of stores."""

@@ -1,0 +1,141 @@
+"""The border of the layers: which generation of the batch rows serves a day, and what it covers.
+
+A rebuild writes it, a reader merges by it, the audit proves it. The columns are those of the
+tables batch_pointer and batch_pointer_history (schemas/views/control.cql).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from typing import Any, NamedTuple, Self, TypeAlias
+
+from tally.algebra.merge import WindowState
+from tally.time.windows import WINDOW
+
+
+class _RangeRow(NamedTuple):
+    """The columns of a Covering as Cassandra's driver returns them: UTC instants without a zone."""
+
+    day: Any
+    generation: int
+    epoch: int
+    covered_from: datetime | None
+    covered_until: datetime
+
+
+# Separate from the columns of a Covering, which come first: a history is often read without these.
+class _PinnedRow(NamedTuple):
+    """The further columns of a Generation; a map without entries is None."""
+
+    table_version: int
+    flipped_at: datetime
+    pinned: Mapping[int, int] | None
+    through: Mapping[int, datetime] | None
+
+
+RANGE_COLUMNS = ", ".join(_RangeRow._fields)
+GENERATION_COLUMNS = ", ".join((*_RangeRow._fields, *_PinnedRow._fields))
+_RANGE_WIDTH = len(_RangeRow._fields)
+
+
+# Two classes, for the maps of the second are long, and an answer, which looks at all generations
+# that ever were, needs the first alone.
+# Instants (UTC), from inclusive, to exclusive.
+AnsweredSpan: TypeAlias = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True)
+class GenerationRange:
+    """One generation of one day, with the windows that it covers.
+
+    Those begin at or after covered_from and end by covered_until; a missing row of a covered window
+    means that nothing happened in it.
+    """
+
+    day: date
+    generation: int
+    epoch: int
+    covered_from: datetime
+    covered_until: datetime
+
+    def covers(self, start: datetime) -> bool:
+        """Whether the generation holds all that was committed for the window when it was made."""
+        # The whole window: if the border lies inside it, some records may not have arrived.
+        return self.covered_from <= start and start + WINDOW <= self.covered_until
+
+    def limit_to(self, span: AnsweredSpan | None) -> Self:
+        """A copy with the coverage limited to the span in which it answers for a store.
+
+        With None as the span it covers no window.
+        """
+        if span is None:
+            return replace(self, covered_until=self.covered_from)
+        since = max(self.covered_from, span[0])
+        return replace(self, covered_from=since, covered_until=min(self.covered_until, span[1]))
+
+    def resolve_state(self, start: datetime, held: WindowState | None) -> WindowState | None:
+        """The generation's state of the window, whose rows are `held`.
+
+        A covered window without a row is an empty one, of the generation's epoch.
+        """
+        if held is None and self.covers(start):
+            return WindowState(self.epoch, 0, {})
+        return held
+
+
+@dataclass(frozen=True)
+class Generation(GenerationRange):
+    """A whole generation of a day.
+
+    `pinned` is the first offset of each partition that it does not include, `through` the instant
+    up to which every record of the partition that had arrived is counted; `table_version` is that
+    of the master, `flipped_at` by the brokers' clock.
+    """
+
+    table_version: int
+    flipped_at: datetime
+    pinned: Mapping[int, int]
+    through: Mapping[int, datetime]
+
+    def is_within(self, until: Mapping[int, int]) -> bool:
+        """Whether nothing is pinned beyond the given offsets."""
+        pins = self.pinned.items()
+        return all(until.get(number, 0) >= offset for number, offset in pins)
+
+
+def parse_generation_range(row: Sequence[Any]) -> GenerationRange:
+    """The Covering of a row with the columns COVERING_COLUMNS, as Cassandra's driver returns it."""
+    return GenerationRange(*_parse_range(_RangeRow(*row)))
+
+
+def parse_answered_span(row: Sequence[Any]) -> tuple[tuple[date, int], AnsweredSpan]:
+    """Day and generation, and the span, of a row with the columns day, generation, since, until."""
+    day, generation, since, until = row
+    return (day.date(), generation), (assume_utc(since), assume_utc(until))
+
+
+def parse_generation(row: Sequence[Any]) -> Generation:
+    """The Generation of a row with GENERATION_COLUMNS, as Cassandra's driver returns it."""
+    covering, rest = _RangeRow(*row[:_RANGE_WIDTH]), _PinnedRow(*row[_RANGE_WIDTH:])
+    through = rest.through or {}
+    return Generation(
+        *_parse_range(covering),
+        rest.table_version,
+        assume_utc(rest.flipped_at),
+        dict(rest.pinned or {}),
+        {partition: assume_utc(instant) for partition, instant in through.items()},
+    )
+
+
+def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
+    day = row.day.date()
+    # A row that is older than the column covers its day from the start.
+    start = (
+        assume_utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
+    )
+    return day, row.generation, row.epoch, start, assume_utc(row.covered_until)
+
+
+def assume_utc(instant: datetime) -> datetime:
+    """The instant with UTC as its zone: Cassandra's driver returns UTC without a zone."""
+    return instant.replace(tzinfo=UTC)

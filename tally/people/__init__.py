@@ -1,0 +1,1 @@
+"""Numbers of people: visits, presences, small cells, and personal data in texts."""

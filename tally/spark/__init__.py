@@ -1,0 +1,1 @@
+"""The DataFrame transforms and columns that both layers share."""

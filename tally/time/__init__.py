@@ -1,0 +1,1 @@
+"""Time: instants, windows, local days, opening hours and calendars."""

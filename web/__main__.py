@@ -1,0 +1,59 @@
+"""`python -m web`: the API and the dashboard on one address, one process."""
+
+import sys
+
+from alerting.health.watch import AlertWatch
+from alerting.simulate.service import SimulationService
+from alerting.stream.feed import TopicFeed
+from runtime.http.protocol import ConnectionLimits
+from runtime.http.server import ServerOptions, serve
+from runtime.process.job import run_job
+from serving.metrics import catalogue
+from serving.storage.cassandra_views import CassandraViews
+from tally.config.settings import Settings
+from web.api.app import AlertBrokers, create_app
+from web.dashboard import page
+
+# A long query over many stores takes far longer to answer than an ingest request takes to be
+# accepted or refused, so this limit is higher.
+_REQUEST_SECONDS = 120.0
+
+
+def main() -> int:
+    """Run the API and return its exit code.
+
+    0 after SIGTERM or SIGINT, 1 if the address is in use, 78 for wrong settings.
+    """
+    return run_job("api", run)
+
+
+def run() -> None:
+    """Serve until stopped. Raises BadSettings, StackError, BadSource."""
+    settings = Settings.load()
+    # The catalogue is read once, here: a wrong descriptor stops the process at startup instead of
+    # failing every answer.
+    catalogue.entries()
+    views, feed, watch = CassandraViews(settings), TopicFeed(settings), AlertWatch(settings)
+    try:
+        # The API and the pages share one desk, so the topics it has read are held in memory once.
+        desk = SimulationService.from_settings(settings, views)
+        app = create_app(settings, views, feed, desk, AlertBrokers(watch))
+        # The pages are mounted after the API routes because they take every remaining path.
+        page.mount(app, settings, views, page.LiveSources(feed, desk, fact_source=watch))
+        serve(
+            app,
+            ServerOptions(
+                settings.api,
+                settings.allowed_hosts,
+                page.POLICY,
+                ConnectionLimits(request_seconds=_REQUEST_SECONDS),
+            ),
+        )
+    finally:
+        watch.close()
+        feed.close()
+        views.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The shapes of the API's answers, as OpenAPI publishes them."""

@@ -1,0 +1,1 @@
+"""Parameters, pages, limits and errors of requests."""

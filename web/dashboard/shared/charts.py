@@ -1,0 +1,199 @@
+"""The charts as ECharts options.
+
+The colours are by Okabe and Ito, which colour-blind people can distinguish; the bars of the speed
+layer are hatched as well.
+"""
+
+from typing import Any
+
+from tally.events.money import minor_digits
+from web.dashboard.shared.figures import HOURS, Day, Figures
+
+BATCH, SPEED, MISSING = "#0072B2", "#E69F00", "#9AA3AE"
+INK, QUIET, LINE = "#1d2733", "#5b6673", "#e3e7ec"
+# One hue from light to dark, so that a higher value is darker in greyscale too.
+HEAT = ["#f1f6fa", "#c6dcec", "#8fbbd9", "#4f94c0", "#0072B2", "#00476e"]
+WEEKDAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+HATCHED = {
+    "symbol": "rect",
+    "dashArrayX": [1, 0],
+    "dashArrayY": [2, 4],
+    "rotation": -0.785,
+    "color": "rgba(255,255,255,0.55)",
+}
+
+Options = dict[str, Any]
+
+
+def revenue_by_day(figures: Figures, zone: str) -> Options:
+    """Stacked bars of revenue by local day, the batch layer below the speed layer.
+
+    A day without any known number has a grey band.
+    """
+    days = [f"{day.day:%a} {day.day.day} {day.day:%b}" for day in figures.days]
+    batch = [_major(day.batch, figures.currency) for day in figures.days]
+    speed = [_major(day.speed, figures.currency) for day in figures.days]
+    missing = [1 if day.is_missing else None for day in figures.days]
+    return {
+        **common(),
+        "legend": {
+            "top": 0,
+            "left": 0,
+            "itemWidth": 14,
+            "itemHeight": 10,
+            "itemGap": 14,
+            "textStyle": {"color": QUIET, "fontSize": 12},
+        },
+        "grid": {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True},
+        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "confine": True},
+        "xAxis": {
+            "type": "category",
+            "data": days,
+            **axis_name_options(f"day ({zone})", 30),
+            "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
+            "axisTick": {"show": False},
+            "axisLine": {"lineStyle": {"color": LINE}},
+        },
+        "yAxis": [
+            {
+                "type": "value",
+                "name": f"revenue, {figures.currency}",
+                "nameTextStyle": {"color": QUIET, "align": "left"},
+                "axisLabel": {"color": QUIET},
+                "splitLine": {"lineStyle": {"color": LINE}},
+            },
+            {"type": "value", "show": False, "min": 0, "max": 1},  # the grey bands are not revenue
+        ],
+        "series": [
+            _bars("batch", BATCH, batch),
+            {
+                **_bars("speed (provisional)", SPEED, speed),
+                "itemStyle": {"color": SPEED, "decal": HATCHED},
+            },
+            {
+                **_bars("missing", MISSING, missing),
+                "yAxisIndex": 1,
+                "stack": "missing",
+                "barGap": "-100%",
+                "tooltip": {"show": False},
+                "itemStyle": {"color": MISSING, "opacity": 0.35},
+            },
+        ],
+    }
+
+
+def receipts_by_hour_of_week(figures: Figures) -> Options:
+    """Heat map of mean receipts: hours across, weekdays down from Monday.
+
+    An hour without a known number stays white.
+    """
+    cells = [
+        [hour, weekday, value]
+        for weekday, row in enumerate(figures.heat)
+        for hour, value in enumerate(row)
+        # An unknown hour is left out instead of drawn as 0, because it is not a quiet hour.
+        if value is not None
+    ]
+    most = max((cell[2] or 0 for cell in cells), default=0)
+    return heat_map(cells, "mean receipts an hour", most, f"{most:g} receipts an hour")
+
+
+def heat_map(
+    cells: list[list[Any]],
+    name: str,
+    most: float,
+    most_text: str,
+) -> Options:
+    """Heat map of [hour, weekday, value]: hours across, weekdays down from Monday.
+
+    `most` is the value of the darkest colour, `most_text` the text beside it in the legend.
+    """
+    axis = {
+        "type": "category",
+        "splitArea": {"show": False},
+        "axisTick": {"show": False},
+        "axisLine": {"show": False},
+    }
+    return {
+        **common(),
+        "grid": {"left": 8, "right": 12, "top": 12, "bottom": 78, "containLabel": True},
+        "tooltip": {"confine": True},
+        "xAxis": {
+            **axis,
+            "data": [f"{hour:02d}" for hour in range(HOURS)],
+            **axis_name_options("hour of the day", 28),
+            "axisLabel": {"color": QUIET, "interval": 2},
+        },
+        "yAxis": {
+            **axis,
+            "data": list(WEEKDAY_NAMES),
+            "inverse": True,
+            "axisLabel": {"color": QUIET},
+        },
+        "visualMap": _legend(most, most_text),
+        "series": [
+            {
+                "type": "heatmap",
+                "name": name,
+                "data": cells,
+                "itemStyle": {"borderColor": "#fff", "borderWidth": 2},
+                "emphasis": {"itemStyle": {"borderColor": INK}},
+            }
+        ],
+    }
+
+
+def axis_name_options(name: str, gap: int) -> Options:
+    """The options that put an axis's name at the middle of the axis."""
+    style = {"color": QUIET}
+    return {"name": name, "nameLocation": "middle", "nameGap": gap, "nameTextStyle": style}
+
+
+def _legend(most: float, most_text: str) -> Options:
+    """The legend of a heat map's colours."""
+    return {
+        "min": 0,
+        # Without any receipts the scale would run from 0 to 0.
+        "max": most or 1,
+        "calculable": False,
+        "orient": "horizontal",
+        "left": "center",
+        "bottom": 0,
+        "precision": 1,
+        "text": [most_text, "0"],
+        "inRange": {"color": HEAT},
+        "textStyle": {"color": QUIET},
+        "itemWidth": 12,
+        "itemHeight": 120,
+    }
+
+
+def describe_days(days: tuple[Day, ...]) -> str:
+    """The bar chart in words, for screen readers."""
+    known = [day for day in days if not day.is_missing]
+    return f"{len(known)} of {len(days)} days have an answer"
+
+
+def _bars(name: str, colour: str, values: list[Any]) -> Options:
+    return {
+        "type": "bar",
+        "name": name,
+        "stack": "known",
+        "data": values,
+        "itemStyle": {"color": colour},
+        "barMaxWidth": 34,
+    }
+
+
+def _major(minor: int | None, currency: str) -> float | None:
+    """The amount in major units, only for drawing; sums are made in minor units."""
+    return None if minor is None else minor / 10 ** minor_digits(currency)
+
+
+def common() -> Options:
+    """The options that all charts share: no animation, the page's font, a description (ARIA)."""
+    return {
+        "animation": False,
+        "textStyle": {"fontFamily": "inherit", "color": INK},
+        "aria": {"enabled": True},
+    }

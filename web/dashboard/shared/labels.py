@@ -1,0 +1,134 @@
+"""The texts for the numbers and states of the store page."""
+
+from datetime import datetime
+
+from tally.events.money import minor_digits
+from web.dashboard.shared.figures import Card, CoverageCounts, Figures
+from web.dashboard.shared.period import Period
+
+TITLES = {
+    "revenue": "Revenue",
+    "transactions": "Receipts",
+    "average_basket": "Average basket",
+    "units": "Units",
+}
+MONEY = ("revenue", "average_basket")
+BADGES = {
+    "complete": ("✓", "Complete"),
+    "provisional": ("◐", "Provisional"),
+    "missing": ("○", "Missing"),
+}
+NOTHING = "–"  # never "0", because an unknown number is not zero
+
+
+def value_text(card: Card, currency: str) -> str:
+    """The value with thousands separators: money in major units, an en dash if it is not known.
+
+    >>> value_text(Card("revenue", 1234567, None), "EUR")
+    '12,345.67'
+    """
+    if card.value is None:
+        return NOTHING
+    if card.metric in MONEY:
+        return money_text(card.value, currency)
+    return f"{card.value:,.3f}".rstrip("0").rstrip(".")
+
+
+def money_text(minor: float, currency: str) -> str:
+    """An amount of minor units in major units, with as many decimals as the currency has."""
+    # Only for display: sums and comparisons use minor units.
+    digits = minor_digits(currency)
+    return f"{minor / 10**digits:,.{digits}f}"
+
+
+def unit_text(card: Card, currency: str) -> str:
+    """The unit of a card."""
+    return {"revenue": currency, "average_basket": f"{currency} a receipt", "units": "units"}.get(
+        card.metric, "receipts"
+    )
+
+
+def change_text(card: Card, period: Period, compared_quarters: int | None = None) -> str:
+    """The change in words and with a sign, so that it does not depend on colour.
+
+    The text also names the compared part if that is not the whole period.
+
+    >>> from datetime import date
+    >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7))
+    '▼ 12.5 % vs the 7 days before'
+    >>> change_text(Card("units", 3, -12.5), Period(date(2017, 1, 7), 7), 4 * 96 + 42)
+    '▼ 12.5 % vs the same 4 days 10.5 h of the 7 days before'
+    """
+    days = f"the {period.length} days before"
+    if card.change_percent is None:
+        return f"nothing to compare with in {days}"
+    against = (
+        days if compared_quarters is None else f"the same {_duration(compared_quarters)} of {days}"
+    )
+    return f"{percent_text(card.change_percent)} vs {against}"
+
+
+def percent_text(percent: float) -> str:
+    """A change in per cent with a sign, so that it does not depend on colour.
+
+    >>> percent_text(-12.5), percent_text(0.0)
+    ('▼ 12.5 %', 'unchanged')
+    """
+    if percent == 0:
+        return "unchanged"
+    return f"{'▲' if percent > 0 else '▼'} {abs(percent):,.1f} %"
+
+
+def span_text(period: Period) -> str:
+    """The first and the last day of a period, as text."""
+    return f"{period.first:%a %-d %b %Y} to {period.last:%a %-d %b %Y}"
+
+
+def _duration(quarters: int) -> str:
+    days, rest = divmod(quarters, 96)
+    parts = [
+        f"{days} day{'' if days == 1 else 's'}" if days else "",
+        f"{rest / 4:g} h" if rest else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def coverage_text(coverage: CoverageCounts) -> str:
+    """The meaning of the coverage badge, in a sentence or two."""
+    if coverage.state == "missing":
+        return "Neither layer knows anything of this period. That is not the same as no sales."
+    counted = (
+        f"Every record that had arrived by {_instant(coverage.through)} is counted."
+        if coverage.through
+        else ""
+    )
+    if coverage.state == "complete":
+        return counted
+    if coverage.settled_until:
+        parts = [f"Final up to {_instant(coverage.settled_until)}"]
+    else:
+        parts = [f"{_quarters(coverage.complete)} are final"]
+    if coverage.provisional:
+        parts.append(f"{_quarters(coverage.provisional)} may still change")
+    if coverage.missing:
+        have = "has" if coverage.missing == 1 else "have"
+        missing = f"{_quarters(coverage.missing)} {have} no answer"
+        parts.append(f"{missing}, which is not counted as zero")
+    return f"{'; '.join(parts)}. {counted}".rstrip()
+
+
+def _quarters(count: int) -> str:
+    return f"{count:,} quarter hour{'' if count == 1 else 's'}"
+
+
+def _instant(instant: datetime | None) -> str:
+    return f"{instant:%-d %b %Y %H:%M} UTC" if instant else NOTHING
+
+
+def note_text(figures: Figures) -> str:
+    """A note on the currencies that the amounts leave out; empty if there are none."""
+    return (
+        f"Money in {', '.join(figures.other_currencies)} is not shown."
+        if figures.other_currencies
+        else ""
+    )

@@ -1,0 +1,139 @@
+"""The data source of the pages: the same queries as the API, in the same process."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from alerting.queries.actions import ActionWriter, AlertActions
+from alerting.queries.alerts import AlertQueryService
+from schemas import loader
+from schemas.report import ReportShape
+from serving.engine.answer import QueryEngine
+from serving.engine.page_query import Query
+from serving.metrics import catalogue
+from serving.questions.known_stores import KnownStores
+from serving.questions.stores import Store, StoreRegistry
+from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
+from serving.reports.report import ReportEngine, StoreReport
+from serving.storage.offload import run_in_thread_if_large
+from serving.storage.protocol import ViewReader
+from tally.config.settings import Settings
+from web.dashboard.shared.figures import Figures, PeriodCells, compute_figures, main_currency
+from web.dashboard.shared.inside import METRIC, Occupancy, compute_occupancy, quarter_hours
+from web.dashboard.shared.period import Period
+
+# The metrics by which all stores are compared, from the street to the till.
+COMPARED_METRICS = (
+    "outside_traffic",
+    "in_store_traffic",
+    "average_stay",
+    "revenue",
+    "transactions",
+    "conversion",
+)
+
+
+@dataclass(frozen=True)
+class StoreChoice:
+    """A store that a page can show, and the last day on which it had events."""
+
+    store: Store
+    last_day: date | None
+
+    @property
+    def label(self) -> str:
+        """The store's name, followed by its id if that differs."""
+        store = self.store
+        return (
+            store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
+        )
+
+
+def newest_day(stores: Iterable[StoreChoice]) -> date | None:
+    """The last day on which any of the stores had events; None if none had."""
+    return max((choice.last_day for choice in stores if choice.last_day), default=None)
+
+
+class FigureSource:
+    """Reads stores and figures from one set of views."""
+
+    def __init__(
+        self, settings: Settings, views: ViewReader, writer: ActionWriter | None = None
+    ) -> None:
+        self.alerts = AlertQueryService.from_settings(settings, views)
+        self.actions = AlertActions.from_settings(settings, self.alerts, writer)
+        self._registry = StoreRegistry.load(settings)
+        self._stores = KnownStores(views, self._registry)
+        self._query_engine = QueryEngine(views, self._registry, settings)
+        self._reports = ReportEngine(self._query_engine)
+        # A comparison of many stores costs many seconds of processor time, so only one store is
+        # compared at a time, across all requests.
+        self._comparison_lock = asyncio.Semaphore()
+
+    async def stores(self) -> list[StoreChoice]:
+        """Every store with events or in the stores file; numeric ids in numeric order.
+
+        Raises ViewsUnreachable.
+        """
+        # Sorted by length first, so that store 9 comes before store 10.
+        entries = sorted(
+            await self._stores.entries(),
+            key=lambda entry: (len(entry["store_id"]), entry["store_id"]),
+        )
+        return [
+            StoreChoice(self._registry.store(entry["store_id"]), entry["last_day"])
+            for entry in entries
+        ]
+
+    async def figures(self, store: Store, period: Period) -> Figures:
+        """The figures of one store's period against the one before. Raises ViewsUnreachable."""
+        now, before = await asyncio.gather(
+            self._read_cells(store, period), self._read_cells(store, period.shift(-1))
+        )
+        # The currency is chosen by this period and used for both, so that they can be compared.
+        currency = main_currency(now.cells, store.currency)
+        return await run_in_thread_if_large(
+            len(now.cells) + len(before.cells), compute_figures, now, before, store.clock, currency
+        )
+
+    async def occupancy(self, store: Store, period: Period) -> Occupancy:
+        """Persons inside on the last day of the period. Raises ViewsUnreachable."""
+        quarters = [quarter_hours(store, period.last)]
+        [answer] = await self._query_engine.read(
+            Query(catalogue.metric(METRIC), quarters, (), None),
+        )
+        return compute_occupancy(store, period.last, answer.result_cells)
+
+    async def reports(self, store: Store, period: Period) -> list[StoreReport | WithheldValue]:
+        """Every report of the catalogue, in its order. Raises ViewsUnreachable."""
+        shapes = [*loader.reports().values()]
+        return await self._reports.reports(shapes, _span(store, period))
+
+    async def report(
+        self, shape: ReportShape, store: Store, period: Period
+    ) -> StoreReport | WithheldValue:
+        """One report. Raises ViewsUnreachable."""
+        # The method for several reports returns a withheld report instead of raising an error.
+        (found,) = await self._reports.reports([shape], _span(store, period))
+        return found
+
+    async def comparisons(
+        self, store: Store, period: Period
+    ) -> list[ComparedValue | WithheldValue]:
+        """The metrics of COMPARED, in their order. Raises ViewsUnreachable."""
+        async with self._comparison_lock:
+            (found,) = await self._reports.comparisons(COMPARED_METRICS, [_span(store, period)])
+        return found
+
+    async def _read_cells(self, store: Store, period: Period) -> PeriodCells:
+        quarters = period.quarter_hours(store)
+        # Every metric of the page is computed from the parts of this metric's family.
+        [answer] = await self._query_engine.read(
+            Query(catalogue.metric("revenue"), [quarters], (), None),
+        )
+        return PeriodCells(period.days, answer.result_cells, answer.through)
+
+
+def _span(store: Store, period: Period) -> StoreSpan:
+    return StoreSpan(store.store_id, store.clock, period.store_span(store))

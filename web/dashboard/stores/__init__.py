@@ -1,0 +1,1 @@
+"""The pages of stores and of their reports."""
