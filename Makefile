@@ -23,7 +23,7 @@ check: setup ## lint, format, types, lock file, the house in numbers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/uv lock --check
-	$(BIN)/python -m tests.unit.architecture.measure --check
+	$(BIN)/python -m tests.unit.architecture.counts.measure --check
 
 test: setup ## unit, laws, docs, contract, and the whole loop once: ten minutes on two cores
 	$(PYTEST) --tiers unit,laws,docs,contract,story $(SIDE_BY_SIDE) $(ARGS)

@@ -34,10 +34,10 @@ from alerting.deliver.state.controls import AlertChannel
 from alerting.rules.rule import Rule, Threshold
 from alerting.rules.store.topic import write_rules
 from alerting.rules.versions import StoredRule
-from bench.busy_doors import THRESHOLDS, BusyDoors, rule_id
-from bench.compared import say
-from bench.harness import own_environment
-from bench.subscribers import CALLED, STEPS, Sightings, ThresholdCrossing, watching, webhook
+from bench.lib.busy_doors import THRESHOLDS, BusyDoors, rule_id
+from bench.lib.compared import say
+from bench.lib.harness import own_environment
+from bench.lib.subscribers import CALLED, STEPS, Sightings, ThresholdCrossing, watching, webhook
 from ops.local.processes.addresses import separate_environment
 from tally.config.settings import Settings
 from tally.time.instants import from_millis

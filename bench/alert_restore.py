@@ -32,9 +32,9 @@ from alerting.evaluate.step import INPUTS, Evaluator
 from alerting.rules.rule import Rule
 from alerting.rules.store.topic import RuleReader, write_rules
 from alerting.rules.versions import StoredRule
-from bench.compared import say
-from bench.harness import READY_SECONDS, Bench, own_stack
-from bench.shown import median_and_range
+from bench.lib.compared import say
+from bench.lib.harness import READY_SECONDS, Bench, own_stack
+from bench.lib.shown import median_and_range
 from runtime.connect import kafka_producer
 from runtime.kafka.producer import BlockingProducer
 from runtime.processor.state import read_state

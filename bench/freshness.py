@@ -23,9 +23,9 @@ from confluent_kafka import TopicPartition
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import say
-from bench.contenders import Contender
-from bench.harness import arguments, own_environment
+from bench.lib.compared import say
+from bench.lib.contenders import Contender
+from bench.lib.harness import arguments, own_environment
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
 from runtime.process.repository import REPOSITORY

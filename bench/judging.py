@@ -29,9 +29,9 @@ from rich.table import Table
 
 from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
-from bench import judging_against
-from bench.compared import say
-from bench.judged_world import (
+from bench.lib import judging_against
+from bench.lib.compared import say
+from bench.lib.judged_world import (
     EVALUATED_FAMILIES,
     NOW,
     GeneratedViews,
@@ -47,8 +47,8 @@ from tally.config.settings import Settings
 from tally.events.partitions import partition_number
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW
-from tests.support.evaluating import ListedRules
-from tests.support.serving_world import PARTITIONS
+from tests.support.evaluation.evaluating import ListedRules
+from tests.support.serving.serving_world import PARTITIONS
 
 QUARTERS, HINTS, MEBIBYTE = 2, 20, 1 << 10
 

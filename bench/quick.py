@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 
-from bench.compared import say
+from bench.lib.compared import say
 
 BENCHES = (
     ("bench.throughput", "--runs", "1", "--share", "0.2"),
-    ("bench.window", "--batches", "60"),
-    ("bench.backlog", "--receipts", "200000"),
+    ("bench.measurements.window", "--batches", "60"),
+    ("bench.measurements.backlog", "--receipts", "200000"),
     ("bench.freshness", "--seconds", "15"),
     ("bench.judging", "--rules", "100", "--stores", "40"),
 )

@@ -17,10 +17,18 @@ from cassandra.cluster import Session
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import SoldTotals, read_rows, refuse_wrong_rows, say
-from bench.contenders import Contender
-from bench.harness import Bench, arguments, count_expected, own_stack, peaks_until, publish, running
-from bench.shown import median_and_range
+from bench.lib.compared import SoldTotals, read_rows, refuse_wrong_rows, say
+from bench.lib.contenders import Contender
+from bench.lib.harness import (
+    Bench,
+    arguments,
+    count_expected,
+    own_stack,
+    peaks_until,
+    publish,
+    running,
+)
+from bench.lib.shown import median_and_range
 from bench.throughput import SHAPES
 from ops import provision
 from runtime.connect import cassandra_session

@@ -15,12 +15,12 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench.compared import say
-from bench.contenders import Contender
 from bench.freshness import WARM_SECONDS, measure_probes, show
-from bench.harness import arguments, own_environment, running
-from bench.processes import job_cpu, job_memory
-from bench.shown import median_and_range
+from bench.lib.compared import say
+from bench.lib.contenders import Contender
+from bench.lib.harness import arguments, own_environment, running
+from bench.lib.processes import job_cpu, job_memory
+from bench.lib.shown import median_and_range
 from runtime.process.repository import REPOSITORY
 from tally.config.settings import Settings
 
@@ -31,7 +31,7 @@ TRIGGER_SETTINGS = {"TALLY_RECEIPTS_TRIGGER_SECONDS": "2"}
 WAYS: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "no receipts": (("speed_layer.job",), {}),
     "own application, low priority": (("speed_layer.job", "speed_layer.receipts_job"), {}),
-    "one application, capped": (("bench.one_driver",), TRIGGER_SETTINGS),
+    "one application, capped": (("bench.measurements.one_driver",), TRIGGER_SETTINGS),
 }
 # Columns of the table, with their number of decimals.
 COLUMNS = {"p50": 2, "p99": 2, "cpu": 0, "mib": 0}

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
-from bench.compared import say
-from bench.contenders import contenders
-from bench.harness import arguments, own_stack
-from bench.shown import show
+from bench.lib.compared import say
+from bench.lib.contenders import contenders
+from bench.lib.harness import arguments, own_stack
+from bench.lib.shown import show
 from ingest.sources.sales.record import CanonicalReceipt
 from tally.time.windows import WINDOW
-from tests.support.canonical import receipt
+from tests.support.sources.canonical import receipt
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 LoadShape = Callable[[int], Iterator[CanonicalReceipt]]

@@ -2,7 +2,8 @@
 
 Over time, two windows of one item are joined by Part.over_time. The rows of two items are not: with
 levels, the later count would discard the level of the other item (10 and 5 gave 5). No stored row
-depends on this, so no definition of rows does either (tests/unit/speed/definition_digest.py).
+depends on this, so no definition of rows does either
+(tests/unit/speed/definitions/definition_digest.py).
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,8 @@
 An event brings one whole number to each part of its family, at an instant (milliseconds since
 1970). `fold` makes the value of some events, `plus` joins two values, `zero` is the value of none.
 The order of the events, their grouping and the process that joins them change nothing: so two
-layers, and any number of runs, give one answer (tests/laws/test_parts.py). The same folds as Spark
-columns are in tally/spark/part_columns.py.
+layers, and any number of runs, give one answer (tests/laws/algebra/test_parts.py). The same folds
+as Spark columns are in tally/spark/part_columns.py.
 
 A value is stored as it is: a whole number, None where no event has brought one, or a list of such.
 """

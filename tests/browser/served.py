@@ -21,15 +21,15 @@ from alerting.rules.rule import AgainstBaseline, Rule
 from alerting.rules.versions import StoredRule
 from runtime.http.server import ServerOptions, serve
 from tally.config.settings import Settings
-from tests.support.alert_memory import MemoryFeed
-from tests.support.alert_suite import STORY
-from tests.support.alerts import end_of, then, told
-from tests.support.evaluating import BUSY, SILENT, in_force
-from tests.support.letters import MemoryLetters, letter
-from tests.support.report_world import report_world
-from tests.support.serving_world import MemoryViews, World
-from tests.support.silent_sensors import STORES, silent_week
-from tests.support.simulating import WrittenRules, desk_over
+from tests.support.alerts.alert_memory import MemoryFeed
+from tests.support.alerts.alert_suite import STORY
+from tests.support.alerts.alerts import end_of, then, told
+from tests.support.evaluation.evaluating import BUSY, SILENT, in_force
+from tests.support.evaluation.simulating import WrittenRules, desk_over
+from tests.support.questions.report_world import report_world
+from tests.support.serving.serving_world import MemoryViews, World
+from tests.support.stack.letters import MemoryLetters, letter
+from tests.support.twin.silent_sensors import STORES, silent_week
 from web.api.app import create_app
 from web.dashboard import page
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.alert_suite import LATE, OPEN
+from tests.support.alerts.alert_suite import LATE, OPEN
 
 INBOX = "/alerts?days=7&until=2026-11-23"
 

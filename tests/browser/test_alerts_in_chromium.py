@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.browser.served import MARKED
-from tests.support.report_world import PARTIAL, SETTLED
+from tests.support.questions.report_world import PARTIAL, SETTLED
 
 ASKED = f"store=367&days=7&until={PARTIAL}"
 EDITED = f"/rules/busy/edit?store=367&days=7&until={SETTLED}"

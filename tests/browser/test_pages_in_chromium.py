@@ -12,10 +12,10 @@ import pytest
 
 from schemas import loader
 from tests.browser.opened import served
-from tests.support.alert_suite import ENDED
-from tests.support.alerts import told
-from tests.support.report_world import PARTIAL, SETTLED
-from tests.support.silent_sensors import HALF, SUNDAY
+from tests.support.alerts.alert_suite import ENDED
+from tests.support.alerts.alerts import told
+from tests.support.questions.report_world import PARTIAL, SETTLED
+from tests.support.twin.silent_sensors import HALF, SUNDAY
 
 SPAN = "from=2026-11-16&to=2026-11-23"
 ASKED = f"days=7&until={SETTLED}"

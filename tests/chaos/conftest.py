@@ -14,11 +14,11 @@ from ops.local.stack import control
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
 from tests.conftest import make_site, node_of
-from tests.integration.alerts.quarters import Quarters
+from tests.integration.alerting.evaluate.quarters import Quarters
 from tests.integration.ingest.conftest import Start, starter
-from tests.support.alert_receipts import RULES, STORES
-from tests.support.alert_shop import AlertShop
-from tests.support.console_consumer import AlertConsole, subscribed
+from tests.support.alerts.alert_receipts import RULES, STORES
+from tests.support.alerts.alert_shop import AlertShop
+from tests.support.clients.console_consumer import AlertConsole, subscribed
 
 SEED = 2026
 # What a shop writes; another test's rows would be its receipts.

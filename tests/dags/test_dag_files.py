@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.nominal_processor import slowness
+from tests.support.stack.nominal_processor import slowness
 
 REPOSITORY = Path(__file__).parents[2]
 KNOWN_TAGS = {"batch", "views", "master", "quality", "maintenance"}

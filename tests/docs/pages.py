@@ -8,7 +8,7 @@ import typer
 from typer.main import get_command
 
 from ops.cli.app import build_app
-from tests.unit.architecture.sources import PACKAGES
+from tests.unit.architecture.counts.sources import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (*PACKAGES, "docs")

@@ -5,7 +5,7 @@ import pytest
 
 from ops.docs.asyncapi import asyncapi_document
 from schemas.loader import builtin_sources, topics
-from tests.support.alerts import plain, told
+from tests.support.alerts.alerts import plain, told
 
 
 def resolved(document: dict[str, Any], reference: str) -> Any:

@@ -18,11 +18,11 @@ from cassandra.cluster import Session
 from ingest.senders.twin.plan import TwinStore
 from runtime.connect import cassandra_session
 from runtime.registry.sources import FAMILIES
-from tests.support.loop import SERVICES, Loop, running_loop
-from tests.support.plain_visits import visits_of
-from tests.support.tables import batch_rows, speed_rows, visit_rows
-from tests.support.twin import TwinStory, truths
-from tests.support.twin_levels import crossings, inside
+from tests.support.oracles.plain_visits import visits_of
+from tests.support.stack.loop import SERVICES, Loop, running_loop
+from tests.support.stack.tables import batch_rows, speed_rows, visit_rows
+from tests.support.twin.twin import TwinStory, truths
+from tests.support.twin.twin_levels import crossings, inside
 
 ONES = {"sales": "pos", "traffic": "traffic"}
 SPRING, AUTUMN = date(2026, 3, 28), date(2026, 10, 24)

@@ -21,10 +21,10 @@ from ingest.senders.twin.plan import DoorCounter, TwinStore
 from ingest.senders.twin.sensors import make_messages
 from ingest.senders.twin.transport import Transport, arrivals
 from runtime.connect import cassandra_session
-from tests.support.gateway_client import GatewayClient
-from tests.support.loop import SERVICES, Loop, running_loop
-from tests.support.plain_oracle import Cell, Parts, counted_once, shares_of
-from tests.support.tables import batch_rows
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.oracles.plain_oracle import Cell, Parts, counted_once, shares_of
+from tests.support.stack.loop import SERVICES, Loop, running_loop
+from tests.support.stack.tables import batch_rows
 
 SEED, LOT = 46, 400
 # The night on which clocks are set forward lies between the two.

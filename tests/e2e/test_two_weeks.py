@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from tests.support.loop_suite import LoopSuite, Scale
+from tests.support.stack.loop_suite import LoopSuite, Scale
 
 
 class TestTwoWeeks(LoopSuite):

@@ -17,9 +17,11 @@ from ops.local.demo.airflow import run_rebuild
 from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
 from runtime.connect import cassandra_session
 from tally.time.instants import format_utc
-from tests.support.answers import Span, expected_values, served, values
-from tests.support.gateway_client import GatewayClient
-from tests.support.generated import (
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.oracles.plain_oracle import QUARTER, Cell, differences, quarter
+from tests.support.questions.answers import Span, expected_values, served, values
+from tests.support.questions.pages import machine, with_attribute
+from tests.support.sources.generated import (
     DAYS,
     PATHS,
     STORES,
@@ -30,11 +32,9 @@ from tests.support.generated import (
     load,
     of_this_second,
 )
-from tests.support.long_ago import taken_at
-from tests.support.loop import Loop, running_loop, wait_until
-from tests.support.pages import machine, with_attribute
-from tests.support.plain_oracle import QUARTER, Cell, differences, quarter
-from tests.support.tables import SOURCES, batch_rows, speed_rows
+from tests.support.stack.loop import Loop, running_loop, wait_until
+from tests.support.stack.tables import SOURCES, batch_rows, speed_rows
+from tests.support.twin.long_ago import taken_at
 
 SEED = 44
 SCALE = Scale(receipts=700, intervals=400)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tally.config.settings import Settings
-from tests.support.api_suite import Ask, asking
-from tests.support.serving_example import example
-from tests.support.serving_world import MemoryViews
+from tests.support.questions.api_suite import Ask, asking
+from tests.support.serving.serving_example import example
+from tests.support.serving.serving_world import MemoryViews
 from web.api.app import create_app
 
 

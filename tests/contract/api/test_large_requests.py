@@ -14,12 +14,12 @@ from alerting.rules.rule import rule_to_fields
 from runtime.registry.sources import SALES
 from serving.storage.protocol import Activity
 from tally.config.settings import Settings
-from tests.support.alert_memory import MemoryFeed
-from tests.support.evaluating import BUSY, ListedRules, in_force
-from tests.support.measured_requests import RawAnswer, RawRequest, measured, send
-from tests.support.serving_example import NEW, SETTLED, example
-from tests.support.serving_world import MemoryViews
-from tests.support.simulating import desk_over
+from tests.support.alerts.alert_memory import MemoryFeed
+from tests.support.clients.measured_requests import RawAnswer, RawRequest, measured, send
+from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force
+from tests.support.evaluation.simulating import desk_over
+from tests.support.serving.serving_example import NEW, SETTLED, example
+from tests.support.serving.serving_world import MemoryViews
 from web.api.app import create_app
 
 MOST_ERROR_BYTES = 64 * 1024

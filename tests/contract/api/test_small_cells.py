@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tally.config.settings import Settings
-from tests.support.api_suite import Ask, asking
-from tests.support.serving_world import MemoryViews, visits
-from tests.support.small_cells import DAY, NEXT, STORE, Counts, world_of
+from tests.support.questions.api_suite import Ask, asking
+from tests.support.serving.serving_world import MemoryViews, visits
+from tests.support.serving.small_cells import DAY, NEXT, STORE, Counts, world_of
 from web.api.app import create_app
 
 # 10:30 to 12:00 in quarter hours: the first hour has 3, the second 38.

@@ -5,9 +5,7 @@ import pytest
 
 from serving.stock import items
 from serving.stock.stock_reading import COUNT_DAYS
-from tests.support.raw_receipts import line, raw
-from tests.support.serving_world import at
-from tests.support.stock_world import (
+from tests.support.questions.stock_world import (
     MONDAY,
     MORNING,
     OTHER,
@@ -27,6 +25,8 @@ from tests.support.stock_world import (
     values,
     worth,
 )
+from tests.support.serving.raw_receipts import line, raw
+from tests.support.serving.serving_world import at
 
 
 def test_stock_is_the_last_count_and_what_came_and_went_since() -> None:

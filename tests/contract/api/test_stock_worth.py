@@ -1,6 +1,6 @@
 """What a stock on hand is worth: final where its views are, unknown where something is missing."""
 
-from tests.support.stock_world import (
+from tests.support.questions.stock_world import (
     MONDAY,
     TUESDAY,
     counted,

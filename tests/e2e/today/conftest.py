@@ -16,9 +16,10 @@ from cassandra.cluster import Session
 from ops.local.services import catalogue
 from runtime.connect import cassandra_session
 from tests.e2e.today.test_clocks_and_networks import store_entries as clock_stores
-from tests.support import meraki, night, pos_table, till_cases
-from tests.support.gateway_client import GatewayClient
-from tests.support.loop import Loop, running_loop
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.sources import meraki, pos_table, till_cases
+from tests.support.stack.loop import Loop, running_loop
+from tests.support.twin import night
 
 # Everything but the scheduler: a test says itself when it wants a rebuild.
 SERVICES = [name for name in catalogue.SERVICES if name != "airflow"]

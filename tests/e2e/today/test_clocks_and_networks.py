@@ -13,10 +13,11 @@ from deltalake import DeltaTable
 
 from tally.time.instants import format_utc
 from tally.time.windows import window_start
-from tests.support import mall, meraki, night
-from tests.support.gateway_client import GatewayClient
-from tests.support.loop import Loop
-from tests.support.producers import PlacedMessage, produced
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.clients.producers import PlacedMessage, produced
+from tests.support.sources import mall, meraki
+from tests.support.stack.loop import Loop
+from tests.support.twin import night
 
 COUNTER, OLD_NETWORK, MALL = "clock-reset", "version-2", "mall"
 # Of a body of version 2, which names no network.

@@ -20,8 +20,8 @@ import pytest
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
 from tests.e2e.today.conftest import WINDOWS_ASKED
-from tests.support.gateway_client import GatewayClient
-from tests.support.loop import Loop, wait_until
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.stack.loop import Loop, wait_until
 
 PATH, METRIC = "/v1/events/queues", "waiting_time"
 # Of what is no sum: the greatest, the median and the number of different ones.

@@ -15,12 +15,21 @@ import pytest
 from cassandra.cluster import Session
 
 from tally.time.instants import format_utc
-from tests.support.answers import Span, asked_rows, expected_values, served, values
-from tests.support.gateway_client import GatewayClient
-from tests.support.generated import DAYS, PATHS, STORES, Load, Sending, hourly, load, of_this_second
-from tests.support.loop import Loop, wait_until
-from tests.support.plain_oracle import QUARTER, Cell, differences, quarter
-from tests.support.tables import SOURCES, batch_rows, speed_rows
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.oracles.plain_oracle import QUARTER, Cell, differences, quarter
+from tests.support.questions.answers import Span, asked_rows, expected_values, served, values
+from tests.support.sources.generated import (
+    DAYS,
+    PATHS,
+    STORES,
+    Load,
+    Sending,
+    hourly,
+    load,
+    of_this_second,
+)
+from tests.support.stack.loop import Loop, wait_until
+from tests.support.stack.tables import SOURCES, batch_rows, speed_rows
 
 SEED = 9
 METRICS = {"transactions": "pos", "revenue": "pos", "visitors_in": "traffic"}

@@ -12,12 +12,10 @@ import pytest
 from cassandra.cluster import Session
 from deltalake import DeltaTable
 
-from tests.support import meraki, night
-from tests.support.barcodes import article_numbers
-from tests.support.gateway_client import GatewayClient
-from tests.support.generated import PATHS
-from tests.support.loop import Loop
-from tests.support.personal_data import (
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.clients.producers import connected_producer
+from tests.support.odd.barcodes import article_numbers
+from tests.support.odd.personal_data import (
     HEARD,
     MARK,
     PLANTED,
@@ -30,8 +28,11 @@ from tests.support.personal_data import (
     keys,
     sighting_with_more,
 )
-from tests.support.producers import connected_producer
-from tests.support.scanner import Scan, scan_files, scan_tables, scan_topics
+from tests.support.odd.scanner import Scan, scan_files, scan_tables, scan_topics
+from tests.support.sources import meraki
+from tests.support.sources.generated import PATHS
+from tests.support.stack.loop import Loop
+from tests.support.twin import night
 
 RAW = ("posTransactionTopic", "raw-traffic", "raw-wifi")
 EVERYTHING = {**PLANTED, **HEARD, **SAID_BESIDE}

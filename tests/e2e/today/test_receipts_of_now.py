@@ -4,7 +4,7 @@ the end of the demo."""
 from datetime import UTC, datetime
 
 from ops.local.demo.live import DEADLINE_SECONDS, STORE, time_receipt
-from tests.support.loop import Loop
+from tests.support.stack.loop import Loop
 
 
 def test_receipts_of_now_are_served_within_a_minute(loop: Loop) -> None:

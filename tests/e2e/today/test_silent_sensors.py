@@ -10,8 +10,8 @@ import pytest
 
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
-from tests.support.gateway_client import GatewayClient
-from tests.support.loop import Loop, wait_until
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.stack.loop import Loop, wait_until
 
 DOORS = "doors"
 

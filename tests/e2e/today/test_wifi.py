@@ -18,10 +18,10 @@ import pytest
 
 from runtime.registry.stores import load_stores
 from tally.time.instants import format_utc
-from tests.support import meraki
-from tests.support.gateway_client import GatewayClient
-from tests.support.loop import Loop, wait_until
-from tests.support.night import NETWORK, STORE
+from tests.support.clients.gateway_client import GatewayClient
+from tests.support.sources import meraki
+from tests.support.stack.loop import Loop, wait_until
+from tests.support.twin.night import NETWORK, STORE
 
 STRONG = -60
 # Two visits, 25 minutes apart, and what joins them later.

@@ -11,15 +11,15 @@ from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
 from speed_layer.views import start_views
 from tests.integration.batch.parts import Parts, at
-from tests.support.api_suite import asking
-from tests.support.canonical import receipt, stock_line
+from tests.support.questions.api_suite import asking
+from tests.support.sources.canonical import receipt, stock_line
 from web.api.app import create_app
 
 MONDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 8)
 TODAY = datetime.now(UTC).date()
 INVENTORY = FAMILIES["inventory"]
 BOTH = (INVENTORY, SALES)
-# Milk as tests/support/canonical.py sells it.
+# Milk as tests/support/sources/canonical.py sells it.
 MILK, BREAD = "m1", "b1"
 ON_TIME = (
     stock_line("1", "C-1", "count", at(MONDAY, 10), m1=20),

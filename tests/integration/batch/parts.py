@@ -17,7 +17,7 @@ from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import FAMILIES, SALES
 from tally.config.settings import Settings
 from tally.families.family import Family
-from tests.support.canonical import send
+from tests.support.sources.canonical import send
 
 FIELDS = ("events", "receipts", "gross_minor", "excluded_receipts", "excluded_gross_minor")
 Cells = dict[tuple[str, datetime], tuple[int, ...]]

@@ -21,9 +21,9 @@ from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
 from tally.errors import StackError
 from tests.integration.batch.test_pointer import LOST_ANSWERS, LosingOneAnswer
-from tests.support.baselines import serving
-from tests.support.serving_tables import insert_world
-from tests.support.serving_world import World
+from tests.support.evaluation.baselines import serving
+from tests.support.serving.serving_tables import insert_world
+from tests.support.serving.serving_world import World
 
 NIGHT = datetime(2026, 11, 24, 0, 40, tzinfo=UTC)
 FIRST = date(2026, 11, 25)

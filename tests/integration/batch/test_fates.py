@@ -18,7 +18,7 @@ from batch_layer.views.compute.survey import Survey
 from batch_layer.views.publish.tills import conflicting_tills
 from runtime.registry.sources import SALES
 from tally.spark.frames import window_rows
-from tests.support.canonical import Canonical, receipt
+from tests.support.sources.canonical import Canonical, receipt
 
 MASTER = (
     "store_id string, event_id string, fingerprint string, happened_at timestamp, event_date date,"

@@ -20,7 +20,7 @@ from runtime.registry.sources import FAMILIES
 from tally.errors import PublicationRefused, TallyError
 from tally.time.windows import window_start
 from tests.integration.batch.parts import Parts, Stage, at, last_token, topic_values
-from tests.support.canonical import interval, receipt, send
+from tests.support.sources.canonical import interval, receipt, send
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 

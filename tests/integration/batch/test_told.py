@@ -19,7 +19,7 @@ from runtime.connect import cassandra_session
 from runtime.records.backfill import declare_backfill
 from runtime.registry.sources import TRAFFIC
 from tests.integration.batch.parts import Parts, at, topic_values
-from tests.support.canonical import interval, receipt, send
+from tests.support.sources.canonical import interval, receipt, send
 
 WEEK = MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 

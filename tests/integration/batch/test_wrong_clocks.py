@@ -15,7 +15,7 @@ from runtime.registry.sources import SALES
 from tally.config.settings import Settings
 from tally.time.windows import window_start
 from tests.integration.batch.conftest import Ingest
-from tests.support.canonical import receipt, send
+from tests.support.sources.canonical import receipt, send
 
 
 def test_receipts_of_other_times_beside_one_of_this_minute(

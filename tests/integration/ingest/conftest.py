@@ -18,7 +18,7 @@ from runtime.connect import kafka_admin, kafka_consumer
 from runtime.kafka.reader import read_to_end
 from runtime.kafka.topics import read_committed_positions, read_partition_bounds, read_topic_bounds
 from tally.config.settings import Settings
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 
 if TYPE_CHECKING:
     from ops.local.processes.service import Site

@@ -90,7 +90,7 @@ def test_drop_that_is_killed_before_it_files_sends_again_and_nothing_counts_twic
     # More than one body holds no store more.
     file.write_text("\n".join(interval(minute) for minute in range(5)), "utf-8")
 
-    code, _ = drop(begin, tmp_path / "drop", "tests.controls.killed_drop")
+    code, _ = drop(begin, tmp_path / "drop", "tests.controls.processes.killed_drop")
     assert (code, file.exists()) == (KILLED, True)
     code, told = drop(begin, tmp_path / "drop")
 

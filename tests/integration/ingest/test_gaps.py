@@ -19,7 +19,7 @@ from tests.integration.ingest.conftest import (
     wait_until,
     wait_until_read,
 )
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:

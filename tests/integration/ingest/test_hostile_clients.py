@@ -13,8 +13,8 @@ from ops.local.processes.probes import is_healthy
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from tally.config.settings import Settings
 from tests.integration.ingest.conftest import Start, starter, wait_until
-from tests.support import hostile
-from tests.support.hostile import Attack, address_of, bombs, p99, posted, slowest_health
+from tests.support.odd import hostile
+from tests.support.odd.hostile import Attack, address_of, bombs, p99, posted, slowest_health
 from tests.unit.ingest.messages import encoded, pos
 
 GONE_SECONDS = 60.0

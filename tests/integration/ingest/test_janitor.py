@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from ingest.normaliser.janitor import Janitor
 from runtime.connect import kafka_admin, kafka_consumer
 from tally.config.settings import Settings
-from tests.controls.clock_janitor import ClockJanitor
+from tests.controls.processes.clock_janitor import ClockJanitor
 from tests.integration.ingest.conftest import send_values, spans
 
 VALUES = [f"v{number:03d}" for number in range(40)]

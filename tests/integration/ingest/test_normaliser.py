@@ -24,7 +24,7 @@ from tests.integration.ingest.conftest import (
     wait_until,
     wait_until_read,
 )
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 from tests.unit.ingest.messages import TRAFFIC, encoded, pos
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_killed_normaliser_neither_loses_nor_repeats_a_receipt(
     before = Counter(record["event_id"] for record in canonical(broker, "sales"))
     replayed = json.loads(replay(begin, *MONTH, "--seed", "5", "--disorder", "5m"))
     for fault in FAULTS:
-        assert begin("tests.controls.crashing", fault, **CRASHING).wait(60) == KILLED
+        assert begin("tests.controls.processes.crashing", fault, **CRASHING).wait(60) == KILLED
 
     normalise_all(begin, broker)
 

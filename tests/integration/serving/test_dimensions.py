@@ -8,15 +8,15 @@ from runtime.connect import cassandra_session
 from schemas.generated import render_views
 from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
-from tests.support.api_suite import Ask, asking
-from tests.support.dimension_suite import (
+from tests.support.questions.api_suite import Ask, asking
+from tests.support.questions.dimension_suite import (
     FAMILY,
     SOURCE,
     DimensionSuite,
     know_dimensions,
     of_dimensions,
 )
-from tests.support.serving_tables import insert_world
+from tests.support.serving.serving_tables import insert_world
 from web.api.app import create_app
 
 

@@ -11,8 +11,8 @@ from runtime.registry.sources import SALES
 from serving.storage import cassandra_views
 from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
-from tests.support.serving_tables import insert_world
-from tests.support.serving_world import World
+from tests.support.serving.serving_tables import insert_world
+from tests.support.serving.serving_world import World
 
 
 def test_more_micro_batches_than_are_counted_are_unknown(

@@ -7,10 +7,10 @@ import time
 from runtime.connect import cassandra_session
 from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
-from tests.support.api_suite import asking
-from tests.support.nominal_processor import slowness
-from tests.support.serving_example import example
-from tests.support.serving_tables import insert_world
+from tests.support.questions.api_suite import asking
+from tests.support.serving.serving_example import example
+from tests.support.serving.serving_tables import insert_world
+from tests.support.stack.nominal_processor import slowness
 from web.api.app import create_app
 
 AIM_MILLISECONDS, BOUND_MILLISECONDS = 30, 500

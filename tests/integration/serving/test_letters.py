@@ -11,7 +11,7 @@ from runtime.records.dead_letter import (
 )
 from serving.storage.dead_letters import TopicLetters
 from tally.config.settings import Settings
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 
 
 def tell(settings: Settings, first: int, count: int) -> None:

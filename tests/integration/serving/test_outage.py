@@ -7,9 +7,9 @@ from runtime.connect import cassandra_session
 from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
 from tests.integration.serving.cut import Wire
-from tests.support.api_suite import DAY, Ask, asking
-from tests.support.serving_example import example
-from tests.support.serving_tables import insert_world
+from tests.support.questions.api_suite import DAY, Ask, asking
+from tests.support.serving.serving_example import example
+from tests.support.serving.serving_tables import insert_world
 from web.api.app import create_app
 
 PATH = "/v1/metrics/revenue"

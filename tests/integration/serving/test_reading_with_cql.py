@@ -9,9 +9,9 @@ import pytest
 from runtime.connect import cassandra_session
 from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
-from tests.support.api_suite import asking, window
-from tests.support.serving_example import DIRTY, SETTLED, example
-from tests.support.serving_tables import insert_world
+from tests.support.questions.api_suite import asking, window
+from tests.support.serving.serving_example import DIRTY, SETTLED, example
+from tests.support.serving.serving_tables import insert_world
 from web.api.app import create_app
 
 PAGE = Path(__file__).parents[3] / "docs" / "reading-with-cql.md"

@@ -12,9 +12,9 @@ from runtime.registry.sources import SALES
 from serving.storage.cassandra_views import STORES_AT_ONCE, CassandraViews
 from serving.storage.protocol import Gap, GenerationSpan, TillFinding, ViewReader
 from tally.config.settings import Settings
-from tests.support.raw_receipts import line, raw
-from tests.support.serving_tables import insert_world
-from tests.support.serving_world import MemoryViews, World, at, flip, sale
+from tests.support.serving.raw_receipts import line, raw
+from tests.support.serving.serving_tables import insert_world
+from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
 
 DAY, OTHER, ONE = date(2026, 11, 21), date(2026, 11, 22), timedelta(days=1)
 STORES = [f"store {number}" for number in range(STORES_AT_ONCE)]

@@ -22,7 +22,7 @@ from speed_layer.views import QUERY, start_views
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.spark.frames import canonical_records, contributions, members_per_window, window_rows
-from tests.support.canonical import Canonical, receipt, send
+from tests.support.sources.canonical import Canonical, receipt, send
 
 NOON = datetime(2017, 9, 19, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)

@@ -21,7 +21,7 @@ from runtime.process.heartbeat import stall_reason
 from runtime.process.job import REFUSED
 from tally.config.settings import Settings
 from tests.integration.speed.query import NOON
-from tests.support.canonical import interval, receipt, send
+from tests.support.sources.canonical import interval, receipt, send
 
 ROOT = Path(__file__).parents[3]
 START_SECONDS, STOP_SECONDS, ROWS_SECONDS = 120, 40, 120

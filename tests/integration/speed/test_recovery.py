@@ -7,8 +7,8 @@ The negative controls give the same histories to sinks that are not registers, a
 from dataclasses import replace
 from pathlib import Path
 
-from tests.controls.adding import Adding
-from tests.controls.wall_clock import WallClockSink
+from tests.controls.layers.adding import Adding
+from tests.controls.layers.wall_clock import WallClockSink
 from tests.integration.speed.query import SpeedQuery
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.registry.sources import TRAFFIC
 from tests.integration.speed.query import NOON, OnTopic, SpeedQuery
-from tests.support.canonical import interval, send
+from tests.support.sources.canonical import interval, send
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.interrupting import Interrupted
+from tests.support.stack.interrupting import Interrupted
 
 SHORT_RUN = str(Path(__file__).with_name("short_run.py"))
 RUN = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-n", "1", SHORT_RUN)

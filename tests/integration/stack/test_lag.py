@@ -14,7 +14,7 @@ from ops.local.processes.service import Site
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
 from runtime.kafka.topics import read_topic_bounds
 from tally.config.settings import Settings
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 
 RAW, CANONICAL = "posTransactionTopic", "sales"
 # The ends of what was sent, the normaliser's position, the ends of what it has written.

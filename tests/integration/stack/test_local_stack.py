@@ -29,7 +29,7 @@ from runtime.kafka.topics import read_partition_bounds
 from schemas import loader
 from tally.errors import StackError
 from tests.conftest import make_site
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 from tests.unit.ingest.messages import pos
 
 NAMES = ("kafka", "cassandra")

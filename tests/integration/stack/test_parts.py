@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from ops.local.machine import artifacts
 from tally.config.settings import Settings
-from tests.support.producers import connected_producer
+from tests.support.clients.producers import connected_producer
 
 
 def test_every_jar_has_the_recorded_hash(settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """A process for tests: the shipped stock adapter on topics of its own.
 
 `python -m tests.integration.stock.adapting PREFIX [CRASH]`, settings from the environment. Prints
-`ready` on stdout when it has its partitions. CRASH: as tests.controls.crashing has it.
+`ready` on stdout when it has its partitions. CRASH: as tests.controls.processes.crashing has it.
 """
 
 import sys
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from inventory.sync.__main__ import adapter, adapter_job
 from tally.config.settings import Settings
-from tests.integration.ingest.copier import run_job
+from tests.integration.ingest.processor.copier import run_job
 
 
 def main(argv: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tests.integration.ingest.conftest import KILLED, Start, wait_until_read
 from tests.integration.stock.warehouse import DOCUMENTS, RECEIPTS, Warehouse
 
-MOVING = "tests.controls.crashing_stock"
+MOVING = "tests.controls.processes.crashing_stock"
 MOST_SECONDS = 120
 
 

@@ -22,8 +22,8 @@ from tally.config.settings import Settings
 from tally.events.partitions import partition_number
 from tests.integration.ingest.conftest import KILLED, Start, starter, stop
 from tests.integration.stock.warehouse import Warehouse, new_warehouse
-from tests.support.inventory_api import FaultyInventory, served
-from tests.support.producers import connected_producer
+from tests.support.clients.inventory_api import FaultyInventory, served
+from tests.support.clients.producers import connected_producer
 
 ADAPTING = "tests.integration.stock.adapting"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -8,7 +8,7 @@ from runtime.processor.commit.positions import KafkaGroupPositions
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 from tests.integration.ingest.conftest import send_values
-from tests.integration.ingest.test_positions import delete_below
+from tests.integration.ingest.processor.test_positions import delete_below
 
 VALUES = [f"v{number:03d}" for number in range(40)]
 

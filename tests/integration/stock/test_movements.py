@@ -11,7 +11,7 @@ from tally.config.settings import Settings
 from tests.integration.ingest.conftest import Start, starter, stop
 from tests.integration.stock.killing import played
 from tests.integration.stock.warehouse import HeardMovements, Warehouse, new_warehouse
-from tests.support.purchases import Purchases
+from tests.support.sources.purchases import Purchases
 
 COUNT, SEED = 400, 13
 KILLS = ("after_record:1:20", "after_record:2:3", "after_record:5:2", "after_commit:2")

@@ -11,9 +11,9 @@ from tally.config.settings import Settings
 from tests.integration.ingest.conftest import starter, stop, wait_until
 from tests.integration.stock.shop import NOON, variables
 from tests.integration.stock.warehouse import ARRIVED, RECEIPTS
-from tests.support.canonical import receipt, send
-from tests.support.inventory_api import FaultyInventory, served
-from tests.support.producers import connected_producer
+from tests.support.clients.inventory_api import FaultyInventory, served
+from tests.support.clients.producers import connected_producer
+from tests.support.sources.canonical import receipt, send
 
 if TYPE_CHECKING:
     from ops.local.processes.service import Site

@@ -20,8 +20,8 @@ from ops.topic_configuration import topic_configuration
 from runtime.connect import kafka_admin
 from runtime.kafka.reader import read_to_end
 from tally.config.settings import Settings
-from tests.support.canonical import Canonical, send
-from tests.support.purchases import Lane, SentPurchase
+from tests.support.sources.canonical import Canonical, send
+from tests.support.sources.purchases import Lane, SentPurchase
 
 RECEIPTS, DOCUMENTS = "sales", "inventory"
 # Later than everything that is sent.

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.docstrings import (
+from tests.unit.architecture.counts.docstrings import (
     that_begin_with_nothing,
     without_shapes,
     without_units,
 )
-from tests.unit.architecture.sources import parsed, python_files
+from tests.unit.architecture.counts.sources import parsed, python_files
 
 # Columns to columns inside one select; frames.py is being divided, and they with it.
 NOT_YET: set[str] = set()

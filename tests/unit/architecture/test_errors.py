@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.sources import parsed, python_files
+from tests.unit.architecture.counts.sources import parsed, python_files
 
 HOME = Path("tally/errors.py")
 # Each with the reason why it cannot be there.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.sources import ROOT, module_name, parsed, python_files
+from tests.unit.architecture.counts.sources import ROOT, module_name, parsed, python_files
 
 # Examples that cannot be run here, by file, and why. One of a Spark column would be such a one: it
 # needs a JVM, which no fast tier may start.

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.limits import beyond_limits
-from tests.unit.architecture.sources import ROOT, parsed, python_files
+from tests.unit.architecture.counts.limits import beyond_limits
+from tests.unit.architecture.counts.sources import ROOT, parsed, python_files
 
 SOURCE, TEST = Path("tally/planted.py"), Path("tests/planted.py")
 LONG_BODY = "def f() -> None:\n    '''Nothing.'''\n" + "    pass\n" * 51

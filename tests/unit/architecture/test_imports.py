@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.import_rules import OURS
-from tests.unit.architecture.imports import bring_spark, bringing, forbidden_imports
-from tests.unit.architecture.sources import PACKAGES, ROOT, module_name, parsed, python_files
+from tests.unit.architecture.counts.import_rules import OURS
+from tests.unit.architecture.counts.imports import bring_spark, bringing, forbidden_imports
+from tests.unit.architecture.counts.sources import PACKAGES, ROOT, module_name, parsed, python_files
 
 
 def test_every_file_imports_only_what_the_table_allows() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture import measure
-from tests.unit.architecture.measure import (
+from tests.unit.architecture.counts import measure
+from tests.unit.architecture.counts.measure import (
     MAY_BE_DENSE,
     Number,
     circles,
@@ -14,7 +14,7 @@ from tests.unit.architecture.measure import (
     numbers,
     silent_raisers,
 )
-from tests.unit.architecture.sources import ROOT, python_files
+from tests.unit.architecture.counts.sources import ROOT, python_files
 
 
 def test_every_number_is_within_its_limits() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.sources import ROOT, parsed, python_files
+from tests.unit.architecture.counts.sources import ROOT, parsed, python_files
 
 # A digit or a small letter somewhere, else it is a constant of one word.
 _CAMEL = re.compile(r"_?[A-Z]+[a-z0-9]\w*")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.loader import builtin_sources
-from tests.unit.architecture.sources import parsed, python_files
+from tests.unit.architecture.counts.sources import parsed, python_files
 
 # Who may name one, and why.
 MAY = {

@@ -2,8 +2,8 @@ import ast
 
 import pytest
 
-from tests.unit.architecture.sources import module_name, parsed, python_files
-from tests.unit.architecture.unimported import NAMES, packages_named
+from tests.unit.architecture.counts.sources import module_name, parsed, python_files
+from tests.unit.architecture.counts.unimported import NAMES, packages_named
 
 MODULES = {module_name(file) for file in python_files()}
 PRODUCT = [file for file in python_files() if file.parts[0] not in ("tests", "bench")]

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from tests.unit.architecture import walk
-from tests.unit.architecture.sources import ROOT
-from tests.unit.architecture.walk import (
+from tests.unit.architecture.counts import walk
+from tests.unit.architecture.counts.sources import ROOT
+from tests.unit.architecture.counts.walk import (
     HANDED,
     LISTS,
     PAGE,

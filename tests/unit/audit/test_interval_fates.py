@@ -12,7 +12,7 @@ from ops.audit.read.master import Fates
 from ops.audit.read.topics import OffsetSpan
 from runtime.registry.sources import TRAFFIC
 from tally.events.identity import fingerprint, version_id
-from tests.support.canonical import interval
+from tests.support.sources.canonical import interval
 from tests.unit.audit.test_master import MONDAY, opened, row
 
 

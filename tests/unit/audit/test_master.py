@@ -23,7 +23,7 @@ from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Part, Sum
 from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key
 from tally.families.family import Family
-from tests.support.canonical import Canonical, interval, receipt
+from tests.support.sources.canonical import Canonical, interval, receipt
 
 MONDAY = datetime(2017, 3, 6, 10, tzinfo=UTC)
 MONDAY_MILLIS = 1_488_794_400_000

@@ -16,7 +16,7 @@ from ops.audit.oracle import Difference
 from ops.audit.report import Audit, AuditRequest, as_json, run_audit, show
 from ops.oracle.complete_journey import WHOLE
 from tally.config.settings import Settings
-from tests.support.stored_rows import StoredSession
+from tests.support.serving.stored_rows import StoredSession
 from tests.unit.audit.test_master import ROWS, opened
 
 EQUAL = FamilyComparison(windows=2, equal=2, totals={}, differences=[])

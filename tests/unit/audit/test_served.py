@@ -15,7 +15,7 @@ from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum
 from tally.families.derived import DERIVED
 from tally.families.family import Family
-from tests.support.stored_rows import StoredSession, claim_of, pointer_row, view_row
+from tests.support.serving.stored_rows import StoredSession, claim_of, pointer_row, view_row
 
 TEN = datetime(2026, 3, 2, 10, tzinfo=UTC)
 WINDOW = ("367", TEN)

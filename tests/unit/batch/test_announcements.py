@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from batch_layer.views.publish.announcements import Announcements, Restatement
 from runtime.registry.sources import SALES
 from tally.errors import TallyError
-from tests.support.full_producer import FullProducer
+from tests.support.clients.full_producer import FullProducer
 
 START = "2017-03-06T10:00:00.000Z"
 

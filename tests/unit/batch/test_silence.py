@@ -21,7 +21,7 @@ from runtime.connect import CQL_DATE_ZERO
 from runtime.process.job import FAILED
 from runtime.registry.sources import TRAFFIC
 from tally.config.settings import Settings
-from tests.support.answering_session import AnsweringSession
+from tests.support.serving.answering_session import AnsweringSession
 
 LONG = cqltypes.LongType
 MONDAY = date(2026, 3, 2)

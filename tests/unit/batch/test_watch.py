@@ -10,7 +10,7 @@ from batch_layer.master.watch import CommittedEnds, IngestWatch
 from runtime.cassandra import writes
 from runtime.kafka.offsets import TopicOffsets
 from tally.config.settings import Settings
-from tests.support.unplugged_session import UnpluggedSession
+from tests.support.serving.unplugged_session import UnpluggedSession
 
 SIGHT = CommittedEnds(
     datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traffic": {0: 2}}

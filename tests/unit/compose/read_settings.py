@@ -7,8 +7,8 @@ from functools import cache
 from schemas.loader import builtin_sources
 from tally.config.lateness import lateness_variable
 from tally.config.settings import Settings
-from tests.unit.architecture.imports import imported_modules
-from tests.unit.architecture.sources import module_name, parsed, python_files
+from tests.unit.architecture.counts.imports import imported_modules
+from tests.unit.architecture.counts.sources import module_name, parsed, python_files
 
 # Properties and methods of Settings, with the settings that they read.
 DERIVED: Mapping[str, tuple[str, ...]] = {

@@ -11,7 +11,7 @@ from tally.algebra.parts import Sum
 from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.families.family import Family
-from tests.unit.architecture.sources import parsed, python_files
+from tests.unit.architecture.counts.sources import parsed, python_files
 
 HOME = Path("tally/config/settings.py")
 

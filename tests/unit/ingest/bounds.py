@@ -14,7 +14,7 @@ from runtime.processor.commit.record import Input
 from runtime.registry.sources import FAMILIES
 from tally.algebra.parts import MOST_PART
 from tally.errors import RejectedEvent
-from tests.support.odd import ACCEPTED
+from tests.support.odd.odd import ACCEPTED
 from tests.unit.ingest.messages import RULES
 
 NOW = datetime.now(UTC)

@@ -7,9 +7,9 @@ import pytest
 
 from runtime.processor.commit.failpoints import AFTER_POLL, BEFORE_COMMIT, NAMES, Failpoints
 from tally.config.settings import Settings
-from tests.controls.crashing import Crash
-from tests.controls.faulty_evaluator import AFTER_READ, IN_RESTORE, TellingCrash
-from tests.unit.architecture.sources import ROOT, python_files
+from tests.controls.processes.crashing import Crash
+from tests.controls.processes.faulty_evaluator import AFTER_READ, IN_RESTORE, TellingCrash
+from tests.unit.architecture.counts.sources import ROOT, python_files
 
 TEST = Settings(keyspace="test_crashing")
 

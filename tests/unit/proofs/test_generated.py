@@ -12,9 +12,9 @@ from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.contract import normalise as normalised_receipt
 from ingest.sources.traffic.contract import normalise as normalised_interval
 from tally.config.settings import Settings
-from tests.support.generated import LATE_BY, STORES, Scale, hourly, load, of_this_second
-from tests.support.plain_oracle import counted_by_window, counted_once, event_of
-from tests.support.pos_oracle import PARTS
+from tests.support.oracles.plain_oracle import counted_by_window, counted_once, event_of
+from tests.support.oracles.pos_oracle import PARTS
+from tests.support.sources.generated import LATE_BY, STORES, Scale, hourly, load, of_this_second
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MOMENTS = [NOW, datetime(2017, 10, 29, 1, 30, tzinfo=UTC), datetime(2000, 1, 10, tzinfo=UTC)]

@@ -14,27 +14,27 @@ from runtime.processor.commit.failpoints import Failpoints
 from runtime.registry.sources import SALES
 from speed_layer.input.session import Driver
 from tally.config.settings import Settings
-from tests.controls.adding import Adding, AddingSink
-from tests.controls.clock_janitor import ClockJanitor
-from tests.controls.compacted_rules import compacted_configuration
-from tests.controls.crashing import Crash
-from tests.controls.crashing_stock import dying
-from tests.controls.dispatchers import watched_parts
-from tests.controls.faulty_evaluator import TellingCrash
-from tests.controls.faulty_loops import (
+from tests.controls.alerts.compacted_rules import compacted_configuration
+from tests.controls.alerts.dispatchers import watched_parts
+from tests.controls.guard import NotATest
+from tests.controls.layers.adding import Adding, AddingSink
+from tests.controls.layers.no_floor import no_floor
+from tests.controls.layers.no_member import no_member
+from tests.controls.layers.uncommitted import uncommitted_stream
+from tests.controls.layers.unrevised_rebuild import unrevised_families
+from tests.controls.layers.wall_clock import WallClockSink
+from tests.controls.processes.clock_janitor import ClockJanitor
+from tests.controls.processes.crashing import Crash
+from tests.controls.processes.crashing_stock import dying
+from tests.controls.processes.faulty_evaluator import TellingCrash
+from tests.controls.processes.faulty_loops import (
     going_on_although_fenced,
     keeping_memory,
     restoring_too_little,
     sending_by_itself,
 )
-from tests.controls.guard import NotATest
-from tests.controls.killed_drop import KilledFolder
-from tests.controls.no_floor import no_floor
-from tests.controls.no_member import no_member
-from tests.controls.uncommitted import uncommitted_stream
-from tests.controls.unrevised_rebuild import unrevised_families
-from tests.controls.wall_clock import WallClockSink
-from tests.unit.architecture.sources import ROOT, parsed, python_files
+from tests.controls.processes.killed_drop import KilledFolder
+from tests.unit.architecture.counts.sources import ROOT, parsed, python_files
 
 STARTED = (
     *("adding", "wall_clock", "no_floor", "crashing", "uncommitted", "killed_drop"),

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.plain_oracle import Event
-from tests.support.prefixes import Steps, judged, steps_of
-from tests.support.readers import Reader, Readings, Seen
+from tests.support.clients.readers import Reader, Readings, Seen
+from tests.support.oracles.plain_oracle import Event
+from tests.support.oracles.prefixes import Steps, judged, steps_of
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 STARTS = [

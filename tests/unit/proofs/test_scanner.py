@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support import scanner
-from tests.support.barcodes import article_numbers
-from tests.support.scanner import Scan, scan_files
+from tests.support.odd import scanner
+from tests.support.odd.barcodes import article_numbers
+from tests.support.odd.scanner import Scan, scan_files
 
 SECRET = {"e-mail": "ann@example.org"}
 

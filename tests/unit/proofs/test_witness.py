@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from tally.alerts.message import Alert
-from tests.integration.alerts.failing_receiver import ReceivedCall
-from tests.integration.alerts.witness import AT_LEAST_ONCE, AT_MOST_ONCE, Witness
-from tests.unit.alerts.deliveries import alert, end_of
+from tests.integration.alerting.deliver.failing_receiver import ReceivedCall
+from tests.integration.alerting.deliver.witness import AT_LEAST_ONCE, AT_MOST_ONCE, Witness
+from tests.unit.alerting.deliver.deliveries import alert, end_of
 
 RAISED = alert(1)
 CONFIRMED = structs.replace(RAISED, state="confirmed")

@@ -23,7 +23,7 @@ from runtime.records.gaps import AcceptedGap, store_gap
 from runtime.registry.sources import SALES
 from tally.config.settings import Settings
 from tally.errors import CassandraWriteTimeout
-from tests.support.unplugged_session import UnpluggedSession
+from tests.support.serving.unplugged_session import UnpluggedSession
 
 TEXT = "INSERT INTO rows (store_id, events) VALUES (?, ?)"
 TYPES = (cqltypes.UTF8Type, cqltypes.LongType)

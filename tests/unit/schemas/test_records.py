@@ -32,12 +32,12 @@ from speed_layer.sink.updates import ViewUpdates
 from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tests.support.alerts import told
-from tests.support.full_producer import FullProducer
+from tests.support.alerts.alerts import told
+from tests.support.clients.full_producer import FullProducer
 from tests.support.struct_schema import value_schema
-from tests.unit.alerts.deliveries import alert, channel, desk_with
-from tests.unit.alerts.rules import GOOD, rule
-from tests.unit.alerts.test_resolution import RESOLUTION
+from tests.unit.alerting.deliver.deliveries import alert, channel, desk_with
+from tests.unit.alerting.rules.rules import GOOD, rule
+from tests.unit.alerting.rules.test_resolution import RESOLUTION
 from tests.unit.ingest.messages import ARRIVED, RULES
 from tests.unit.schemas.test_events import fields_of
 

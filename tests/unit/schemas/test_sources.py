@@ -10,7 +10,7 @@ from schemas.catalogue import load_metrics
 from schemas.generated import render_views
 from schemas.loader import builtin_sources, read_sources
 from schemas.source import BadSource, read_source
-from tests.support.sources import ELEVENTH, run_with
+from tests.support.sources.sources import ELEVENTH, run_with
 from tests.unit.schemas.cql import table_of
 
 OWN = [source.folder for source in builtin_sources().values()]

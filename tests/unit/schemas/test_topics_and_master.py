@@ -4,7 +4,7 @@ from zlib import crc32
 from runtime.registry.sources import FAMILIES
 from schemas.loader import FOLDER, dead_letter_reasons, master_schema, topics
 from tally.events.partitions import partition_number
-from tests.unit.architecture.sources import parsed, python_files
+from tests.unit.architecture.counts.sources import parsed, python_files
 
 CONTRACT_REASONS = (
     "not_json not_utf8 too_deep too_large missing_field wrong_type out_of_range"

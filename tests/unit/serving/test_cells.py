@@ -17,7 +17,7 @@ from serving.metrics import catalogue
 from serving.questions.grains import Slot
 from tally.algebra.merge import MergedWindow, WindowSource
 from tally.time.windows import WINDOW
-from tests.support.serving_world import at
+from tests.support.serving.serving_world import at
 
 START = at("2017-09-19T10:00")
 REVENUE, BASKET, UNITS = (catalogue.metric(name) for name in ("revenue", "average_basket", "units"))

@@ -19,7 +19,7 @@ from serving.storage.cassandra_views import CassandraViews
 from serving.storage.connection import Connection
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
-from tests.support.api_suite import DAY, asking
+from tests.support.questions.api_suite import DAY, asking
 from web.api.app import create_app
 
 ERRORS = [

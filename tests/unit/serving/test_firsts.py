@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from serving.merge.first_coverage import FirstCoverage, first_covering_generations, generation_spans
 from tally.families.generation import GenerationRange
 from tally.time.windows import window_starts
-from tests.support.serving_world import at
+from tests.support.serving.serving_world import at
 
 DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")
 minutes = st.integers(0, 24 * 60)

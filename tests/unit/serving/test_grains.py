@@ -10,7 +10,7 @@ from serving.questions.grains import GRAINS, nearest, on_grid, slots
 from serving.questions.instants import UTC_CLOCK
 from tally.time.day_clock import DayClock
 from tally.time.windows import WINDOW
-from tests.support.serving_world import at
+from tests.support.serving.serving_world import at
 
 ZONES = (
     "UTC",

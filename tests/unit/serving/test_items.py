@@ -14,8 +14,8 @@ from serving.stock import items
 from serving.stock.items import ItemAxis, ItemReader, ItemSums
 from tally.errors import BadQuery
 from tally.events.receipt_rules import KINDS, LINE_TYPES, LineFacts
-from tests.support.raw_receipts import Raw, line, raw
-from tests.support.serving_world import MemoryViews, World
+from tests.support.serving.raw_receipts import Raw, line, raw
+from tests.support.serving.serving_world import MemoryViews, World
 
 DAY = "2026-03-02"
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)

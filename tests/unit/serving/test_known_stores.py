@@ -10,7 +10,7 @@ from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import Activity
 from tally.errors import UnknownName
-from tests.support.serving_world import MemoryViews, World
+from tests.support.serving.serving_world import MemoryViews, World
 
 
 def test_a_new_store_is_known_with_its_first_receipt_however_often_it_was_asked_for_before() -> (

@@ -20,8 +20,8 @@ from serving.storage.protocol import ViewRow
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.time.day_clock import DayClock
-from tests.support.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
-from tests.support.serving_world import MemoryViews
+from tests.support.questions.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
+from tests.support.serving.serving_world import MemoryViews
 from web.dashboard.shared.period import Period
 
 ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))

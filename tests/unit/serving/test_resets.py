@@ -9,7 +9,7 @@ from serving.questions.grains import Slot
 from serving.questions.resets import Resets
 from tally.time.day_clock import DayClock
 from tally.time.windows import WINDOW
-from tests.support.serving_world import at
+from tests.support.serving.serving_world import at
 
 BRATISLAVA = ZoneInfo("Europe/Bratislava")
 

@@ -10,7 +10,7 @@ from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum, Value
 from tally.families.family import Family
 from tally.families.generation import GenerationRange
-from tests.support.serving_world import at, flip
+from tests.support.serving.serving_world import at, flip
 
 DAY = "2026-11-23"
 START = at(f"{DAY}T10:00")

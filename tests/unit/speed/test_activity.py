@@ -15,7 +15,7 @@ from speed_layer.sink import activity
 from speed_layer.sink.activity import StoreActivity
 from tally.algebra.parts import Sum
 from tally.families.family import Family
-from tests.support.unplugged_session import UnpluggedSession
+from tests.support.serving.unplugged_session import UnpluggedSession
 
 QUEUES = Family("queues", ("queue", "desk"), (Sum("arrived"),), epoch=1)
 

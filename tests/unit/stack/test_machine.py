@@ -8,7 +8,7 @@ import pytest
 
 from ops.local.machine import machine
 from tally.errors import StackError
-from tests.unit.stack.watched import Disk
+from tests.unit.stack.watcher.watched import Disk
 
 JAVA = """#!/bin/sh
 case "$1" in

@@ -1,5 +1,0 @@
-from tests.support.api_suite import ApiSuite
-
-
-class TestInMemory(ApiSuite):
-    """Every test of the suite, over rows in memory."""

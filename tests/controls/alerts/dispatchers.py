@@ -1,0 +1,154 @@
+"""Wrong on purpose: the shipped dispatcher with one part in the place of another, for real brokers.
+
+The rules are those of alert_deliveries.py beside this file; what a call and its storing are is here
+a thread, a socket and a transaction.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_hex
+from typing import Any
+
+from alerting.deliver.__main__ import DispatcherParts
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.records import WebhookMessage, decode_record
+from alerting.deliver.step import Dispatcher
+from runtime.processor.commit.failpoints import Failpoints
+from runtime.processor.commit.record import Input, Output
+from tally.config.settings import Settings
+from tests.controls.alerts.alert_deliveries import (
+    AnyOrder,
+    EndsAlone,
+    OrderOfAlerts,
+    SilencingAll,
+    WithoutDoubt,
+)
+from tests.controls.guard import refuse_outside_tests
+
+# Beside those of a transaction: what has been done when one comes, and the next step has not.
+DECIDED, ATTEMPT_STORED, ANSWERED = "decided", "attempt_stored", "answered"
+OUTCOME_TAKEN, OUTCOME_STORED, RESTORING = "outcome_taken", "outcome_stored", "restoring"
+OWN_MOMENTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
+_PATIENCE_SECONDS = 20.0
+# Milliseconds since 1970, later than any tick.
+_ALL_JUDGED = 10**15
+
+
+class WatchedDispatcher(Dispatcher):
+    """Tells `moments` of each moment of a delivery; else the one that is shipped."""
+
+    def __init__(self, moments: Failpoints, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._moments = moments
+        self._has_outcome = False
+
+    def process(self, record: Input) -> Sequence[Output]:
+        outputs = super().process(record)
+        if record.topic == self.topics[2] and outputs:
+            self._moments.hit(DECIDED)
+        return outputs
+
+    def tick(self) -> Sequence[Output]:
+        outputs = super().tick()
+        self._has_outcome = any(_is_delivered(one) for one in outputs)
+        if self._has_outcome:
+            self._moments.hit(OUTCOME_TAKEN)
+        return outputs
+
+    def on_commit(self) -> None:
+        if self._has_outcome:
+            self._moments.hit(OUTCOME_STORED)
+        if self._to_call:
+            self._moments.hit(ATTEMPT_STORED)
+        super().on_commit()
+
+    def restore(self, state: Iterable[Input]) -> None:
+        super().restore(self._told_of(state))
+
+    def _told_of(self, state: Iterable[Input]) -> Iterable[Input]:
+        for record in state:
+            self._moments.hit(RESTORING)
+            yield record
+
+
+def _is_delivered(output: Output) -> bool:
+    kept = decode_record(output.value) if output.value else None
+    return isinstance(kept, WebhookMessage) and kept.outcome == "delivered"
+
+
+class CallingFirst(Dispatcher):
+    """intent=after: what is decided is stored once the calls have ended."""
+
+    def tick(self) -> Sequence[Output]:
+        outputs = [*super().tick()]
+        Dispatcher.on_commit(self)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while self._are_under_way() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return [*outputs, *super().tick()]
+
+    def on_commit(self) -> None:
+        """Called already."""
+
+    def _are_under_way(self) -> bool:
+        calls = self._calls._calls
+        return len(calls.pending_requests()) > len(calls._completed)
+
+
+class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
+    """With its moments."""
+
+
+@dataclass(frozen=True)
+class WatchedSender(WebhookSender):
+    """Tells `moments` of each good answer before anybody else has it."""
+
+    moments: Failpoints = field(default_factory=Failpoints)
+
+    async def call(
+        self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
+    ) -> WebhookAnswer:
+        answer = await super().call(url, message_id, body, keys)
+        if answer.status == 204:
+            self.moments.hit(ANSWERED)
+        return answer
+
+
+@dataclass(frozen=True)
+class KeyOfAttempt(WatchedSender):
+    """webhook=attempt: each call has a key of its own."""
+
+    async def call(
+        self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
+    ) -> WebhookAnswer:
+        return await super().call(url, f"{message_id}_{token_hex(4)}", body, keys)
+
+
+SHIPPED = DispatcherParts(step=WatchedDispatcher, sender=WatchedSender)
+WRONG_PARTS = {
+    "intent=after": SHIPPED._replace(step=WatchedCallingFirst),
+    "silence=all": SHIPPED._replace(rules=SilencingAll()),
+    "doubt=unsent": SHIPPED._replace(engine=WithoutDoubt),
+    "order=any": SHIPPED._replace(rules=AnyOrder()),
+    "order=alert": SHIPPED._replace(rules=OrderOfAlerts()),
+    "ends=alone": SHIPPED._replace(rules=EndsAlone()),
+    "webhook=attempt": SHIPPED._replace(sender=KeyOfAttempt),
+}
+
+
+def watched_parts(settings: Settings, moments: Failpoints, wrong: str = "") -> DispatcherParts:
+    """The parts of the shipped dispatcher, or of a wrong one, all told of `moments`.
+
+    Raises NotATest for settings of no test.
+    """
+    refuse_outside_tests(settings)
+    parts = WRONG_PARTS[wrong] if wrong else SHIPPED
+    return parts._replace(
+        step=partial(parts.step, moments),
+        sender=partial(parts.sender, moments=moments),
+        # Beside topics of their own there are no evaluators whose positions say it.
+        evaluation_progress=lambda _partitions: _ALL_JUDGED,
+    )

@@ -1,0 +1,35 @@
+"""Wrong on purpose: `python -m tests.controls.layers.unrevised_rebuild` rebuilds by the visit rules
+of now under the epochs of before, as if a rule could change without a new definition of its
+windows."""
+
+import sys
+from dataclasses import replace
+
+from batch_layer.views import rebuild
+from runtime.registry.visit_rules import load_families
+from tally.config.settings import Settings
+from tally.families.family import Family
+from tally.families.visit_rules import StoreVisitRules
+from tests.controls.guard import refuse_outside_tests
+
+
+class Unrevised(StoreVisitRules):
+    """The same rules, and no day on which they have changed."""
+
+    epoch_increases = ()
+
+
+def unrevised_families(settings: Settings) -> dict[str, Family]:
+    """As runtime.registry.visit_rules.load_families(). Raises NotATest for settings of no test."""
+    refuse_outside_tests(settings)
+    return {
+        name: replace(family, visit_rules=Unrevised(family.visit_rules.by_store))
+        for name, family in load_families(settings).items()
+    }
+
+
+if __name__ == "__main__":
+    # Before what is asked for is looked at.
+    refuse_outside_tests(Settings.load())
+    rebuild.families_of = unrevised_families  # type: ignore[attr-defined]
+    sys.exit(rebuild.main(sys.argv[1:]))

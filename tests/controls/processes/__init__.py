@@ -1,0 +1,1 @@
+"""Planted faults: processes."""

@@ -1,0 +1,46 @@
+"""Wrong on purpose: adapters of stock of which each does one thing that somebody could think of,
+for laws alone.
+
+stock=rekey        each attempt has a key of its own
+stock=reread       after a lost answer the version is read anew, and nothing looked for
+stock=shared       a version that moved is taken for one's own write, while others write too
+intent=after       an attempt is stored when it is answered
+reference=first    the reference is looked for before the version is read
+nights=none        levels are set as they change, and not once more at night
+"""
+
+from inventory.sync.calls import StockCall, StoredCall
+from inventory.sync.engine import StockSyncEngine
+from inventory.sync.modes import CallAnswer, CallRules
+from tests.laws.deliveries.call_world import AdapterRules
+
+
+class KeyOfTheAttempt(CallRules):
+    """Two calls of one movement are two."""
+
+    def key(self, call: StockCall) -> str:
+        return f"{call.movement_id} {call.attempts}"
+
+
+class ReadAnew(CallRules):
+    """Whatever may have arrived, it is done again."""
+
+    def is_done(self, call: StockCall, answer: CallAnswer) -> bool:
+        return False
+
+
+class WithoutNights(StockSyncEngine):
+    """What was told once is told."""
+
+    def _reconcile(self) -> list[StoredCall]:
+        return []
+
+
+WRONG_ADAPTERS = {
+    "stock=rekey": AdapterRules(KeyOfTheAttempt("idempotency_key")),
+    "stock=reread": AdapterRules(ReadAnew("compare_and_set")),
+    "stock=shared": AdapterRules(CallRules("sole"), others_write=True),
+    "intent=after": AdapterRules(CallRules("sole"), stores_before_call=False),
+    "nights=none": AdapterRules(CallRules("absolute"), desk=WithoutNights),
+    "reference=first": AdapterRules(CallRules("compare_and_set"), looks_for_reference_first=True),
+}

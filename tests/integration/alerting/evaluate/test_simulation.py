@@ -1,0 +1,90 @@
+"""What an evaluator tells on a real broker is what a simulation over the real tables says."""
+
+import json
+from collections import Counter
+
+import pytest
+from msgspec import structs
+
+from runtime.process.job import DONE
+from tally.alerts.message import Alert
+from tests.integration.alerting.evaluate import test_evaluator as live
+from tests.integration.alerting.evaluate.quarters import Quarters, last_states
+from tests.integration.alerting.evaluate.simulating import (
+    PROJECTOR,
+    against,
+    filed,
+    plant,
+    simulating,
+)
+from tests.integration.ingest.conftest import Start, stop, wait_until
+from tests.support.alerts.alerts import id_of
+
+# The quarter hours are those of the evaluator's own tests.
+night = live.night
+BATCH = live.BATCH
+
+
+def all_changes(begin: Start, night: Quarters) -> list[Alert]:
+    """What was told once all has happened: duplicates, an evaluator that ends meanwhile, a rebuild
+    that covers some, late events, and another one that covers all."""
+    with live.running(begin, night):
+        for number in range(night.count):
+            night.sell(number)
+            night.sell(max(0, number - 1))
+            night.tick(number + 1)
+        wait_until(
+            lambda: last_states(night, live.told(night)) == night.provisional(), live.MOST_SECONDS
+        )
+        night.rebuild(4)
+        night.tick(night.count)
+    # Of each store three more receipts of one quarter hour, which a later rebuild does not have.
+    for store, counts in BATCH.items():
+        night.batch[store] = (*counts[:2], counts[2] + 3, *counts[3:])
+    with live.running(begin, night):
+        night.rebuild(6)
+        night.tick(night.count)
+        night.sell(2)
+        night.batch = {**BATCH}
+        night.rebuild()
+        night.tick(night.count)
+        settled = night.settled().items()
+        wait_until(
+            lambda: last_states(night, live.told(night)).items() >= settled, live.MOST_SECONDS
+        )
+    return live.told(night)
+
+
+def test_what_was_told_live_is_what_is_simulated_and_a_planted_alert_is_found(
+    begin: Start, night: Quarters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projector = begin(PROJECTOR)
+    told = all_changes(begin, night)
+    last = Counter({one.alert_id: one.state for one in told}.values())
+    wait_until(lambda: filed(night.settings) == last, live.MOST_SECONDS)
+    wanted = Counter(one.rule_id for one, state in night.settled().items() if state == "confirmed")
+
+    span = night.window(0), night.window(night.count)
+    with simulating(night.settings, span, monkeypatch) as simulate:
+        for rule_id in ("busy", "silent"):
+            done = simulate(rule_id, "--against", "live")
+            assert against(done)["differences"] == []
+            assert (done.exit_code, against(done)["unjudged"]) == (0, [])
+            assert against(done)["compared"] == wanted[rule_id] > 0
+        # By the clock, which the ticks of this test are ahead of, none of it has begun.
+        by_now = json.loads(simulate("busy").stdout)
+        assert (by_now["episodes"], by_now["complete"]) == ([], False)
+
+        confirmed = (one for one in told if (one.rule_id, one.state) == ("busy", "confirmed"))
+        raised = next(one for one in confirmed if one.edge == "raise")
+        planted = structs.replace(raised, alert_id=id_of("planted"), occurrence=7)
+        plant(night.settings, planted)
+        done = simulate("busy", "--against", "live")
+
+    [one] = against(done)["differences"]
+    assert (done.exit_code, one["kind"], one["alert_id"]) == (
+        1,
+        "not_called_for",
+        planted.alert_id,
+    )
+    assert stop(projector) == DONE

@@ -1,1 +1,0 @@
-"""Rules of alerts in the real topic."""

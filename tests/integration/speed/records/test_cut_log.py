@@ -1,0 +1,57 @@
+"""A broker that has lost the end of a log writes other records at the offsets that a query has
+read."""
+
+import zlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ops.local.processes.service import Site
+from ops.local.services import catalogue
+from ops.local.stack import control
+from runtime.kafka.log_identity import read_topic_ids
+from speed_layer.input.source import read_retained_offsets, refuse_data_loss
+from speed_layer.progress.topic_identity import (
+    TopicIdentity,
+    store_topic_identities,
+    verify_topic_identity,
+)
+from tally.errors import DataLoss
+from tally.events.partitions import partition_number
+from tests.integration.speed.query import NOON
+from tests.support.sources.canonical import receipt, send
+from tests.support.stack.cut_log import cut
+
+STORE, TOPIC = "7", "sales"
+SOLD = [receipt(STORE, number, NOON) for number in range(12)]
+
+
+def test_log_that_was_cut_and_has_grown_beyond_the_position_is_refused(
+    own_site: Site, tmp_path: Path
+) -> None:
+    settings, place = own_site.settings, partition_number(STORE, own_site.settings.partitions)
+    for sold in SOLD[:6]:
+        send(settings, TOPIC, [sold])
+    last = {place: (5, zlib.crc32(msgspec.json.encode(SOLD[5])))}
+    store_topic_identities(
+        tmp_path, {TOPIC: TopicIdentity(read_topic_ids(settings, [TOPIC])[TOPIC], last)}
+    )
+    control.down(own_site, catalogue.select_services(()), print)
+    (log,) = settings.home.rglob(f"{TOPIC}-{place}/00000000000000000000.log")
+    cut(log, 3)
+    control.up(own_site, catalogue.select_services(["kafka"]), print)
+    for sold in SOLD[6:]:
+        send(settings, TOPIC, [sold])
+    held = read_retained_offsets(settings, TOPIC)
+
+    # The offset alone tells nothing: the log is as long as before, and longer.
+    refuse_data_loss({place: 6}, TOPIC, held)
+    with pytest.raises(
+        DataLoss,
+        match=(
+            rf"topic sales partition {place}: at offset 5 lies another record than the query has"
+            r" read"
+        ),
+    ):
+        verify_topic_identity(settings, tmp_path, {TOPIC: held})

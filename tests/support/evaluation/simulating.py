@@ -1,0 +1,139 @@
+"""Simulations in memory: a test plays the rules' topic and what the evaluators have judged."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.state.memory import restore_memories
+from alerting.rules.rule import RuleVersion
+from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
+from alerting.simulate.findings import SimulatedPage
+from alerting.simulate.service import RuleRepository, SimulationRequest, SimulationService
+from alerting.simulate.simulator import Simulator
+from alerting.simulate.state import EvaluatorState
+from serving.questions.stores import StoreRegistry
+from tally.config.settings import Settings
+from tally.errors import RuleConflict, StackError, ViewsUnreachable
+from tally.time.instants import from_millis
+from tally.time.windows import WINDOW_MILLIS
+from tests.support.evaluation.evaluating import DAY, ListedRules, Watched
+from tests.support.serving.serving_world import MemoryViews, at, flip
+
+EVE, NOW = "2026-11-23", f"{DAY}T20:00"
+DAWN, DUSK = f"{DAY}T08:00", f"{DAY}T12:00"
+
+
+class MemoryState:
+    """A StateSource over what a test says, or over the state of an evaluator in memory."""
+
+    def __init__(self, of: Watched | None = None) -> None:
+        self._of, self.is_away = of, False
+
+    def read(self) -> Mapping[int, EvaluatorState]:
+        if self.is_away:
+            raise ViewsUnreachable("planted")
+        memories = restore_memories(self._of.state if self._of else ())
+        return {
+            number: EvaluatorState(
+                one.last_tick, one.silent_from, one.evaluated_days, one.chains.all_forced_ends
+            )
+            for number, one in memories.items()
+        }
+
+
+class AwayRules(ListedRules):
+    """Rules whose topic does not answer."""
+
+    def read(self, until: int | None = None) -> RuleHistory:
+        raise StackError("planted")
+
+
+class WrittenRules(ListedRules):
+    """Rules whose topic takes what is written, by a clock that stands; it begins with versions."""
+
+    def __init__(self, *versions: RuleVersion, now: str = NOW) -> None:
+        self._records: list[RuleRecord] = []
+        self._now = to_millis(at(now))
+        for one in versions:
+            stored = StoredRule(rule=one.rule, version=one.version, retired=one.retired)
+            self._append(stored, one.effective_from - WINDOW_MILLIS)
+
+    def read(self, until: int | None = None) -> RuleHistory:
+        return read_history(self._records)
+
+    def write(self, stored: Sequence[StoredRule]) -> list[RuleVersion]:
+        """As alerting/rules/store/topic.py does it: a change that lost to another one is
+        refused."""
+        for one in stored:
+            self._append(one, self._now)
+        chains = self.read()
+        for one in stored:
+            if not chains.is_effective(one):
+                raise RuleConflict("planted", (one.rule.rule_id,))
+        made = [chains.find_version(one.rule.rule_id, one.version) for one in stored]
+        return [version for version in made if version is not None]
+
+    def _append(self, stored: StoredRule, arrived: int) -> None:
+        offset = len(self._records)
+        self._records.append(RuleRecord(offset, stored.key.encode(), stored.value, arrived))
+
+
+def desk_over(
+    views: MemoryViews,
+    rules: ListedRules,
+    state: MemoryState | None = None,
+    settings: Settings | None = None,
+    now: str = NOW,
+) -> SimulationService:
+    """A desk whose clock stands, and whose rules are read anew each time."""
+    of = settings or Settings()
+    simulator = Simulator(views, StoreRegistry.load(of), of)
+    return SimulationService(
+        RuleRepository(rules, getattr(rules, "write", None), count(0, 10).__next__),
+        state or MemoryState(),
+        simulator,
+        lambda: to_millis(at(now)),
+    )
+
+
+async def page_of(store: Watched, rule_id: str, start: str, end: str, **more: Any) -> SimulatedPage:
+    """What a simulation says of a store's world, from `2026-11-24T08:00` on, or a page of that."""
+    after = more.pop("after", "")
+    store.views.alerts.told = [*store.alerts]
+    desk = desk_over(store.views, store.rules, MemoryState(store), store.settings)
+    span = WindowSpan(to_millis(at(start)), to_millis(at(end)))
+    return await desk.simulate_page(SimulationRequest(rule_id, span, **more), after)
+
+
+def simulated(
+    store: Watched, rule_id: str = "busy", start: str = DAWN, end: str = DUSK, **more: Any
+) -> SimulatedPage:
+    """The same, of the morning of DAY."""
+    return asyncio.run(page_of(store, rule_id, start, end, **more))
+
+
+def served(store: Watched, until: str, generation: int = 1) -> None:
+    """A generation serves the day before whole, and DAY up to a time."""
+    for day, covered in ((EVE, f"{DAY}T00:00"), (DAY, f"{DAY}T{until}")):
+        at_night = f"{DAY}T18:{generation:02d}"
+        store.publish(flip(day, generation, at_night, 0, covered_until=covered))
+
+
+def clock_of(millis: int) -> str:
+    """Hour and minute (UTC) of an instant in milliseconds since 1970."""
+    return f"{from_millis(millis):%H:%M}"
+
+
+def clocks(page: SimulatedPage) -> list[tuple[str, str | None, bool]]:
+    """Of each episode the clock (UTC) at its begin and its end, and whether it is complete."""
+    return [
+        (
+            clock_of(one.episode.start),
+            None if one.episode.ended is None else clock_of(one.episode.ended),
+            one.is_complete,
+        )
+        for store in page.stores
+        for one in store.episodes
+    ]

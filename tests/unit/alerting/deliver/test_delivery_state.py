@@ -1,0 +1,169 @@
+"""What is over leaves the state, and the topic in which people have settled it; what was settled
+before is not looked at for ever."""
+
+import time
+from collections.abc import Iterable
+
+import pytest
+from msgspec import structs
+
+from alerting.deliver.calls import WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.controls import (
+    Acknowledgement,
+    AlertControl,
+    Redelivery,
+    Silence,
+    Snooze,
+)
+from alerting.deliver.state.records import decode_record
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from runtime.processor.commit.record import Input, Output
+from tests.unit.alerting.deliver.deliveries import (
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    Town,
+    alert,
+    channel,
+    decisions,
+    desk_with,
+    end_of,
+    later,
+    messages,
+)
+from tests.unit.alerting.dispatch.test_dispatcher_step import keys, record, state, tick
+
+DAY = 24 * HOUR
+YEARS_AGO = Silence(silence_id="old", starts=0, ends=NOON - 700 * DAY)
+IN_FORCE = Silence(silence_id="new", starts=NOON - HOUR, ends=NOON + 10 * DAY)
+SNOOZED = Snooze(alert_id=alert(7).alert_id, store_id="367", until=NOON - 3 * DAY)
+
+
+def dispatcher(*foreseen: Input) -> Dispatcher:
+    return Dispatcher(
+        WebhookCalls(WebhookSender(), keys),
+        lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
+        foreseen=lambda: foreseen,
+    )
+
+
+def deleted(outputs: Iterable[Output]) -> dict[str, list[bytes | None]]:
+    """Keys of deleted records by topic."""
+    found: dict[str, list[bytes | None]] = {CONTROLS: [], DELIVERIES: []}
+    for one in outputs:
+        if one.value is None:
+            found[one.topic].append(one.key)
+    return found
+
+
+@pytest.mark.parametrize("how", ["ended", "retracted"])
+def test_what_was_held_and_is_over_is_not_walked_through_any_more(how: str) -> None:
+    desk = desk_with()
+    desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
+    for number in range(1, 2_001):
+        desk.process_alert(alert(number))
+        over = alert(number, state="retracted")
+        desk.process_alert(over if how == "retracted" else end_of(alert(number), 10_000 + number))
+
+    assert len(desk.memory.held) == 0
+
+
+def test_a_tick_costs_the_same_however_much_was_held_and_is_over() -> None:
+    def seconds(count: int) -> float:
+        desk = desk_with()
+        desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 30 * DAY))
+        for number in range(count):
+            desk.process_alert(alert(number))
+            desk.process_alert(alert(number, state="retracted"))
+        begun = time.process_time()
+        for _ in range(20):
+            later(desk, 5 * SECOND)
+        return time.process_time() - begun
+
+    assert seconds(4_000) < 10 * max(seconds(10), 0.001)
+
+
+def test_an_end_that_is_taken_back_puts_its_raise_among_the_held_ones_again() -> None:
+    desk = desk_with()
+    desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + HOUR))
+    desk.process_alert(alert(1))
+    desk.process_alert(end_of(alert(1), 2))
+    desk.process_alert(end_of(alert(1), 2, state="retracted"))
+
+    assert [*desk.memory.held] == [("floor", alert(1).alert_id)]
+    assert [one.kind for one in messages(later(desk, HOUR))] == ["alert"]
+
+
+def test_controls_that_are_over_leave_the_state_and_the_topic_a_day_later() -> None:
+    step = dispatcher()
+    for one in (channel(), SNOOZED, structs.replace(IN_FORCE, ends=NOON + HOUR)):
+        step.process(record(CONTROLS, one))
+    outputs = [*step.process(tick(1))]
+    outputs += step.process(record(TICKS, {"n": 2, "at": NOON + 3 * DAY}))
+    step.close()
+
+    gone = deleted(outputs)
+    expected = [b"silence|new", f"snooze|{SNOOZED.alert_id}".encode()]
+    assert sorted(gone[CONTROLS]) == expected  # type: ignore[type-var]
+    assert sorted(gone[DELIVERIES]) == [b"control|" + key for key in expected]  # type: ignore[type-var]
+
+
+def test_an_acknowledgement_stays_as_long_as_its_alert_is_open() -> None:
+    desk = desk_with()
+    desk.process_alert(alert(1))
+    noted = Acknowledgement(alert_id=alert(1).alert_id, store_id="367", at=NOON, by="anna")
+    desk.apply_control(noted)
+    later(desk, 5 * DAY)
+    kept = dict(desk.memory.acknowledged)
+    desk.process_alert(end_of(alert(1), 2))
+    later(desk, 2 * DAY)
+
+    assert (kept, desk.memory.acknowledged) == ({noted.alert_id: noted}, {})
+
+
+def test_what_ended_long_ago_is_not_foreseen_and_is_deleted() -> None:
+    many = [structs.replace(YEARS_AGO, silence_id=f"old-{number}") for number in range(1_000)]
+    settled: list[AlertControl] = [channel(), IN_FORCE, SNOOZED, *many]
+    step = dispatcher(tick(1), *(record(CONTROLS, one) for one in settled))
+    step.restore([])
+    known = [*step._engine(0).memory.holds.silences]
+    outputs = [*step.process(record(ALERTS, alert(1)))]
+    step.close()
+
+    assert known == [IN_FORCE]
+    assert len(deleted(outputs)[CONTROLS]) == 1_001
+    made = [decode_record(one.value) for one in outputs if one.value is not None]
+    assert decisions(made) == [("held", "silence")]
+
+
+def test_an_order_that_was_carried_out_leaves_its_topic() -> None:
+    asked = Redelivery(channel_id="floor", message_id="grp_1", asked_at=NOON)
+    step = dispatcher()
+    step.process(record(CONTROLS, channel()))
+    outputs = [*step.process(record(CONTROLS, asked))]
+    step.close()
+
+    assert deleted(outputs)[CONTROLS] == [b"redeliver|floor|grp_1"]
+
+
+def test_the_newest_tick_holds_before_the_first_alert_whatever_the_state_says() -> None:
+    before = dispatcher()
+    kept = [
+        out
+        for one in (record(CONTROLS, channel(max_age=3_600)), tick(1))
+        for out in before.process(one)
+    ]
+    before.close()
+    morning = record(TICKS, {"n": 99, "at": NOON + 5 * HOUR})
+    step = dispatcher(morning)
+    step.restore(state(kept))
+
+    outputs = [*step.process(record(ALERTS, alert(1, at=NOON + MINUTE)))]
+    step.close()
+
+    made = [decode_record(one.value) for one in outputs if one.value is not None]
+    assert decisions(made) == [("suppressed", "late")]

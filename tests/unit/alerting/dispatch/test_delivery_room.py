@@ -1,0 +1,200 @@
+"""How many calls are under way at once, which come first, and what an address that does not answer
+may take from the others."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from threading import Event
+from threading import enumerate as all_threads
+from typing import Any
+
+import pytest
+
+from alerting.deliver.calls import CallResult, OutboundMessage, WebhookCalls
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.attempts import WebhookAnswer
+from alerting.deliver.state.call_limits import (
+    MAX_ADDRESS_CALLS,
+    MAX_CALLS,
+    OPENS_AFTER,
+    CallCapacity,
+    CircuitBreakers,
+    url_origin,
+)
+from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.state.routing import DeliveryRules
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from runtime.outbound.addresses import parse_networks
+from runtime.processor.commit.record import Output
+from tests.unit.alerting.deliver.deliveries import (
+    MINUTE,
+    SECOND,
+    Town,
+    alert,
+    channel,
+    desk_with,
+    later,
+)
+from tests.unit.alerting.deliver.test_delivery_attempts import message
+from tests.unit.alerting.dispatch.test_dispatcher_step import record, tick, wait_for
+from tests.unit.alerting.webhooks.receivers import receiver, status
+
+AWAY = WebhookAnswer(error="no answer in 15 s")
+TAKEN = WebhookAnswer(status=204)
+
+
+class HeldCalls:
+    """Calls that end when a test says so."""
+
+    def __init__(self) -> None:
+        self.placed: list[OutboundMessage] = []
+        self.ended: list[CallResult] = []
+        self.most = 0
+
+    def begin(self, placed: OutboundMessage) -> None:
+        self.placed.append(placed)
+        self.most = max(self.most, len(self.placed))
+
+    def in_flight(self, partition: int) -> list[WebhookMessage]:
+        return [one.message for one in self.placed if one.partition == partition]
+
+    def urls(self) -> list[str]:
+        return [one.message.url for one in self.placed]
+
+    def take_answers(self) -> list[CallResult]:
+        ended, self.ended = self.ended, []
+        return ended
+
+    def end(self, answer: WebhookAnswer) -> None:
+        self.ended += [CallResult(one.partition, one.message, answer) for one in self.placed]
+        self.placed = []
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def dispatching(partitions: int, channels: int) -> Iterator[tuple[Dispatcher, HeldCalls]]:
+    """A dispatcher of so many partitions, in which each channel has 40 alerts."""
+    calls: Any = HeldCalls()
+    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
+    for partition in range(partitions):
+        for number in range(channels):
+            at = channel(f"c{number}", url=f"https://c{number}.example/", most_a_minute=10**6)
+            step.process(record(CONTROLS, at, partition))
+        step.process(record("ticks", {"n": 1, "at": tick(1).timestamp_ms}, partition))
+        for number in range(40):
+            step.process(record(ALERTS, alert(1_000 * partition + number), partition))
+    yield step, calls
+
+
+def turn(step: Dispatcher) -> list[Output]:
+    outputs = [*step.tick()]
+    step.on_commit()
+    return outputs
+
+
+@pytest.mark.parametrize("partitions", [4, 32])
+def test_calls_at_once_to_an_address_are_bounded_over_all_partitions(partitions: int) -> None:
+    with dispatching(partitions, channels=1) as (step, calls):
+        for _ in range(5):
+            turn(step)
+
+        assert len(calls.placed) == MAX_ADDRESS_CALLS
+
+
+def test_calls_at_once_are_bounded_for_the_process() -> None:
+    with dispatching(4, channels=20) as (step, calls):
+        for _ in range(5):
+            turn(step)
+
+        assert len(calls.placed) == MAX_CALLS
+
+
+def test_an_address_that_does_not_answer_is_called_by_one_message_at_a_time() -> None:
+    with dispatching(4, channels=2) as (step, calls):
+        turn(step)
+        for _ in range(OPENS_AFTER):
+            mine = [one for one in calls.placed if "c0" in one.message.url]
+            calls.ended += [CallResult(one.partition, one.message, AWAY) for one in mine]
+            calls.placed = [one for one in calls.placed if one not in mine]
+            turn(step)
+
+        urls = [url_origin(url) for url in calls.urls()]
+        assert urls.count("https://c0.example") == 1
+        assert urls.count("https://c1.example") == MAX_ADDRESS_CALLS
+        calls.end(TAKEN)
+        turn(step)
+        assert len(calls.placed) == 2 * MAX_ADDRESS_CALLS
+
+
+def test_a_breaker_closes_with_the_first_answer_about_the_message() -> None:
+    breakers = CircuitBreakers()
+    for _ in range(OPENS_AFTER):
+        breakers.record_answer("https://a.example/x", AWAY)
+    opened = breakers.max_calls("https://a.example")
+    breakers.record_answer("https://a.example/y", WebhookAnswer(status=400))
+
+    assert (opened, breakers.max_calls("https://a.example")) == (1, MAX_ADDRESS_CALLS)
+    assert not CallCapacity(["https://b.example/"] * MAX_CALLS, breakers).reserve(
+        "https://a.example/"
+    )
+
+
+@pytest.mark.parametrize("failing", [1_000, 3_000])
+def test_a_new_critical_alert_is_called_for_before_all_that_fail(failing: int) -> None:
+    desk = desk_with(channel(most_a_minute=10**6, max_age=10**9))
+    breakers, under_way = CircuitBreakers(), list[WebhookMessage]()
+    for number in range(failing):
+        desk.process_alert(alert(number))
+    for _ in range(5):
+        for called in under_way:
+            breakers.record_answer(called.url, AWAY)
+            desk.record_answer(called, AWAY)
+        later(desk, 10 * MINUTE)
+        under_way = desk.begin_attempts([], CallCapacity([], breakers)).calls
+    desk.process_alert(alert(10**6, severity="critical"))
+
+    # Those under way end after 15 seconds.
+    for called in under_way:
+        desk.record_answer(called, AWAY)
+    later(desk, 15 * SECOND)
+    [first] = desk.begin_attempts([], CallCapacity([], breakers)).calls
+
+    assert first.message_id == f"alrt_{alert(10**6).alert_id[:40]}_provisional"
+
+
+def test_a_name_that_hangs_keeps_one_thread_however_many_messages_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_go, real, asked = Event(), socket.getaddrinfo, count()
+    # Those of other tests end when they are collected.
+    before = {one.ident for one in all_threads()}
+
+    def look_up(host: Any, *rest: Any, **more: Any) -> Any:
+        if "hanging" in str(host):
+            next(asked)
+            let_go.wait(30)
+        return real(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    sender = WebhookSender(parse_networks("127.0.0.0/8"), seconds=1.0)
+    calls = WebhookCalls(sender, lambda _names: [b"k" * 32])
+    try:
+        for number in range(300):
+            one = message(message_id=f"alrt_{number}_confirmed", url="https://hanging.test/")
+            calls.begin(OutboundMessage(0, one, ("a",)))
+        wait_for(lambda: len(calls._calls._completed) == 300)
+        new = [one for one in all_threads() if one.ident not in before]
+        lookups = [one for one in new if one.name.startswith("lookups")]
+        with receiver(status(204)) as (port, _):
+            calls.take_answers()
+            other = message(message_id="alrt_999_confirmed", url=f"http://127.0.0.1:{port}/")
+            calls.begin(OutboundMessage(0, other, ("a",)))
+            [found] = wait_for(calls.take_answers)
+    finally:
+        let_go.set()
+        calls.close()
+
+    assert (next(asked), len(lookups), found.answer.status) == (1, 1, 204)

@@ -1,1 +1,0 @@
-"""What alerts are made of, function by function."""

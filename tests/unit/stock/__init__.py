@@ -1,1 +1,0 @@
-"""Stock movements and calls: pure parts, no JVM."""
