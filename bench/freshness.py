@@ -26,6 +26,7 @@ from rich.table import Table
 from bench.lib.compared import say
 from bench.lib.contenders import Contender
 from bench.lib.harness import arguments, own_environment
+from bench.lib.subscribers import TIMEOUT_SECONDS
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
 from runtime.process.repository import REPOSITORY
@@ -35,8 +36,7 @@ from tally.time.windows import WINDOW, window_start
 
 SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
 RATES = (0, 100, 500, 1_000)
-PROBES_A_SECOND, POSTS_A_SECOND, LOAD_STORES = 5, 10, 50
-WARM_SECONDS, TIMEOUT_SECONDS = 30.0, 60.0
+PROBES_A_SECOND, POSTS_A_SECOND, LOAD_STORES, WARM_SECONDS = 5, 10, 50, 30.0
 TOPICS = {"sales": "committed", "view-updates": "announced"}
 STEPS = ("committed", "announced", "served")
 _LINES = [{"item": "Milk 1l", "price": 0.99, "amount": 2}]

@@ -15,11 +15,12 @@ from confluent_kafka import TopicPartition
 
 from alerting.alert.ids import window_text
 from alerting.evaluate.snapshot.calendar import to_millis
-from bench.freshness import TIMEOUT_SECONDS
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
 from tally.config.settings import Settings
 from tally.time.instants import format_utc
+
+TIMEOUT_SECONDS = 60.0
 
 RECORDED, ANNOUNCED, PUBLISHED, STREAMED, CALLED = STEPS = (
     "canonical",

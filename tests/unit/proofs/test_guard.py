@@ -34,7 +34,7 @@ from tests.controls.processes.faulty_loops import (
     sending_by_itself,
 )
 from tests.controls.processes.killed_drop import KilledFolder
-from tests.unit.architecture.counts.sources import ROOT, parsed, python_files
+from tests.unit.architecture.counts.sources import ROOT, module_name, parsed, python_files
 
 STARTED = (
     *("adding", "wall_clock", "no_floor", "crashing", "uncommitted", "killed_drop"),
@@ -95,14 +95,15 @@ PURE_FILES = (
 CONTROLS = [
     file
     for file in python_files()
-    if file.parent == Path("tests/controls") and file.stem not in ("__init__", "guard")
+    if file.is_relative_to("tests/controls") and file.stem not in ("__init__", "guard")
 ]
+MODULES = {file.stem: module_name(file) for file in CONTROLS}
 
 
 @pytest.mark.parametrize("name", STARTED)
 def test_control_refuses_the_keyspace_of_the_product(name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.controls.{name}", "after_poll:1"],
+        [sys.executable, "-m", MODULES[name], "after_poll:1"],
         capture_output=True,
         text=True,
         timeout=180,

@@ -1,5 +1,5 @@
-"""The table of what tills say (tests/support/pos_table.yaml): each case as JSON and as POSLog, each
-in a store of its own, served by the speed layer and, after a rebuild, by batch.
+"""The table of what tills say (tests/support/sources/pos_table.yaml): each case as JSON and as
+POSLog, each in a store of its own, served by the speed layer and, after a rebuild, by batch.
 
 The tests follow one another: each fixture is one step of the story.
 """

@@ -1,5 +1,5 @@
-"""What real tills send (tests/support/till_cases.yaml), through the running stack: each number as
-the speed layer serves it and, after a rebuild, as batch does.
+"""What real tills send (tests/support/sources/till_cases.yaml), through the running stack: each
+number as the speed layer serves it and, after a rebuild, as batch does.
 
 The tests follow one another: each fixture is one step of the story.
 """
