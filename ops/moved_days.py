@@ -56,7 +56,7 @@ def check_visit_revisions(
                 raise BadSettings(
                     f"stores: store {store}: visits{since} change, and windows of these days are"
                     f" counted already; give them `revision: {was.revision + 1}`, and they are"
-                    " counted anew"
+                    " counted again"
                 )
 
 

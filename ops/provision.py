@@ -186,13 +186,13 @@ def _check_partitions(topic: str, partitions: int, kind: str, settings: Settings
     if partitions != wanted and kind == CHRONICLE:
         raise StackError(
             f"topic {topic} has {partitions} partitions, and one is wanted: its records need one"
-            " order; begin anew in another TALLY_HOME"
+            " order; begin again in another TALLY_HOME"
         )
     if partitions != wanted:
         raise StackError(
             f"topic {topic} has {partitions} partitions, TALLY_PARTITIONS is {settings.partitions}:"
             " a store's records would move to another partition; set"
-            f" TALLY_PARTITIONS={partitions}, or begin anew in another TALLY_HOME"
+            f" TALLY_PARTITIONS={partitions}, or begin again in another TALLY_HOME"
         )
 
 

@@ -71,7 +71,7 @@ class CachedRules:
             if found := self._version(rule_id, version):
                 return found
             time.sleep(_RETRY_SECONDS)
-            raise TransactionAborted("rules cannot be read; nobody is told meanwhile") from error
+            raise TransactionAborted("rules cannot be read; nothing is sent meanwhile") from error
         # A re-created topic ends before the offset that ticks name: it is not read again for that.
         self._read_until = self._required_until = max(until, self._required_until)
         self._missing.clear()

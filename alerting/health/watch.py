@@ -112,7 +112,7 @@ class _WatchConnections:
         """The facts as of now. Raises TallyError also for a topic that was re-created."""
         for name, topic_id in self._ids.items():
             if read_topic_id(self._settings, name) != topic_id:
-                raise TallyError(f"topic {name} was made anew; it is read again")
+                raise TallyError(f"topic {name} was created again; it is read from its begin")
         for record in _new_records(self._tails[TICKS]):
             self._take_tick(record)
         for record in _new_records(self._tails[DELIVERIES]):

@@ -137,7 +137,7 @@ def _problem_line(problem: str, lines: Mapping[str, int]) -> int | None:
 
 def _conflict(rule_id: str) -> RuleConflict:
     return RuleConflict(
-        f"{rule_id}: somebody else has written another version meanwhile, and that one holds."
+        f"{rule_id}: another version was written meanwhile, and that one holds."
         " Nothing of yours was applied. Look at what differs from it, then apply again",
         (rule_id,),
     )

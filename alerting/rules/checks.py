@@ -50,7 +50,7 @@ def find_unsupported_field(rule: Rule) -> str | None:
         return f"subject: a store is judged as a whole, and not yet by {rule.subject}; leave it out"
     if rule.backfill:
         return (
-            "backfill: what was before a rule is not told yet; leave it out, and look with"
+            "backfill: alerts of the time before a rule are not published; leave it out, and use"
             " `tally alerts simulate`"
         )
     return None
@@ -198,7 +198,7 @@ def _check_stock(rule: Rule) -> Iterator[str]:
     if rule.subject != "item":
         yield "subject: a stock rule judges each article by itself; leave it out"
     if rule.on_silence == "raise":
-        yield "on_silence: of an article that nobody has counted nothing is known; leave it out"
+        yield "on_silence: nothing is known of an article that was never counted; leave it out"
 
 
 def _check_subject(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _check_subject(rule: Rule, catalogue: RuleCatalogue) -> Iterator[str]:
         axes = (rule.subject,) if facts is None else facts.axes
     if rule.subject not in axes:
         yield (
-            f"subject: {rule.metric or rule.family} cannot be told by {rule.subject};"
+            f"subject: {rule.metric or rule.family} cannot be split by {rule.subject};"
             " write `subject: none`"
         )
 

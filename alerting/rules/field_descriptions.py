@@ -116,7 +116,7 @@ FIELD_HELP: Mapping[str, FieldHelp] = {
         "seconds",
     ),
     "backfill": FieldHelp(
-        "whether windows from before the rule are told too, in topic and inbox, never to a channel",
+        "whether windows before the rule are published too, in topic and inbox, never to a channel",
         "true or false",
     ),
 }

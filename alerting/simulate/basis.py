@@ -1,7 +1,7 @@
 """The basis of a simulation: the rule versions in force, and what was known at the time.
 
 There are two kinds. In a back-dated simulation, a rule has always been in force, and a store can be
-silent from the day after its first event. In a simulation "as told", everything is as the
+silent from the day after its first event. In a simulation "as published", everything is as the
 evaluators had it; otherwise a difference from the alerts that they sent would mean nothing.
 """
 

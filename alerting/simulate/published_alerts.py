@@ -40,10 +40,10 @@ async def load_published_alerts(
     return found
 
 
-def group_by_subject(told: Iterable[PublishedAlert]) -> dict[str, list[PublishedAlert]]:
+def group_by_subject(published: Iterable[PublishedAlert]) -> dict[str, list[PublishedAlert]]:
     """The alerts of a rule and a store by subject; an absent subject gives an empty list."""
     found: dict[str, list[PublishedAlert]] = defaultdict(list)
-    for alert in told:
+    for alert in published:
         found[alert.chain.subject].append(alert)
     return found
 

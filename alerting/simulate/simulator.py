@@ -56,7 +56,7 @@ MAX_STORE_DAYS = 400
 MAX_SHELF_DAYS = 60
 # A chart shows no values if there are more subjects.
 MAX_SUBJECTS_WITH_VALUES = 6
-# Days before the span; a simulation "as told" can begin at the rule's first version.
+# Days before the span; a simulation "as published" can begin at the rule's first version.
 _MAX_LEAD_DAYS, _MAX_LEAD_DAYS_PUBLISHED = 32, LEAD_DAYS[-1]
 # Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
 _MAX_LEAD_DAYS_ARTICLES = 8

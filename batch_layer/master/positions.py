@@ -145,7 +145,7 @@ def starting_offsets(
         # A re-created topic begins at 0 again and may have grown beyond the old end: only its id
         # shows the difference.
         if held.topic_ids.get(topic, ids[topic]) != ids[topic]:
-            raise DataLoss(f"topic {topic} was deleted and created anew: {_BEGIN_NEW_MASTER}")
+            raise DataLoss(f"topic {topic} was deleted and created again: {_BEGIN_NEW_MASTER}")
         starting[topic] = {}
         for number, (earliest, end) in partitions.items():
             # 0 where nothing is held, and not the first offset kept: that would silently skip

@@ -116,7 +116,7 @@ def find_regressions(appends: Sequence[MasterExtent]) -> Iterator[str]:
         # one before has repeated its records, or missed them.
         for topic, offsets in before.until.items():
             if before.topic_ids.get(topic) != after.topic_ids.get(topic):
-                yield f"topic {topic} was deleted and created anew"
+                yield f"topic {topic} was deleted and created again"
             for number, offset in offsets.items():
                 if after.until.get(topic, {}).get(number, 0) < offset:
                     yield f"topic {topic} partition {number} goes back below offset {offset}"

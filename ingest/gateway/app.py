@@ -120,11 +120,11 @@ def _add_greeting(app: FastAPI, path: str, greeting: Greeting, gateway: Gateway)
     async def greet() -> PlainTextResponse:
         """What the vendor's cloud reads here before it sends.
 
-        Raises HttpRefusal when nobody has set it.
+        Raises HttpRefusal when it is not set.
         """
         validator = greeting(gateway.rules)
         if validator is None:
-            raise HttpRefusal(404, "nobody has set what is answered here: TALLY_VENDOR_SECRETS")
+            raise HttpRefusal(404, "no answer is set for this address: TALLY_VENDOR_SECRETS")
         return PlainTextResponse(validator)
 
     greet.__name__ = f"greet_{path.rpartition('/')[2]}"

@@ -97,7 +97,7 @@ GREETING: Responses = {
         "description": "the validator",
         "content": {"text/plain": {"schema": {"type": "string"}}},
     },
-    404: problem_entry("nobody has set one"),
+    404: problem_entry("none is set"),
 }
 HEALTH: Responses = {
     200: response_entry("the process answers and can send", Health),

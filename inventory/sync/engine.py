@@ -31,7 +31,7 @@ DAY_MILLIS = 86_400_000
 MOST_AT_ONCE = 64
 _TOO_LATE = "no answer in time"
 _COUNTED_SINCE = "a later count has it already"
-_WEEK_LATE = "it came more than 7 days late; count the article anew"
+_WEEK_LATE = "it came more than 7 days late; count the article again"
 Record = TypeVar("Record", bound=StoredCall)
 
 
@@ -146,7 +146,7 @@ class StockSyncEngine:
             is_late = at >= self.memory.last_count_at(lane)
             return end_call(call, "overruled", now, _WEEK_LATE if is_late else _COUNTED_SINCE)
         if is_level and after is None:
-            return end_call(call, "overruled", now, "nobody has counted")
+            return end_call(call, "overruled", now, "never counted")
         if not is_level and not delta:
             return end_call(call, "overruled", now, _COUNTED_SINCE)
         return call

@@ -55,7 +55,7 @@ _DECODER = msgspec.json.Decoder(StockTarget)
 def read_target(file: Path | None) -> StockTarget:
     """The target of a file. Raises BadSettings that names the file, the field and the fix."""
     if file is None:
-        raise BadSettings("TALLY_STOCK_TARGET: names no file; stock is told to nobody without one")
+        raise BadSettings("TALLY_STOCK_TARGET: names no file; without one no stock is sent")
     try:
         target = _DECODER.decode(file.read_bytes())
         parse_url(target.url)

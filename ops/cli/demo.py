@@ -49,7 +49,7 @@ def demo(
 
     In a fresh folder, at the end with a simulated store of now beside them, and, where it stays,
     an alert that a rebuild confirms and one that it takes back. Exits with the audit's code, and
-    with 1 when what is of now is not served within a minute, or not told.
+    with 1 when what is of now is not served within a minute, or its alert not published.
     \f
     Raises Exit with that code.
     """

@@ -17,7 +17,7 @@ Made from `schemas/metrics/` by `python -m ops.docs`; do not edit.
 a mean of ratios; where its denominator is 0 it has no value. A minimum, a maximum or a percentile
 of no events has none either, and no events are 0 uniques. A level is that at the end of the
 stretch, of all since the store's day began
-([persons inside](../people-counters.md#persons-inside)); a stock begins anew with a count alone
+([persons inside](../people-counters.md#persons-inside)); a stock begins again with a count alone
 ([what there is](../inventory.md#what-to-ask)).
 
 Uniques are exact below {Uniques.SKETCH_SIZE:,} and an estimate above; a percentile is the lower end

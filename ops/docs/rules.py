@@ -30,7 +30,7 @@ Made from `alerting/rules/rule.py` by `python -m ops.docs`; do not edit. How rul
 [alerts](../alerts.md#rules).
 
 A change of a field with a `yes` makes a new version of the rule; one of the others says how its
-alerts are told, and holds at once. Every field but `rule_id` may be left out. Judged today:
+alerts are published, and holds at once. Every field but `rule_id` may be left out. Judged today:
 {", ".join(EVALUATED_KINDS)} rules.
 
 """

@@ -40,7 +40,7 @@ ALONE = {
     # Not a setting: Spark's Python workers need the sources, and no settings reach them.
     SOURCES_VARIABLE: "folders of further sources, each with a source.yaml; `:` between several",
     # Not a setting: invalid settings are reported in this file too.
-    EXIT_FILE: "file that takes why a job has ended by itself; set by whoever starts it",
+    EXIT_FILE: "file that takes why a job has ended by itself; its starter sets it",
 }
 # The field with one variable per family.
 LATENESS = "lateness"

@@ -55,7 +55,7 @@ def _section(source: Source) -> str:
         or "–",
         "canonical topic": f"`{source.name}`",
         "tables": f"`{source.name}_15min`, `batch_{source.name}_15min`",
-        "one event is told from another by": source.identity,
+        "one event is distinguished from another by": source.identity,
         "`happened_at`": source.happened_at,
         "a window is kept open": f"{source.lateness_seconds} seconds",
         "rows of a window, by": ", ".join(f"`{axis}`" for axis in family.axes) or "–",

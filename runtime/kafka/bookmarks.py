@@ -72,7 +72,7 @@ def loss_reason(position: int, bookmark: PositionMetadata | None, log: LogState)
     """The reason why reading must not resume at the position; None if it may."""
     # The topic's id is compared first: the offsets of another log are meaningless here.
     if bookmark is not None and bookmark.topic_id != log.topic_id:
-        return "the topic was deleted and created anew since it was read"
+        return "the topic was deleted and created again since it was read"
     if log.end < position:
         return f"it was read up to offset {position} and ends at {log.end}: the log was cut"
     if log.earliest > position:

@@ -231,7 +231,7 @@ def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
     """Raise BadSettings if a change of the clock would make a day end before it begins."""
     if any("tz" in changed for changed in entry.changes.values()) and entry.tz is None:
         raise BadSettings(
-            f"{where}: changes: tz is told, and the one before is not; name it beside `changes`"
+            f"{where}: changes: tz is given, and the one before is not; name it beside `changes`"
         )
     try:
         # Without a change of the zone none has to be named: the default holds before and after.

@@ -55,7 +55,7 @@ def _read_offsets(checkpoint: Path, file: Path, lines: int) -> TopicOffsets:
     except (OSError, ValueError, AttributeError) as error:
         raise UnrecoverableError(
             f"checkpoint {checkpoint}: {file.relative_to(checkpoint)} is damaged or missing"
-            f" ({error}); restore the whole folder, or move it away to begin anew"
+            f" ({error}); restore the whole folder, or move it away to begin again"
         ) from error
 
 

@@ -18,7 +18,7 @@ from tally.people.small_cells import PERSON_COUNTS, is_small, split_safe_runs
 from tally.time.day_clock import DayClock
 
 TOO_FEW_DEVICES = "too few devices to tell"
-NOT_SETTLED = "not told before all of its days are settled"
+NOT_SETTLED = "withheld until all of its days are settled"
 # The name of the share that each value of the axes has of a day.
 BY = "by"
 _FINER = {"1d": "1h", "1h": "15m"}

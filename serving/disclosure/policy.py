@@ -76,14 +76,14 @@ DisclosurePolicies = Mapping[str, DisclosurePolicy]
 
 
 def suppression_reason(
-    told: DisclosurePolicies,
+    policies: DisclosurePolicies,
     metric: Metric,
     stretch: Slot,
     is_split: bool = False,
 ) -> str | None:
     """Why the metric's value of a stretch is withheld; None if it is shown."""
     for side in (metric.numerator, metric.denominator):
-        if side is not None and (family := told.get(side.family.name)):
+        if side is not None and (family := policies.get(side.family.name)):
             why = family.suppression_reason(side, stretch, is_split)
             if why is not None:
                 return why
@@ -91,17 +91,17 @@ def suppression_reason(
 
 
 def bins_suppression_reason(
-    told: DisclosurePolicies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
+    policies: DisclosurePolicies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
 ) -> str | None:
     """Why a histogram of the metric is withheld; None if it is shown.
 
     `days` are its counts by day; each has to be a whole local day without any small count.
     """
-    family = told.get(metric.numerator.family.name)
+    family = policies.get(metric.numerator.family.name)
     if family is None:
         return None
     for day, counts in days:
-        if why := suppression_reason(told, metric, day):
+        if why := suppression_reason(policies, metric, day):
             return why
         if not family.has_day(day) or any(is_small(count, family.smallest) for count in counts):
             return TOO_FEW_DEVICES
@@ -109,7 +109,7 @@ def bins_suppression_reason(
 
 
 def suppress_rows(
-    told: DisclosurePolicies,
+    policies: DisclosurePolicies,
     metric: Metric,
     found: Sequence[Cell],
     splits: Sequence[Split],
@@ -119,11 +119,11 @@ def suppress_rows(
 
     The rows are unchanged if no family of the metric is of people's devices.
     """
-    if not any(family.name in told for family in metric.families):
+    if not any(family.name in policies for family in metric.families):
         return rows
     shown = []
     for (cell, split), row in zip(product(found, splits), rows, strict=True):
-        is_hidden = suppression_reason(told, metric, cell.slot, bool(split)) is not None
+        is_hidden = suppression_reason(policies, metric, cell.slot, bool(split)) is not None
         # Events of a window are sightings, so a low number of them means few devices.
         numbers = ("value", "numerator", "denominator", "error") if is_hidden else ()
         nulls = {name: None for name in numbers if name in row}
@@ -135,19 +135,19 @@ def suppress_rows(
 
 
 def dimension_values(
-    told: DisclosurePolicies, found: Sequence[Cell], families: Sequence[Family], dimension: str
+    policies: DisclosurePolicies, found: Sequence[Cell], families: Sequence[Family], dimension: str
 ) -> set[str]:
     """The values of a dimension that rows are listed for.
 
     Families of people's devices list those of whole days: values of a quarter hour would reveal who
     was there.
     """
-    others = [family for family in families if family.name not in told]
+    others = [family for family in families if family.name not in policies]
     return values_in_cells(found, others, dimension).union(
         axes[family.axes.index(dimension)]
         for family in families
-        if family.name in told and dimension in family.axes
-        for axes in told[family.name].row_axes
+        if family.name in policies and dimension in family.axes
+        for axes in policies[family.name].row_axes
     )
 
 
@@ -159,7 +159,7 @@ def _part_names(side: Formula) -> list[str]:
             return [side.part]
         case UniquesEstimate() | Percentile():
             return [side.part.name]
-    raise TypeError(f"{side!r}: nobody has said of which parts it is")
+    raise TypeError(f"{side!r}: it is unknown which parts it has")
 
 
 def _on_borders(days: Sequence[DisclosedDay], stretch: Slot) -> bool:

@@ -187,7 +187,7 @@ class QueryEngine:
             and query.earlier_generations != seen
         ):
             raise AnswerChanged(
-                "a rebuild has published since the first page; begin anew at `next`"
+                "a rebuild has published since the first page; begin again at `next`"
             )
         return pointers, seen
 

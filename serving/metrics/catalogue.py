@@ -100,7 +100,7 @@ def check_grain(wanted: Metric, grain: str) -> None:
         for variant in variants
         if grain in variant.grains
     ]
-    why = ", for it begins anew at 0 with each day of the store" if wanted.is_level else ""
+    why = ", for it begins again at 0 with each day of the store" if wanted.is_level else ""
     detail = f"grain: {entry.id} is answered by {', '.join(entry.grains)}{why}"
     raise BadQuery("grain", "; ".join((detail, *others)), entry.grains)
 

@@ -80,7 +80,7 @@ def refuse_data_loss(needed: Offsets, topic: str, held: RetainedOffsets) -> None
             raise DataLoss(
                 f"topic {topic} partition {partition}: the query goes on at offset {offset}, the"
                 f" broker holds {earliest} to {end}; move the checkpoint folder away: the query"
-                " then begins anew with a floor, batch serves what lies below"
+                " then begins again with a floor, batch serves what lies below"
             )
 
 

@@ -78,7 +78,7 @@ def resolve_start_position(
     if begun and stored is None:
         raise UnrecoverableError(
             f"checkpoint {checkpoint}: {FILE} is missing;"
-            " restore the whole folder, or move it away to begin anew"
+            " restore the whole folder, or move it away to begin again"
         )
     # A record without a micro-batch is not reused: Kafka and the master may have moved on since.
     known = stored if begun and stored else StartPosition({}, {})

@@ -107,7 +107,7 @@ def verify_topic_identity(
     for topic, memory in memories.items():
         if memory.topic_id != ids[topic]:
             raise DataLoss(
-                f"topic {topic}: it was made anew, its id is {ids[topic]},"
+                f"topic {topic}: it was created again, its id is {ids[topic]},"
                 f" the query has read {memory.topic_id}; {_RECOVERY_ADVICE.format(checkpoint)}"
             )
         for partition, (offset, crc) in sorted(memory.last.items()):
@@ -125,7 +125,7 @@ def verify_topic_identity(
 
 
 _RECOVERY_ADVICE = (
-    "move the checkpoint folder {} away: the query then begins anew with a floor,"
+    "move the checkpoint folder {} away: the query then begins again with a floor,"
     " batch serves what lies below"
 )
 

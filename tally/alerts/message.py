@@ -28,7 +28,7 @@ _NONE = {"x-unit": ""}
 
 
 class AlertWindow(Struct, frozen=True):
-    """The window of which the alert was first told, [start, end)."""
+    """The window for which the alert was first published, [start, end)."""
 
     start: Annotated[str, Meta(description="inclusive", extra_json_schema=_UTC)]
     end: Annotated[str, Meta(description="exclusive", extra_json_schema=_UTC)]
@@ -99,7 +99,7 @@ class Alert(Struct, frozen=True, kw_only=True):
     store_id: Annotated[str, Meta(description="the store, also the record's key")]
     subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
     metric: Annotated[str, Meta(description="id of the catalogue, or family that was silent")]
-    window: Annotated[AlertWindow, Meta(description="of which it was first told; never moves")]
+    window: Annotated[AlertWindow, Meta(description="first published for it; never moves")]
     state: Annotated[
         AlertState, Meta(description="provisional, then confirmed or retracted by a generation")
     ]
@@ -126,10 +126,10 @@ class Alert(Struct, frozen=True, kw_only=True):
     edge: Annotated[Edge, Meta(description="raise: it begins; clear: the end of one")]
     of: Annotated[str | None, Meta(description="alert_id of the raise that a clear ends")]
     occurrence: Annotated[
-        int, Meta(description="2 and more: told again after a retraction", extra_json_schema=_NONE)
+        int, Meta(description="2 and more: again after a retraction", extra_json_schema=_NONE)
     ]
     supersedes: Annotated[str | None, Meta(description="alert_id of the occurrence before")]
-    late: Annotated[bool, Meta(description="told long after the window's end")]
+    late: Annotated[bool, Meta(description="published long after the window's end")]
     backfilled: Annotated[bool, Meta(description="of a time before the rule; goes to no channel")]
     episode: Annotated[EpisodeSpan, Meta(description="the run of windows that it is of")]
     evidence: Annotated[Evidence, Meta(description="what it was judged by")]

@@ -12,7 +12,7 @@ class AlertSettings(BaseModel):
         "allow",
         description=(
             "whether the dashboard's pages apply rules of alerts, and whether pages and API"
-            " acknowledge, snooze and resolve alerts: if so whoever reaches them may;"
+            " acknowledge, snooze and resolve alerts: if so, anyone who reaches them may;"
             " checking and simulating rules is never refused"
         ),
     )

@@ -91,11 +91,11 @@ class Settings(AlertSettings, StockSettings):
     )
     ready_file: Path | None = Field(
         None,
-        description="file that a job without HTTP touches once it works; set by whoever starts it",
+        description="file that a job without HTTP touches once it works; its starter sets it",
     )
 
     heartbeat_file: Path | None = Field(
-        None, description="file for the heartbeat of a job without HTTP; set by whoever starts it"
+        None, description="file for the heartbeat of a job without HTTP; its starter sets it"
     )
     stalled_after_seconds: float = Field(
         60.0,

@@ -1,4 +1,4 @@
-"""The settings that are about movements of stock, and who is told of them."""
+"""The settings of movements of stock and of the system that receives them."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ class StockSettings(StoreSettings):
     stock_target: Path | None = Field(
         None,
         description=(
-            "JSON file of the system that stock movements are told to; with it the local stack has"
+            "JSON file of the system that receives stock movements; with it the local stack has"
             " the services stock and stock-adapter"
         ),
     )

@@ -33,7 +33,7 @@ class StoreSettings(BaseModel):
     )
     coverage_below: Literal["estimate", "withhold"] = Field(
         "estimate",
-        description="what becomes of a number below it: it says `estimated`, or is not told",
+        description="what becomes of a number below it: it says `estimated`, or is withheld",
     )
     key_days: int = Field(
         1,

@@ -71,11 +71,11 @@ def parse_opening_hours(given: object) -> OpeningHours:
     for key, value in given.items():
         for name in expand_weekdays(str(key)):
             if name in by_name:
-                raise ValueError(f"{name} is told twice; name each day once")
+                raise ValueError(f"{name} is given twice; name each day once")
             by_name[name] = _parse_spans(str(key), value)
     # A day that is left out might be closed or forgotten, which cannot be distinguished.
     if missing := [name for name in WEEKDAYS if name not in by_name]:
-        raise ValueError(f"{missing[0]} is not told; write `{missing[0]}: {CLOSED}` if it is")
+        raise ValueError(f"{missing[0]} is missing; write `{missing[0]}: {CLOSED}` if it is")
     _check_next_day(by_name)
     return OpeningHours(tuple(by_name[name] for name in WEEKDAYS), by_name.get(HOLIDAYS))
 

@@ -41,7 +41,7 @@ def test_a_mark_tells_what_it_is_and_leads_to_its_life(tab: Any, address: str) -
     assert tab.locator("b", has_text="queue-too-long · info").count() == 1
     tab.mouse.click(x, y)
     tab.wait_for_url(f"{address}/alerts/{MARKED[2].alert_id}")
-    tab.wait_for_selector("text=All that was told, and what it was judged by")
+    tab.wait_for_selector("text=Published states, and what they were judged by")
 
 
 def test_names_in_the_tooltip_of_a_mark_are_no_markup(tab: Any, address: str) -> None:
@@ -93,7 +93,7 @@ def test_a_draft_shows_what_it_would_have_told(tab: Any, address: str) -> None:
     write(tab, text_of(4))
     tab.wait_for_selector("[data-change='version']")
 
-    tab.click("text=What it would have told")
+    tab.click("text=What it would have published")
 
     tab.wait_for_selector("tr[data-episode]")
     of = {"store": ["367"], "from": "2026-11-16", "to": "2026-11-23"}

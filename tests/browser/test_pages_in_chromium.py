@@ -89,7 +89,7 @@ def test_row_of_a_store_shows_the_numbers_of_the_api(tab: Any, address: str) -> 
 def test_an_alert_that_is_told_shows_at_once(tab: Any, address: str) -> None:
     number = 100 + tab.viewport_size["width"]
     tab.goto(f"{address}/alerts?days=7&until=2026-11-23")
-    tab.wait_for_selector("text=Live: what is told shows at once")
+    tab.wait_for_selector("text=Live: new alerts show at once")
     before = tab.locator("tr[data-open='true']").count()
 
     httpx.post(f"{address}/tell/{number}").raise_for_status()
@@ -104,7 +104,7 @@ def test_an_alert_that_is_told_shows_at_once(tab: Any, address: str) -> None:
 def test_an_alert_leads_to_its_life_and_to_its_store(tab: Any, address: str) -> None:
     tab.goto(f"{address}/alerts?days=7&until=2026-11-23")
     tab.click(f"tr[data-alert='{ENDED.alert_id}'] th a")
-    tab.wait_for_selector("text=All that was told, and what it was judged by")
+    tab.wait_for_selector("text=Published states, and what they were judged by")
     assert tab.locator("tr [data-state]").count() == 2
     tab.click(".t-facts a")
     tab.wait_for_selector("[data-report]")

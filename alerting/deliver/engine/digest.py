@@ -173,7 +173,7 @@ def _build_line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
         "state": last.alert.state,
         "raised_at": first.alert.raised_at,
         "severity": first.alert.severity,
-        "told": first.verdict,
+        "verdict": first.verdict,
         "why": first.why,
     }
 

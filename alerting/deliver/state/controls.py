@@ -37,12 +37,12 @@ class AlertChannel(
 ):
     """A webhook, which alerts it takes, and when.
 
-    `rules`: those whose alerts it takes beside the rules that name it; `leaves_out`: states that it
-    is not told after an earlier one; `max_age`: seconds after which an alert is old;
+    `rules`: those whose alerts it takes beside the rules that name it; `leaves_out`: states that
+    are not sent after an earlier one; `max_age`: seconds after which an alert is old;
     `most_a_minute`: so many raises one by one, further ones are counted; `quiet`, `digest`: by the
     clock of the alert's store; `digest_as`: a call as any other, or a file of each store and date;
     `secrets`: names of what signs its messages, never the secrets; `repeat_after`: seconds after
-    which an open alert is sent again while nobody has acknowledged it, 0 for never.
+    which an open alert that was not acknowledged is sent again, 0 for never.
     """
 
     channel_id: ChannelId
@@ -113,7 +113,7 @@ class Snooze(
 class Acknowledgement(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="ack"
 ):
-    """Somebody has taken an alert on, at an instant; it is told as before."""
+    """A person has acknowledged an alert, at an instant; it is sent as before."""
 
     alert_id: AlertId
     store_id: StoreId

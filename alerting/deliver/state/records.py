@@ -59,8 +59,8 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
     """What was decided about one state of an alert on a channel.
 
     `message`: id of the message that carries it, "" while none does; `at`, `tick`: the instant and
-    the number of the tick by which it was decided; `crowd`: the region with which it was told of as
-    one, "" for none; `repeated_at`: when the alert was sent again last, 0 for never.
+    the number of the tick by which it was decided; `crowd`: the region with which it was sent as
+    one message, "" for none; `repeated_at`: when the alert was sent again last, 0 for never.
     """
 
     channel: str
@@ -87,7 +87,7 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
     first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
     `may_have_arrived`: false only while it is certain that the receiver has not taken it;
     `is_blocked`: the last attempt failed for a reason that people have to repair; `is_asked`:
-    somebody has asked for it, so it goes out whatever holds alerts back now.
+    a person has requested it, so it is sent whatever holds alerts back now.
     """
 
     channel: str
@@ -120,7 +120,7 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
 
 
 class GoneAddress(Struct, frozen=True, kw_only=True, tag_field="is", tag="gone"):
-    """An address that has answered 410: nothing is called there until its channel is set anew."""
+    """An address that has answered 410: nothing is called there until its channel is set again."""
 
     channel: str
     url: str

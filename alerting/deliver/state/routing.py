@@ -176,11 +176,11 @@ class DeliveryRules:
         return ("held" if asked.raise_verdict == "held" else "suppressed"), "raise not sent"
 
     def decide_later(
-        self, told: Sequence[DeliveryDecision], held: DeliveryReason
+        self, earlier: Sequence[DeliveryDecision], held: DeliveryReason
     ) -> DeliveryVerdict:
         """The verdict on a further state: the alert's earlier verdict, despite current holds."""
         # `hold_reason` is ignored, because a silenced retraction would leave a false alert behind.
-        return combine_verdicts(told) or "suppressed"
+        return combine_verdicts(earlier) or "suppressed"
 
 
 def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:

@@ -92,7 +92,7 @@ def _refuse_lost(lost: Iterable[StoredRule]) -> None:
     ids = tuple(change.rule.rule_id for change in lost)
     if ids:
         raise RuleConflict(
-            f"rules: {', '.join(ids)}: somebody else has written another version meanwhile, and"
+            f"rules: {', '.join(ids)}: another version was written meanwhile, and"
             " that one holds; look with `tally rules diff`, and apply again",
             ids,
         )

@@ -38,7 +38,7 @@ def drop(
     ] = False,
     settled_seconds: Annotated[
         float,
-        typer.Option(min=0, help="a file is whole when nobody has written to it for so long"),
+        typer.Option(min=0, help="a file is complete when it has not changed for so long"),
     ] = _SETTLED_SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:

@@ -94,7 +94,7 @@ class DroppedFile:
             raise self._change_error()
 
     def _change_error(self) -> FileChanged:
-        return FileChanged(f"{self.relative}: somebody still writes to it; it is sent when not")
+        return FileChanged(f"{self.relative}: it is still being written; sent once complete")
 
 
 @dataclass
@@ -148,7 +148,7 @@ class DropFolder:
         return look
 
     def archive(
-        self, dropped: DroppedFile, where: str, told: Mapping[str, Any] | None, now: float
+        self, dropped: DroppedFile, where: str, answer: Mapping[str, Any] | None, now: float
     ) -> Path:
         """Move a file below `done` or `refused`, its answer beside it; returns its new path.
 
@@ -159,9 +159,9 @@ class DropFolder:
         with open_folder(self.root, below.parent, is_made=True) as folder:
             filed_name = _free_name(folder, below, where)
             beside = _answer_name(filed_name, where)
-            if told is not None:
+            if answer is not None:
                 # The answer is written first: a refused file without its reason is of no use.
-                write_atomically_in(folder, beside, json.dumps(told, indent=1))
+                write_atomically_in(folder, beside, json.dumps(answer, indent=1))
             try:
                 dropped.move(folder, filed_name)
             except (FileChanged, OSError):

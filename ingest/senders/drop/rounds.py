@@ -167,7 +167,7 @@ class FolderUploader:
             try:
                 for part in mailing.chunks(content):
                     if self.sender.stopped.is_set():
-                        raise GatewayUnavailable("it was told to stop; they are sent next time")
+                        raise GatewayUnavailable("it was stopped; they are sent next time")
                     mailing.file.check()
                     answer = self.sender.post(mailing, part.content, self._print_printable)
                     if not _add_answer(answer, part.lines_before, outcome):

@@ -67,7 +67,7 @@ def normalise(message: bytes | None, arrival: Arrival, rules: Rules) -> Canonica
         raise RejectedEvent(
             "key_destroyed",
             "/happened_at",
-            "/happened_at: the key of its period is destroyed; nothing can be told of the device",
+            "/happened_at: the key of its period is destroyed; the device cannot be recognised",
         )
     device, mac_class, dbm = _read_device(tree, ap_id)
     instant = format_utc(happened_at)

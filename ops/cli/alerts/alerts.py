@@ -108,7 +108,7 @@ def tail(
     severity: Annotated[str, _SEVERITY] = "",
     json: Annotated[bool, typer.Option("--json", help="print one JSON object a line")] = False,
 ) -> None:
-    """Alerts as they are told, until Ctrl-C; after a break those that came meanwhile."""
+    """Alerts as they are published, until Ctrl-C; after a break those that came meanwhile."""
     filters = _drop_empty({"store": store, "rule": rule, "severity": severity})
     with api_client() as client:
         try:
@@ -147,7 +147,7 @@ def _print_event(event: StreamEvent, as_json: bool) -> None:
     content = json_text.loads(event.content)
     # Notes go to stderr and not among the alerts, because a script reads those.
     if event.name == "gap":
-        print_note("alerts were told that are not there any more; what is open now follows")
+        print_note("alerts were published that are no longer stored; the open ones follow")
         return
     for alert in content["open"] if event.name == "snapshot" else [content]:
         shown = (_text(alert[name]) for name in _SHOWN)

@@ -115,7 +115,8 @@ def _table(episodes: Iterable[Mapping[str, Any]]) -> Table:
 
 def _print_against(console: Console, comparison: Mapping[str, Any]) -> None:
     differences = comparison["differences"]
-    count = f"{comparison['compared']:,} compared with what was told, {len(differences):,} differ"
+    compared = f"{comparison['compared']:,} compared with what was published"
+    count = f"{compared}, {len(differences):,} differ"
     console.print(Text(f"{count}; {comparison['left_out']:,} left out, not settled"))
     for difference in differences:
         kind = difference["kind"].replace("_", " ")

@@ -24,7 +24,7 @@ def snooze(
 ) -> None:
     """Keep an alert back from every channel for a while; if it is open then, it goes out.
 
-    Of one that was told already the end waits too, and a retraction does not.
+    If it was sent already, its end waits too, and a retraction does not.
     """
     from alerting.deliver.state.controls import Snooze
     from ops.channels import write_control
@@ -41,7 +41,7 @@ def ack(
     alert_id: _ID,
     by: Annotated[str, typer.Option("--by", help="who takes it on")],
 ) -> None:
-    """Note who has taken an alert on: it is told as before, but neither repeated nor escalated."""
+    """Acknowledge an alert: it is sent as before, but neither repeated nor escalated."""
     from alerting.deliver.state.controls import Acknowledgement
     from ops.channels import write_control
     from tally.config.settings import Settings

@@ -92,7 +92,7 @@ def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
     A rule that says the same writes nothing. All files are checked before the first is written.
     \f
     Raises BadParameter and Exit as `check`, also for a rule that is not judged yet; RuleConflict
-    when somebody else was first, SendFailed when Kafka does not take it.
+    when another writer was first, SendFailed when Kafka does not take it.
     """
     from alerting.rules.checks import find_unsupported_field
     from alerting.rules.store.topic import write_rules
@@ -121,7 +121,7 @@ def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
 def retire(
     rule_id: Annotated[str, typer.Argument(metavar="ID", help="the rule")], json: JsonOption = False
 ) -> None:
-    """End a rule by a last version of it; what was told stays.\f
+    """End a rule by a last version of it; published alerts stay.\f
 
     Raises TallyError for a rule that is not in force, or that others name in `unless`.
     """
@@ -172,7 +172,7 @@ def baselines(context: typer.Context) -> None:
 _WORDS = {
     "new": "a new rule",
     "version": "a new version",
-    "revision": "told otherwise from now on",
+    "revision": "published in another way from now on",
     "same": "as it was",
 }
 

@@ -37,16 +37,16 @@ def simulate(
     ] = "all",
     against: Annotated[
         Literal["live"] | None,
-        typer.Option(help="compare with what was told; exit code 1 if that differs"),
+        typer.Option(help="compare with what was published; exit code 1 if that differs"),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """What RULE would have told over days that have been, as generations serve them now.
+    """What RULE would have published over past days, as generations serve them now.
 
     As if it had always been in force; with --against live from when it came into force.
     \f
     Raises BadParameter for a file that is no rule, TallyError with the API's own words, Exit with 1
-    where what was told differs.
+    where the published alerts differ.
     """
     rule_id, draft = _read_rule(rule)
     body = {

@@ -98,7 +98,7 @@ def _next_step(settings: Settings, topic: str) -> str:
     checkpoint = settings.checkpoint(topic)
     return (
         "`tally up master` goes on behind the gap."
-        f" For the speed layer move {checkpoint} away: it begins anew, with a floor."
+        f" For the speed layer move {checkpoint} away: it begins again, with a floor."
     )
 
 

@@ -82,7 +82,7 @@ class DemoAlerts:
             f"{' and '.join(STORES)} have sold once. Rule {RULE} is in force from"
             f" {_clock(in_force_from)}: no quarter hour that had begun when it was written, or was"
             f" about to, is judged by it. In that from {_clock(window)} on they send nothing; at"
-            f" {_clock(window + WINDOW)} it is over, and both alerts are told."
+            f" {_clock(window + WINDOW)} it is over, and both alerts are published."
         )
         return window
 
@@ -170,7 +170,7 @@ def show_alerts(
             f"  tally alerts show {alert_id}"
         )
     page = f"http://{settings.api}/rules/{RULE}?store={SHUT}"
-    say(f"the rule, and what it would have told: {page}")
+    say(f"the rule, and what it would have published: {page}")
 
 
 def how_to_see_alerts() -> str:

@@ -3,7 +3,7 @@
 They are fetched by the Ivy that PySpark ships and verified against artifacts.lock.
 
 `python -m ops.local.machine.artifacts` brings what is missing; a broken run is continued, since Ivy
-keeps finished downloads. `--record` writes artifacts.lock anew after a change of ivy.xml.
+keeps finished downloads. `--record` writes artifacts.lock again after a change of ivy.xml.
 """
 
 import argparse

@@ -10,7 +10,7 @@ from tests.support.evaluation.drawn_years import instant_of, midnight, number_of
 
 
 def differences(years: JudgedYears) -> tuple[int, list[str]]:
-    """How many episodes were compared with what was told, and what differs."""
+    """How many episodes were compared with what was published, and what differs."""
     compared, found = 0, []
     standing = [one for one in years.last.values() if one.state != "retracted"]
     ends = {one.of: one for one in standing if one.edge == "clear"}

@@ -67,7 +67,7 @@ def test_append_that_goes_back_and_topic_made_anew_are_found() -> None:
     found = [*find_regressions(appends)]
 
     assert found == [
-        "topic sales was deleted and created anew",
+        "topic sales was deleted and created again",
         "topic sales partition 0 goes back below offset 5",
     ]
 

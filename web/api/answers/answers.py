@@ -267,4 +267,4 @@ class SeriesAnswer(_Envelope):
 class GenerationChanged(Problem):
     """A rebuild has published between two pages of an answer."""
 
-    next: Annotated[str, Meta(description="address to begin anew at")]
+    next: Annotated[str, Meta(description="address to begin again at")]

@@ -82,7 +82,7 @@ METRIC: Responses = {
     ),
     404: problem_entry("there is no such metric or store"),
     409: problem_entry(
-        "a rebuild has published since the first page; its `next` is the address to begin anew at",
+        "a rebuild has published since the first page; its `next` is the address to begin again at",
         GenerationChanged,
     ),
     **_REFUSED,
@@ -126,7 +126,7 @@ ALERTS: Responses = {
     **_UNREACHABLE,
 }
 ALERT: Responses = {
-    200: response_entry("the alert and all that was told of it", AlertAnswer),
+    200: response_entry("the alert and all its published states", AlertAnswer),
     404: problem_entry("there is no such alert"),
     **_REFUSED,
     **_FAILED,

@@ -18,7 +18,7 @@ class RuleEntryAnswer(Shape):
     rule_id: Annotated[str, Meta(description="the rule")]
     version: Annotated[int, Meta(description="number of the version, from 1 on")]
     revision: Annotated[
-        int, Meta(description="how often it was said anew how the version's alerts are told")
+        int, Meta(description="how often the presentation of the version's alerts was changed")
     ]
     effective_from: Annotated[
         Instant, Meta(description="start of the first quarter hour that it judges")
@@ -80,7 +80,7 @@ class RuleHealthAnswer(Shape):
 
 
 class SimulatedEpisodeAnswer(Shape):
-    """One alert that would have been told, and its end."""
+    """One alert that would have been published, and its end."""
 
     # There is no alert_id, because an alert gets the id of its first message, and none was sent.
     store_id: Annotated[str, Meta(description="the store")]
@@ -119,7 +119,7 @@ class IncompleteDayAnswer(Shape):
 
 
 class DifferenceAnswer(Shape):
-    """One alert that was told otherwise than the rule calls for."""
+    """One alert that was published otherwise than the rule calls for."""
 
     store_id: Annotated[str, Meta(description="the store")]
     subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
@@ -139,7 +139,7 @@ class DifferenceAnswer(Shape):
 
 
 class AgainstLive(Shape):
-    """How the alerts that were told differ, of quarter hours that are settled."""
+    """How the published alerts differ, in quarter hours that are settled."""
 
     compared: Annotated[int, Meta(description="begins and ends of episodes")]
     left_out: Annotated[
@@ -185,7 +185,7 @@ class SimulationAnswer(Shape):
         int, Meta(description="how many articles of these stores a rule of stock has looked at")
     ]
     against: Annotated[
-        AgainstLive | None, Meta(description="against what was told; null: not asked for")
+        AgainstLive | None, Meta(description="against what was published; null: not requested")
     ]
     next: Annotated[
         str | None, Meta(description="address to send the same body to for further stores")

@@ -52,7 +52,7 @@ class AlertQuery(PageQuery):
         Field(None, description="true: only what is open, whenever it was raised; false: the rest"),
     ]
     late: Annotated[
-        bool | None, Field(None, description="whether it was told long after; default both")
+        bool | None, Field(None, description="whether it was published long after; default both")
     ]
 
     @property

@@ -68,7 +68,7 @@ class SimulationBody(BaseModel):
         Field(
             None,
             description="live: judged by what the evaluators have gone by, from when the rule came"
-            " into force, and compared with what was told; null: as if it had always been in force",
+            " into force, and compared with published alerts; null: as if always in force",
         ),
     ]
 

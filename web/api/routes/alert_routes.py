@@ -107,7 +107,7 @@ def add_alert_routes(app: FastAPI, routes: AlertRoutes) -> None:
 
     @app.get(
         "/v1/alerts/stream",
-        summary="Alerts as they are told, as server-sent events",
+        summary="Alerts as they are published, as server-sent events",
         responses=described.ALERT_STREAM,
         response_class=EventStream,
         response_description=(

@@ -103,7 +103,7 @@ def add_rule_routes(app: FastAPI, routes: RuleRoutes) -> None:
 
     @app.post(
         "/v1/rules/{rule_id}/simulate",
-        summary="What a rule calls for over days that have been; it tells nobody",
+        summary="What a rule calls for over past days; it publishes nothing",
         responses=described.SIMULATION,
     )
     async def simulate(

@@ -163,7 +163,7 @@ def _notes(alert: ListedAlert) -> str:
     notes = [
         *(["overdue"] if alert.overdue else []),
         *(["late"] if alert.late else []),
-        *(["told again"] if alert.occurrence > 1 else []),
+        *(["published again"] if alert.occurrence > 1 else []),
         *(["backfilled"] if alert.backfilled else []),
         *([REASONS[alert.reason]] if alert.reason else []),
     ]

@@ -151,7 +151,7 @@ class LiveInbox:
         return choice_text(alert, self.stores.get(alert.store_id))
 
     def _lists(self, rows: InboxRows) -> None:
-        live = "Live: what is told shows at once" if self.is_live else "Renewed every half minute"
+        live = "Live: new alerts show at once" if self.is_live else "Renewed every half minute"
         count = f"{len(rows.open):,} open"
         html(f"<p class='t-foot' role='status'><strong>{count}</strong> · {live}</p>")
         self._list("open", "Open", rows.open, "Nothing is open.")
@@ -225,9 +225,9 @@ def _show_life(life: AlertLife, choice: StoreChoice | None) -> None:
             f"<strong data-open='{str(life.last.open).lower()}'>{standing}</strong></div>"
             f"{life_facts(life, choice)}"
         )
-    with ui.element("section").classes("t-panel").props('aria-label="All that was told"'):
+    with ui.element("section").classes("t-panel").props('aria-label="Published states"'):
         html(
-            "<h2 id='life'>All that was told, and what it was judged by</h2>"
+            "<h2 id='life'>Published states, and what they were judged by</h2>"
             "<div class='t-scroll' role='region' aria-labelledby='life' tabindex='0'>"
             f"{life_table([*life.states, *life.ends], choice)}</div>"
         )

@@ -122,7 +122,7 @@ def quality_text(found: ComparedValue) -> str:
         case "estimated":
             return f"Sensors were silent: {silent_text(found)}."
         case "withheld":
-            return f"Not told, for sensors were silent: {silent_text(found)}."
+            return f"Withheld, because sensors were silent: {silent_text(found)}."
         case "provisional":
             return "Every quarter hour has an answer, and some may still change."
     return "Every quarter hour has its final answer."

@@ -28,8 +28,8 @@ _STROKES = (
 )
 # Name, form and colour of the alerts sent, by state; the forms differ without colour too.
 _MARKS: dict[AlertState, tuple[str, str, str]] = {
-    "confirmed": ("told, confirmed", "diamond", charts.INK),
-    "provisional": ("told, provisional", "triangle", charts.SPEED),
+    "confirmed": ("published, confirmed", "diamond", charts.INK),
+    "provisional": ("published, provisional", "triangle", charts.SPEED),
     "retracted": ("taken back", "emptyCircle", charts.QUIET),
 }
 _SMALL = {"color": charts.QUIET, "fontSize": 12}
@@ -87,7 +87,7 @@ def describe_rule(drawn: RuleFigure) -> str:
     articles = f" of {looked_at:,} articles that were looked at" if looked_at else ""
     return (
         f"{len(simulated.episodes)} episodes by what is served now{articles},"
-        f" {standing} begins of alerts that were told and stand,"
+        f" {standing} raised alerts that were published and stand,"
         f" {len(known_windows)} of {len(drawn.span.windows)} quarter hours with a number"
     )
 

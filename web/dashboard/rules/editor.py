@@ -124,7 +124,7 @@ class RuleEditor:
         ui.timer(IDLE_SECONDS / 2, self._check_when_idle, immediate=False)
 
     def _buttons(self) -> None:
-        shown = ui.button("What it would have told", on_click=self._simulate)
+        shown = ui.button("What it would have published", on_click=self._simulate)
         shown.props("no-caps outline")
         if self.context.may_apply:
             ui.button("Apply", on_click=self._apply).props("no-caps unelevated")

@@ -18,7 +18,7 @@ from web.dashboard.shared.labels import NOTHING
 _WORDS = {
     "new": "A new rule",
     "version": "A new version",
-    "revision": "Told otherwise from now on, without a new version",
+    "revision": "Published in another way from now on, without a new version",
     "same": "Applying it changes nothing",
 }
 _COLUMNS = ("Field", "Before", "After")

@@ -27,7 +27,7 @@ from web.dashboard.shared.labels import NOTHING
 _RULES = ("Rule", "Calls for an alert", "Stores", "Severity", "Version")
 _VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "For")
 _SUBJECT = "What of it"
-_EPISODES = ("Begins", "Ends", "Number", "Served", "Told")
+_EPISODES = ("Begins", "Ends", "Number", "Served", "Published")
 _UTC = ZoneInfo("UTC")
 _GRAIN_TEXTS: Mapping[RuleGrain, str] = {
     "quarter_hour": "",
@@ -229,4 +229,4 @@ def _stores_text(rule: Rule) -> str:
 
 def _alert_link(alert: PublishedAlert) -> str:
     address = escape(alert_address(alert.alert_id))
-    return f"<a href='{address}' data-told='{alert.state}'>{state_chip(alert.state)}</a>"
+    return f"<a href='{address}' data-published='{alert.state}'>{state_chip(alert.state)}</a>"

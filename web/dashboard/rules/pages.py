@@ -137,7 +137,7 @@ def _show_versions(rule_id: str, versions: Sequence[RuleVersion], edit: str) -> 
 
 def show_rule_figure(drawn: RuleFigure, rule: Rule, chosen: StoreChoice) -> None:
     """Draw a rule's chart in a store, how much of it is known, and a table of its episodes."""
-    title = "What it calls for, and what was told"
+    title = "What it calls for, and what was published"
     with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
         subtitle = escape(f"{condition_text(rule)}, in {chosen.label}")
         html(f"<h2>{title}</h2><p class='t-sub'>{subtitle}</p>")

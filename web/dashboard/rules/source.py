@@ -91,8 +91,8 @@ class RuleFigureSource:
         first, today = start.date(), datetime.now(UTC).date()
         days = first, max(first, today)
         ids = [store.store_id]
-        told = await load_published_alerts(self.views, rule_id, ids, days)
-        own = told.get(store.store_id, [])
+        published = await load_published_alerts(self.views, rule_id, ids, days)
+        own = published.get(store.store_id, [])
         here = [alert for alert in own if alert.window in span.windows]
         here.sort(key=attrgetter("window", "edge", "occurrence"))
         simulated = page.stores[0] if page.stores else None

@@ -32,7 +32,7 @@ REASONS: Mapping[Reason, str] = {
     "rule": "its rule is retired, or not about this store any more",
     "closed": "the store is closed for good",
     "delisted": "the article is not sold any more",
-    "resolved": "somebody has resolved it",
+    "resolved": "a person has resolved it",
 }
 
 

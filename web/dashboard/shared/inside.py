@@ -100,7 +100,7 @@ def day_state_text(inside: Occupancy) -> str:
     elif known == 0:
         state = "not known, for its first quarter hour is missing"
     elif not inside.is_counted:
-        state = "no people counter has told anything of it"
+        state = "no people counter has reported anything for it"
     elif known < len(inside.levels):
         state = f"{known} of {len(inside.levels)} quarter hours known: up to the first missing one"
     elif not inside.watch.is_enough:

@@ -94,7 +94,7 @@ def test_tables_are_for_people(tally: Any, rule_id: str, tmp_path: Path) -> None
         (["effective_from: 2017-01-01T00:00:00Z"], "effective_from: is no field"),
         (["metric: profit"], "metric: there is no 'profit'"),
         (["unless: [r-nowhere]"], "unless: there is no rule r-nowhere in force"),
-        (["subject: till"], "subject: transactions cannot be told by till"),
+        (["subject: till"], "subject: transactions cannot be split by till"),
         (
             ["kind: baseline", "condition: {baseline: same_weekday_4w, sigmas: 3}"],
             "condition: four values say nothing of deviations",

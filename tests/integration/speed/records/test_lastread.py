@@ -71,7 +71,8 @@ def test_topic_made_anew_and_grown_beyond_the_old_position_is_refused(
     with pytest.raises(
         DataLoss,
         match=(
-            r"it was made anew, its id is \S+, the query has read \S+; move the checkpoint folder"
+            r"it was created again, its id is \S+, the query has read \S+;"
+            " move the checkpoint folder"
         ),
     ):
         check(settings, topic, checkpoint)

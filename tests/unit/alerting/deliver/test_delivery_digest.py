@@ -80,7 +80,7 @@ def test_a_digest_tells_what_was_decided_and_why_nothing_was_told() -> None:
 
     data = json.loads(digest.body)["data"]
     assert (data["store_id"], data["date"]) == ("367", "2026-11-27")
-    assert [(one["told"], one["why"]) for one in data["alerts"]] == [
+    assert [(one["verdict"], one["why"]) for one in data["alerts"]] == [
         ("send", ""),
         ("suppressed", "storm"),
     ]

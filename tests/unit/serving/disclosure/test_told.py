@@ -86,7 +86,7 @@ def test_a_day_with_a_window_that_may_change_is_not_told() -> None:
 
     told = CUTTER.disclose_day(day, windows(day, found))
 
-    assert told.suppression_reason == "not told before all of its days are settled"
+    assert told.suppression_reason == "withheld until all of its days are settled"
 
 
 @pytest.mark.parametrize("text", ["1", "4", "-1"])

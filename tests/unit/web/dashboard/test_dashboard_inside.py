@@ -63,7 +63,7 @@ def test_day_that_nobody_has_counted_has_no_line(get: Get) -> None:
     text, found = residues(get, PLAIN, MONDAY)
 
     assert found == []
-    assert "Mon 30 Mar: no people counter has told anything of it" in text
+    assert "Mon 30 Mar: no people counter has reported anything for it" in text
 
 
 def test_day_whose_first_quarter_hour_is_missing_is_not_known(get: Get) -> None:

@@ -85,7 +85,7 @@ def test_where_edits_are_refused_the_page_only_checks_and_shows(closed: Get) -> 
     answer = closed("/rules/busy/edit", store="367")
 
     assert [one["data-closed"] for one in with_attribute(answer, "data-closed")] == ["true"]
-    assert "What it would have told" in answer.text
+    assert "What it would have published" in answer.text
     assert "Apply" not in [one.get("label") for one in with_attribute(answer, "label")]
 
 
