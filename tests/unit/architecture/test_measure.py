@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.counts import measure
+from tests.unit.architecture.counts import language, measure
 from tests.unit.architecture.counts.measure import (
     MAY_BE_DENSE,
-    Number,
     circles,
     dense_lines,
     numbers,
     silent_raisers,
 )
+from tests.unit.architecture.counts.number import Number
 from tests.unit.architecture.counts.sources import ROOT, python_files
 
 
@@ -105,3 +105,15 @@ def test_each_way_to_a_driver_has_its_guards_in_one_file(call: str, files: list[
     product = [file for file in python_files() if file.parts[0] != "tests"]
 
     assert [str(file) for file in product if call in (ROOT / file).read_text("utf-8")] == files
+
+
+def test_loops_that_bind_one_are_found() -> None:
+    text = "for one in rows: f(one)\nx = [one for _, one in rows]\ny = {row for row in rows}"
+
+    assert language.loops_over_one(ast.parse(text)) == 2
+
+
+def test_archaic_words_of_docstrings_comments_and_documents_are_counted() -> None:
+    assert len([*language.product_prose(python_files()[:50])]) > 50
+    assert len(language.documents()) > 40
+    assert language.archaic_per_thousand(["Nobody is told anew.", "a retold tale"]) > 400

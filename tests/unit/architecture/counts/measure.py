@@ -12,16 +12,19 @@ import sys
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
 
+from tests.unit.architecture.counts import language
 from tests.unit.architecture.counts.imports import imported_modules
 from tests.unit.architecture.counts.limits import Function, body_lines
+from tests.unit.architecture.counts.number import Number, share
 from tests.unit.architecture.counts.sources import PACKAGES, ROOT, module_name, parsed, python_files
 
 WIDE, DENSE = 100, 25
+# Of the longest chain of imports; to be lowered to 24.
+IMPORT_DEPTH = 40
 # Files and folders whose lines may be denser, each with the reason: tables of data. None is.
 MAY_BE_DENSE: Mapping[str, str] = {}
 # Parted, so that this line is none of them.
@@ -36,23 +39,6 @@ _NOT_CODE = {
     tokenize.ENDMARKER,
 }
 Graph = Mapping[str, set[str]]
-
-
-@dataclass(frozen=True)
-class Number:
-    """One line of the table; `most` and `least` are its limits, None where it has none."""
-
-    name: str
-    value: float
-    most: float | None = None
-    least: float | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether the value is within its limits."""
-        return (self.most is None or self.value <= self.most) and (
-            self.least is None or self.value >= self.least
-        )
 
 
 @cache
@@ -78,7 +64,7 @@ def numbers() -> list[Number]:
         Number("line width p90", _p90([len(line) for line in lines if line])),
         Number(
             f"share of lines over {WIDE} columns, %",
-            _share(len(line) > WIDE for line in lines),
+            share(len(line) > WIDE for line in lines),
             most=0,
         ),
         Number(f"code lines over {DENSE} tokens", len(dense_lines(files)), most=0),
@@ -87,7 +73,7 @@ def numbers() -> list[Number]:
         Number("comments per 100 lines", 100 * comments / len(lines), least=3.9),
         Number(
             "docstrings of one line, %",
-            _share("\n" not in text for file in files for text in _docstrings(parsed(file))),
+            share("\n" not in text for file in files for text in _docstrings(parsed(file))),
         ),
         Number("raising functions that do not say so, public", len(silent_raisers(files)), most=0),
         Number("arrows between packages", sum(len(to) for to in packages.values())),
@@ -99,7 +85,34 @@ def numbers() -> list[Number]:
         ),
         Number("modules with a single importer, %", _single_importers(files)),
         Number("test lines a product line", tests / len(lines), least=0.8),
+        *_rooms(files),
+        *language.numbers(files),
     ]
+
+
+def _rooms(files: Sequence[Path]) -> list[Number]:
+    folders = Counter(file.parent for file in python_files())
+    return [
+        Number("Python files of a folder, tests too", max(folders.values()), most=12),
+        Number("folders inside a room", max(len(file.parts) - 2 for file in files), most=4),
+        Number(
+            "import depth", import_depth(_arrows(files, lambda module: module)), most=IMPORT_DEPTH
+        ),
+    ]
+
+
+def import_depth(graph: Graph) -> int:
+    """Modules of the longest chain of imports, in a graph without circles.
+
+    >>> import_depth({"a": {"b", "c"}, "b": {"c"}})
+    3
+    """
+
+    @cache
+    def depth(module: str) -> int:
+        return 1 + max(map(depth, graph.get(module, ())), default=0)
+
+    return max(map(depth, graph))
 
 
 def _product() -> list[Path]:
@@ -183,7 +196,7 @@ def _single_importers(files: Sequence[Path]) -> float:
         to for some in _arrows(files, lambda module: module).values() for to in some
     )
     modules = [module_name(file) for file in files if file.name != "__init__.py"]
-    return _share(importers[module] == 1 for module in modules)
+    return share(importers[module] == 1 for module in modules)
 
 
 def _functions(tree: ast.Module) -> Iterator[Function]:
@@ -219,11 +232,6 @@ def _comments(text: str) -> int:
 
 def _p90(values: Sequence[int]) -> float:
     return sorted(values)[int(0.9 * len(values))]
-
-
-def _share(flags: Iterator[bool] | Sequence[bool]) -> float:
-    listed = list(flags)
-    return round(100 * sum(listed) / len(listed), 1)
 
 
 def main() -> int:
