@@ -10,12 +10,12 @@ ALERTS_HOURS = 30 * 24
 # limited to what a disk can spare, for any number of letters.
 LETTERS_HOURS = 90 * 24
 LETTERS_BYTES = 2**30
-_LEAST_SEGMENT = 60_000
+_MIN_SEGMENT = 60_000
 # Above the largest body that the gateway takes: a record that is too large for Tally becomes a
 # dead letter, not an error of the sender.
 MAX_MESSAGE_BYTES = 6_291_456
 # Above MAX_MESSAGE_BYTES, else a file would have no room for a batch.
-_LEAST_SEGMENT_BYTES = 8 * 2**20
+_MIN_SEGMENT_BYTES = 8 * 2**20
 
 
 def partition_count(kind: str, settings: Settings) -> int:
@@ -65,7 +65,7 @@ def _letters_retention(settings: Settings) -> dict[str, str]:
     the retained bytes. With very many partitions the smallest segments alone exceed the limit.
     """
     share = LETTERS_BYTES // settings.partitions
-    segment = max(_LEAST_SEGMENT_BYTES, share // 16)
+    segment = max(_MIN_SEGMENT_BYTES, share // 16)
     return {
         "segment.bytes": str(segment),
         "retention.bytes": str(max(segment, share - 2 * segment)),
@@ -77,4 +77,4 @@ def _raw_segment_milliseconds(settings: Settings) -> int:
 
     Kafka deletes only whole segments, and they hold personal data.
     """
-    return max(_LEAST_SEGMENT, min(HOUR_MILLISECONDS, settings.raw_retention_seconds * 1000))
+    return max(_MIN_SEGMENT, min(HOUR_MILLISECONDS, settings.raw_retention_seconds * 1000))

@@ -18,7 +18,7 @@ from speed_layer.keeper import QuerySupervisor
 # A look is one request to the brokers for each partition, a beat writes a small file.
 BEAT_SECONDS, LOOK_SECONDS = 1.0, 5.0
 # Longer than any pause between the attempts of a query, and than a task takes to change its counts.
-MOST_STUCK_BEATS = 180
+MAX_STUCK_BEATS = 180
 
 
 class Liveness:
@@ -34,12 +34,12 @@ class Liveness:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether no query has progressed for MOST_STUCK_BEATS seconds while records waited.
+        """Whether no query has progressed for MAX_STUCK_BEATS seconds while records waited.
 
         Seen with Spark 4: when the thread that serves a task's state dies of a full disk, the
         Python worker waits for its answer forever. Only a new process gets out of that.
         """
-        return self._stuck_beats >= MOST_STUCK_BEATS
+        return self._stuck_beats >= MAX_STUCK_BEATS
 
     def beat(self) -> None:
         """Write a heartbeat, at most once a second.

@@ -24,7 +24,7 @@ from runtime.spark.arrow import to_rows
 from speed_layer.state import partition_reports
 from speed_layer.state.partition_reports import PartitionReport, last_read
 from tally.config.settings import Settings
-from tally.families.family import MOST_TEXT_BYTES
+from tally.families.family import MAX_TEXT_BYTES
 from tally.spark.record_columns import is_readable
 
 QUERY = "receipts"
@@ -121,7 +121,7 @@ def _has_keys() -> Column:
     # A null key fails the query, and each restart: the Cassandra driver builds the partition key
     # before Cassandra can refuse it. Too long a key is refused.
     texts = (F.col(key).cast("string") for key in KEYS)
-    fits = (F.octet_length(text) <= MOST_TEXT_BYTES for text in texts)
+    fits = (F.octet_length(text) <= MAX_TEXT_BYTES for text in texts)
     return F.coalesce(reduce(Column.__and__, fits), F.lit(False))
 
 

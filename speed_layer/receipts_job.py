@@ -13,14 +13,14 @@ from speed_layer.receipts import QUERY, start_receipts
 from tally.config.settings import Settings
 
 # The job keeps no state, and a micro-batch of so many records fits into this heap.
-MEMORY, MOST_RECORDS = "1g", 100_000
+MEMORY, MAX_RECORDS = "1g", 100_000
 RECEIPTS_QUERY = QueryDefinition(
     QUERY,
     (SALES.topic,),
     (),
     lambda own, records, begins: start_receipts(records, own.settings),
     # Any bound gives the same rows: there is no state, and the lower offset of two writes wins.
-    lambda settings: MOST_RECORDS,
+    lambda settings: MAX_RECORDS,
 )
 
 

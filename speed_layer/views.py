@@ -23,7 +23,7 @@ from tally.spark.frames import by_topic, contributions
 QUERY = "views"
 # The normaliser accepts events that are minutes ahead. A single event of a future year would close
 # every window before it, for good.
-MOST_AHEAD = timedelta(days=1)
+MAX_AHEAD = timedelta(days=1)
 
 
 def start_views(
@@ -116,7 +116,7 @@ def _skip_reason(families: Sequence[Family], floors: Floors) -> Column:
         "below_floor": by_topic(families, is_below),
         # Compared with the broker's timestamp and not with the current time: a replay decides as
         # the first run did; otherwise two writers of a window would hold unequal sets.
-        "ahead": F.col("happened_at") > F.col("committed_at") + F.lit(MOST_AHEAD),
+        "ahead": F.col("happened_at") > F.col("committed_at") + F.lit(MAX_AHEAD),
     }
     left_out = F.lit(0)
     # From the last to the first, so that the first reason that applies is returned.

@@ -17,11 +17,11 @@ from tally.errors import AlertNotOpen
 from tally.events.identity import StoreId
 from tally.events.partitions import partition_number
 
-MOST_REASON = 500
-MOST_NAME = 200
+MAX_REASON = 500
+MAX_NAME = 200
 # The text must contain something other than blanks.
-ReasonText = Annotated[str, Meta(min_length=1, max_length=MOST_REASON, pattern=r"\S")]
-PersonText = Annotated[str, Meta(max_length=MOST_NAME)]
+ReasonText = Annotated[str, Meta(min_length=1, max_length=MAX_REASON, pattern=r"\S")]
+PersonText = Annotated[str, Meta(max_length=MAX_NAME)]
 _MILLIS = {"x-unit": "ms since 1970, UTC"}
 
 

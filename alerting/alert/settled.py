@@ -13,7 +13,7 @@ from alerting.alert.published import PublishedAlert
 from tally.alerts.message import AlertState, Edge
 from tally.time.windows import WINDOW_MILLIS
 
-MOST_ALERTS = 64
+MAX_ALERTS = 64
 # Version, number of the window since 1970, occurrence: the parts of an id except chain and edge.
 _AlertName = tuple[int, int, int]
 

@@ -110,7 +110,7 @@ class RuleHealthService:
     ) -> Counter[tuple[str, UnevaluatedReason]]:
         """The number of stores in which a rule cannot be judged, by rule and reason.
 
-        At most MOST_RULES rules are counted. Raises ViewsUnreachable.
+        At most MAX_RULES rules are counted. Raises ViewsUnreachable.
         """
         chains = (await self.rules.read()).versions
         now = self.now()

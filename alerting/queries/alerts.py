@@ -204,7 +204,7 @@ class AlertQueryService:
     ) -> list[ListedAlert]:
         """The alerts of one store whose window begins in the span, newest first.
 
-        Alerts raised more than MOST_DAYS_LATE days after the span are absent. `now`: UTC.
+        Alerts raised more than MAX_DAYS_LATE days after the span are absent. `now`: UTC.
         """
         # Nothing is raised before its window has begun, and nothing after now.
         latest = min(span.end + MAX_DAYS_LATE * _DAY, max(now, span.end)).date()

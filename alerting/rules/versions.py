@@ -30,7 +30,7 @@ from alerting.rules.rule import (
 from tally.errors import BadRule
 from tally.time.windows import WINDOW_MILLIS
 
-_MOST_PROBLEM = 300
+_MAX_PROBLEM = 300
 _Ordinal = Annotated[int, Meta(ge=1, le=10**9)]
 
 
@@ -170,7 +170,7 @@ def parse_entry(record: RuleRecord) -> RuleEntry:
         if stored.key.encode() != record.key:
             raise BadRule([f"its key is not {stored.key}"])
     except (BadRule, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        problem = f"offset {record.offset}: {str(error)[:_MOST_PROBLEM]}"
+        problem = f"offset {record.offset}: {str(error)[:_MAX_PROBLEM]}"
         return RuleEntry(record.offset, record.arrived_ms, None, problem)
     return RuleEntry(record.offset, record.arrived_ms, stored)
 

@@ -19,7 +19,7 @@ class SimulationQueue:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Run one simulation alone. Raises SimulationsBusy when MOST_WAITING wait already."""
+        """Run one simulation alone. Raises SimulationsBusy when MAX_WAITING wait already."""
         if self._waiting >= MAX_WAITING:
             raise SimulationsBusy(f"{MAX_WAITING} simulations wait already; ask again later")
         self._waiting += 1

@@ -11,7 +11,7 @@ from speed_layer import driver
 from speed_layer.job import define_views_query
 from speed_layer.receipts_job import RECEIPTS_QUERY
 
-MOST_RECORDS = 2_000
+MAX_RECORDS = 2_000
 
 
 def main() -> int:
@@ -20,7 +20,7 @@ def main() -> int:
         "speed layer",
         lambda: [
             define_views_query(),
-            replace(RECEIPTS_QUERY, most_records=lambda settings: MOST_RECORDS),
+            replace(RECEIPTS_QUERY, most_records=lambda settings: MAX_RECORDS),
         ],
     )
 

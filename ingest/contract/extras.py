@@ -13,12 +13,12 @@ from ingest.contract.wire import JsonObject, pointer
 from tally.errors import RejectedEvent
 from tally.people.redact import MARK, is_personal, redact_text, redact_value
 
-MOST_BYTES = 16_384
-MOST_NAME = 256
+MAX_BYTES = 16_384
+MAX_NAME = 256
 # Numbers beyond these bounds are kept as text: some JSON readers refuse numbers of such a length,
 # and others read them as another number.
-_MOST_DIGITS = 34
-_MOST_EXPONENT = 300
+_MAX_DIGITS = 34
+_MAX_EXPONENT = 300
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -38,7 +38,7 @@ def clean_extra(extra: JsonObject) -> JsonObject | None:
     clean_fields = {
         _clean_name(name, name): _clean_value(value, name, name) for name, value in fields
     }
-    if len(_ENCODER.encode(clean_fields)) > MOST_BYTES:
+    if len(_ENCODER.encode(clean_fields)) > MAX_BYTES:
 
         def size(name: str) -> int:
             return len(_ENCODER.encode(clean_fields[name])) + len(name)
@@ -52,8 +52,7 @@ def _too_large(top: str) -> RejectedEvent:
     return RejectedEvent(
         "too_large",
         at,
-        f"{at}: all unknown fields together may have {MOST_BYTES:,} bytes;"
-        " send what is needed only",
+        f"{at}: all unknown fields together may have {MAX_BYTES:,} bytes; send what is needed only",
     )
 
 
@@ -75,7 +74,7 @@ def _clean_value(value: Any, name: str, top: str) -> Any:
         )
     if type(value) is str:
         # A text too long to keep is not searched: a megabyte would keep every other thread waiting.
-        if len(value) > MOST_BYTES and not is_personal(name):
+        if len(value) > MAX_BYTES and not is_personal(name):
             raise _too_large(top)
         return redact_value(name, value)
     if is_personal(name):
@@ -84,14 +83,14 @@ def _clean_value(value: Any, name: str, top: str) -> Any:
 
 
 def _clean_name(name: str, top: str) -> str:
-    if len(name) > MOST_NAME:
+    if len(name) > MAX_NAME:
         at = pointer(top)
         raise RejectedEvent(
             "too_large",
             at,
-            f"{at}: names of at most {MOST_NAME} characters are taken, got {len(name):,}",
+            f"{at}: names of at most {MAX_NAME} characters are taken, got {len(name):,}",
         )
-    return redact_text(name)[:MOST_NAME]
+    return redact_text(name)[:MAX_NAME]
 
 
 def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
@@ -100,8 +99,7 @@ def _plain_number(number: int | Decimal, name: str) -> int | Decimal | str:
         bounded = -(2**63) <= number < 2**63
     else:
         bounded = (
-            abs(number.adjusted()) <= _MOST_EXPONENT
-            and len(number.as_tuple().digits) <= _MOST_DIGITS
+            abs(number.adjusted()) <= _MAX_EXPONENT and len(number.as_tuple().digits) <= _MAX_DIGITS
         )
     written = str(number)
     clean = redact_value(name, written)

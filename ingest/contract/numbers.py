@@ -17,7 +17,7 @@ _QUANTITY_DIGITS = 9
 _NOISE, _RELATIVE_NOISE = Decimal("1e-9"), Decimal("1e-15")
 _PRICE_STEP, _QUANTITY_STEP = Decimal("1e-6"), Decimal("1e-3")
 # More than any decimal spelling of a double needs; these also bound the text of a price.
-_LEAST_EXPONENT = -25
+_MIN_EXPONENT = -25
 _MAX_DIGITS = 34
 _BOUNDED = Context(prec=_MAX_DIGITS, traps=[Inexact])
 _DECIMAL_TEXT = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?", re.ASCII)
@@ -46,7 +46,7 @@ def decimal_number(value: Any, at: str, whole_digits: int = _MONEY_DIGITS) -> De
     if not number:
         return _ZERO
     # adjusted() is checked first: a number of a million digits is refused without computing it.
-    if not _LEAST_EXPONENT <= number.adjusted() < whole_digits:
+    if not _MIN_EXPONENT <= number.adjusted() < whole_digits:
         raise _out_of_range(value, at, whole_digits)
     try:
         return _without_noise(_BOUNDED.normalize(number), _PRICE_STEP)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from ingest.contract.wire import JsonObject, parse_object
-from ingest.contract.work import MOST_EVENTS, WorkBudget
+from ingest.contract.work import MAX_EVENTS, WorkBudget
 from ingest.installation.arrival import Rules
 from tally.errors import InternalReadError, RejectedEvent, TallyError
 
@@ -23,10 +23,10 @@ _Read = TypeVar("_Read")
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _OMITTED_REASON = "letters_left_out"
 # The longest name that is repeated in every message of its body; no contract takes a longer one.
-MOST_NAME = 64
-_LARGEST_NAME = 10**MOST_NAME
+MAX_NAME = 64
+_LARGEST_NAME = 10**MAX_NAME
 # Counts of one interval: a sensor has a few names for persons.
-_MOST_COUNTS = 256
+_MAX_COUNTS = 256
 _PLACEHOLDER_REASONS = (
     *("not_json", "not_utf8", "too_deep", "too_large", "missing_field", "wrong_type"),
     *("out_of_range", "duplicate_field", "reading_failed", _OMITTED_REASON),
@@ -114,7 +114,7 @@ def make_placeholder(part: Any, error: RejectedEvent, serial: object = None) -> 
         return UnreadablePart(error, _EMPTY)
     why = {"reason": error.reason, "field": error.field, "message": error.message}
     # The serial is cut, because it is repeated in the message of each part of its body.
-    known = serial[:MOST_NAME] if isinstance(serial, str) else None
+    known = serial[:MAX_NAME] if isinstance(serial, str) else None
     return UnreadablePart(error, encode_message(serial=known, **why, unread=part))
 
 
@@ -165,8 +165,8 @@ def read_name(value: Any, at: str) -> str:
         value = str(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise RejectedEvent("wrong_type", at, f"{at}: text is wanted")
-    if isinstance(value, int) or len(value) > MOST_NAME:
-        raise RejectedEvent("out_of_range", at, f"{at}: at most {MOST_NAME} characters are taken")
+    if isinstance(value, int) or len(value) > MAX_NAME:
+        raise RejectedEvent("out_of_range", at, f"{at}: at most {MAX_NAME} characters are taken")
     return value
 
 
@@ -217,7 +217,7 @@ def read_parts(
             held.append(content)
             held_bytes += len(content) if isinstance(content, bytes) else 0
             budget.check_bytes(held_bytes)
-            if len(held) > MOST_EVENTS:
+            if len(held) > MAX_EVENTS:
                 break
     if refusal is not None and not is_read:
         raise refusal
@@ -247,7 +247,7 @@ def read_counts(value: Any, name: str, count: str) -> NamedCounts:
     """
     if not isinstance(value, list):
         return [(None, value)]
-    if len(value) > _MOST_COUNTS:
+    if len(value) > _MAX_COUNTS:
         return [(None, f"{len(value):,} counts")]
     return [_pair(item, name, count) for item in value]
 

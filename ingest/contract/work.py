@@ -11,12 +11,12 @@ from tally.errors import BodyTooLarge
 # The bytes of messages that a body may become, in addition to twice its own bytes.
 FREE_BYTES = 2**20
 # Events of a vendor's body; a vendor cannot send fewer at once: a mall's minute has 13,500.
-MOST_EVENTS = 50_000
+MAX_EVENTS = 50_000
 # Steps are JSON values, XML tags, and other parts that are read. No honest body of 5 MiB has so
 # many; as decimals they take 50 MB.
-MOST_STEPS = 480_000
+MAX_STEPS = 480_000
 # Dead letters of one body; further ones are only counted by reason, in one additional letter.
-MOST_LETTERS = 100
+MAX_LETTERS = 100
 
 
 class WorkBudget:
@@ -39,9 +39,9 @@ class WorkBudget:
 
     def check_events(self, count: int) -> None:
         """Raise BodyTooLarge for more events than a body may have."""
-        if count > MOST_EVENTS:
+        if count > MAX_EVENTS:
             raise BodyTooLarge(
-                f"the body has more than {MOST_EVENTS:,} events; send fewer of them at once"
+                f"the body has more than {MAX_EVENTS:,} events; send fewer of them at once"
             )
 
     def check_bytes(self, size: int) -> None:
@@ -55,15 +55,15 @@ class WorkBudget:
     def count_steps(self, count: int = 1) -> None:
         """Count so many more reads of a part of the body. Raises BodyTooLarge."""
         self.steps += count
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             raise BodyTooLarge(
-                f"the body takes more than {MOST_STEPS:,} steps to be read (values, tags, lines);"
+                f"the body takes more than {MAX_STEPS:,} steps to be read (values, tags, lines);"
                 " send fewer events at once"
             )
 
     def admit_letter(self, reason: str, size: int, most_size: int) -> bool:
         """Whether a refused event is stored as a dead letter; if not, it is counted here."""
-        is_kept = self.letters < MOST_LETTERS and size <= most_size
+        is_kept = self.letters < MAX_LETTERS and size <= most_size
         if is_kept:
             self.letters += 1
         else:

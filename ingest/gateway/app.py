@@ -17,7 +17,7 @@ from ingest.gateway.async_producer import AsyncProducer
 from ingest.gateway.backlog import BacklogMonitor
 from ingest.gateway.checks import BodyChecker
 from ingest.gateway.key_expiry import destroy_keys
-from ingest.gateway.submission import MOST_BYTES, CheckedLines, Endpoint, endpoints
+from ingest.gateway.submission import MAX_BYTES, CheckedLines, Endpoint, endpoints
 from ingest.gateway.telemetry import LoopLag
 from ingest.installation.arrival import Rules
 from runtime.http.openapi import DocumentedApp, Responses
@@ -191,14 +191,14 @@ def _is_plain(request: Request) -> bool:
 
 async def _body(request: Request) -> bytes:
     """Return the body, read no further than the limit."""
-    too_large = HttpRefusal(413, f"the body is larger than {MOST_BYTES:,} bytes; send it in parts")
+    too_large = HttpRefusal(413, f"the body is larger than {MAX_BYTES:,} bytes; send it in parts")
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced[:20]) > MOST_BYTES:
+    if announced.isdecimal() and int(announced[:20]) > MAX_BYTES:
         raise too_large
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             raise too_large
     if not body.strip():
         raise HttpRefusal(400, "the body is empty")

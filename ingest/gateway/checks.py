@@ -13,7 +13,7 @@ from runtime.process.job import exit_failed
 _SMALL_BYTES = 16 * 1024
 # No body takes two seconds: after ten, no sender of a larger body gets an answer from this process.
 _READY_SECONDS = 10.0
-MOST_SECONDS = 60
+MAX_SECONDS = 60
 _POLL_SECONDS = 1.0
 
 
@@ -59,7 +59,7 @@ class BodyChecker:
         return f"# TYPE {name} gauge\n{name} {self.age_seconds:.3f}\n"
 
     def start_watchdog(
-        self, most_looks: int = MOST_SECONDS, look_seconds: float = _POLL_SECONDS
+        self, most_looks: int = MAX_SECONDS, look_seconds: float = _POLL_SECONDS
     ) -> None:
         """Start a thread that ends the process when one check hangs.
 

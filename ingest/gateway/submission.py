@@ -25,16 +25,16 @@ from tally.errors import BodyTooLarge, InternalReadError, RejectedEvent
 
 # The number of a line, or place of an event, from 1, and its message.
 NumberedMessage: TypeAlias = tuple[int, bytes | SkippedPart]
-MOST_LINES = 10_000
-MOST_BYTES = 5 * 1024 * 1024
+MAX_LINES = 10_000
+MAX_BYTES = 5 * 1024 * 1024
 # Each store and day causes separate work downstream (rows, files, rebuilds): one request must not
 # contain thousands of them.
-MOST_STORES = MOST_DAYS = 64
+MAX_STORES = MAX_DAYS = 64
 # Rejected lines that an answer shows, and the longest text of one of their fields: the answer has
 # at most 64 KiB for any body.
-MOST_REPORTED = 100
+MAX_REPORTED = 100
 _OTHERS = "parts of other kinds"
-_MOST_TEXT = 250
+_MAX_TEXT = 250
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,13 @@ class CheckedLines:
 
     def skip(self, reason: str) -> None:
         """Count one more part that is no event; an answer names only the first reasons."""
-        is_named = reason in self.skipped or len(self.skipped) < MOST_REPORTED
+        is_named = reason in self.skipped or len(self.skipped) < MAX_REPORTED
         self.skipped[reason if is_named else _OTHERS] += 1
 
     def reject(self, number: int, error: RejectedEvent) -> None:
         """Count one more rejected line; the errors of the first ones are kept."""
         self.rejected_count += 1
-        if self.rejected_count <= MOST_REPORTED:
+        if self.rejected_count <= MAX_REPORTED:
             # Tracebacks would hold the decoded message in memory.
             error.__context__ = error.__cause__ = None
             self.rejected.append((number, error.with_traceback(None)))
@@ -177,9 +177,9 @@ def number_lines(body: VendorBody, is_ndjson: bool) -> Iterator[tuple[int, bytes
     if not is_ndjson:
         return iter([(1, content)])
     # Lines are counted before they are split: five million empty ones are 250 MB of objects.
-    if (lines := content.count(b"\n") + (not content.endswith(b"\n"))) > MOST_LINES:
+    if (lines := content.count(b"\n") + (not content.endswith(b"\n"))) > MAX_LINES:
         raise BodyTooLarge(
-            f"the body has {lines:,} lines; at most {MOST_LINES:,} are taken at once,"
+            f"the body has {lines:,} lines; at most {MAX_LINES:,} are taken at once,"
             " send it in parts"
         )
     numbered = enumerate(io.BytesIO(content), start=1)
@@ -232,14 +232,14 @@ def _add_letter(line: bytes, error: RejectedEvent, body: VendorBody, result: Che
 
 
 def _refuse_spread(stores: set[str], days: set[str]) -> None:
-    if len(stores) > MOST_STORES:
+    if len(stores) > MAX_STORES:
         raise BodyTooLarge(
-            f"the body has messages of more than {MOST_STORES} stores;"
+            f"the body has messages of more than {MAX_STORES} stores;"
             " send those of fewer stores at once"
         )
-    if len(days) > MOST_DAYS:
+    if len(days) > MAX_DAYS:
         raise BodyTooLarge(
-            f"the body has messages of more than {MOST_DAYS} days (UTC);"
+            f"the body has messages of more than {MAX_DAYS} days (UTC);"
             " send those of fewer days at once"
         )
 
@@ -252,4 +252,4 @@ def error_fields(error: RejectedEvent, numbers: Collection[str]) -> dict[str, st
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"

@@ -17,7 +17,7 @@ from tally.config.settings import Settings
 
 SYSLOG_ERROR = 3
 _TIMEOUT_SECONDS = 30.0
-_LEAST_SECONDS, _MOST_SECONDS = 1.0, 60.0
+_MIN_SECONDS, _MAX_SECONDS = 1.0, 60.0
 # The last message that was read stays: the next start recognises the log by it.
 _RETAINED = 1
 
@@ -45,9 +45,7 @@ class Janitor:
         A sweep that fails is logged and repeated; it never ends the process.
         """
         # About a tenth of the retention: a message may stay so much longer than its retention.
-        interval = max(
-            _LEAST_SECONDS, min(_MOST_SECONDS, self._settings.raw_retention_seconds / 10)
-        )
+        interval = max(_MIN_SECONDS, min(_MAX_SECONDS, self._settings.raw_retention_seconds / 10))
         while not stopped.wait(interval):
             try:
                 self.sweep()

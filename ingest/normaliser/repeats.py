@@ -1,6 +1,6 @@
 """Detects messages that are exact copies of one that this process has already written."""
 
-MOST_FINGERPRINTS = 100_000
+MAX_FINGERPRINTS = 100_000
 
 
 class RecentFingerprints:
@@ -10,7 +10,7 @@ class RecentFingerprints:
     when a transaction is aborted.
     """
 
-    def __init__(self, most: int = MOST_FINGERPRINTS) -> None:
+    def __init__(self, most: int = MAX_FINGERPRINTS) -> None:
         self._most = most
         self._latest: dict[str, None] = {}
 

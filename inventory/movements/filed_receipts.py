@@ -19,9 +19,9 @@ from tally.time.instants import format_utc, parse_instant
 # Receipts that arrive within this time are remembered without a look-up, so an answer of this age
 # is as good as a new one: a day that is sent again is read once.
 _CACHE_SECONDS = 3_600.0
-_MOST_DAYS = 64
+_MAX_DAYS = 64
 # The most receipts of a store and day; more than a hypermarket has.
-_MOST_RECEIPTS = 1_000_000
+_MAX_RECEIPTS = 1_000_000
 # The pause after a failed read, before the whole batch is processed again.
 _RETRY_SECONDS = 1.0
 _DAY = timedelta(days=1)
@@ -94,11 +94,11 @@ class StoredReceiptLookup:
         if known is None or known.until <= self._now():
             start = datetime(day.year, day.month, day.day, tzinfo=UTC)
             span = start, start + _DAY
-            heads = await self._receipts.heads(store_id, day, span, _MOST_RECEIPTS)
+            heads = await self._receipts.heads(store_id, day, span, _MAX_RECEIPTS)
             known = _ReceiptDay(_group_by_chain(heads), self._now() + _CACHE_SECONDS)
         # The day that was used last is evicted last.
         self._days[key] = known
-        if len(self._days) > _MOST_DAYS:
+        if len(self._days) > _MAX_DAYS:
             self._days.popitem(last=False)
         return known
 

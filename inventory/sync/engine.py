@@ -28,7 +28,7 @@ from tally.time.instants import format_utc, from_millis
 
 DAY_MILLIS = 86_400_000
 # The most calls of one process in flight at once.
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 _TOO_LATE = "no answer in time"
 _COUNTED_SINCE = "a later count has it already"
 _WEEK_LATE = "it came more than 7 days late; count the article again"
@@ -93,7 +93,7 @@ class StockSyncEngine:
             elif self._rules.is_over(call, now):
                 over = self._rules.give_up(call, now, call.cause or _TOO_LATE)
                 begun.records.extend(self._remember([over]))
-            elif len(under_way) + len(begun.attempts) < MOST_AT_ONCE:
+            elif len(under_way) + len(begun.attempts) < MAX_AT_ONCE:
                 attempt = self._rules.begin_attempt(call, now)
                 begun.records.extend(self._remember([attempt.call]))
                 begun.attempts.append(attempt)

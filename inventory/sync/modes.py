@@ -24,7 +24,7 @@ HOUR = 3_600 * SECOND
 GIVES_UP_AFTER = 72 * HOUR
 # The margin before the other system forgets a key: no call may be in flight at that time.
 KEY_MARGIN = HOUR
-MOST_REFUSALS = 3
+MAX_REFUSALS = 3
 _UNCERTAIN_STATUSES, _CONFLICT_STATUSES = (408, 425), (409, 412)
 # Temporary faults: overload, an expired token, missing rights, a bridge that is being deployed.
 _TEMPORARY_STATUSES = (429, 401, 403, 404)
@@ -135,7 +135,7 @@ class CallRules:
         call = structs.replace(call, in_doubt=asked.was_in_doubt)
         if said == "moved":
             return self._after_conflict(call, now)
-        if said == "no" and call.refusals + 1 >= MOST_REFUSALS:
+        if said == "no" and call.refusals + 1 >= MAX_REFUSALS:
             return self.give_up(call, now, call.cause or "refused")
         refusals = call.refusals + (said == "no")
         return self._retry(structs.replace(call, refusals=refusals), answer, now)
@@ -155,7 +155,7 @@ class CallRules:
             refused = structs.replace(
                 call, refusals=call.refusals + 1, cause="no level in the answer"
             )
-            if refused.refusals >= MOST_REFUSALS:
+            if refused.refusals >= MAX_REFUSALS:
                 return self.give_up(refused, now, refused.cause)
             return self._retry(refused, answer, now)
         # A call that was never in doubt cannot have arrived, even if the version has changed.

@@ -28,7 +28,7 @@ GROUP_BYTES = 1 << 20
 # The bytes of a bound statement beside its values: lengths, the statement's id.
 _STATEMENT_BYTES = 64
 # Bytes that one call holds in memory, and the least that a batch counts for its Python objects.
-_AT_ONCE_BYTES, _LEAST_BYTES = 32 << 20, 32 << 10
+_AT_ONCE_BYTES, _MIN_BYTES = 32 << 20, 32 << 10
 RETRY_SECONDS = 90.0
 # Outcomes after which a statement may or may not be applied; writing it again changes nothing.
 TRANSIENT_ERRORS = (OperationTimedOut, Timeout, Unavailable, NoHostAvailable, ConnectionException)
@@ -119,7 +119,7 @@ def write_groups(session: Session, groups: Iterable[Group], seconds: float = RET
     """
     batches = build_batches(groups, session.cluster.metadata)
     for chunk in _split_by_weight(
-        batches, lambda batch: max(batch.bytes, _LEAST_BYTES), _AT_ONCE_BYTES
+        batches, lambda batch: max(batch.bytes, _MIN_BYTES), _AT_ONCE_BYTES
     ):
         write_all(session, [to_unlogged_batch(batch.statements) for batch in chunk], seconds)
 

@@ -11,10 +11,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tally.errors import TooManyInARow
 
-MOST_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 64 * 1024
 # Requests of one connection that wait for the answer of an earlier one; only an attacker has more
 # than a few.
-MOST_PIPELINED = 16
+MAX_PIPELINED = 16
 # Name of the extension of a request's scope with which an endless answer requests more time.
 MORE_TIME = "tally.more_time"
 # A chunk of one byte costs six: a body's framing may be no larger than this factor.
@@ -69,7 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
         # Bytes are counted first: parsing may begin another part, which resets the count.
         self._raw_bytes += len(data)
         super().data_received(data)
-        most = MOST_HEADER_BYTES + (0 if self._in_headers else _FRAMING * self._body_bytes)
+        most = MAX_HEADER_BYTES + (0 if self._in_headers else _FRAMING * self._body_bytes)
         if self._in_headers and self._raw_bytes > most:
             self._end(431, "The headers are too large.")
         elif self._raw_bytes > most:
@@ -84,7 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Handle the begin of the body. Raises TooManyInARow when too many requests wait."""
         super().on_headers_complete()
-        if len(self.pipeline) > MOST_PIPELINED:
+        if len(self.pipeline) > MAX_PIPELINED:
             raise TooManyInARow
         self._in_headers, self._raw_bytes, self._body_bytes = False, 0, 0
         self._set_deadline(self.limits.body_seconds)

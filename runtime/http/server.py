@@ -22,7 +22,7 @@ _BACKLOG = 2048
 _OWN_DESCRIPTORS = 256
 _TICKS_PER_SWEEP = 5
 # The size of one message from the page's websocket.
-_MOST_SOCKET_BYTES = 256 * 1024
+_MAX_SOCKET_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _configuration(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
         backlog=_BACKLOG,
         timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=limits.shutdown_seconds,
-        ws_max_size=_MOST_SOCKET_BYTES,
+        ws_max_size=_MAX_SOCKET_BYTES,
         ws_per_message_deflate=False,
     )
 

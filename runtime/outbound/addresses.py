@@ -25,9 +25,9 @@ _6TO4, _TEREDO = IPv6Network("2002::/16"), IPv6Network("2001::/32")
 # Networks of protocols and relays; not every version of Python knows all of them.
 _SPECIAL = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
 _LOW = 0xFFFFFFFF
-MOST_URL = 2_000
+MAX_URL = 2_000
 # Names that are looked up concurrently; a name that hangs counts once.
-_MOST_LOOKUPS = 128
+_MAX_LOOKUPS = 128
 
 
 def parse_networks(text: str) -> tuple[AllowedNetwork, ...]:
@@ -73,8 +73,8 @@ def parse_url(text: str) -> httpx.URL:
         url = httpx.URL(text)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise AddressRefused(f"no URL: {error}") from error
-    if len(text) > MOST_URL or not text.isprintable():
-        raise AddressRefused(f"no URL of {MOST_URL} characters that can be read")
+    if len(text) > MAX_URL or not text.isprintable():
+        raise AddressRefused(f"no URL of {MAX_URL} characters that can be read")
     if url.scheme not in ("https", "http") or not url.host:
         raise AddressRefused("a webhook's URL begins with https:// and names a host")
     # User info would be sent as a password; a text like a host before an @ deceives readers.
@@ -94,7 +94,7 @@ class HostLookups:
     """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_MOST_LOOKUPS, "lookups")
+        self._threads = ThreadPoolExecutor(_MAX_LOOKUPS, "lookups")
         self._pending: dict[_HostAndPort, asyncio.Task[list[str]]] = {}
 
     async def find(self, host: str, port: int) -> list[str]:

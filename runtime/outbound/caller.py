@@ -22,11 +22,11 @@ from tally.errors import AddressRefused
 
 SECONDS = 15.0
 # At most so much of an answer's body is read, which lets the other side finish its answer.
-MOST_ANSWER_BYTES = 4_096
+MAX_ANSWER_BYTES = 4_096
 # The share of a call's time that a body may use up; the rest is for reading the status.
 _BODY_SHARE = 0.9
 # At most so many of a host's addresses are tried, while none accepts the connection.
-_MOST_ADDRESSES = 3
+_MAX_ADDRESSES = 3
 _NO_POOL = httpx.Limits(max_keepalive_connections=0)
 
 
@@ -97,7 +97,7 @@ class OutboundCaller:
         request: OutboundRequest,
         until: float,
     ) -> OutboundAnswer:
-        *others, last = addresses[:_MOST_ADDRESSES]
+        *others, last = addresses[:_MAX_ADDRESSES]
         for address in others:
             try:
                 return await self._send(url, address, request, until)
@@ -134,10 +134,10 @@ class OutboundCaller:
         body, is_cut = b"", False
         try:
             async with asyncio.timeout_at(until):
-                async for piece in response.aiter_raw(MOST_ANSWER_BYTES):
+                async for piece in response.aiter_raw(MAX_ANSWER_BYTES):
                     body += piece
                     # The rest is not awaited: the status suffices.
-                    if len(body) >= MOST_ANSWER_BYTES:
+                    if len(body) >= MAX_ANSWER_BYTES:
                         break
         # The other side has answered with its status; only the body is missing.
         except (TimeoutError, httpx.HTTPError):
@@ -145,7 +145,7 @@ class OutboundCaller:
         return OutboundAnswer(
             status=response.status_code,
             retry_after=parse_retry_after(response.headers.get("retry-after", ""), self.now()),
-            body=body[:MOST_ANSWER_BYTES],
+            body=body[:MAX_ANSWER_BYTES],
             is_cut=is_cut,
         )
 

@@ -11,7 +11,7 @@ import structlog
 
 log = structlog.get_logger()
 # File writes wait in threads: there are enough that some hanging folders do not block others.
-_MOST_WAITING = 128
+_MAX_WAITING = 128
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -37,7 +37,7 @@ class PendingCalls(Generic[Request, Answer]):
         self._completed: deque[tuple[Request, Answer]] = deque()
         # One thread for all calls: they wait, and compute nothing.
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(_MOST_WAITING, "calls"))
+        self._loop.set_default_executor(ThreadPoolExecutor(_MAX_WAITING, "calls"))
         self._thread = Thread(target=self._loop.run_forever, name="calls", daemon=True)
         self._thread.start()
 

@@ -13,7 +13,7 @@ from runtime.process.heartbeat import Heartbeat
 from runtime.process.job import exit_failed
 
 # Longer than all calls of one turn together, each with its full time-out.
-MOST_SECONDS = 150
+MAX_SECONDS = 150
 _LOOK_SECONDS = 1.0
 
 
@@ -27,7 +27,7 @@ class Watchdog:
         self,
         name: str,
         heartbeat: Heartbeat,
-        most_looks: int = MOST_SECONDS,
+        most_looks: int = MAX_SECONDS,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
         self._name = name

@@ -49,7 +49,7 @@ _NO_GENERATION = -1
 # Longer than any rebalance takes: it waits for `max.poll.interval.ms` at most, a minute, for a
 # member that has gone.
 MAX_UNASSIGNED_SECONDS = 75.0
-_MOST_SECONDS_LEAVING = 5.0
+_MAX_SECONDS_LEAVING = 5.0
 
 log = structlog.get_logger()
 
@@ -148,7 +148,7 @@ class Intake:
         # for half a minute, or for ever (seen; librdkafka's issue 4884).
         self._is_leaving = True
         self._consumer.unsubscribe()
-        until = time.monotonic() + _MOST_SECONDS_LEAVING
+        until = time.monotonic() + _MAX_SECONDS_LEAVING
         self._consumer.poll(0.1)
         while self._consumer.assignment() and time.monotonic() < until:
             self._consumer.poll(0.1)

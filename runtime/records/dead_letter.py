@@ -20,9 +20,9 @@ from tally.time.instants import format_utc, from_millis
 
 TOPIC = "dead-letters"
 # Redaction can lengthen a message; the part that is cut off is still in its original topic.
-MOST_BYTES = 1_000_000
-_MOST_KEY_BYTES = 1_000
-_MOST_TEXT = 500
+MAX_BYTES = 1_000_000
+_MAX_KEY_BYTES = 1_000
+_MAX_TEXT = 500
 _NUMBERS = ("partition", "offset", "attempts")
 _HEADERS = ("reason", "field", "message", "topic", *_NUMBERS, "first_seen", "sha256")
 
@@ -79,14 +79,14 @@ def encode_letter(record: UncountedRecord, cause: Cause, digest_key: bytes) -> E
     }
     return EncodedLetter(
         # Redacted before it is cut: half a card number has no check digit to recognise it by.
-        None if record.key is None else redact_message(record.key)[:_MOST_KEY_BYTES],
-        redact_message(record.value)[:MOST_BYTES],
+        None if record.key is None else redact_message(record.key)[:_MAX_KEY_BYTES],
+        redact_message(record.value)[:MAX_BYTES],
         # A text from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
         [(name, text.encode("utf-8", "backslashreplace")) for name, text in headers.items()],
     )
 
 
-def redact_excerpt(text: str, most: int = _MOST_TEXT) -> str:
+def redact_excerpt(text: str, most: int = _MAX_TEXT) -> str:
     """The text as a letter shows it: redacted, and cut to at most `most` characters.
 
     >>> redact_excerpt("gift for ann@example.org", most=12)

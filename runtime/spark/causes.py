@@ -4,7 +4,7 @@
 # the text is the original.
 _TRACEBACK = "Traceback (most recent call last):"
 _CAUSED_BY = "Caused by: "
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 
 
 def root_cause(text: str) -> str:
@@ -29,4 +29,4 @@ def root_cause(text: str) -> str:
             ),
             text,
         )
-    return " ".join(found.split())[:_MOST_CHARACTERS]
+    return " ".join(found.split())[:_MAX_CHARACTERS]

@@ -13,16 +13,16 @@ from typing import TypeAlias
 
 from runtime.cassandra.chunks import chunks
 from serving.cells.cells import Split
-from serving.questions.question import MOST_ENTRIES, StoreSlots, first_and_last_day
+from serving.questions.question import MAX_ENTRIES, StoreSlots, first_and_last_day
 from serving.storage.protocol import ViewReader
 from tally.errors import BadQuery
 from tally.families.family import Family
 
 # The most values that one question may list, over all its stores.
-MOST_VALUES = 200_000
+MAX_VALUES = 200_000
 # The most rows of a page beyond its limit; they are of values that no register had when the page
 # was cut.
-MOST_UNREGISTERED = 100_000
+MAX_UNREGISTERED = 100_000
 
 # By dimension, then by store; a store without any value is absent.
 Values: TypeAlias = Mapping[str, Mapping[str, frozenset[str]]]
@@ -40,7 +40,7 @@ async def read_values(
     """The values that the stores' events of the asked days have, over all families that have them.
 
     One family has at most `most` for each store. Raises ViewsUnreachable; BadQuery for more than
-    MOST_VALUES.
+    MAX_VALUES.
     """
     # Registers may lag behind a row, so callers that list values look at the page's own rows too.
     wanted = [
@@ -55,7 +55,7 @@ async def read_values(
     count = 0
     # In lots: with thousands of stores of thousands of values each the first lots are enough to
     # refuse the question, and all of them would not fit into memory.
-    for lot in chunks(stores, max(1, MOST_VALUES // most)) if wanted else ():
+    for lot in chunks(stores, max(1, MAX_VALUES // most)) if wanted else ():
         days = {store.store_id: first_and_last_day(store) for store in lot}
         answers = await asyncio.gather(
             *(views.axis_values(family, dimension, days, most) for dimension, family in wanted)
@@ -66,10 +66,10 @@ async def read_values(
             for store_id, values in by_store.items():
                 held[store_id] = held.get(store_id, frozenset()) | {*values}
                 count += len(values)
-        if count > MOST_VALUES:
+        if count > MAX_VALUES:
             raise BadQuery(
                 "by",
-                f"by: the stores have more than {MOST_VALUES:,} values of"
+                f"by: the stores have more than {MAX_VALUES:,} values of"
                 f" {', '.join(found)}; ask for fewer stores, or by fewer dimensions",
             )
     return found
@@ -115,7 +115,7 @@ def with_rows_per_slot(
 def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> None:
     """Raise BadQuery where one stretch has more rows than a page may have."""
     if rows > limit:
-        larger = f"with a higher limit (at most {MOST_ENTRIES}), " if limit < MOST_ENTRIES else ""
+        larger = f"with a higher limit (at most {MAX_ENTRIES}), " if limit < MAX_ENTRIES else ""
         raise BadQuery(
             "by",
             f"by: each stretch of store {store_id} has more than {limit=} rows by"
@@ -126,7 +126,7 @@ def refuse_too_many(rows: int, store_id: str, by: Sequence[str], limit: int) -> 
 
 def refuse_unregistered(rows: int, limit: int) -> None:
     """Raise BadQuery where values that were in no register make a page too large."""
-    if rows > limit + MOST_UNREGISTERED:
+    if rows > limit + MAX_UNREGISTERED:
         raise BadQuery(
             "limit",
             f"limit: the page would have {rows:,} rows, of values that are new to it; ask with a"

@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 from serving.cells.dimensions import Values
 from serving.metrics.catalogue import Metric
-from serving.questions.question import MOST_ENTRIES, StoreSlots
+from serving.questions.question import MAX_ENTRIES, StoreSlots
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Query:
     values: Values = field(default_factory=dict)
     page_days: tuple[date, date] | None = None
     earlier_generations: Mapping[str, int] | None = None
-    limit: int = MOST_ENTRIES
+    limit: int = MAX_ENTRIES
 
     def __post_init__(self) -> None:
         # Without its resets a level would be a plain sum, which looks like a valid number.

@@ -17,7 +17,7 @@ from tally.time.windows import WINDOW, window_start
 GRAINS = ("15m", "1h", "1d", "1w")
 HOUR = timedelta(hours=1)
 # Quarter hours that a search for a full local hour tries; no change of clocks moves it by more.
-MOST_QUARTERS = 8
+MAX_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
 
 
@@ -67,7 +67,7 @@ def _candidates(instant: datetime, grain: str, clock: DayClock) -> Iterator[date
     # No search from quarter hour to quarter hour: Monrovia's midnights were on none until 1972, and
     # one question ran through 69 million of them (seen).
     if grain in ("15m", "1h"):
-        return (window_start(instant) - back * WINDOW for back in range(MOST_QUARTERS))
+        return (window_start(instant) - back * WINDOW for back in range(MAX_QUARTERS))
     today = instant.astimezone(clock.zone).date()
     first = today - timedelta(days=today.weekday()) if grain == "1w" else today
     # The slot begins one day or week earlier if the store's day has not begun, the clocks go back
@@ -113,7 +113,7 @@ def _next(start: datetime, grain: str, clock: DayClock) -> datetime:
 def _next_hour(start: datetime, zone: ZoneInfo) -> datetime:
     # The next full local hour is one hour away except where clocks change by half an hour (Lord
     # Howe).
-    for more in range(MOST_QUARTERS):
+    for more in range(MAX_QUARTERS):
         following = start + HOUR + more * WINDOW
         if _is_full_hour(following.astimezone(zone)):
             return following

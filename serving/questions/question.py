@@ -19,9 +19,9 @@ from tally.time.windows import utc_days
 # The whole question is cut into stretches before a page of it is read: one store has at most 38,400
 # of them.
 LONGEST_DAYS = {"15m": 400, "1h": 1_600, "1d": 10_000, "1w": 10_000}
-MOST_STORES = 1_000
+MAX_STORES = 1_000
 # The most stores, metrics or rows of one page.
-MOST_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 STORE_ZONE = "store"
 EARLIEST = datetime(1971, 1, 2, tzinfo=UTC)
 LATEST = datetime(2169, 11, 13, tzinfo=UTC)
@@ -110,12 +110,12 @@ def store_ids(question: MetricQuestion) -> list[str] | None:
 def parse_stores(texts: Sequence[str]) -> list[str] | None:
     """The stores that texts name, in their order and once each; None for `all`.
 
-    Raises BadQuery for none, or more than MOST_STORES.
+    Raises BadQuery for none, or more than MAX_STORES.
     """
     asked = split_names(texts)
-    if not asked or len(asked) > MOST_STORES:
+    if not asked or len(asked) > MAX_STORES:
         raise BadQuery(
-            "store", f"store: expected 1 to {MOST_STORES} store ids or `all`, got {len(asked)}"
+            "store", f"store: expected 1 to {MAX_STORES} store ids or `all`, got {len(asked)}"
         )
     return None if asked == ["all"] else asked
 

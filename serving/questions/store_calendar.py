@@ -13,7 +13,7 @@ from tally.time.holidays import HolidayNames, holiday_names, missing_reason
 from tally.time.like_for_like import ComparableDay, HolidayLookup, like_for_like
 from tally.time.local_days import LocalDay, OpenSpan, local_day, open_spans
 
-MOST_DAYS = 400
+MAX_DAYS = 400
 # The day that the first one is compared with lies at most this far back.
 _A_YEAR = 53 * WEEK
 
@@ -51,8 +51,8 @@ def parse_day_span(from_: str, to: str) -> tuple[date, date]:
     if first >= end:
         raise BadQuery("from", f"from: {from_} is not before to: {to}")
     # Limited, for a holiday is looked up some hundred times.
-    if (end - first).days > MOST_DAYS:
-        raise BadQuery("to", f"to: at most {MOST_DAYS} days; ask for them in parts")
+    if (end - first).days > MAX_DAYS:
+        raise BadQuery("to", f"to: at most {MAX_DAYS} days; ask for them in parts")
     return first, end
 
 

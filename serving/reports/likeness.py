@@ -13,7 +13,7 @@ from tally.time.like_for_like import ComparableDay, like_for_like
 
 _ONE_DAY = timedelta(days=1)
 # The most stretches that an error message proposes instead.
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 _ELSE = "or with compare=before"
 
 
@@ -52,11 +52,11 @@ def _refuse_scattered(days: Sequence[date], before: Sequence[date]) -> None:
     # Each stretch between two breaks can be compared on its own.
     bounds = [days[0], *torn, days[-1] + _ONE_DAY]
     spans = [f"from={first}&to={end}" for first, end in pairwise(bounds)]
-    more = len(spans) - _MOST_SHOWN
+    more = len(spans) - _MAX_SHOWN
     # Limited, for a year has a dozen holidays.
     left_out = f" and {more} more" if more > 0 else ""
     raise BadQuery(
         "compare",
         "compare: the days that these are like do not follow each other (a holiday, or a year of"
-        f" 53 weeks); ask for each of {', '.join(spans[:_MOST_SHOWN])}{left_out}, {_ELSE}",
+        f" 53 weeks); ask for each of {', '.join(spans[:_MAX_SHOWN])}{left_out}, {_ELSE}",
     )

@@ -31,7 +31,7 @@ ItemAxis: TypeAlias = Literal["item", "category"]
 # The id of an article, or a category; None for lines that name none.
 ItemKey: TypeAlias = str | None
 # The most that one question may read: ten seconds of a core, at 5 µs a line (measured).
-MOST_RECEIPTS, MOST_LINES = 200_000, 2_000_000
+MAX_RECEIPTS, MAX_LINES = 200_000, 2_000_000
 # Days, with one query each, and pieces of receipts that are read concurrently, so that no question
 # takes all the requests that the connection can have in flight.
 DAYS_AT_ONCE, PIECES_AT_ONCE = 16, 4
@@ -141,7 +141,7 @@ class ItemReader:
     ) -> list[ItemSums]:
         """The sums of the receipts of each span.
 
-        Raises ViewsUnreachable; BadQuery for more than MOST_RECEIPTS or MOST_LINES of all spans
+        Raises ViewsUnreachable; BadQuery for more than MAX_RECEIPTS or MAX_LINES of all spans
         together.
         """
         found = [ItemSums(by) for _ in spans]
@@ -166,7 +166,7 @@ class ItemReader:
                 for lot in chunks(pieces, PIECES_AT_ONCE):
                     await self._add(store_id, lot, lines, counting)
                     read = sum(consumer.lines for consumer in into)
-                    _refuse_many(read, MOST_LINES, "lines of receipts")
+                    _refuse_many(read, MAX_LINES, "lines of receipts")
 
     async def _heads(
         self,
@@ -174,7 +174,7 @@ class ItemReader:
         spans: Sequence[Slot],
     ) -> list[list[ReceiptHead]]:
         """The heads of each span; they are read first, for they show how much there is to read."""
-        receipts, left = self._views.receipts, MOST_RECEIPTS
+        receipts, left = self._views.receipts, MAX_RECEIPTS
         found: list[list[ReceiptHead]] = []
         for span in spans:
             of_span: list[ReceiptHead] = []
@@ -194,7 +194,7 @@ class ItemReader:
         until = min(span.end + timedelta(days=VOID_DAYS), tomorrow)
         found: list[ReceiptHead] = []
         for days in chunks(utc_days(span.end, until), DAYS_AT_ONCE):
-            read = (receipts.voids(store_id, day, MOST_RECEIPTS) for day in days)
+            read = (receipts.voids(store_id, day, MAX_RECEIPTS) for day in days)
             for heads in await asyncio.gather(*read):
                 found += heads
         return found
@@ -253,7 +253,7 @@ def cut_pieces(heads: Iterable[ReceiptHead]) -> list[tuple[datetime, datetime]]:
 
 def _refuse_many(count: int, left: int, what: str) -> None:
     if count > left:
-        most = MOST_RECEIPTS if what == "receipts" else MOST_LINES
+        most = MAX_RECEIPTS if what == "receipts" else MAX_LINES
         raise BadQuery(
             "to",
             "to: these days, and those that they are compared with or those since the last count,"

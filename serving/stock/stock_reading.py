@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
-from serving.cells.dimensions import MOST_VALUES
+from serving.cells.dimensions import MAX_VALUES
 from serving.merge.reading import Pointers, StoreDays, read_pointers, read_store
 from serving.merge.served import FamilyReading, serve_windows
 from serving.metrics.formulas import StockAt
@@ -146,7 +146,7 @@ class StockReader:
         ends = {store.store_id: store.slots[-1].end for store in stores}
         days = {store_id: (first, _day_before(end)) for store_id, end in ends.items()}
         (axis,) = stock.family.axes
-        noted = await self._views.axis_values(stock.family, axis, days, MOST_VALUES)
+        noted = await self._views.axis_values(stock.family, axis, days, MAX_VALUES)
         articles = {store_id: {*values} for store_id, values in noted.items()}
         return [_Search(store, articles.get(store.store_id, set())) for store in stores]
 

@@ -43,7 +43,7 @@ DAYS_AT_ONCE = 16
 STORES_AT_ONCE = 200
 # Records that the speed layer dropped are counted over at most this many of its micro-batches: the
 # oldest question must not read years of them.
-MOST_LATE_ROWS = 5_000
+MAX_LATE_ROWS = 5_000
 
 _CoveringT = TypeVar("_CoveringT", bound=GenerationRange)
 
@@ -187,10 +187,10 @@ class CassandraViews:
     async def late_since(self, family: Family, since: datetime) -> int | None:
         """The sum of the micro-batches' counters; a cross-check, not a ledger."""
         rows = await self._connection.rows(
-            statements.LATE_RECORDS, (family.name, since, MOST_LATE_ROWS)
+            statements.LATE_RECORDS, (family.name, since, MAX_LATE_ROWS)
         )
         # At the bound the sum would be too low, and hide late records.
-        return None if len(rows) == MOST_LATE_ROWS else sum(dropped for (dropped,) in rows)
+        return None if len(rows) == MAX_LATE_ROWS else sum(dropped for (dropped,) in rows)
 
     async def activity(self) -> list[Activity]:
         """Stores of all families together."""

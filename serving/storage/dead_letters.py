@@ -10,7 +10,7 @@ from tally.config.settings import Settings
 from tally.errors import TallyError
 
 # The number read of each partition; reading all of them would take longer the older Tally is.
-MOST_LETTERS = 1_000
+MAX_LETTERS = 1_000
 # A page that many people open reads the topic only once in this time.
 _CACHE_SECONDS = 15.0
 
@@ -46,7 +46,7 @@ class TopicLetters:
     def _read(self) -> None:
         # A failure is cached too: with a dead broker each page would wait for all those before it.
         try:
-            self._letters = [*read_newest_letters(self._settings, MOST_LETTERS).values()]
+            self._letters = [*read_newest_letters(self._settings, MAX_LETTERS).values()]
             self._failure = None
         except TallyError as error:
             self._failure = error

@@ -16,10 +16,10 @@ from runtime.kafka.topics import PartitionId
 from speed_layer.progress.start_position import StartPosition
 from speed_layer.state.partition_reports import PartitionReport
 from tally.families.family import Family
-from tally.time.key_periods import MOST_DAYS
+from tally.time.key_periods import MAX_DAYS
 
 # Days by a store's clock; one is added, since the clock may be set back across their end.
-LONGEST_PERIOD_MILLIS = (MOST_DAYS + 1) * 86_400_000
+LONGEST_PERIOD_MILLIS = (MAX_DAYS + 1) * 86_400_000
 
 
 class CompleteFrom:

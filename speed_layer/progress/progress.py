@@ -27,7 +27,7 @@ from tally.errors import CassandraWriteTimeout
 from tally.families.family import Family
 
 # Room for some hours of micro-batches; with the previous file twice as much.
-MOST_LINES_BYTES = 16 << 20
+MAX_LINES_BYTES = 16 << 20
 WRITE_AGAIN_SECONDS = 5.0
 BEGINNING = datetime.fromtimestamp(0, UTC)
 log = structlog.get_logger()
@@ -157,7 +157,7 @@ class Progress:
         self._waiting = []
 
 
-def append_line(file: Path, line: str, most_bytes: int = MOST_LINES_BYTES) -> None:
+def append_line(file: Path, line: str, most_bytes: int = MAX_LINES_BYTES) -> None:
     """Append the line to the file.
 
     A file that has grown too large replaces the previous one.

@@ -13,7 +13,7 @@ from runtime.cassandra.writes import write_groups
 from tally.families.family import Family
 
 # Most keys that a worker remembers of one table: half a kilobyte each, and items may be very many.
-MOST_REMEMBERED = 100_000
+MAX_REMEMBERED = 100_000
 # The axes of a row follow its store, day and start of the window (rows.py).
 _FIRST_AXIS = 3
 
@@ -84,6 +84,6 @@ class DaySpans:
         self._written.update(self._changed)
         self._changed.clear()
         # The memory is cleared all at once: a repeated key is written again, and registers decide.
-        if len(self._seen) > MOST_REMEMBERED:
+        if len(self._seen) > MAX_REMEMBERED:
             self._seen.clear()
             self._written.clear()

@@ -33,7 +33,7 @@ class WindowBaseline(Struct, frozen=True):
 ClockWindow = tuple[int, int]
 # Weeks that are averaged. One more week only shows whether the store already existed.
 WEEKS: Mapping[BaselineName, int] = {"same_weekday_4w": 4, "hour_of_week": 8}
-MOST_WEEKS = max(WEEKS.values()) + 1
+MAX_WEEKS = max(WEEKS.values()) + 1
 # Length of the slot whose windows share a baseline, in minutes of the clock.
 _MINUTES: Mapping[BaselineName, int] = {"same_weekday_4w": 1, "hour_of_week": 60}
 _WEEK = timedelta(days=7)

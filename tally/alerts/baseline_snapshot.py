@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 import msgspec
 from msgspec import Struct
 
-from tally.alerts.baseline import MOST_WEEKS
+from tally.alerts.baseline import MAX_WEEKS
 from tally.families.generation import Generation
 
 _ONE_DAY = timedelta(days=1)
@@ -18,7 +18,7 @@ _NUMBERED_FROM = date(1970, 1, 1)
 # Clocks are ahead of UTC by at most 14 hours; of the two hours more, the writer may take one.
 _AHEAD, SLOWEST = timedelta(hours=14 + 2), timedelta(hours=1)
 # The local days of these weeks lie in UTC days of one day more.
-SPAN = timedelta(weeks=MOST_WEEKS, days=1)
+SPAN = timedelta(weeks=MAX_WEEKS, days=1)
 
 
 class PinnedDay(Struct, frozen=True, array_like=True):

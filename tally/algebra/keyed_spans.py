@@ -44,7 +44,7 @@ class KeyedSpans(Part):
         """The number of seconds that each key covers."""
         found: dict[int, int] = {}
         for key, span in value:
-            found[key] = found.get(key, 0) + (span & KeyedSum.MOST_AMOUNT)
+            found[key] = found.get(key, 0) + (span & KeyedSum.MAX_AMOUNT)
         return found
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
@@ -52,7 +52,7 @@ class KeyedSpans(Part):
         spans = []
         for instant, number in zip(at, brought, strict=True):
             first = instant // _MILLIS % self.SECONDS
-            end = min(first + (number & KeyedSum.MOST_AMOUNT), self.SECONDS)
+            end = min(first + (number & KeyedSum.MAX_AMOUNT), self.SECONDS)
             spans.append((number >> KeyedSum.AMOUNT_BITS, first, end))
         return self._union(spans)
 
@@ -65,7 +65,7 @@ class KeyedSpans(Part):
         """The key, first second and end of a stored pair."""
         key, span = pair
         first = span >> KeyedSum.AMOUNT_BITS
-        return key, first, first + (span & KeyedSum.MOST_AMOUNT)
+        return key, first, first + (span & KeyedSum.MAX_AMOUNT)
 
     @classmethod
     def _union(cls, spans: Iterable[_KeyedSeconds]) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tally.algebra.parts import MOST_PART, Numbers, Part, Value, sum_by_key
+from tally.algebra.parts import MAX_PART, Numbers, Part, Value, sum_by_key
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,18 @@ class KeyedSum(Part):
     is_invertible: ClassVar[bool] = True
     # The lowest bits are the amount: the seconds of a window fit, and all above them is the key.
     AMOUNT_BITS: ClassVar[int] = 10
-    MOST_AMOUNT: ClassVar[int] = 2**AMOUNT_BITS - 1
-    KEYS: ClassVar[int] = MOST_PART >> AMOUNT_BITS
+    MAX_AMOUNT: ClassVar[int] = 2**AMOUNT_BITS - 1
+    KEYS: ClassVar[int] = MAX_PART >> AMOUNT_BITS
 
     @classmethod
     def encode(cls, key: int, amount: int) -> int:
-        """The number of an event that adds an amount (0 to MOST_AMOUNT) to a key (below KEYS)."""
+        """The number of an event that adds an amount (0 to MAX_AMOUNT) to a key (below KEYS)."""
         return key << cls.AMOUNT_BITS | amount
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The sum of each key that the events contribute to."""
         return sum_by_key(
-            (number >> self.AMOUNT_BITS, number & self.MOST_AMOUNT) for number in brought
+            (number >> self.AMOUNT_BITS, number & self.MAX_AMOUNT) for number in brought
         )
 
     @staticmethod

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, TypeAlias
 
 # The largest number of a canonical record: far above what the contracts accept, and far below what
 # a 64-bit sum or a key of a table takes. A record beyond it is not read.
-MOST_PART = 10**12
+MAX_PART = 10**12
 # The bound of a sum: one more part always fits into 64 bits.
-MOST_SUM = 2**63 - 1 - MOST_PART
+MAX_SUM = 2**63 - 1 - MAX_PART
 
 Value: TypeAlias = Any
 Numbers: TypeAlias = Sequence[int]
@@ -82,11 +82,11 @@ class Sum(Part):
     is_invertible: ClassVar[bool] = True
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
-        """The sum, within MOST_SUM: an overflow would end a query, and each of its restarts."""
+        """The sum, within MAX_SUM: an overflow would end a query, and each of its restarts."""
         return _clamp_sum(sum(brought))
 
     def plus(self, left: Value, right: Value) -> Value:
-        """The sum of both, within MOST_SUM."""
+        """The sum of both, within MAX_SUM."""
         return _clamp_sum(left + right)
 
     def join_over_time(self, earlier: Value, later: Value) -> Value:
@@ -153,7 +153,7 @@ class Max(Part):
 class Uniques(Part):
     """The number of different numbers of the events, estimated from the KEPT smallest of them.
 
-    An event's number is an evenly spread digest of a subject from 0 to MOST_PART, never the
+    An event's number is an evenly spread digest of a subject from 0 to MAX_PART, never the
     subject. Up to KEPT different ones the count is exact; above it the estimate has a standard
     error of 1 / sqrt(KEPT - 2), 3.1 %. A set of subjects has one value for any order of arrival:
     two layers that have seen the same events hold the same value, which sketches that depend on the
@@ -182,7 +182,7 @@ class Uniques(Part):
         """
         if len(value) < self.SKETCH_SIZE:
             return float(len(value))
-        return float((self.SKETCH_SIZE - 1) * MOST_PART / max(value[-1], 1))
+        return float((self.SKETCH_SIZE - 1) * MAX_PART / max(value[-1], 1))
 
 
 @dataclass(frozen=True)
@@ -246,4 +246,4 @@ def sum_by_key(pairs: Iterable[Sequence[int]]) -> list[list[int]]:
 
 
 def _clamp_sum(total: int) -> int:
-    return max(-MOST_SUM, min(MOST_SUM, total))
+    return max(-MAX_SUM, min(MAX_SUM, total))

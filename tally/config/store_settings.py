@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, SecretStr
 
 from tally.people.small_cells import SmallestCell
-from tally.time.key_periods import MOST_DAYS
+from tally.time.key_periods import MAX_DAYS
 
 
 class StoreSettings(BaseModel):
@@ -38,7 +38,7 @@ class StoreSettings(BaseModel):
     key_days: int = Field(
         1,
         ge=1,
-        le=MOST_DAYS,
+        le=MAX_DAYS,
         description=(
             "local days for which a device of a store is known as the same one; its key is"
             " destroyed six hours after them; lowered, longer periods are read and rebuilt in part"

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tally.algebra.keyed_sum import KeyedSum
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 
 StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 
@@ -148,7 +148,7 @@ def content_fingerprint(source_fields: object, content: object) -> str:
 
 
 def digest_number(text: str) -> int:
-    """A subject's number, 0 to MOST_PART and evenly spread, by which a `uniques` part counts it.
+    """A subject's number, 0 to MAX_PART and evenly spread, by which a `uniques` part counts it.
 
     The digest has no key: where few texts are possible, as with a phone's address, the number
     gives the text away.
@@ -156,7 +156,7 @@ def digest_number(text: str) -> int:
     >>> digest_number("camera-1") == digest_number("camera-1") != digest_number("camera-2")
     True
     """
-    return int(digest_text(text), 16) % (MOST_PART + 1)
+    return int(digest_text(text), 16) % (MAX_PART + 1)
 
 
 def digest_text(text: str) -> str:

@@ -21,7 +21,7 @@ TOTAL_DIM_VALUE = ""
 # The only axis that is also a unit: money is counted in it.
 CURRENCY = "currency"
 # The longest text of a canonical record: above what contracts accept, below a table's key.
-MOST_TEXT_BYTES = 4096
+MAX_TEXT_BYTES = 4096
 
 
 class RecordFields(NamedTuple):

@@ -2,7 +2,7 @@
 
 These are cards, bank accounts, addresses of people and devices, and phones.
 
-Every pattern looks at each character a bounded number of times, and at most MOST_FINDS candidates
+Every pattern looks at each character a bounded number of times, and at most MAX_FINDS candidates
 are checked: a text of any content takes time linear in its length. Texts are bytes as Latin-1, so
 that a broken message is searched like a good one.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 # A text with more candidates than this is no message: its rest counts as personal, unread.
-MOST_FINDS = 5_000
+MAX_FINDS = 5_000
 Span = tuple[int, int]
 
 _GAP = r"(?:[ ./_-]{1,2}|\xc2\xa0)?+"
@@ -74,7 +74,7 @@ _LOCAL_PART = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%
 _DOMAIN = re.compile(
     r"@(?<=[A-Za-z0-9._%+'\x80-\xff-]@)[A-Za-z0-9\x80-\xff-]++(?:\.[A-Za-z0-9\x80-\xff-]++)+"
 )
-_MOST_LOCAL_PART = 256
+_MAX_LOCAL_PART = 256
 _DEVICE = re.compile(
     r"[:-](?<=[0-9A-Fa-f]{2}.)(?<![0-9A-Fa-f]{3}.)[0-9A-Fa-f]{2}"
     r"([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){3}(?![0-9A-Fa-f])"
@@ -146,7 +146,7 @@ def is_barcode_name(name: str) -> bool:
 
 def _find_cards(text: str) -> Iterator[Span]:
     for number, match in enumerate(_CARD.finditer(text)):
-        if number == MOST_FINDS:
+        if number == MAX_FINDS:
             yield match.start(), len(text)
             return
         if end := _find_card_end(text, match.start()):
@@ -185,7 +185,7 @@ def _is_named_barcode(text: str, start: int, end: int) -> bool:
 
 def _find_accounts(text: str) -> Iterator[Span]:
     for number, match in enumerate(_IBAN.finditer(text)):
-        if number == MOST_FINDS:
+        if number == MAX_FINDS:
             yield match.start(), len(text)
             return
         if end := _find_account_end(text, match.start() - 2, match.end(1)):
@@ -207,12 +207,12 @@ def _find_account_end(text: str, start: int, most: int) -> int:
 
 def _find_addresses(text: str) -> Iterator[Span]:
     for number, match in enumerate(_DOMAIN.finditer(text)):
-        before = text[max(0, match.start() - _MOST_LOCAL_PART) : match.start()]
+        before = text[max(0, match.start() - _MAX_LOCAL_PART) : match.start()]
         yield (
             match.start() - len(before) + len(before.rstrip(_LOCAL_PART)),
-            match.end() if number < MOST_FINDS else len(text),
+            match.end() if number < MAX_FINDS else len(text),
         )
-        if number == MOST_FINDS:
+        if number == MAX_FINDS:
             return
 
 

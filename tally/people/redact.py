@@ -6,7 +6,7 @@ The cost is linear in their length.
 import re
 from functools import lru_cache
 
-from tally.people.personal import MOST_FINDS, is_barcode, is_barcode_name, remove_personal_data
+from tally.people.personal import MAX_FINDS, is_barcode, is_barcode_name, remove_personal_data
 
 MARK = "[redacted]"
 # Names whose values are personal in any form. A name may continue after those of the first group,
@@ -52,10 +52,10 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _LITERAL = re.compile(r"(?:-?\d[\d.eE+-]*|null|true|false)(?=[\s,}\]]|\Z)", re.ASCII)
 _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-_MOST_BRACKETS = 1_000
+_MAX_BRACKETS = 1_000
 # A value of so many characters is also searched in the rest of the message; a shorter one may be
 # part of any text.
-_LEAST_TELLING, _MOST_TELLING, _MOST_VALUES = 6, 256, 32
+_MIN_TELLING, _MAX_TELLING, _MAX_VALUES = 6, 256, 32
 # Finds texts that need a closer look; it is cheap enough for every line of every receipt.
 _SUSPECT = re.compile(
     r"""[@"'0-9:.-](?:(?<=[@"'])|(?<=\d)(?<!\d\d)(?:\D{0,3}\d){6}"""
@@ -177,14 +177,14 @@ def _remove_named_values(text: str, key: re.Pattern[str]) -> str:
     while match := key.search(lower, end):
         finds += 1
         start = match.end()
-        stop, shown = _find_value(text, start) if finds < MOST_FINDS else (len(text), MARK)
+        stop, shown = _find_value(text, start) if finds < MAX_FINDS else (len(text), MARK)
         pieces += [text[end:start], shown]
-        if _LEAST_TELLING <= stop - start <= _MOST_TELLING and len(values) < _MOST_VALUES:
+        if _MIN_TELLING <= stop - start <= _MAX_TELLING and len(values) < _MAX_VALUES:
             values[text[start:stop].strip("\"'\\ ")] = None
         end = stop
     clean = "".join([*pieces, text[end:]])
     for value in values:
-        if len(value) >= _LEAST_TELLING and value not in MARK:
+        if len(value) >= _MIN_TELLING and value not in MARK:
             clean = clean.replace(value, MARK)
     return clean
 
@@ -231,6 +231,6 @@ def _find_closing_bracket(text: str, start: int) -> int:
         }.get(match[0], 0)
         if depth == 0:
             return match.end()
-        if number > _MOST_BRACKETS:
+        if number > _MAX_BRACKETS:
             break
     return len(text)

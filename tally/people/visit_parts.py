@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from tally.algebra.keyed_sum import KeyedSum
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 from tally.events.identity import sensor_key
 from tally.people.visits import (
     MINUTE_SECONDS,
@@ -53,8 +53,8 @@ class Device:
 
     @property
     def digest(self) -> int:
-        """The hash evenly spread from 0 to MOST_PART, as a sketch of uniques takes it."""
-        return self.number * MOST_PART >> HASH_BITS
+        """The hash evenly spread from 0 to MAX_PART, as a sketch of uniques takes it."""
+        return self.number * MAX_PART >> HASH_BITS
 
 
 class VisitContext(NamedTuple):

@@ -196,7 +196,7 @@ def _sums(family: Family, axes: Column) -> Column:
     """Fold over the members, sorted by (event_id, offset).
 
     Only the first copy of each event adds, to the value or to the excluded one. A sum stays within
-    MOST_SUM: an overflow would end the query, and each of its restarts. With `axes` EUR:
+    MAX_SUM: an overflow would end the query, and each of its restarts. With `axes` EUR:
 
     event_id  offset  currency  gross_minor  excluded    adds
     a              3  EUR               500  false       500 to gross_minor

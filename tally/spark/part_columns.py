@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
-from tally.algebra.parts import MOST_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.algebra.parts import MAX_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.time.windows import WINDOW_SECONDS
 
 # Arguments: the accumulated value, the event, and the name of the field with its contribution.
@@ -45,10 +45,10 @@ def build_fold(part: Part) -> Fold:
 
 def _fold_sum() -> Fold:
     def add(total: Column, event: Column, name: str) -> Column:
-        # Bounded by MOST_SUM: an overflow would end the query, and each of its restarts.
+        # Bounded by MAX_SUM: an overflow would end the query, and each of its restarts.
         return F.least(
-            F.greatest(total + event[name], F.lit(-MOST_SUM)),
-            F.lit(MOST_SUM),
+            F.greatest(total + event[name], F.lit(-MAX_SUM)),
+            F.lit(MAX_SUM),
         )
 
     return Fold(F.lit(0).cast("bigint"), add)
@@ -135,7 +135,7 @@ def _sum_key(numbers: Column, key: Column) -> Column:
     total = F.aggregate(
         F.filter(numbers, lambda number: _key(number) == key),
         F.lit(0).cast("bigint"),
-        lambda total, number: total + number.bitwiseAND(KeyedSum.MOST_AMOUNT),
+        lambda total, number: total + number.bitwiseAND(KeyedSum.MAX_AMOUNT),
     )
     return F.struct(key.alias("key"), total.alias("sum"))
 
@@ -146,7 +146,7 @@ def _fold_keyed_spans() -> Fold:
     def add(spans: Column, event: Column, name: str) -> Column:
         since_1970 = F.floor(event["at"] / F.lit(1000))
         second = F.pmod(since_1970, F.lit(WINDOW_SECONDS)).cast("bigint")
-        end = second + event[name].bitwiseAND(KeyedSum.MOST_AMOUNT)
+        end = second + event[name].bitwiseAND(KeyedSum.MAX_AMOUNT)
         span = F.struct(
             _key(event[name]).alias("key"),
             second.alias("first"),

@@ -10,12 +10,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tally.algebra.parts import MOST_PART
-from tally.families.family import MOST_TEXT_BYTES, Family, RecordFields
-from tally.time.key_periods import MOST_DAYS
+from tally.algebra.parts import MAX_PART
+from tally.families.family import MAX_TEXT_BYTES, Family, RecordFields
+from tally.time.key_periods import MAX_DAYS
 
 # The length of the longest key period, with a day in reserve for changes of clocks.
-_MOST_MINUTES = (MOST_DAYS + 1) * 24 * 60
+_MAX_MINUTES = (MAX_DAYS + 1) * 24 * 60
 # The column of a field.
 Field = Callable[[str], Column]
 
@@ -92,12 +92,10 @@ def are_complete(fields: RecordFields) -> Column:
 
 def _is_complete(fields: RecordFields, field: Field) -> Column:
     texts = [
-        F.octet_length(field(name)) <= MOST_TEXT_BYTES
+        F.octet_length(field(name)) <= MAX_TEXT_BYTES
         for name in ("store_id", "event_id", "fingerprint", *fields.texts)
     ]
-    numbers = [
-        _number(name, field, fields).between(-MOST_PART, MOST_PART) for name in fields.numbers
-    ]
+    numbers = [_number(name, field, fields).between(-MAX_PART, MAX_PART) for name in fields.numbers]
     forms = [field(name).rlike(pattern) for name, pattern in fields.patterns]
     if "period_start" in fields.numbers:
         forms.append(_is_in_its_period(field))
@@ -118,7 +116,7 @@ def _is_in_its_period(field: Field) -> Column:
     # The state of a period without an end would be kept for ever.
     minute = F.floor(F.unix_seconds(parse_timestamp(field("happened_at"))) / 60)
     start, end = field("period_start"), field("period_end")
-    return (start <= minute) & (minute < end) & (end <= start + _MOST_MINUTES)
+    return (start <= minute) & (minute < end) & (end <= start + _MAX_MINUTES)
 
 
 def parse_timestamp(text: Column) -> Column:

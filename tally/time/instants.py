@@ -11,12 +11,12 @@ _RFC3339 = re.compile(
 )
 
 # No sender writes a longer one, and a thousand texts of a megabyte would take long to read.
-MOST_CHARACTERS = 1024
+MAX_CHARACTERS = 1024
 
 
 def parse_instant(text: str, field: str) -> datetime:
     """The instant in UTC, cut to milliseconds; `field` names it in messages. Raises BadInstant."""
-    match = _RFC3339.match(text) if len(text) <= MOST_CHARACTERS else None
+    match = _RFC3339.match(text) if len(text) <= MAX_CHARACTERS else None
     if match is None:
         raise BadInstant(
             "not_rfc3339",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tally.time.day_clock import DayClock
 
 # The most days that settings accept.
-MOST_DAYS = 14
+MAX_DAYS = 14
 
 
 class DatedPeriod(NamedTuple):

@@ -8,7 +8,7 @@ WINDOW_SECONDS = WINDOW // timedelta(seconds=1)
 WINDOW_MILLIS = WINDOW // timedelta(milliseconds=1)
 _MINUTES = WINDOW // timedelta(minutes=1)
 # The pointers of a rebuild move in one conditional write, which has an upper limit.
-MOST_DAYS = 10_000
+MAX_DAYS = 10_000
 
 
 def window_start(instant: datetime) -> datetime:
@@ -53,6 +53,6 @@ def parse_days(text: str) -> tuple[date, date]:
         ) from error
     if last < first:
         raise ValueError(f"--days {text!r}: the first day is after the last")
-    if (last - first).days >= MOST_DAYS:
-        raise ValueError(f"--days {text!r}: more than {MOST_DAYS:,} days; take them in parts")
+    if (last - first).days >= MAX_DAYS:
+        raise ValueError(f"--days {text!r}: more than {MAX_DAYS:,} days; take them in parts")
     return first, last

@@ -12,7 +12,7 @@ import numpy as np
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
-from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Sum, Uniques
+from tally.algebra.parts import MAX_PART, Count, Histogram, Max, Min, Sum, Uniques
 from tally.families.epochs import RaisedEpoch
 from tally.families.family import Family
 
@@ -50,7 +50,7 @@ def records(seed: int, count: int) -> list[Told]:
     draw, told = random.Random(seed), list[Told]()
     for offset in range(count):
         at = draw.choice(WINDOWS) + timedelta(milliseconds=draw.randrange(900_000) // 300 * 300)
-        size = draw.choice([40, 10**6, MOST_PART])
+        size = draw.choice([40, 10**6, MAX_PART])
         brought = tuple(
             draw.randint(-size if part.name != "visitors" else 0, size) for part in PARTS
         )

@@ -31,7 +31,7 @@ FEW = 4
 METRICS = ("transactions", "visitors_in", "in_store_traffic")
 LEVELS = [("occupancy", "15m"), ("occupancy_residue", "1d")]
 # Of phones that are heard once a minute, in percent.
-MOST_OFF = {"visits": 5.0, "stay in seconds": 10.0}
+MAX_OFF = {"visits": 5.0, "stay in seconds": 10.0}
 SPARSE_SECONDS = 240.0
 CROWD = 6_000
 # The time of arrival is that of the story: the ledger would else miss what is deleted meanwhile.
@@ -210,7 +210,7 @@ class TestTwin:
         story = sent.story
         for truth in truths(story, story.visits(is_over=True)):
             print(f"once a minute, {truth}")
-            assert abs(truth.percent) <= MOST_OFF[truth.what]
+            assert abs(truth.percent) <= MAX_OFF[truth.what]
         exact = Counter(store for store, _ in day_visitors(story))
         for store in story.plans:
             first, last = story.dates[0], story.dates[-1]

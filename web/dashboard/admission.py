@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 # A store's page of 28 days costs over half a second of processor time, most of it outside the event
 # loop, and 1 MB of memory while it is kept.
 PAGES_A_SECOND = 2.0
-MOST_AT_ONCE = 20
-MOST_CLIENTS = 200
+MAX_AT_ONCE = 20
+MAX_CLIENTS = 200
 # A real browser opens its socket within seconds; a page without a socket is treated as abandoned.
 _ABANDONED_SECONDS = 10.0
 
@@ -33,7 +33,7 @@ class Admission:
     def __init__(self, app: ASGIApp, pages: Iterable[str]) -> None:
         self._app = app
         self._pages = [compile_path(path)[0] for path in pages]
-        self._tokens = float(MOST_AT_ONCE)
+        self._tokens = float(MAX_AT_ONCE)
         self._filled_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,7 +52,7 @@ class Admission:
 
     def _has_token(self) -> bool:
         now = time.monotonic()
-        self._tokens = min(MOST_AT_ONCE, self._tokens + PAGES_A_SECOND * (now - self._filled_at))
+        self._tokens = min(MAX_AT_ONCE, self._tokens + PAGES_A_SECOND * (now - self._filled_at))
         self._filled_at = now
         if self._tokens < 1:
             return False
@@ -65,6 +65,6 @@ def _matches_any(path: str, patterns: Iterable[re.Pattern[str]]) -> bool:
 
 
 def _has_room() -> bool:
-    if len(Client.instances) >= MOST_CLIENTS:
+    if len(Client.instances) >= MAX_CLIENTS:
         Client.prune_instances(client_age_threshold=_ABANDONED_SECONDS)
-    return len(Client.instances) < MOST_CLIENTS
+    return len(Client.instances) < MAX_CLIENTS

@@ -42,7 +42,7 @@ from web.dashboard.stores.store_page import show_store
 
 # Long enough for three months of a large store on a busy machine; NiceGUI's default limit is three
 # seconds.
-MOST_SECONDS = 30.0
+MAX_SECONDS = 30.0
 _NAME = "<h1 class='t-name'>Tally</h1>"
 # A NiceGUI page starts with an inline script and compiles its components' templates in the browser:
 # without `unsafe-inline` and `unsafe-eval` it stays empty.
@@ -98,12 +98,12 @@ def mount(
     may_apply = settings.rule_edits == "allow"
     _add_editors(source, EditorContext(RuleEditService(desk.rules), rules, may_apply))
 
-    @ui.page("/", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def store_page(store: str = "", days: str = "", until: str = "") -> None:
         with ui.element("div").classes("t-page"):
             await _store_page(source, PageRequest(store, days, until))
 
-    @ui.page("/report/{report_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/report/{report_id}", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def report_page(
         report_id: str,
         store: str = "",
@@ -113,7 +113,7 @@ def mount(
         with ui.element("div").classes("t-page"):
             await _report_page(source, report_id, PageRequest(store, days, until))
 
-    @ui.page("/stores", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/stores", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def overview_page(days: str = "", until: str = "", page: str = "") -> None:
         with ui.element("div").classes("t-page"):
             await _overview_page(source, PageRequest("", days, until), page)
@@ -126,7 +126,7 @@ def mount(
 
 
 def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
-    @ui.page("/alerts", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/alerts", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def inbox_page(store: str = "", days: str = "", until: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
@@ -134,7 +134,7 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
             if stores and (not store or _choose_store(stores, question) is not None):
                 await show_inbox(source, feed, stores, _alert_period(question), store)
 
-    @ui.page("/alerts/{alert_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/alerts/{alert_id}", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def alert_page(alert_id: str) -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
@@ -143,7 +143,7 @@ def _add_alert_pages(source: FigureSource, feed: Feed | None) -> None:
 
 
 def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
-    @ui.page("/refused", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/refused", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def refusals_page(store: str = "") -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
@@ -153,7 +153,7 @@ def _add_refused_page(source: FigureSource, refused: RefusedSource) -> None:
 
 
 def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
-    @ui.page("/rules", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/rules", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def rules_page() -> None:
         with ui.element("div").classes("t-page"):
             stores = await _stores(source)
@@ -161,7 +161,7 @@ def _add_rule_pages(source: FigureSource, rules: RuleFigureSource) -> None:
                 question = PageRequest("", "", "")
                 await show_rules(rules, stores[0], _period(stores[0], question))
 
-    @ui.page("/rules/{rule_id}", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/rules/{rule_id}", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def rule_page(
         rule_id: str,
         store: str = "",
@@ -184,9 +184,7 @@ def _add_editors(source: FigureSource, place: EditorContext) -> None:
         if chosen is not None:
             await show_editor(place, rule_id, stores, chosen, _period(chosen, question))
 
-    @ui.page(
-        "/rules/{rule_id}/edit", title="Tally", language="en-US", response_timeout=MOST_SECONDS
-    )
+    @ui.page("/rules/{rule_id}/edit", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def edit_page(
         rule_id: str,
         store: str = "",
@@ -196,7 +194,7 @@ def _add_editors(source: FigureSource, place: EditorContext) -> None:
         with ui.element("div").classes("t-page"):
             await open_editor(rule_id, PageRequest(store, days or "7", until))
 
-    @ui.page("/new-rule", title="Tally", language="en-US", response_timeout=MOST_SECONDS)
+    @ui.page("/new-rule", title="Tally", language="en-US", response_timeout=MAX_SECONDS)
     async def new_page() -> None:
         with ui.element("div").classes("t-page"):
             await open_editor(None, PageRequest("", "7", ""))

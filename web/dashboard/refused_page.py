@@ -27,7 +27,7 @@ from web.dashboard.shared.source import StoreChoice
 
 REFRESH_SECONDS = 60.0
 # The number of table rows shown; `tally refused` lists all.
-MOST_ROWS = 200
+MAX_ROWS = 200
 _DAYS = timedelta(days=31)
 _HEAD = ("Store", "Why", "Events", "Last (UTC)", "The newest says", "What to do")
 
@@ -120,7 +120,7 @@ def _show_letters(letters: DeadLetterGroups) -> None:
         if not letters.rows:
             return
         region = "class='t-scroll' role='region' aria-labelledby='letters' tabindex='0'"
-        html(f"<div {region}>{_table(letters.rows[:MOST_ROWS])}</div>")
+        html(f"<div {region}>{_table(letters.rows[:MAX_ROWS])}</div>")
 
 
 def _table(rows: Sequence[RefusedEvents]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from alerting.deliver.state.body import MOST_BYTES, encode_body, hash_id
+from alerting.deliver.state.body import MAX_BYTES, encode_body, hash_id
 from alerting.deliver.state.clock_times import start_instant
 from alerting.deliver.state.controls import AlertChannel, severity_rank
 from alerting.deliver.state.memory import DeliveryMemory
@@ -29,8 +29,8 @@ _MILLIS = 1_000
 # The most bytes of a digest's line: ids are bounded, and the subject is left out.
 _LINE_BYTES = 600
 # Leaves room within the 255 bytes of a file name.
-_MOST_NAME = 200
-_MOST_LINES = MOST_BYTES // _LINE_BYTES - 1
+_MAX_NAME = 200
+_MAX_LINES = MAX_BYTES // _LINE_BYTES - 1
 
 
 class DigestSpan(NamedTuple):
@@ -118,8 +118,8 @@ def _build_digest(
     fields = {
         "store_id": store_id,
         "date": day,
-        "alerts": lines[:_MOST_LINES],
-        "more": max(0, len(lines) - _MOST_LINES),
+        "alerts": lines[:_MAX_LINES],
+        "more": max(0, len(lines) - _MAX_LINES),
     }
     due = format_utc(from_millis(span.until))
     is_file = channel.digest_as == "file"
@@ -146,7 +146,7 @@ def file_name(channel_id: str, store_id: str, day: str) -> str:
     """
     # The store's name must not lead to another folder, nor to a file name that is too long.
     store = quote(store_id, safe="")
-    if len(store) > _MOST_NAME:
+    if len(store) > _MAX_NAME:
         store = hash_id("store", store_id)
     return f"{channel_id}/{day}_{store}.json"
 

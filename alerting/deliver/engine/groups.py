@@ -17,24 +17,24 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import structs
 
-from alerting.deliver.state.body import MOST_BYTES, encode_body, hash_id, json_size
+from alerting.deliver.state.body import MAX_BYTES, encode_body, hash_id, json_size
 from alerting.deliver.state.controls import severity_rank
 from alerting.deliver.state.memory import MINUTE, DeliveryMemory
 from alerting.deliver.state.records import DeliveryDecision, StoredDelivery, WebhookMessage
 from alerting.deliver.state.routing import DeliveryContext, instant_millis
 from tally.time.windows import WINDOW_MILLIS
 
-# A group is sent after WAIT without a new member, and in any case after MOST_WAIT.
+# A group is sent after WAIT without a new member, and in any case after MAX_WAIT.
 WAIT, MAX_WAIT = MINUTE, 10 * MINUTE
 # Evaluators judge the partitions one after the other, so related alerts may have ticks that are up
-# to JUDGED_AFTER later. Nothing waits longer than MOST_UNJUDGED for a partition without judgements.
+# to JUDGED_AFTER later. Nothing waits longer than MAX_UNJUDGED for a partition without judgements.
 MAX_TICK_LAG, MAX_EVALUATION_WAIT = MINUTE // 2, 15 * MINUTE
 # Fewer stores are never a crowd.
 MIN_SILENT_STORES = 3
 # The region of all stores.
 EVERYWHERE = "*"
 # Limits in bytes for the most severe alerts and the store names in a body.
-_LINE_BYTES, _STORE_BYTES = MOST_BYTES // 2, MOST_BYTES // 3
+_LINE_BYTES, _STORE_BYTES = MAX_BYTES // 2, MAX_BYTES // 3
 Listed = TypeVar("Listed")
 # The memories of this process's desks by partition.
 PartitionMemories: TypeAlias = Mapping[int, DeliveryMemory]

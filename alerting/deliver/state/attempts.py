@@ -11,7 +11,7 @@ _MINUTE, _HOUR = 60 * SECOND, 3_600 * SECOND
 GIVES_UP_AFTER = 72 * _HOUR
 # The longest time of an attempt until its answer is stored.
 _LAST_ANSWER = _MINUTE
-MOST_REFUSALS = 3
+MAX_REFUSALS = 3
 _TOO_LATE = "no answer in 72 hours"
 GONE, _OVERLOADED = 410, 429
 _RETRY_STATUSES = (408, _OVERLOADED)
@@ -104,7 +104,7 @@ def apply_answer(message: WebhookMessage, answer: WebhookAnswer, now: int) -> We
     # Refusals have their own count: a receiver may answer wrongly just after an outage.
     refusals = message.refusals + 1
     after = structs.replace(after, refusals=refusals)
-    if refusals >= MOST_REFUSALS:
+    if refusals >= MAX_REFUSALS:
         return structs.replace(after, outcome="dead", cause=answer.error[:200] or "refused")
     return _retry(after, answer, now)
 

@@ -13,7 +13,7 @@ import msgspec
 from tally.alerts.message import Alert
 
 # The limit that the specification recommends, for which receivers are built.
-MOST_BYTES = 20_000
+MAX_BYTES = 20_000
 # Shortened from 64 digits, because key columns of receivers' tables rarely have room for more.
 _ID_LENGTH = 40
 # The order of the fields is fixed, so that every process encodes a record to the same bytes.
@@ -36,7 +36,7 @@ def hash_id(prefix: str, *names: str) -> str:
 
 
 def alert_body(alert: Alert) -> str:
-    """The body of one state of an alert, of at most MOST_BYTES."""
+    """The body of one state of an alert, of at most MAX_BYTES."""
     return encode_body(f"alert.{alert.state}", alert.raised_at, alert_fields(alert))
 
 
@@ -44,7 +44,7 @@ def alert_fields(alert: Alert) -> Mapping[str, Any]:
     """The alert as plain values; one that is too long keeps only its most important fields."""
     whole: dict[str, Any] = msgspec.to_builtins(alert)
     # Leaves room for the surrounding fields.
-    if len(_ENCODER.encode(whole)) <= MOST_BYTES - 500:
+    if len(_ENCODER.encode(whole)) <= MAX_BYTES - 500:
         return whole
     identity = ("alert_id", "rule_id", "rule_version", "store_id", "window", "state", "severity")
     more = ("raised_at", "edge", "of", "episode")
@@ -59,7 +59,7 @@ def split_alerts(alerts: Sequence[Alert]) -> Iterator[list[Alert]]:
     for alert in alerts:
         # The comma after the alert counts too.
         own = len(_ENCODER.encode(alert_fields(alert))) + 1
-        if part and size + own > MOST_BYTES - 500:
+        if part and size + own > MAX_BYTES - 500:
             yield part
             part, size = [], 0
         part, size = [*part, alert], size + own

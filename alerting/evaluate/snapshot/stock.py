@@ -123,7 +123,7 @@ class StockDayReader:
 
         None where a single day is too much.
         """
-        most = items.MOST_RECEIPTS
+        most = items.MAX_RECEIPTS
         while True:
             part = _cut_to_limit(slots, receipts, most)
             try:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from alerting.alert.ids import Chain
 from alerting.alert.published import PublishedAlert
 from alerting.alert.settled import (
-    MOST_ALERTS,
+    MAX_ALERTS,
     SettledPack,
     decode_alerts,
     decode_last_window,
@@ -240,7 +240,7 @@ class ChainMemory:
             return found[0]
         last = max(numbers, default=0)
         count = len(numbers.get(last, ()))
-        return last if count + len(group) <= MOST_ALERTS else last + 1
+        return last if count + len(group) <= MAX_ALERTS else last + 1
 
     def _set_packs(self, place: _RuleStore, packs: list[SettledPack]) -> None:
         if packs:

@@ -10,8 +10,8 @@ from runtime.registry.strict_yaml import dump_yaml, parse_yaml
 from tally.errors import BadRule
 
 # Room for the ids of 10,000 stores at full length, within what Kafka's client sends in one record.
-MOST_BYTES = 900_000
-_MOST_CHARACTERS = 300
+MAX_BYTES = 900_000
+_MAX_CHARACTERS = 300
 
 
 def parse_rule_yaml(text: str | bytes, catalogue: RuleCatalogue | None = None) -> Rule:
@@ -22,8 +22,8 @@ def parse_rule_yaml(text: str | bytes, catalogue: RuleCatalogue | None = None) -
     try:
         content = text if isinstance(text, bytes) else text.encode()
         # Checked before parsing: the parser takes seconds per megabyte.
-        if len(content) > MOST_BYTES:
-            raise BadRule([f"the text has {len(content):,} bytes; {MOST_BYTES:,} are the most"])
+        if len(content) > MAX_BYTES:
+            raise BadRule([f"the text has {len(content):,} bytes; {MAX_BYTES:,} are the most"])
         document = parse_yaml(content)
     # A text with half of a surrogate pair cannot be encoded.
     except ValueError as error:
@@ -61,5 +61,5 @@ def _to_texts(value: Any) -> Any:
 
 def _escape_excerpt(text: str) -> str:
     """The text made safe for a terminal: it quotes the file, whose content is untrusted."""
-    signs = (sign if sign.isprintable() else "?" for sign in text[:_MOST_CHARACTERS])
+    signs = (sign if sign.isprintable() else "?" for sign in text[:_MAX_CHARACTERS])
     return "".join(signs)

@@ -10,7 +10,7 @@ from runtime.records.backfill import read_backfills
 from schemas.loader import topics
 from tally.families.family import Family
 from tally.families.generation import assume_utc
-from tally.time.windows import MOST_DAYS, WINDOW, window_start
+from tally.time.windows import MAX_DAYS, WINDOW, window_start
 
 NO_LIMIT = datetime.max.replace(tzinfo=UTC)
 
@@ -56,7 +56,7 @@ class Coverage:
     def days(self) -> set[date]:
         """The days with a claim, with or without records.
 
-        Each span contributes at most its newest MOST_DAYS days.
+        Each span contributes at most its newest MAX_DAYS days.
         """
         # The slowest partition decides: a day is claimed for the stores of all of them.
         until = window_start(min(self.through.values()))
@@ -158,6 +158,6 @@ def _next_window(instant: datetime) -> datetime:
 
 def _ordinals(first: date, last: date) -> range:
     return range(
-        max(first.toordinal(), last.toordinal() - MOST_DAYS + 1),
+        max(first.toordinal(), last.toordinal() - MAX_DAYS + 1),
         last.toordinal() + 1,
     )

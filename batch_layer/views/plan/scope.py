@@ -9,7 +9,7 @@ from batch_layer.views.plan.coverage import Coverage, day_end, day_start
 from tally.families.epochs import Epochs
 from tally.families.generation import Generation
 from tally.time.day_clock import DayClock
-from tally.time.windows import MOST_DAYS
+from tally.time.windows import MAX_DAYS
 
 Mode = Literal["full", "days", "dirty"]
 
@@ -87,7 +87,7 @@ def newest(days: Collection[date]) -> list[date]:
 
     The others stay dirty for the next run.
     """
-    return sorted(days)[-MOST_DAYS:]
+    return sorted(days)[-MAX_DAYS:]
 
 
 def _is_outdated(pointer: Generation, reach: RebuildScope) -> bool:

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from batch_layer.views.compute.classification import CONFLICT
 from runtime.kafka.producer import BlockingProducer
 from runtime.records.dead_letter import (
-    MOST_BYTES,
+    MAX_BYTES,
     TOPIC,
     Cause,
     UncountedRecord,
@@ -28,9 +28,9 @@ from tally.time.instants import format_utc
 RESTATEMENTS = "restatements"
 # An unreadable record may be larger than the topic allows; headers and key come on top of the part
 # of it that a dead letter keeps.
-MOST_MESSAGE_BYTES = 2 * MOST_BYTES
+MAX_MESSAGE_BYTES = 2 * MAX_BYTES
 # An identity is cut to this many characters, so that the sentence about it stays whole.
-_MOST_IDENTITY = 400
+_MAX_IDENTITY = 400
 _FLUSH_SECONDS = 60.0
 
 
@@ -125,7 +125,7 @@ def _bytes(text: str) -> bytes:
 
 def _to_cause(record: Mapping[str, Any]) -> Cause:
     message = (
-        f"{redact_excerpt(str(record['event_id']), _MOST_IDENTITY)} came before with another"
+        f"{redact_excerpt(str(record['event_id']), _MAX_IDENTITY)} came before with another"
         " content; the first by offset counts"
         if record["fate"] == CONFLICT
         else (

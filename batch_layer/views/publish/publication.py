@@ -28,7 +28,7 @@ from batch_layer.views.plan.scope import (
     dirty_days,
     newest,
 )
-from batch_layer.views.publish.announcements import MOST_MESSAGE_BYTES, Announcements
+from batch_layer.views.publish.announcements import MAX_MESSAGE_BYTES, Announcements
 from batch_layer.views.publish.check import check_generation, refuse_unequal
 from batch_layer.views.publish.outbox import Outbox
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
@@ -227,7 +227,7 @@ def _send_dead_letters(
 
 def _announcements(job: RebuildJob) -> Announcements:
     settings = job.settings
-    producer = kafka_producer(settings, {"message.max.bytes": MOST_MESSAGE_BYTES})
+    producer = kafka_producer(settings, {"message.max.bytes": MAX_MESSAGE_BYTES})
     return Announcements(producer, settings.partitions, load_digest_key(settings.home))
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode
 
 from ingest.contract.vendor import FileSplitter
-from ingest.gateway.submission import MOST_BYTES, MOST_STORES, endpoints
+from ingest.gateway.submission import MAX_BYTES, MAX_STORES, endpoints
 from ingest.senders.drop.folder import DroppedFile
 from schemas import loader
 from tally.errors import BodyTooLarge
@@ -23,7 +23,7 @@ _EXPORTED_AT = "exported_at"
 _NAMES = "surrogateescape"
 # With at most so many lines a body cannot have too many stores or days, and the answer has room
 # for the reason of each rejected line.
-_MOST_LINES = MOST_STORES
+_MAX_LINES = MAX_STORES
 _PART_BYTES = 2_000_000
 
 
@@ -83,9 +83,9 @@ class UploadRequest:
         if self._is_ours and self.file.path.suffix.lower() not in _MEDIA_TYPES:
             return "call it .json (one object) or .ndjson (one object a line)"
         is_cut = self._is_lines or self._splitter is not None
-        if not is_cut and self.file.size > MOST_BYTES:
+        if not is_cut and self.file.size > MAX_BYTES:
             return (
-                f"it has {self.file.size:,} bytes, and at most {MOST_BYTES:,} are taken at once:"
+                f"it has {self.file.size:,} bytes, and at most {MAX_BYTES:,} are taken at once:"
                 " export fewer days at once"
             )
         return None
@@ -142,7 +142,7 @@ def _split_file(content: BinaryIO, cutter: FileSplitter) -> Iterator[Chunk]:
     if first is None or second is None:
         # A file that fits into one body is sent as it was written.
         content.seek(0)
-        yield Chunk(0, content.read(MOST_BYTES + 1))
+        yield Chunk(0, content.read(MAX_BYTES + 1))
         return
     yield from (first, second)
     yield from parts
@@ -151,14 +151,14 @@ def _split_file(content: BinaryIO, cutter: FileSplitter) -> Iterator[Chunk]:
 def _chunk_lines(content: BinaryIO) -> Iterator[Chunk]:
     before, lines, size = 0, list[bytes](), 0
     # An overlong line is read no further.
-    all_lines = iter(partial(content.readline, MOST_BYTES + 1), b"")
+    all_lines = iter(partial(content.readline, MAX_BYTES + 1), b"")
     for number, line in enumerate(all_lines, start=1):
-        if len(line) > MOST_BYTES:
+        if len(line) > MAX_BYTES:
             raise BodyTooLarge(
-                f"line {number:,} is longer than {MOST_BYTES:,} bytes, and none behind it was"
+                f"line {number:,} is longer than {MAX_BYTES:,} bytes, and none behind it was"
                 " sent; correct it and drop the file again"
             )
-        if lines and (len(lines) == _MOST_LINES or size + len(line) > _PART_BYTES):
+        if lines and (len(lines) == _MAX_LINES or size + len(line) > _PART_BYTES):
             yield from _make_chunk(before, lines)
             before, lines, size = number - 1, [], 0
         lines.append(line)

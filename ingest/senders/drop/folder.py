@@ -24,7 +24,7 @@ DONE, REFUSED = "done", "refused"
 PARTIAL_SUFFIXES = (".part", ".filepart", ".tmp", ".crdownload")
 _STAMP = "%Y-%m-%dT%H-%MZ"
 # A file system takes names of 255 bytes, and the answer filed beside the file has a longer name.
-_MOST_NAME_BYTES, _MOST_SUFFIX_BYTES = 200, 20
+_MAX_NAME_BYTES, _MAX_SUFFIX_BYTES = 200, 20
 # How many fields of a file's state a move leaves unchanged: all but the time of change.
 _MOVE_STABLE_FIELDS = 4
 
@@ -235,8 +235,8 @@ def _answer_name(name: str, where: str) -> str:
 
 def _free_name(folder: int, wanted: Path, where: str) -> str:
     # A later export may have the same name.
-    stem = os.fsdecode(os.fsencode(wanted.stem)[:_MOST_NAME_BYTES])
-    suffix = os.fsdecode(os.fsencode(wanted.suffix)[:_MOST_SUFFIX_BYTES])
+    stem = os.fsdecode(os.fsencode(wanted.stem)[:_MAX_NAME_BYTES])
+    suffix = os.fsdecode(os.fsencode(wanted.suffix)[:_MAX_SUFFIX_BYTES])
     free, number = stem + suffix, 1
     while not (is_free(folder, free) and is_free(folder, _answer_name(free, where))):
         number += 1

@@ -25,7 +25,7 @@ from tally.errors import BodyTooLarge, FileChanged, GatewayUnavailable, Rejected
 # A file that was not taken waits so long before the next try, then twice as long: others go first.
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0
 # After so many failures in a row the gateway is taken to be the cause.
-_MOST_IN_A_ROW = 3
+_MAX_IN_A_ROW = 3
 _SCAN_EVERY_SECONDS = 5.0
 
 
@@ -123,7 +123,7 @@ class FolderUploader:
                     in_a_row += 1
                     if not self._affects_all(error):
                         self._postpone(file, str(error))
-                    if self._affects_all(error) or in_a_row == _MOST_IN_A_ROW:
+                    if self._affects_all(error) or in_a_row == _MAX_IN_A_ROW:
                         left = files_in_words(len(files) - filed)
                         self.print_once(f"{left} not sent: {_printable(error)}")
                         break

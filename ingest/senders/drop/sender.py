@@ -32,8 +32,8 @@ ReportWait = Callable[[str], None]
 _PAUSE = wait_exponential(multiplier=0.5, max=5)
 _ANSWER_SECONDS = 60.0
 _RETRY_CODES = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
-_MOST_TEXT = 2_000
-_MOST_REJECTED = 100_000
+_MAX_TEXT = 2_000
+_MAX_REJECTED = 100_000
 
 
 class LineAnswer(msgspec.Struct):
@@ -88,7 +88,7 @@ class FileOutcome:
         self.rejected_count += answer.rejected_count or len(answer.rejected)
         self.skipped.update(answer.skipped)
         # The file itself is kept as well, so the first of millions of errors are enough.
-        for line in answer.rejected[: _MOST_REJECTED - len(self.rejected)]:
+        for line in answer.rejected[: _MAX_REJECTED - len(self.rejected)]:
             self.rejected.append({"line": line.line + lines_before, "errors": line.errors})
 
 
@@ -143,7 +143,7 @@ def read_answer(answer: httpx.Response) -> LinesAnswer | None:
 
 def read_refusal(answer: httpx.Response) -> dict[str, Any]:
     """An answer that refuses the body, for people: a problem document, or its text."""
-    refusal = _json(answer) or {"detail": answer.text[:_MOST_TEXT]}
+    refusal = _json(answer) or {"detail": answer.text[:_MAX_TEXT]}
     if answer.status_code == httpx.codes.NOT_FOUND:
         refusal["detail"] = (
             "the gateway knows no such source or format; its folders must be named as its paths"

@@ -15,7 +15,7 @@ _FLUSH_SECONDS = 120.0
 _RETRY_SECONDS = 60.0
 # The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: 64 lines always
 # fit.
-_MOST_LINES, _MOST_BYTES = 64, 2_000_000
+_MAX_LINES, _MAX_BYTES = 64, 2_000_000
 _TRY_LATER = (429, 503)
 _ANSWERED = (202, 422)
 
@@ -64,7 +64,7 @@ class GatewayChannel:
         """Add one line to the next request."""
         self._lines.append(value)
         self._bytes += len(value)
-        if len(self._lines) >= _MOST_LINES or self._bytes >= _MOST_BYTES:
+        if len(self._lines) >= _MAX_LINES or self._bytes >= _MAX_BYTES:
             self.flush()
 
     def flush(self) -> None:

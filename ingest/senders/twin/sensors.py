@@ -20,7 +20,7 @@ from ingest.senders.twin.tills import GOODS, draw_histories, format_instant, rec
 DOOR_SECONDS = 60
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
 _WALL_DBM = 18
-_LEAST_DBM = -95
+_MIN_DBM = -95
 # Times are in seconds, amounts in units: on the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
@@ -189,7 +189,7 @@ class _AccessPoints(NamedTuple):
             mac_class=mac_class,
             ap_id=access_point,
             happened_at=format_instant(int(at)),
-            rssi_dbm=max(_LEAST_DBM, min(-20, dbm)),
+            rssi_dbm=max(_MIN_DBM, min(-20, dbm)),
         )
 
 

@@ -24,7 +24,7 @@ KINDS: tuple[DocumentKind, ...] = get_args(DocumentKind)
 COUNT: DocumentKind = "count"
 # A level takes half of the range of a part (tally/algebra/level.py), in thousandths; this is far
 # below it.
-MOST_MILLI = 100_000_000 * 1000
+MAX_MILLI = 100_000_000 * 1000
 # The sign of each kind of movement; a count sets the stock instead.
 SIGNS: Mapping[str, int] = {"delivery": 1, "transfer_in": 1, "transfer_out": -1}
 _FIELDS = frozenset(
@@ -122,11 +122,11 @@ def _amount_milli(tree: JsonObject, kind: DocumentKind) -> int:
     amount = numbers.quantity_milli(read.require_field(tree, "amount"), "/amount")
     # A count may find an empty shelf, but a movement of nothing is a mistake.
     least = 0 if kind == COUNT else 1
-    if not least <= amount <= MOST_MILLI:
+    if not least <= amount <= MAX_MILLI:
         raise RejectedEvent(
             "out_of_range",
             "/amount",
-            f"/amount: of a {kind} {'0' if least == 0 else '0.001'} to {MOST_MILLI // 1000:,} is"
+            f"/amount: of a {kind} {'0' if least == 0 else '0.001'} to {MAX_MILLI // 1000:,} is"
             " taken; what goes is a transfer_out, and no amount below 0",
         )
     return amount

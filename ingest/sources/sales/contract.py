@@ -23,7 +23,7 @@ from ingest.sources.sales.rounding import Money
 from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
 from ingest.sources.sales.versions import read_version, receipt_id, version_event_id, void_id
 from ingest.sources.sales.voids import read_void_target
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent
 from tally.events.canonical import SCHEMA_VERSION
 from tally.events.identity import content_fingerprint
@@ -177,8 +177,8 @@ def _parts(kind: ReceiptKind, lines: Sequence[Line], takes_back: bool) -> Receip
         for line in lines
     ]
     sums = sum_void_parts(facts) if takes_back else sum_receipt_parts(kind, facts)
-    if max(map(abs, sums.values()), default=0) > MOST_PART:
-        most = f"{MOST_PART:,} minor units or thousandths of a unit"
+    if max(map(abs, sums.values()), default=0) > MAX_PART:
+        most = f"{MAX_PART:,} minor units or thousandths of a unit"
         raise RejectedEvent(
             "out_of_range",
             "/transactions",

@@ -14,7 +14,7 @@ from ingest.contract.wire import JsonObject
 from ingest.sources.sales.record import Line
 from ingest.sources.sales.rounding import Money, SoldLines, rounding_difference, rounding_line
 from ingest.sources.sales.rules import STATUSES, ReceiptStatus
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent
 from tally.events.money import to_minor_units
 from tally.events.receipt_rules import SENT_LINE_TYPES, TOTAL_ROUNDING, LineType, ReceiptKind
@@ -107,10 +107,10 @@ def convert_lines(
         ]
     )
     for place, line in enumerate(record_lines):
-        if abs(line.total_minor) > MOST_PART:
+        if abs(line.total_minor) > MAX_PART:
             at = f"/transactions/{place}"
             raise RejectedEvent(
-                "out_of_range", at, f"{at}: a line is of {MOST_PART:,} minor units at most"
+                "out_of_range", at, f"{at}: a line is of {MAX_PART:,} minor units at most"
             )
     return record_lines
 

@@ -5,7 +5,7 @@ import msgspec
 from tally.events.canonical import CanonicalEvent
 from tally.events.receipt_rules import LineType
 
-MOST_REVISION = 999_999_999
+MAX_REVISION = 999_999_999
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ingest.contract import fields as read
 from ingest.contract.wire import JsonObject
 from ingest.sources.sales.lines import ReceiptFacts
-from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
+from ingest.sources.sales.record import MAX_REVISION, VoidedReceipt
 from ingest.sources.sales.rules import ENDINGS, exclusion_rule_id
 from tally.events.identity import (
     REFERENCE,
@@ -38,7 +38,7 @@ def read_version(tree: JsonObject, standing: ReceiptFacts) -> ReceiptVersion:
     """The version that a message has. Raises RejectedEvent."""
     is_ending = not standing.training and standing.status in ENDINGS
     return ReceiptVersion(
-        read.whole_number(tree["revision"], "/revision", 0, MOST_REVISION)
+        read.whole_number(tree["revision"], "/revision", 0, MAX_REVISION)
         if "revision" in tree
         else None,
         read.flag(tree.get("replaces", False), "/replaces"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ingest.contract import fields as read
 from ingest.contract.wire import JsonObject
 from ingest.installation.arrival import Rules
-from ingest.sources.sales.record import MOST_REVISION, VoidedReceipt
+from ingest.sources.sales.record import MAX_REVISION, VoidedReceipt
 from tally.errors import RejectedEvent
 from tally.time.instants import format_utc
 
@@ -43,7 +43,7 @@ def read_void_target(
     closed_at = _read_closing_time(voids, happened_at)
     number = read.label(read.require_field(voids, "transaction_id", _AT), f"{_AT}/transaction_id")
     until = (
-        read.whole_number(voids["revision"], f"{_AT}/revision", 0, MOST_REVISION)
+        read.whole_number(voids["revision"], f"{_AT}/revision", 0, MAX_REVISION)
         if "revision" in voids
         else None
     )

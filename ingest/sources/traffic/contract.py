@@ -22,7 +22,7 @@ __all__ = ["normalise", "shares"]
 
 MAX_PERSONS = 1_000_000
 MAX_SECONDS = 3600
-MOST_REVISION = 999_999_999
+MAX_REVISION = 999_999_999
 _COUNTS = ("in", "out", "passers_by", "groups_in")
 _FIELDS = frozenset(
     (
@@ -141,7 +141,7 @@ def _counts(persons: _Persons, door: _Door, rules: Rules) -> dict[str, Any]:
 
 def _revision(tree: JsonObject) -> int:
     """The version of its interval that a message has; the highest of several versions counts."""
-    return read.whole_number(tree.get("revision", 0), "/revision", 0, MOST_REVISION)
+    return read.whole_number(tree.get("revision", 0), "/revision", 0, MAX_REVISION)
 
 
 def _persons(tree: JsonObject) -> _Persons:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ingest.contract.vendor import MOST_NAME, DeviceSpan, NamedCounts, encode_message
+from ingest.contract.vendor import MAX_NAME, DeviceSpan, NamedCounts, encode_message
 from ingest.contract.wire import JsonObject
 from ingest.installation.arrival import Rules, Sensor
 from tally.errors import BadInstant, RejectedEvent
@@ -20,7 +20,7 @@ from tally.time.instants import format_utc, parse_instant
 UNFINISHED = "intervals that were not over when they were sent"
 _FIELDS = ("sensor", "happened_at", "until", "sent", "counts")
 _UNITS = {"unix_s": timedelta(seconds=1), "unix_ms": timedelta(milliseconds=1)}
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 _HALF_SECOND = timedelta(milliseconds=500)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,7 +39,7 @@ class PushHead(NamedTuple):
 def read_time(fields: JsonObject, name: str) -> Any:
     """The unchanged value of a field that should be an instant; None if it cannot be one."""
     value = fields.get(name)
-    is_large = isinstance(value, dict | list | str) and len(value) > MOST_NAME
+    is_large = isinstance(value, dict | list | str) and len(value) > MAX_NAME
     return None if is_large or isinstance(value, dict | list) else value
 
 
@@ -185,9 +185,9 @@ def _pairs(counts: Any) -> list[list[Any]]:
 def _to_integer(value: Any) -> int:
     """The value as an int. Raises ValueError for anything but a whole number of a few digits."""
     # Checked before the conversion: 1e999999999 would be a number of a billion digits.
-    if type(value) is Decimal and value.adjusted() < _MOST_DIGITS and value == int(value):
+    if type(value) is Decimal and value.adjusted() < _MAX_DIGITS and value == int(value):
         return int(value)
-    if type(value) is int or (isinstance(value, str) and len(value) < _MOST_DIGITS):
+    if type(value) is int or (isinstance(value, str) and len(value) < _MAX_DIGITS):
         return int(value)
     raise ValueError(value)
 

@@ -18,7 +18,7 @@ _COUNTS = (
     *("closed_entries", "inner_entries", "shared_entries", "staff_entries"),
 )
 # An interval of one hour that begins within a quarter hour ends in the fourth one after it.
-MOST_SHARES = 5
+MAX_SHARES = 5
 # A whole second and half of one, in milliseconds; seconds are rounded half up.
 _SECOND, _HALF_SECOND = 1000, 500
 
@@ -78,7 +78,7 @@ def _empty_shares(
 ) -> Iterator[CanonicalInterval]:
     """The empty shares after the end of a version: the version before may have been longer."""
     key = whole.observed_seconds >> KeyedSum.AMOUNT_BITS
-    for number in range(first, MOST_SHARES):
+    for number in range(first, MAX_SHARES):
         yield replace(
             whole,
             event_id=share_id(whole.event_id, number),

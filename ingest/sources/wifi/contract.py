@@ -17,9 +17,9 @@ from tally.people.heard import PERSONAL_CLASSES
 from tally.people.period_hours import format_opening
 from tally.people.visits import MINUTE_SECONDS
 from tally.time.instants import format_utc
-from tally.time.key_periods import MOST_DAYS, DatedPeriod
+from tally.time.key_periods import MAX_DAYS, DatedPeriod
 
-LEAST_DBM = -120
+MIN_DBM = -120
 # How long after its end a key period's late sightings are still taken; then its key is destroyed.
 KEY_GRACE = timedelta(hours=6)
 # Replaces what was heard by a network or access point that belongs to no known store.
@@ -28,7 +28,7 @@ _STORES_FILE_KEYS = {"network": "networks", "access_point": "access_points"}
 _DEVICE_FIELDS = ("device_hash", "mac_class", "rssi_dbm")
 _DEVICE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # No key lives longer than this, even with the longest periods.
-_LONGEST = timedelta(days=MOST_DAYS + 2) + KEY_GRACE
+_LONGEST = timedelta(days=MAX_DAYS + 2) + KEY_GRACE
 
 
 class CanonicalSighting(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):
@@ -116,7 +116,7 @@ def _read_device(tree: JsonObject, ap_id: str) -> tuple[str, str, int]:
     return (
         read.matching(read.require_field(tree, "device_hash"), "/device_hash", _DEVICE),
         read.choice(read.require_field(tree, "mac_class"), "/mac_class", PERSONAL_CLASSES),
-        read.whole_number(read.require_field(tree, "rssi_dbm"), "/rssi_dbm", LEAST_DBM, 0),
+        read.whole_number(read.require_field(tree, "rssi_dbm"), "/rssi_dbm", MIN_DBM, 0),
     )
 
 

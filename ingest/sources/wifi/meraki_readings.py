@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ingest.contract.vendor import SkippedPart
 from ingest.contract.wire import JsonObject
 from ingest.sources.wifi.address import parse_address
-from ingest.sources.wifi.contract import LEAST_DBM
+from ingest.sources.wifi.contract import MIN_DBM
 from tally.errors import BadInstant, RejectedEvent
 from tally.time.instants import parse_instant
 
@@ -22,7 +22,7 @@ _V2_ZERO_DBM = -95
 _ACCESS_POINT = re.compile(r"[0-9A-Za-z_]{1,64}", re.ASCII)
 _POWER = re.compile(r"-?[0-9]{1,3}", re.ASCII)
 # A number with more digits is no power, and may be an address.
-_MOST_POWER = 999
+_MAX_POWER = 999
 _NO_POWER = "no power"
 # Device, access point and second.
 _ReadingKey: TypeAlias = tuple[bytes, str | None, datetime | None]
@@ -147,7 +147,7 @@ def _reading(address: bytes, is_associated: bool, raw: _RawReading) -> ClientRea
     access_point = None if name == address.hex() else name
     power = _power(raw.power)
     dbm = None if power is None else raw.zero_dbm + power
-    if dbm is not None and LEAST_DBM <= dbm <= 0:
+    if dbm is not None and MIN_DBM <= dbm <= 0:
         return ClientReading(address, is_associated, access_point, read_second(raw.time), dbm, dbm)
     sent: int | str = _NO_POWER if power is None else power
     if power is not None and raw.zero_dbm:
@@ -163,7 +163,7 @@ def _stronger(first: ClientReading | None, second: ClientReading) -> ClientReadi
     """
     if first is None:
         return second
-    impossible = LEAST_DBM - 1
+    impossible = MIN_DBM - 1
     powers = [impossible if reading.dbm is None else reading.dbm for reading in (first, second)]
     best = first if powers[0] >= powers[1] else second
     return best._replace(is_associated=first.is_associated or second.is_associated)
@@ -175,6 +175,6 @@ def _power(said: Any) -> int | None:
         return int(said)
     if isinstance(said, bool) or not isinstance(said, int | Decimal):
         return None
-    if not -_MOST_POWER <= said <= _MOST_POWER:
+    if not -_MAX_POWER <= said <= _MAX_POWER:
         return None
     return int(said) if said == int(said) else None

@@ -15,7 +15,7 @@ from tally.time.windows import WINDOW
 # Concurrent questions.
 READERS = 4
 # The API returns at most this many rows in one answer.
-_MOST_ROWS = "10000"
+_MAX_ROWS = "10000"
 _SECONDS = 30
 
 
@@ -50,7 +50,7 @@ def open_client(api: str) -> Iterator[Callable[..., list[ApiRow]]]:
 def _rows(
     client: httpx.Client, metric: str, asked: Mapping[str, str], by: Sequence[str]
 ) -> list[ApiRow]:
-    more = {"by": ",".join(by), "limit": _MOST_ROWS} if by else {}
+    more = {"by": ",".join(by), "limit": _MAX_ROWS} if by else {}
     page, parameters = f"/v1/metrics/{metric}", {**asked, **more}
     rows: list[ApiRow] = []
     while page:

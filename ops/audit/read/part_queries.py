@@ -66,7 +66,7 @@ def _pairs(found: Any) -> Value:
 
 def _shares(brought: str) -> str:
     """SQL of each number's key and amount, by division where the pipeline shifts."""
-    number, step = f"CAST({brought} AS BIGINT)", KeyedSum.MOST_AMOUNT + 1
+    number, step = f"CAST({brought} AS BIGINT)", KeyedSum.MAX_AMOUNT + 1
     amount = f"(({number} % {step} + {step}) % {step})"
     return f"list(ROW(({number} - {amount}) // {step}, {amount}))"
 

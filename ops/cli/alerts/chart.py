@@ -14,7 +14,7 @@ _COLUMNS = ("store", "subject", "start", "end", "value", "threshold", "")
 _WHOLE_STORE = "none"
 _LABEL, _LONG_LABEL = 12, 28
 # There may be hundreds of articles, and the table has each of their episodes anyway.
-_MOST_LINES = 50
+_MAX_LINES = 50
 _NOTHING = "–"
 TimeSpan = tuple[datetime, datetime]
 # Store and subject.
@@ -39,7 +39,7 @@ def _print_lines(console: Console, answer: Mapping[str, Any]) -> None:
     # Most of hundreds of stores are calm, and their lines would all be the same.
     places = [*dict.fromkeys(map(_place, answer["episodes"]))]
     is_whole = all(subject == _WHOLE_STORE for _, subject in places)
-    label, most = (_LABEL, None) if is_whole else (_LONG_LABEL, _MOST_LINES)
+    label, most = (_LABEL, None) if is_whole else (_LONG_LABEL, _MAX_LINES)
     width = max(10, min(console.width, 120) - label - 1)
     for store, subject in places[:most]:
         line = time_line(answer, store, width, subject)

@@ -3,12 +3,12 @@
 import shutil
 from pathlib import Path
 
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 OLD_FILES = 5  # about 120 MB per service, the log itself included
 _PATTERNS = ("*.log", "*.jsonl")
 
 
-def rotate(folder: Path, most_bytes: int = MOST_BYTES) -> None:
+def rotate(folder: Path, most_bytes: int = MAX_BYTES) -> None:
     """Copy each log above the limit (in bytes) to <name>.1, and truncate it.
 
     The previous <name>.1 moves to <name>.2, and so on. The log is truncated in place, because its

@@ -17,8 +17,8 @@ from tests.support.stack.loop import wait_until
 EVALUATOR, FAULTY = "alerting.evaluate", "tests.controls.processes.faulty_evaluator"
 FREEZES = ":SIGSTOP"
 # Of a process that has to come to its moment: its partitions may be the other slot's for a while.
-MOST_SECONDS = 150.0
-MOST_TRIES = 5
+MAX_SECONDS = 150.0
+MAX_TRIES = 5
 
 
 def is_frozen(process: "subprocess.Popen[str]") -> bool:
@@ -32,7 +32,7 @@ def started(
     """An evaluator that has its partitions and their state, the shipped one without `faults`."""
     process = beginning(begin, shop, slot, faults=faults)
     ready = ready_file(shop, slot)
-    wait_until(lambda: ready.exists() or process.poll() is not None, MOST_SECONDS, "it is ready")
+    wait_until(lambda: ready.exists() or process.poll() is not None, MAX_SECONDS, "it is ready")
     assert process.poll() is None, process.communicate()[1][-4000:]
     return process
 
@@ -74,15 +74,15 @@ class KilledSlot:
         Raises AssertionError for a process that ends otherwise.
         """
         for kill in self.kills:
-            tries = (self._has_died(kill) for _ in range(MOST_TRIES))
-            assert any(tries), f"{kill}: {MOST_TRIES} processes have failed before"
+            tries = (self._has_died(kill) for _ in range(MAX_TRIES))
+            assert any(tries), f"{kill}: {MAX_TRIES} processes have failed before"
             self.done[kill.partition(":")[0]] += 1
         return started(self.begin, self.shop, self.slot)
 
     def _has_died(self, kill: str) -> bool:
         process = self.begin(FAULTY, "--crash", kill, TALLY_EVALUATOR_SLOT=str(self.slot))
         if kill.endswith(FREEZES):
-            wait_until(lambda: process.poll() is not None or is_frozen(process), MOST_SECONDS, kill)
+            wait_until(lambda: process.poll() is not None or is_frozen(process), MAX_SECONDS, kill)
             if process.poll() is None:
                 self.frozen.append(process)
                 return True
@@ -95,7 +95,7 @@ class KilledSlot:
 
 def _exit_code(process: "subprocess.Popen[str]", kill: str) -> int:
     try:
-        return process.wait(MOST_SECONDS)
+        return process.wait(MAX_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         raise AssertionError(f"{kill}: {process.communicate()[1][-4000:]}") from None

@@ -16,13 +16,13 @@ from tests.controls.processes.crashing_stock import AFTER_RECORD
 from tests.integration.ingest.conftest import Start, starter, stop
 from tests.integration.stock.killing import played
 from tests.integration.stock.warehouse import Warehouse, new_warehouse
-from tests.support.sources.purchases import MOST_LINES, REDELIVERED_OF, Purchases
+from tests.support.sources.purchases import MAX_LINES, REDELIVERED_OF, Purchases
 
 SEED = 2026
 FEW = 300
 # After each j-th record of groups that have more, and at each moment of a transaction.
 KILLS = [
-    *(f"{AFTER_RECORD}:{record}:{nth}" for record in range(1, MOST_LINES) for nth in (1, 9)),
+    *(f"{AFTER_RECORD}:{record}:{nth}" for record in range(1, MAX_LINES) for nth in (1, 9)),
     *(f"{name}:2" for name in NAMES),
 ]
 FEW_KILLS = [f"{AFTER_RECORD}:{record}:3" for record in range(1, 4)]

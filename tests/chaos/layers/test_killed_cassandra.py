@@ -15,7 +15,7 @@ from tests.support.stack.loop import Loop, running_loop, wait_until
 
 KILLS, SEED = 4, 4
 LAST = date(2017, 2, 28)
-MOST_SECONDS_INTO, SETTLED_SECONDS = 0.6, 0.5
+MAX_SECONDS_INTO, SETTLED_SECONDS = 0.6, 0.5
 LOGS = ("offsets", "commits")
 # About half a minute of micro-batches, so that each kill finds one.
 MICRO_BATCH_RECORDS = "500"
@@ -55,7 +55,7 @@ def test_totals_are_those_of_the_receipts(tmp_path_factory: pytest.TempPathFacto
         for _ in range(KILLS):
             pid = loop.pid("cassandra")
             wait_for_next_batch(loop)
-            pause(chance.uniform(0, MOST_SECONDS_INTO))
+            pause(chance.uniform(0, MAX_SECONDS_INTO))
             strike(pid, "SIGKILL")
             # By now whatever needed nothing more of Cassandra is committed.
             pause(SETTLED_SECONDS)

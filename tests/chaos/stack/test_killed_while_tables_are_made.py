@@ -26,9 +26,9 @@ from tests.conftest import make_site
 from tests.support.stack.faults import pause
 
 SERVICES = catalogue.select_services(["cassandra"])
-LEAST_KILLS, MOST_KILLS, SEED = 5, 40, 5
+MIN_KILLS, MAX_KILLS, SEED = 5, 40, 5
 # The last is about as long as the making of one table takes.
-MOST_SECONDS_BEFORE, LOOK_EVERY_SECONDS, MOST_SECONDS_AFTER = 120, 0.005, 0.05
+MAX_SECONDS_BEFORE, LOOK_EVERY_SECONDS, MAX_SECONDS_AFTER = 120, 0.005, 0.05
 
 
 @contextmanager
@@ -36,12 +36,12 @@ def killed_at(site: Site, tables: int, chance: random.Random) -> Iterator[None]:
     """Kills the site's node a moment after its keyspace has so many tables on disk."""
 
     def kill() -> None:
-        end = time.monotonic() + MOST_SECONDS_BEFORE
+        end = time.monotonic() + MAX_SECONDS_BEFORE
         while made(site) < tables and time.monotonic() < end:
             pause(LOOK_EVERY_SECONDS)
         record = supervisor.read_service_record(site, SERVICES[0])
         assert record is not None
-        pause(chance.uniform(0, MOST_SECONDS_AFTER))
+        pause(chance.uniform(0, MAX_SECONDS_AFTER))
         psutil.Process(record.pid).send_signal(signal.SIGKILL)
 
     killer = Thread(target=kill)
@@ -67,8 +67,8 @@ def readable(site: Site) -> set[str]:
 def test_next_up_makes_every_table_known(tmp_path: Path) -> None:
     chance, restarted = random.Random(SEED), list[bool]()
     # Until the log alone has known a table: without that this would have shown nothing.
-    while not any(restarted) or len(restarted) < LEAST_KILLS:
-        assert len(restarted) < MOST_KILLS, "no kill has met a table that the log alone knows"
+    while not any(restarted) or len(restarted) < MIN_KILLS:
+        assert len(restarted) < MAX_KILLS, "no kill has met a table that the log alone knows"
         site, told = make_site(tmp_path / str(len(restarted))), list[str]()
         with killed_at(site, chance.randrange(2, 15), chance), pytest.raises(StackError):
             control.up(site, SERVICES, print)

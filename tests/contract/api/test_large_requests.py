@@ -22,7 +22,7 @@ from tests.support.serving.serving_example import NEW, SETTLED, example
 from tests.support.serving.serving_world import MemoryViews
 from web.api.app import create_app
 
-MOST_ERROR_BYTES = 64 * 1024
+MAX_ERROR_BYTES = 64 * 1024
 SIMULATE = "/v1/rules/busy/simulate"
 SPAN = {"from": SETTLED, "to": NEW}
 METRIC = f"/v1/metrics/revenue?from={SETTLED}&to={NEW}"
@@ -141,7 +141,7 @@ def test_what_is_too_large_is_refused_at_little_cost(app: FastAPI, name: str) ->
     )
     found = problem(answer)
     assert (found[:2], said in found[2]) == ((status, errors), True), found[2][:500]
-    assert len(answer.body) <= MOST_ERROR_BYTES
+    assert len(answer.body) <= MAX_ERROR_BYTES
     assert answer.costs == (True, True, True)
 
 

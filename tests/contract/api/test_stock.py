@@ -196,7 +196,7 @@ def test_of_the_past_there_is_no_answer() -> None:
 def test_more_receipts_than_one_question_may_read_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(items, "MOST_RECEIPTS", 1)
+    monkeypatch.setattr(items, "MAX_RECEIPTS", 1)
     sold = [receipt(f"{MONDAY}T10:2{m}:00", m, milk=1) for m in range(3)]
     world = stock_world([shelf(f"{MONDAY}T08:00", "milk", (0, counted(9)))], sold)
 

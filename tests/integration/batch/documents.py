@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from ingest.sources.inventory.contract import MOST_MILLI
+from ingest.sources.inventory.contract import MAX_MILLI
 from runtime.registry.sources import FAMILIES, SALES
 from serving.storage.cassandra_views import CassandraViews
 from speed_layer.input.source import read_canonical_stream
@@ -37,7 +37,7 @@ ON_TIME = (
 )
 # An article of any name, and what nobody has counted is no 0.
 ODD, LONG, GONE = "a|b%25 Käse 😀", "é" * 255, "gone"
-MOST = MOST_MILLI // 1000
+MOST = MAX_MILLI // 1000
 HOSTILE = (
     stock_line("3", "C-1", "count", at(MONDAY, 12), **{ODD: MOST}),
     stock_line("3", "D-1", "delivery", at(MONDAY, 12, 1), **{ODD: MOST}),

@@ -18,7 +18,7 @@ from tests.support.serving.serving_world import World
 def test_more_micro_batches_than_are_counted_are_unknown(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cassandra_views, "MOST_LATE_ROWS", 10)
+    monkeypatch.setattr(cassandra_views, "MAX_LATE_ROWS", 10)
     now = datetime.now(UTC)
     with cassandra_session(own_settings) as session:
         insert_world(

@@ -7,7 +7,7 @@ from tests.integration.ingest.conftest import KILLED, Start, wait_until_read
 from tests.integration.stock.warehouse import DOCUMENTS, RECEIPTS, Warehouse
 
 MOVING = "tests.controls.processes.crashing_stock"
-MOST_SECONDS = 120
+MAX_SECONDS = 120
 
 
 def played(
@@ -16,7 +16,7 @@ def played(
     """The process that stays, once it has read everything that was sent."""
     for kill in kills:
         killed = start(MOVING, warehouse.prefix, kill, **variables)
-        assert killed.wait(MOST_SECONDS) == KILLED, f"{kill}: {killed.communicate()[1][-4000:]}"
+        assert killed.wait(MAX_SECONDS) == KILLED, f"{kill}: {killed.communicate()[1][-4000:]}"
     last = start(MOVING, warehouse.prefix, **variables)
     topics = [warehouse.prefix + name for name in (DOCUMENTS, RECEIPTS)]
     wait_until_read(warehouse.settings, warehouse.prefix, topics)

@@ -13,8 +13,8 @@ from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import (
-    MOST_PART,
-    MOST_SUM,
+    MAX_PART,
+    MAX_SUM,
     Count,
     Histogram,
     Max,
@@ -38,7 +38,7 @@ ALL = [
 OF_KINDS = [*((ADDITIVE, part) for part in ALL), (LEVEL, Level("x")), (LEVEL, Sum("x"))]
 
 numbers = st.one_of(
-    st.integers(0, 70), st.integers(-(10**6), 10**6), st.integers(-MOST_PART, MOST_PART)
+    st.integers(0, 70), st.integers(-(10**6), 10**6), st.integers(-MAX_PART, MAX_PART)
 )
 # Instants of now and of long ago, and few of them, so that they meet.
 brought = st.lists(
@@ -159,8 +159,8 @@ def test_spans_end_with_their_window_and_are_one_where_they_meet() -> None:
 
 
 def test_sum_ends_at_its_bounds() -> None:
-    assert Sum("x").plus(MOST_SUM, MOST_PART) == MOST_SUM
-    assert Sum("x").fold([0] * 3, [-MOST_SUM, -MOST_SUM, 5]) == -MOST_SUM
+    assert Sum("x").plus(MAX_SUM, MAX_PART) == MAX_SUM
+    assert Sum("x").fold([0] * 3, [-MAX_SUM, -MAX_SUM, 5]) == -MAX_SUM
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(-9, 9)), max_size=12))
@@ -177,7 +177,7 @@ def test_level_that_nobody_has_counted_is_not_known() -> None:
     assert Level("x").at_end(value(Level("x"), [(1, Level.encode_movement(4))])) is None
 
 
-@given(st.sets(st.integers(0, MOST_PART), max_size=40))
+@given(st.sets(st.integers(0, MAX_PART), max_size=40))
 def test_few_uniques_are_counted_exactly(digests: set[int]) -> None:
     uniques = Uniques("x")
 
@@ -187,14 +187,14 @@ def test_few_uniques_are_counted_exactly(digests: set[int]) -> None:
 @pytest.mark.parametrize("subjects", [5_000, 100_000])
 def test_many_uniques_are_estimated_within_three_standard_errors(subjects: int) -> None:
     uniques, spread = Uniques("x"), 982_451_653
-    digests = [(number * spread * spread) % MOST_PART for number in range(1, subjects + 1)]
+    digests = [(number * spread * spread) % MAX_PART for number in range(1, subjects + 1)]
 
     estimate = uniques.estimate(uniques.fold([0] * subjects, digests))
 
     assert abs(estimate / subjects - 1) < 3 / (Uniques.SKETCH_SIZE - 2) ** 0.5
 
 
-@given(st.lists(st.integers(0, MOST_PART), min_size=1, max_size=50), st.floats(0.01, 1))
+@given(st.lists(st.integers(0, MAX_PART), min_size=1, max_size=50), st.floats(0.01, 1))
 def test_percentile_is_the_lower_end_of_the_bucket_of_that_rank(
     sizes: list[int], share: float
 ) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
 
 from ingest.contract.vendor import SkippedPart, VendorBody
-from ingest.contract.work import FREE_BYTES, MOST_LETTERS, WorkBudget
+from ingest.contract.work import FREE_BYTES, MAX_LETTERS, WorkBudget
 from ingest.gateway.submission import Endpoint, check_lines, endpoints
 from ingest.installation.arrival import Rules
 from schemas import loader
@@ -66,7 +66,7 @@ BOMBS = {
     ),
 }
 # Of so many bodies in a hundred at least one event counts, or the law would say little.
-LEAST_ACCEPTED = 5
+MIN_ACCEPTED = 5
 
 
 class Outcome(NamedTuple):
@@ -118,7 +118,7 @@ def outcome_of(body: VendorBody, endpoint: Endpoint) -> Outcome:
         return Outcome(type(error).__name__, made)
     reasons = {error.reason for _, error in found.rejected}
     assert reasons <= {*loader.dead_letter_reasons()} - {"reading_failed"}
-    assert len(found.letters) <= MOST_LETTERS + 1
+    assert len(found.letters) <= MAX_LETTERS + 1
     assert all(len(letter) <= body.rules.max_bytes for _, letter in found.letters)
     name = "accepted" if found.accepted else "letters" if found.letters else "nothing"
     return Outcome(name, made)
@@ -144,7 +144,7 @@ def test_each_form_makes_no_more_than_its_bodies_allow(
 
     print(f"{form}: {dict(outcomes)}")
     assert outcomes["bodies"] >= most
-    assert outcomes["accepted"] * 100 >= LEAST_ACCEPTED * outcomes["bodies"]
+    assert outcomes["accepted"] * 100 >= MIN_ACCEPTED * outcomes["bodies"]
 
 
 def test_a_form_that_makes_more_is_found(

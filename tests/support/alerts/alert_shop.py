@@ -19,7 +19,7 @@ from tests.support.alerts.alert_oracle import AlertMessages, messages
 from tests.support.alerts.alert_receipts import STORES, STRETCH, SentReceipt, counted, sent_receipts
 from tests.support.stack.loop import wait_until
 
-MOST_SECONDS = 300.0
+MAX_SECONDS = 300.0
 _ANSWER_SECONDS = 12.0
 
 
@@ -75,7 +75,7 @@ class AlertShop:
 
     def wait_until_judged(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Return when all that has come is judged and stored, by whoever it was."""
-        wait_until(lambda: is_over() or self._is_judged(), MOST_SECONDS, "all that came is judged")
+        wait_until(lambda: is_over() or self._is_judged(), MAX_SECONDS, "all that came is judged")
 
     def expected(self) -> AlertMessages:
         """What subscribers have to be told of all receipts that were judged as they came."""

@@ -96,7 +96,7 @@ GROUP BY store_id ORDER BY count(DISTINCT basket_id) DESC, store_id LIMIT ?
 """
 
 
-_MOST_SOLD = """
+_MAX_SOLD = """
 SELECT CAST(product_id AS VARCHAR) FROM read_parquet(?)
 WHERE list_contains(?, CAST(store_id AS VARCHAR))
 GROUP BY product_id ORDER BY count(DISTINCT basket_id) DESC, product_id LIMIT ?
@@ -187,7 +187,7 @@ def busiest(count: int) -> tuple[str, ...]:
 
 def most_sold(stores: Sequence[str], count: int) -> tuple[str, ...]:
     """The articles that are on most receipts of the stores."""
-    return _found(_MOST_SOLD, [*stores], count)
+    return _found(_MAX_SOLD, [*stores], count)
 
 
 def _found(query: str, *values: object) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from tests.support.stack.nominal_processor import slowness
 
 # What one request may cost at most, whatever it holds.
-MOST_PROCESSOR_SECONDS, MOST_LOOP_SECONDS, MOST_BYTES = 2.0, 0.1, 64 * 1024 * 1024
+MAX_PROCESSOR_SECONDS, MAX_LOOP_SECONDS, MAX_BYTES = 2.0, 0.1, 64 * 1024 * 1024
 _CHUNK = 64 * 1024
 _TRIES = 3
 
@@ -44,9 +44,9 @@ class RawAnswer:
         """Whether processor time, time of the loop's thread and memory are within their limits."""
         slow = slowness()
         return (
-            self.processor_seconds <= MOST_PROCESSOR_SECONDS * slow,
-            self.loop_seconds <= MOST_LOOP_SECONDS * slow,
-            self.peak_bytes <= MOST_BYTES,
+            self.processor_seconds <= MAX_PROCESSOR_SECONDS * slow,
+            self.loop_seconds <= MAX_LOOP_SECONDS * slow,
+            self.peak_bytes <= MAX_BYTES,
         )
 
 

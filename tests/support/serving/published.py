@@ -13,7 +13,7 @@ from jsonschema.exceptions import best_match
 from runtime.http.problem import MEDIA_TYPE
 
 # Rows of one answer have one shape: of a long list its beginning is looked at.
-_MOST_ENTRIES = 50
+_MAX_ENTRIES = 50
 _UNPUBLISHED = ("/openapi.json",)
 _FORMATS = FormatChecker(["date"])
 
@@ -74,4 +74,4 @@ def _validator(app: FastAPI, schema: dict[str, Any]) -> Draft202012Validator:
 def _beginning(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _beginning(one) for name, one in value.items()}
-    return [_beginning(one) for one in value[:_MOST_ENTRIES]] if isinstance(value, list) else value
+    return [_beginning(one) for one in value[:_MAX_ENTRIES]] if isinstance(value, list) else value

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 STORES = ("367", "406", "500", "294")
 ITEMS = 40
-MOST_LINES = 6
+MAX_LINES = 6
 CONFLICTS, RETURNS, VOIDS = 0.01, 0.04, 0.02
 # One in so many comes twice: 2 %.
 REDELIVERED_OF = 50
@@ -124,7 +124,7 @@ class Purchases:
             "vendor_fiscal_module": 1,
             "transaction_id": number,
             "kind": kind,
-            "transactions": self._lines(self._chance.randrange(1, MOST_LINES + 1)),
+            "transactions": self._lines(self._chance.randrange(1, MAX_LINES + 1)),
         }
         sold = [one for one in recent if one["kind"] != "void"]
         if sold and draw > 1 - VOIDS:
@@ -152,6 +152,6 @@ class Purchases:
             found.append(SentPurchase(self._chance.choice(recent), is_document=False))
         if self._chance.random() < CONFLICTS:
             other = self._chance.choice([one for one in recent if one["kind"] != "void"] or recent)
-            more = {"transactions": self._lines(MOST_LINES)}
+            more = {"transactions": self._lines(MAX_LINES)}
             found.append(SentPurchase({**other, **more}, is_document=False))
         return found

@@ -19,7 +19,7 @@ from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
-from tally.algebra.parts import MOST_PART, Count, Histogram, Max, Min, Part, Sum, Uniques
+from tally.algebra.parts import MAX_PART, Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key
 from tally.families.family import Family
@@ -174,7 +174,7 @@ EVERY = (
     Level("pieces"),
 )
 # Each side of a bucket's border, what counts as zero, and the most that a record may hold.
-BORDERS = (0, 31, 32, 33, 63, 64, 65, 66, 127, 128, 1023, 1024, 10**12 - 1, MOST_PART, -1, -40)
+BORDERS = (0, 31, 32, 33, 63, 64, 65, 66, 127, 128, 1023, 1024, 10**12 - 1, MAX_PART, -1, -40)
 
 
 def brought(numbers: Sequence[int], start: datetime = MONDAY, first: int = 0) -> list[Row]:

@@ -12,7 +12,7 @@ from ingest.normaliser.normalise import Normaliser
 from ingest.sources.registry import conversions
 from runtime.processor.commit.record import Input
 from runtime.registry.sources import FAMILIES
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent
 from tests.support.odd.odd import ACCEPTED
 from tests.unit.ingest.messages import RULES
@@ -20,8 +20,8 @@ from tests.unit.ingest.messages import RULES
 NOW = datetime.now(UTC)
 TOPICS = {"pos": "posTransactionTopic", "traffic": "raw-traffic"}
 FAMILY = {"posTransactionTopic": "sales", "raw-traffic": "traffic"}
-MOST_CANONICAL_BYTES = 2_500_000
-MOST_DIGITS, MOST_NAME = 1000, 256
+MAX_CANONICAL_BYTES = 2_500_000
+MAX_DIGITS, MAX_NAME = 1000, 256
 STRING, NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9eE]+")
 
 
@@ -48,16 +48,16 @@ def beyond_bounds(family: str, value: bytes) -> list[str]:
     record = json.loads(value)
     numbers = NUMBER.findall(STRING.sub(b"", value))
     found = [
-        f"number of {len(number)} characters" for number in numbers if len(number) > MOST_DIGITS
+        f"number of {len(number)} characters" for number in numbers if len(number) > MAX_DIGITS
     ]
-    found += [f"name of {len(name)} characters" for name in names(record) if len(name) > MOST_NAME]
+    found += [f"name of {len(name)} characters" for name in names(record) if len(name) > MAX_NAME]
     found += [
         f"{part.name} is {record[part.name]}"
         for part in FAMILIES[family].parts
         # One that is optional is absent where it is 0.
-        if abs(int(record.get(part.name, 0) if part.is_optional else record[part.name])) > MOST_PART
+        if abs(int(record.get(part.name, 0) if part.is_optional else record[part.name])) > MAX_PART
     ]
-    return found + ([f"{len(value)} bytes"] if len(value) > MOST_CANONICAL_BYTES else [])
+    return found + ([f"{len(value)} bytes"] if len(value) > MAX_CANONICAL_BYTES else [])
 
 
 def names(tree: Any) -> Iterator[str]:

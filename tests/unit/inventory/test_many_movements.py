@@ -16,7 +16,7 @@ from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movem
 
 FEW, MANY, RUNS, ROUNDS = 2_000, 8_000, 3, 4
 # Linear is 4, quadratic 16.
-MOST_RATIO = 6.0
+MAX_RATIO = 6.0
 WEEK = 7 * DAY_MILLIS
 Story = Callable[[int], list[StockMovement]]
 
@@ -59,12 +59,12 @@ def ratio(work: Callable[[int], object]) -> float:
         gc.enable()
         return taken
 
-    found = 2 * MOST_RATIO
+    found = 2 * MAX_RATIO
     # What is not linear stays so, however often it is measured.
     for _ in range(ROUNDS):
         runs = [(seconds(FEW), seconds(MANY)) for _ in range(RUNS)]
         found = min(found, min(many for _, many in runs) / min(few for few, _ in runs))
-        if found <= MOST_RATIO:
+        if found <= MAX_RATIO:
             break
     return found
 
@@ -88,7 +88,7 @@ def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
         for one in story(number):
             desk.process_movement(one)
 
-    assert ratio(take) <= MOST_RATIO
+    assert ratio(take) <= MAX_RATIO
 
 
 @pytest.mark.parametrize("story", [never_counted, counted, counts_among_sales])
@@ -101,7 +101,7 @@ def test_calling_for_what_has_waited_is_linear(story: Story) -> None:
             for one_asked in asked:
                 desk.record_answer(one_asked, CallAnswer(status=200))
 
-    assert ratio(call) <= MOST_RATIO
+    assert ratio(call) <= MAX_RATIO
 
 
 @pytest.mark.parametrize("story", [never_counted, counted, backwards, counts_among_sales])
@@ -117,7 +117,7 @@ def test_restoring_the_movements_of_one_article_is_linear(story: Story, is_waiti
             newest = {call_key(one): one for one in kept}
             stored[number] = [one for one in newest.values() if isinstance(one, StockCall)]
 
-    assert ratio(lambda number: desk_of("at_least_once").restore(stored[number])) <= MOST_RATIO
+    assert ratio(lambda number: desk_of("at_least_once").restore(stored[number])) <= MAX_RATIO
 
 
 def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> list[int]:

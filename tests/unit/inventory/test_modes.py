@@ -5,8 +5,8 @@ from msgspec import structs
 
 from inventory.movements.levels import RETENTION_MILLIS
 from inventory.sync.calls import CallMode, CallOutcome
-from inventory.sync.engine import DAY_MILLIS, MOST_AT_ONCE, StockSyncEngine
-from inventory.sync.modes import HOUR, MOST_REFUSALS, CallAnswer, CallRules
+from inventory.sync.engine import DAY_MILLIS, MAX_AT_ONCE, StockSyncEngine
+from inventory.sync.modes import HOUR, MAX_REFUSALS, CallAnswer, CallRules
 from runtime.outbound.records import DroppedRecord, TickTime
 from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
 
@@ -33,17 +33,17 @@ def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
         # A saved 500 answers 500 for ever: it stays in doubt, and is no other key's business.
         ("idempotency_key", [CallAnswer(status=500)] * 2, "called"),
         # Another attempt is just being worked on: that is no refusal.
-        ("idempotency_key", [CallAnswer(status=409)] * MOST_REFUSALS, "called"),
-        ("idempotency_key", [CallAnswer(status=422)] * MOST_REFUSALS, "refused"),
-        ("idempotency_key", [NOTHING, *[CallAnswer(status=422)] * MOST_REFUSALS], "unknown"),
+        ("idempotency_key", [CallAnswer(status=409)] * MAX_REFUSALS, "called"),
+        ("idempotency_key", [CallAnswer(status=422)] * MAX_REFUSALS, "refused"),
+        ("idempotency_key", [NOTHING, *[CallAnswer(status=422)] * MAX_REFUSALS], "unknown"),
         # Expired tokens, a bridge that is being deployed, our own secrets: they hold the article.
         ("idempotency_key", [CallAnswer(status=401)] * 5, "called"),
         ("sole", [CallAnswer(error="no secret", is_refused=True)] * 5, "called"),
-        ("idempotency_key", [CallAnswer(status=302)] * MOST_REFUSALS, "refused"),
+        ("idempotency_key", [CallAnswer(status=302)] * MAX_REFUSALS, "refused"),
         ("compare_and_set", [LEVEL, CallAnswer(status=200)], "applied"),
         ("compare_and_set", [LEVEL, CallAnswer(status=412), LEVEL], "called"),
         ("compare_and_set", [CallAnswer(status=404)] * 5, "called"),
-        ("compare_and_set", [CallAnswer(status=200)] * MOST_REFUSALS, "refused"),
+        ("compare_and_set", [CallAnswer(status=200)] * MAX_REFUSALS, "refused"),
         ("sole", [LEVEL, NOTHING, structs.replace(LEVEL, version="b")], "applied"),
         ("sole", [LEVEL, NOTHING, LEVEL, CallAnswer(status=412)], "applied"),
         # Nobody else writes, it was said; and yet somebody has, so it is done on what there is now.
@@ -103,10 +103,10 @@ def test_what_is_called_at_most_once_is_not_overtaken_either() -> None:
 
 def test_so_many_are_under_way_at_once() -> None:
     desk = desk_of("at_least_once")
-    for number in range(MOST_AT_ONCE + 5):
+    for number in range(MAX_AT_ONCE + 5):
         desk.process_movement(movement(number, item_id=f"item-{number}"))
 
-    assert len(desk.begin_attempts([]).attempts) == MOST_AT_ONCE
+    assert len(desk.begin_attempts([]).attempts) == MAX_AT_ONCE
 
 
 def test_an_answer_to_an_earlier_attempt_changes_nothing() -> None:

@@ -183,7 +183,7 @@ def test_receipts_of_many_pieces_are_read_once_each(monkeypatch: pytest.MonkeyPa
     assert told(found) == {"Milk": (90, 90, 90)}
 
 
-@pytest.mark.parametrize(("name", "what"), [("MOST_RECEIPTS", "receipts"), ("MOST_LINES", "lines")])
+@pytest.mark.parametrize(("name", "what"), [("MAX_RECEIPTS", "receipts"), ("MAX_LINES", "lines")])
 def test_days_with_more_than_is_read_at_once_are_refused(
     name: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

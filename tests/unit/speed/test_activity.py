@@ -96,7 +96,7 @@ def test_only_the_side_of_a_span_that_has_grown_is_written(session: Registers) -
 def test_worker_that_has_met_very_many_values_forgets_them_and_writes_them_again(
     session: Registers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(activity, "MAX_REMEMBERED", 2)
     noted = StoreActivity(QUEUES, session)
     for queue in ("a", "b", "c", "a"):
         noted.note([row("7", 3, queue, "1")])

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from speed_layer import driver, liveness
-from speed_layer.liveness import MOST_STUCK_BEATS, Liveness
+from speed_layer.liveness import MAX_STUCK_BEATS, Liveness
 
 
 class World:
@@ -53,7 +53,7 @@ def pass_seconds(world: World, health: Liveness, seconds: int) -> None:
 
 
 def test_query_that_hangs_while_records_wait_is_stuck(world: World, health: Liveness) -> None:
-    pass_seconds(world, health, MOST_STUCK_BEATS)
+    pass_seconds(world, health, MAX_STUCK_BEATS)
     before = health.is_stuck
 
     pass_seconds(world, health, 1)
@@ -62,10 +62,10 @@ def test_query_that_hangs_while_records_wait_is_stuck(world: World, health: Live
 
 
 def test_task_that_reads_is_not_stuck(world: World, health: Liveness) -> None:
-    pass_seconds(world, health, MOST_STUCK_BEATS)
+    pass_seconds(world, health, MAX_STUCK_BEATS)
     world.work = [(1, 0, 101, 0, 0)]
 
-    pass_seconds(world, health, MOST_STUCK_BEATS)
+    pass_seconds(world, health, MAX_STUCK_BEATS)
 
     assert not health.is_stuck
 
@@ -76,7 +76,7 @@ def test_idle_query_is_not_stuck(
 ) -> None:
     world.held = held
 
-    pass_seconds(world, health, 3 * MOST_STUCK_BEATS)
+    pass_seconds(world, health, 3 * MAX_STUCK_BEATS)
 
     assert not health.is_stuck
 
@@ -94,7 +94,7 @@ def test_stuck_driver_ends_its_process(
     world: World, health: Liveness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[tuple[str, str]] = []
-    looks = iter([False] * (MOST_STUCK_BEATS + 2) + [True])
+    looks = iter([False] * (MAX_STUCK_BEATS + 2) + [True])
     keeper = SimpleNamespace(definition=SimpleNamespace(name="views"), check=lambda: None)
 
     def wait(_: float) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alerting.alert.resolution import MOST_NAME, MOST_REASON
+from alerting.alert.resolution import MAX_NAME, MAX_REASON
 from alerting.queries.alerts import AlertFilter, AlertSpan
 from serving.questions.instants import UTC_CLOCK
 from serving.questions.question import check_years, instant, split_names
@@ -115,7 +115,7 @@ class AcknowledgeBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
     by: Annotated[
         str,
-        Field(min_length=1, max_length=MOST_NAME, pattern=r"\S", description="who takes it on"),
+        Field(min_length=1, max_length=MAX_NAME, pattern=r"\S", description="who takes it on"),
     ]
 
 
@@ -126,7 +126,7 @@ class SnoozeBody(BaseModel):
     minutes: Annotated[
         int, Field(60, ge=0, le=525_600, description="minutes from now on; 0 ends the snooze")
     ]
-    by: Annotated[str, Field("", max_length=MOST_NAME, description="who snoozes it")]
+    by: Annotated[str, Field("", max_length=MAX_NAME, description="who snoozes it")]
 
 
 class ResolveBody(BaseModel):
@@ -137,9 +137,9 @@ class ResolveBody(BaseModel):
         str,
         Field(
             min_length=1,
-            max_length=MOST_REASON,
+            max_length=MAX_REASON,
             pattern=r"\S",
             description="why it needs no further attention",
         ),
     ]
-    by: Annotated[str, Field("", max_length=MOST_NAME, description="who resolves it")]
+    by: Annotated[str, Field("", max_length=MAX_NAME, description="who resolves it")]

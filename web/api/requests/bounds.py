@@ -5,9 +5,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.api.requests.refusals import refusal
 
-MOST_BODY_BYTES = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 # The limit counts distinct names, because a list of stores is one name with many values.
-MOST_PARAMETERS = 64
+MAX_PARAMETERS = 64
 _API = "/v1/"
 
 
@@ -26,8 +26,8 @@ class RequestBounds:
             await self._app(scope, receive, send)
             return
         count = _count_names(scope["query_string"])
-        if count > MOST_PARAMETERS:
-            detail = f"query: at most {MOST_PARAMETERS} parameters, got {count:,}; ask for less"
+        if count > MAX_PARAMETERS:
+            detail = f"query: at most {MAX_PARAMETERS} parameters, got {count:,}; ask for less"
             error = {"field": "query", "message": detail}
             await refusal(scope["path"], 422, detail, [error])(scope, receive, send)
             return
@@ -47,10 +47,10 @@ def _limit_body(receive: Receive) -> Receive:
         message = await receive()
         # Received bytes are counted, because the declared length is only the client's claim.
         read += len(message.get("body", b""))
-        if read > MOST_BODY_BYTES:
+        if read > MAX_BODY_BYTES:
             raise HTTPException(
                 413,
-                f"a body has at most {MOST_BODY_BYTES:,} bytes; send less",
+                f"a body has at most {MAX_BODY_BYTES:,} bytes; send less",
                 {"Connection": "close"},
             )
         return message

@@ -13,7 +13,7 @@ from web.api.requests.cursor import MetricCursor, wrong_cursor_error
 
 # Every window of an answer is read and merged, no matter how long its rows are, so this limits the
 # cost of one query.
-MOST_WINDOWS = 40_000
+MAX_WINDOWS = 40_000
 
 
 class PageEnd(NamedTuple):
@@ -32,7 +32,7 @@ def cut_page(
     the end of the page, None if no stretch is left. Raises BadQuery when there is no such place.
     """
     page: list[StoreSlots] = []
-    room, windows = limit, MOST_WINDOWS
+    room, windows = limit, MAX_WINDOWS
     number, first = _find_start(asked, place)
     for store in asked[number:]:
         # The page takes at least one stretch, no matter how many rows it has; with an empty page

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from serving.engine.explain import WindowQuestion
-from serving.questions.question import MOST_ENTRIES, MOST_STORES, MetricQuestion
+from serving.questions.question import MAX_ENTRIES, MAX_STORES, MetricQuestion
 
 # A list stops at its first error, and may not be longer than a list of all stores.
-NameList = Annotated[list[str], FailFast(), Field(max_length=MOST_STORES)]
+NameList = Annotated[list[str], FailFast(), Field(max_length=MAX_STORES)]
 
 
 class PageQuery(BaseModel):
@@ -18,7 +18,7 @@ class PageQuery(BaseModel):
     # than the client meant.
     model_config = ConfigDict(extra="forbid")
     limit: Annotated[
-        int, Field(1_000, ge=1, le=MOST_ENTRIES, description="most entries of one answer")
+        int, Field(1_000, ge=1, le=MAX_ENTRIES, description="most entries of one answer")
     ]
     after: Annotated[
         str,

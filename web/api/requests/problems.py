@@ -19,7 +19,7 @@ from tally.errors import (
     ViewsUnreachable,
 )
 from web.api.requests import cursor
-from web.api.requests.refusals import MOST_ERRORS, refusal
+from web.api.requests.refusals import MAX_ERRORS, refusal
 
 log = structlog.get_logger()
 RETRY_SECONDS = 5
@@ -116,7 +116,7 @@ async def _internal_error(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     all_errors = error.errors()
-    errors = [_invalid_entry(found) for found in all_errors[:MOST_ERRORS]]
+    errors = [_invalid_entry(found) for found in all_errors[:MAX_ERRORS]]
     left_out = len(all_errors) - len(errors)
     messages = [entry["message"] for entry in errors]
     # The summary comes first, so that it is not cut off.

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from runtime.http.problem import problem_response
 
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 # Limits in characters, which JSON encodes in up to six bytes each; a document stays below 64 KiB.
-_MOST_PATH, _MOST_DETAIL, _MOST_MESSAGES, _MOST_FIELD = 500, 2_000, 6_000, 64
+_MAX_PATH, _MAX_DETAIL, _MAX_MESSAGES, _MAX_FIELD = 500, 2_000, 6_000, 64
 
 
 def refusal(
@@ -21,17 +21,17 @@ def refusal(
     **more: object,
 ) -> Response:
     """The problem document of runtime.http.problem: long texts cut, and the first errors only."""
-    first = errors[:MOST_ERRORS]
-    most = _MOST_MESSAGES // max(1, len(first))
+    first = errors[:MAX_ERRORS]
+    most = _MAX_MESSAGES // max(1, len(first))
     shown = [
         {
             **error,
-            "field": _cut(error["field"], _MOST_FIELD),
+            "field": _cut(error["field"], _MAX_FIELD),
             "message": _cut(error["message"], most),
         }
         for error in first
     ]
-    cut_path, cut_detail = _cut(path, _MOST_PATH), _cut(detail, _MOST_DETAIL)
+    cut_path, cut_detail = _cut(path, _MAX_PATH), _cut(detail, _MAX_DETAIL)
     return problem_response(cut_path, status, cut_detail, shown, headers, **more)
 
 

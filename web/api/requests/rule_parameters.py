@@ -10,7 +10,7 @@ from serving.questions.question import MetricQuestion, check_span
 from web.api.requests.parameters import NameList, PageQuery
 
 # More than the body's fields, and few enough to answer each unknown field with its own error.
-_MOST_FIELDS = 64
+_MAX_FIELDS = 64
 
 
 class RuleHealthQuery(PageQuery):
@@ -75,8 +75,8 @@ class SimulationBody(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and len(fields) > _MOST_FIELDS:
-            raise ValueError(f"at most {_MOST_FIELDS} fields, got {len(fields):,}")
+        if isinstance(fields, dict) and len(fields) > _MAX_FIELDS:
+            raise ValueError(f"at most {_MAX_FIELDS} fields, got {len(fields):,}")
         return fields
 
     @property

@@ -25,7 +25,7 @@ from web.api.requests.alert_parameters import AlertQuery, NoQuery, StreamQuery
 from web.api.requests.event_stream import EventStream
 
 # Each stream costs a connection and a task, and its memory does not grow.
-MOST_STREAMS = 256
+MAX_STREAMS = 256
 _RETRY = {"Retry-After": "5"}
 
 log = structlog.get_logger()
@@ -80,12 +80,12 @@ class AlertRoutes:
 
     @contextmanager
     def reserve_stream(self) -> Iterator[None]:
-        """Take one of the MOST_STREAMS places for the block, and release it at the block's end.
+        """Take one of the MAX_STREAMS places for the block, and release it at the block's end.
 
         Raises HTTPException when no place is free.
         """
-        if self.streams >= MOST_STREAMS:
-            raise HTTPException(503, f"{MOST_STREAMS} streams are open; ask again later", _RETRY)
+        if self.streams >= MAX_STREAMS:
+            raise HTTPException(503, f"{MAX_STREAMS} streams are open; ask again later", _RETRY)
         self.streams += 1
         try:
             yield

@@ -22,7 +22,7 @@ from web.api.requests.pages import Pages
 from web.api.requests.parameters import ReportQuery
 
 # As many quarter hours as in any other answer; the same number before them is read too.
-MOST_DAYS = 400
+MAX_DAYS = 400
 
 
 def add_report_routes(app: FastAPI, pages: Pages) -> None:
@@ -77,8 +77,8 @@ def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
 
 def _refuse_long(span: Slot) -> None:
     """Raise BadQuery for more days than are read at once, for every kind of report."""
-    if span.end - span.start > timedelta(days=MOST_DAYS):
-        raise BadQuery("to", f"to: at most {MOST_DAYS} days; ask for less")
+    if span.end - span.start > timedelta(days=MAX_DAYS):
+        raise BadQuery("to", f"to: at most {MAX_DAYS} days; ask for less")
 
 
 def _shape(report_id: str) -> ReportShape:

@@ -13,7 +13,7 @@ from serving.cells.coverage import SensorName, SensorSeconds
 from serving.engine.page_query import Query as MetricQuery
 from serving.metrics import catalogue
 from serving.questions.instants import format_instant
-from serving.questions.question import MOST_ENTRIES, StoreSlots, cut_slots
+from serving.questions.question import MAX_ENTRIES, StoreSlots, cut_slots
 from tally.errors import BadQuery
 from web.api.answers import described
 from web.api.requests.pages import Pages
@@ -56,10 +56,10 @@ async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[JsonFields]:
     families = [metric.families[0] for metric in metrics.values()]
     roster = pages.query_engine.roster(pages.registry.store(store_slots.store_id), families)
     rows = len(store_slots.slots) * sum(map(len, roster.by_family.values()))
-    if rows > MOST_ENTRIES:
+    if rows > MAX_ENTRIES:
         raise BadQuery(
             "grain",
-            f"grain: {rows:,} stretches of sensors are more than {MOST_ENTRIES:,};"
+            f"grain: {rows:,} stretches of sensors are more than {MAX_ENTRIES:,};"
             " ask for less time, or for a coarser grain",
         )
     sensors: list[JsonFields] = []

@@ -6,7 +6,7 @@ from html import escape
 
 from nicegui import ui
 
-from alerting.alert.resolution import MOST_NAME, MOST_REASON
+from alerting.alert.resolution import MAX_NAME, MAX_REASON
 from alerting.queries.actions import AlertActions
 from tally.errors import AlertNotOpen, Busy, EditsRefused, UnknownName, ViewsUnreachable
 from web.dashboard.rules.editor_markup import failure_text
@@ -56,7 +56,7 @@ class AlertActionBar:
         first = next(iter(self.alerts), None)
         self._alert = ui.select(dict(self.alerts), label="Open alert", value=first)
         self._alert.mark("alert").props("dense outlined options-dense").classes("t-store")
-        self._by = ui.input("Your name").props(f"dense outlined maxlength={MOST_NAME}")
+        self._by = ui.input("Your name").props(f"dense outlined maxlength={MAX_NAME}")
 
     def _buttons(self) -> None:
         ui.button("Acknowledge", on_click=self._acknowledge).props("no-caps unelevated")
@@ -68,7 +68,7 @@ class AlertActionBar:
     def _reason_dialog(self) -> ui.dialog:
         with ui.dialog() as dialog, ui.card():
             ui.label("Why does it need no further attention?")
-            self._because = ui.textarea("Reason").props(f"outlined maxlength={MOST_REASON}")
+            self._because = ui.textarea("Reason").props(f"outlined maxlength={MAX_REASON}")
             self._missing = ui.element("div").props('role="alert"')
             with ui.element("div").classes("t-controls"):
                 ui.button("Cancel", on_click=dialog.close).props("no-caps flat")
@@ -98,7 +98,7 @@ class AlertActionBar:
         await self._act(act)
 
     async def _resolve(self) -> None:
-        because = str(self._because.value or "").strip()[:MOST_REASON]
+        because = str(self._because.value or "").strip()[:MAX_REASON]
         self._missing.clear()
         if not because:
             with self._missing:
@@ -134,7 +134,7 @@ class AlertActionBar:
             self._is_busy = False
 
     def _name(self) -> str:
-        return str(self._by.value or "").strip()[:MOST_NAME]
+        return str(self._by.value or "").strip()[:MAX_NAME]
 
     def _say(self, text: str) -> None:
         self._outcome.clear()

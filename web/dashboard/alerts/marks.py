@@ -16,7 +16,7 @@ from web.dashboard.shared.source import StoreChoice
 # Maps the start of a window (UTC) to its place on the axis, or None if it has no place.
 PlaceLookup = Callable[[datetime], int | None]
 # The rows of marks above one place; further alerts of the place are shown as a count.
-_MOST_ROWS, _ROW_PIXELS, _SIZE = 3, 15, 11
+_MAX_ROWS, _ROW_PIXELS, _SIZE = 3, 15, 11
 _NAME_PIXELS = 14
 # The same colours as the severity chips; grey is used for retracted alerts only.
 SEVERITY_COLOURS = {"critical": "#a3322a", "warning": "#8a5a00", "info": "#0072b2"}
@@ -98,12 +98,12 @@ def _severest_first(alert: ListedAlert) -> tuple[bool, int, datetime, bool, str]
 
 
 def _column(place: int, alerts: Sequence[ListedAlert]) -> Iterator[AlertMark]:
-    if len(alerts) <= _MOST_ROWS:
+    if len(alerts) <= _MAX_ROWS:
         yield from (AlertMark(place, row, alert) for row, alert in enumerate(alerts))
         return
-    shown, hidden = alerts[: _MOST_ROWS - 1], alerts[_MOST_ROWS - 1 :]
+    shown, hidden = alerts[: _MAX_ROWS - 1], alerts[_MAX_ROWS - 1 :]
     yield from (AlertMark(place, row, alert) for row, alert in enumerate(shown))
-    yield AlertMark(place, _MOST_ROWS - 1, hidden[0], len(hidden))
+    yield AlertMark(place, _MAX_ROWS - 1, hidden[0], len(hidden))
 
 
 def _point(mark: AlertMark, top: int, choice: StoreChoice) -> charts.Options:

@@ -34,7 +34,7 @@ from web.dashboard.shared.source import FigureSource, StoreChoice
 
 REFRESH_SECONDS = 30.0
 # The rows shown in each of the two lists; the API returns all.
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 # How soon a browser that has left is noticed, and how often a burst of messages is redrawn.
 _POLL_SECONDS = 1.0
 _DRAW_SECONDS = 0.5
@@ -126,7 +126,7 @@ class LiveInbox:
         store_ids = [self.store_id] if self.store_id else [*self.stores]
         span = AlertSpan(*self.period.span(UTC_CLOCK))
         question = AlertSearch(store_ids, AlertFilter(), span)
-        page = await self.source.alerts.read_page(question, None, MOST_SHOWN)
+        page = await self.source.alerts.read_page(question, None, MAX_SHOWN)
         # An open alert is shown no matter how long ago it was raised.
         open_alerts = await self.source.alerts.read_open(AlertSearch(store_ids, AlertFilter()))
         return [*page.alerts, *open_alerts]
@@ -144,7 +144,7 @@ class LiveInbox:
         with self._box:
             say_unreachable() if rows is None else self._lists(rows)
         if rows is not None:
-            shown = rows.open[:MOST_SHOWN]
+            shown = rows.open[:MAX_SHOWN]
             self._bar.offer({alert.alert_id: self._label(alert) for alert in shown})
 
     def _label(self, alert: ListedAlert) -> str:
@@ -169,11 +169,11 @@ class LiveInbox:
             if not alerts:
                 html(f"<p class='t-sub'>{none}</p>")
                 return
-            shown = alert_table(alerts[:MOST_SHOWN], self.stores)
+            shown = alert_table(alerts[:MAX_SHOWN], self.stores)
             region = f"class='t-scroll' role='region' aria-labelledby='{name}' tabindex='0'"
             html(f"<div {region}>{shown}</div>")
-            if len(alerts) >= MOST_SHOWN:
-                html(f"<p class='t-known'>The newest {MOST_SHOWN}; /v1/alerts has all.</p>")
+            if len(alerts) >= MAX_SHOWN:
+                html(f"<p class='t-known'>The newest {MAX_SHOWN}; /v1/alerts has all.</p>")
 
 
 async def show_alert(

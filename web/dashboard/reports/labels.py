@@ -19,7 +19,7 @@ STATES: dict[NumberState, tuple[str, str]] = {
     "unknown": ("○", "Nothing known"),
     "withheld": ("⊘", "WithheldValue"),
 }
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 # States without a number make a result partial if other numbers are known; then the other states
 # from the worst to the best.
 _NO_NUMBER: tuple[NumberState, ...] = ("unknown", "withheld")
@@ -85,8 +85,8 @@ def silent_text(found: ComparedValue) -> str:
         f"{name} was there for {floor(100 * share)} % of the open hours"
         for share, name in found.sensor_coverage.silent_sensors()
     ]
-    more = len(sensors) - _MOST_NAMED
-    return ", ".join(sensors[:_MOST_NAMED]) + (f", and {more} more" if more > 0 else "")
+    more = len(sensors) - _MAX_NAMED
+    return ", ".join(sensors[:_MAX_NAMED]) + (f", and {more} more" if more > 0 else "")
 
 
 def through_text(found: ComparedValue, zone: ZoneInfo) -> str:

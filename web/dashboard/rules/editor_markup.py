@@ -22,7 +22,7 @@ _WORDS = {
     "same": "Applying it changes nothing",
 }
 _COLUMNS = ("Field", "Before", "After")
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 _UTC = ZoneInfo("UTC")
 # The initial text of a new rule, which is valid as it stands.
 TEMPLATE = """\
@@ -79,8 +79,8 @@ def _problem(problem: RuleProblem) -> str:
     place = "" if problem.line is None else f"<strong>line {problem.line}</strong> "
     text = (
         problem.text
-        if len(problem.text) <= _MOST_CHARACTERS
-        else f"{problem.text[:_MOST_CHARACTERS]}…"
+        if len(problem.text) <= _MAX_CHARACTERS
+        else f"{problem.text[:_MAX_CHARACTERS]}…"
     )
     line = "" if problem.line is None else problem.line
     return f"<li data-line='{line}'>{place}{escape(text)}</li>"
@@ -97,7 +97,7 @@ def _changes(fields: Iterable[RuleFieldChange]) -> str:
 
 def _change_row(change: RuleFieldChange) -> str:
     texts = (change.field, _value_text(change.before), _value_text(change.after))
-    cells = "".join(f"<td>{escape(text[:_MOST_CHARACTERS])}</td>" for text in texts)
+    cells = "".join(f"<td>{escape(text[:_MAX_CHARACTERS])}</td>" for text in texts)
     return f"<tr data-field='{escape(change.field)}'>{cells}</tr>"
 
 

@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 # The most characters that the checks of an edited rule read.
-MOST_SIGNS = 20_000
+MAX_SIGNS = 20_000
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ class RuleText(ui.codemirror):
             return self._refuse(str(error))
         # A text that was too long from the start may become shorter, but not longer.
         problem = change_problem(
-            change.sections, change.inserted, before, max(MOST_SIGNS, len(before))
+            change.sections, change.inserted, before, max(MAX_SIGNS, len(before))
         )
         return self._refuse(problem) if problem else super()._event_args_to_value(e)
 

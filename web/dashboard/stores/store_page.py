@@ -33,7 +33,7 @@ from web.dashboard.shared.source import FigureSource, StoreChoice
 from web.dashboard.shared.unit_style import UnitStyle
 
 REFRESH_SECONDS = 30.0
-_MOST_LISTED = 6
+_MAX_LISTED = 6
 # Alerts, their places on the chart's axis, and the store by whose clock they are shown.
 ChartAlerts = tuple[Sequence[ListedAlert], PlaceLookup, StoreChoice]
 # The reports read all families, which is several times the work of the figures above them.
@@ -121,10 +121,10 @@ def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Per
         html(
             f"<h2 id='marked'>Alerts of these days</h2>{MARK_KEY}"
             "<div class='t-scroll' role='region' aria-labelledby='marked' tabindex='0'>"
-            f"{alert_table(alerts[:_MOST_LISTED], {store_id: chosen})}</div>"
+            f"{alert_table(alerts[:_MAX_LISTED], {store_id: chosen})}</div>"
         )
         address = escape(inbox_address(period, store_id))
-        left = len(alerts) - _MOST_LISTED
+        left = len(alerts) - _MAX_LISTED
         more = f"{left:,} more are in the inbox" if left > 0 else "Inbox of this store"
         html(f"<p class='t-known'><a href='{address}'>{more}</a></p>")
 

@@ -9,7 +9,7 @@ from ingest.contract.vendor import BodyPart
 from ingest.sources.sales.poslog import xml
 
 # Below the gateway's limits for a body: its bytes, stores and days.
-_MOST_BYTES, _MOST_NAMES = 2_000_000, 60
+_MAX_BYTES, _MAX_NAMES = 2_000_000, 60
 # The first characters of a time: its date.
 _DATE_CHARACTERS = 10
 
@@ -53,7 +53,7 @@ class _OpenBody:
     def is_full(self) -> bool:
         """Whether the last transaction has to go into another body."""
         names = max(len(self.stores), len(self.days))
-        return bool(self.texts) and (self.size > _MOST_BYTES or names > _MOST_NAMES)
+        return bool(self.texts) and (self.size > _MAX_BYTES or names > _MAX_NAMES)
 
 
 def _body(root: Element, transactions: list[bytes]) -> bytes:

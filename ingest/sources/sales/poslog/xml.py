@@ -14,14 +14,14 @@ from tally.errors import RejectedEvent
 # The time at which a receipt was closed is the first of these that the till writes.
 _TIMES = ("EndDateTime", "POSLogDateTime", "ReceiptDateTime", "BeginDateTime")
 # Nested elements: POSLog has a dozen levels, and a parser keeps each open element.
-_MOST_DEPTH = 10_000
+_MAX_DEPTH = 10_000
 # A parser copies the address of a namespace into the name of each element and attribute.
-_MOST_NAME_SPACE = 256
+_MAX_NAME_SPACE = 256
 # A namespace declaration whose address is too long, or begins too far behind to be seen.
 _LONG_NAME_SPACE = re.compile(
     rb"xmlns(?:[^\s=]{99}|[^\s=]{0,98}(?:\s{99}|\s{0,98}=(?:\s{99}|\s{0,98}(?:\"[^\"]{257}|'[^']{257}))))"
 )
-_MOST_DECLARATION = 1024
+_MAX_DECLARATION = 1024
 
 
 def transactions(content: BinaryIO) -> Iterator[Element]:
@@ -54,13 +54,13 @@ class _CheckedStream:
         before = self.content.tell()
         piece = self.content.read(size)
         # A declaration may begin in this piece and end in the next one.
-        ahead = self.content.read(_MOST_DECLARATION)
+        ahead = self.content.read(_MAX_DECLARATION)
         self.content.seek(before + len(piece))
         if b"\0" in piece:
             raise RejectedEvent("not_xml", "", "the body has zero bytes; send it as UTF-8")
         if _LONG_NAME_SPACE.search(piece + ahead):
             raise RejectedEvent(
-                "not_xml", "", f"a name space has more than {_MOST_NAME_SPACE} characters"
+                "not_xml", "", f"a name space has more than {_MAX_NAME_SPACE} characters"
             )
         return piece
 
@@ -88,8 +88,8 @@ def _outermost_transactions(content: BinaryIO) -> Iterator[Element]:
         is_transaction = element.tag.endswith("Transaction") and name(element) == "Transaction"
         if event == "start":
             opened.append(element)
-            if len(opened) > _MOST_DEPTH:
-                message = f"elements are nested more than {_MOST_DEPTH:,} deep"
+            if len(opened) > _MAX_DEPTH:
+                message = f"elements are nested more than {_MAX_DEPTH:,} deep"
                 raise RejectedEvent("too_deep", "", message)
             within += is_transaction
             continue

@@ -27,14 +27,14 @@ from ingest.sources.sales.poslog.facts import load_facts
 from ingest.sources.sales.poslog.lines import LineFields, is_return, read_lines, to_fields
 from ingest.sources.sales.poslog.parts import cut_into_parts
 from ingest.sources.sales.poslog.totals import read_net_total, read_tip
-from tally.time.instants import MOST_CHARACTERS
+from tally.time.instants import MAX_CHARACTERS
 
 _YEAR_CHARACTERS = 4
 # The longest text that names a receipt; it is repeated in several messages, and no contract takes a
 # longer one.
-_MOST_NAME = 300
+_MAX_NAME = 300
 # The longest word of the till's that an answer shows.
-_MOST_KIND = 60
+_MAX_KIND = 60
 
 
 @dataclass
@@ -103,7 +103,7 @@ def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogRecei
             till,
             # Receipts of one transaction are distinguished by their place.
             f"{number}/{place}" if number and place > 1 else number,
-            closed_at and closed_at[:MOST_CHARACTERS],
+            closed_at and closed_at[:MAX_CHARACTERS],
         )
         for place, retail in enumerate(retails, start=1)
     ]
@@ -112,7 +112,7 @@ def _read_receipts(transaction: Element, budget: WorkBudget) -> list[PoslogRecei
 def _name(element: Element, *path: str) -> str | None:
     """The text at the end of the path, cut at a length that no contract takes."""
     text = xml.text(element, *path)
-    return text and text[:_MOST_NAME]
+    return text and text[:_MAX_NAME]
 
 
 def _resolve_clocks(body: VendorBody) -> Iterator[str | None]:
@@ -140,7 +140,7 @@ def _to_messages(receipt: PoslogReceipt, body: VendorBody) -> Iterator[bytes | S
     role = _read_role(receipt)
     if role == "skipped":
         kind_text = retail.get("TypeCode") or retail.get("TransactionStatus") or ""
-        yield SkippedPart(f"RetailTransaction of the kind {kind_text[:_MOST_KIND]}")
+        yield SkippedPart(f"RetailTransaction of the kind {kind_text[:_MAX_KIND]}")
         return
     lines = read_lines(retail, body.rules.item_types, body.budget)
     lines += [tip] if (tip := read_tip(retail)) else []

@@ -54,7 +54,7 @@ _NO_NETWORK, _NO_ACCESS_POINT, _NO_INSTANT = "no network", "no access point", "n
 # Replaces a reading that cannot be read, because it may hold an address.
 _A_READING = "a reading of a device"
 # A body covers one minute or two.
-_MINUTE, _MOST_MINUTES = timedelta(minutes=1), 5
+_MINUTE, _MAX_MINUTES = timedelta(minutes=1), 5
 # Returns the store of what is heard at an instant; None, an unreadable one, means the arrival.
 _StoreAtInstant: TypeAlias = Callable[[datetime | None], str | None]
 
@@ -256,7 +256,7 @@ def _body_minutes(data: JsonObject, body: VendorBody) -> list[datetime]:
         # The clock shows either end of the calendar.
         return []
     first = begin.replace(second=0, microsecond=0)
-    count = min(_MOST_MINUTES, -((first - end) // _MINUTE))
+    count = min(_MAX_MINUTES, -((first - end) // _MINUTE))
     return [first + number * _MINUTE for number in range(count)]
 
 

@@ -140,7 +140,7 @@ def test_a_stream_that_cannot_be_is_refused(
 
 
 def test_streams_are_bounded(views: MemoryViews, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_routes, "MOST_STREAMS", 0)
+    monkeypatch.setattr(alert_routes, "MAX_STREAMS", 0)
     with asking(create_app(Settings(), views, MemoryFeed())) as ask:
         answer = ask("/v1/alerts/stream")
 

@@ -19,8 +19,8 @@ from tally.config.settings import Settings
 from tally.families.family import Family
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.clients.measured_requests import (
-    MOST_BYTES,
-    MOST_PROCESSOR_SECONDS,
+    MAX_BYTES,
+    MAX_PROCESSOR_SECONDS,
     RawAnswer,
     RawRequest,
     send,
@@ -31,7 +31,7 @@ from tests.support.serving.serving_example import NEW, SETTLED, example
 from tests.support.serving.serving_world import MemoryViews
 from tests.support.stack.nominal_processor import slowness
 from web.api.app import create_app
-from web.api.routes.alert_routes import MOST_STREAMS
+from web.api.routes.alert_routes import MAX_STREAMS
 
 SECONDS = 20.0
 RULES = ListedRules(in_force(BUSY, "2026-11-20T00:00"))
@@ -129,7 +129,7 @@ def test_of_1500_streams_at_once_256_are_open() -> None:
         hung_up = asyncio.Event()
         began = time.process_time()
         streams = crowd(app, STREAM, 1_500, hung_up)
-        refused = await settled(streams, lambda done: done >= 1_500 - MOST_STREAMS)
+        refused = await settled(streams, lambda done: done >= 1_500 - MAX_STREAMS)
         feed.gate.set()
         await asyncio.sleep(0)
         spent = time.process_time() - began
@@ -142,10 +142,10 @@ def test_of_1500_streams_at_once_256_are_open() -> None:
 
     refused, spent, after = asyncio.run(opened())
 
-    assert Counter(one.status for one in refused) == {503: 1_500 - MOST_STREAMS}
+    assert Counter(one.status for one in refused) == {503: 1_500 - MAX_STREAMS}
     assert {one.headers["retry-after"] for one in refused} == {"5"}
     assert after.status == 200
-    assert spent <= MOST_PROCESSOR_SECONDS * slowness()
+    assert spent <= MAX_PROCESSOR_SECONDS * slowness()
 
 
 def test_streams_that_cannot_begin_leave_no_place_taken() -> None:
@@ -155,14 +155,14 @@ def test_streams_that_cannot_begin_leave_no_place_taken() -> None:
     app = create_app(Settings(), views, feed, desk_over(views, RULES))
 
     async def asked() -> tuple[list[RawAnswer], RawAnswer]:
-        away = await asyncio.gather(*crowd(app, STREAM, 2 * MOST_STREAMS))
+        away = await asyncio.gather(*crowd(app, STREAM, 2 * MAX_STREAMS))
         feed.is_away = False
         feed.end()
         return away, await send(app, STREAM)
 
     away, after = asyncio.run(asked())
 
-    assert Counter(one.status for one in away) == {503: 2 * MOST_STREAMS}
+    assert Counter(one.status for one in away) == {503: 2 * MAX_STREAMS}
     assert after.status == 200
 
 
@@ -192,8 +192,8 @@ def test_of_1000_simulations_that_hang_up_none_is_left_for_the_next() -> None:
     assert (after.status, len(json.loads(after.body)["stores"])) == (200, 1)
     # The first and the last: those that waited have never begun.
     assert views.begun == 2
-    most_seconds = 2 * MOST_PROCESSOR_SECONDS * slowness()
-    assert (spent <= most_seconds, peak <= MOST_BYTES) == (True, True)
+    most_seconds = 2 * MAX_PROCESSOR_SECONDS * slowness()
+    assert (spent <= most_seconds, peak <= MAX_BYTES) == (True, True)
 
 
 @pytest.mark.parametrize("status", [404, 422])

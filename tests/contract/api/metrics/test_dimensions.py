@@ -94,7 +94,7 @@ def test_more_values_than_one_question_may_list_are_refused(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have_queues(views, 11)
-    monkeypatch.setattr("serving.cells.dimensions.MOST_VALUES", 10)
+    monkeypatch.setattr("serving.cells.dimensions.MAX_VALUES", 10)
 
     (error,) = ask(PATH, **BOTH_DAYS, by="queue").json()["errors"]
 
@@ -105,7 +105,7 @@ def test_page_that_values_which_no_register_knows_make_too_large_is_refused(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views.world, "axis_values", lambda *_: {})
-    monkeypatch.setattr("serving.cells.dimensions.MOST_UNREGISTERED", 0)
+    monkeypatch.setattr("serving.cells.dimensions.MAX_UNREGISTERED", 0)
 
     (error,) = ask(PATH, **BOTH_DAYS, by="queue", limit="1").json()["errors"]
 

@@ -196,7 +196,7 @@ def test_what_the_report_cannot_be_asked_is_refused(
 def test_more_receipts_than_are_read_at_once_are_refused_with_the_way_out(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(items, "MOST_RECEIPTS", 40)
+    monkeypatch.setattr(items, "MAX_RECEIPTS", 40)
     answer = ask(PATH, **WEEK)
 
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "to")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from serving.storage.protocol import Activity
-from tally.algebra.parts import MOST_PART, Uniques
+from tally.algebra.parts import MAX_PART, Uniques
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews, World, flip
@@ -115,7 +115,7 @@ def test_few_different_subjects_are_counted_exactly_and_many_with_their_standard
     ask: Ask, views: MemoryViews
 ) -> None:
     (few,) = rows(ask, "persons_seen", **HOUR)
-    many = [number * 982_451_653**2 % MOST_PART for number in range(1, 5_001)]
+    many = [number * 982_451_653**2 % MAX_PART for number in range(1, 5_001)]
     views.world.rows.append(queued("367", f"{DAY}T10:15", TILLS, *many, generation=1))
 
     (found,) = rows(ask, "persons_seen", **HOUR)

@@ -44,7 +44,7 @@ CHANNEL, PAGER = "floor-tablet", "pager"
 IN_CALL = "in_call"
 ALL_MOMENTS = (*failpoints.NAMES, *OWN_MOMENTS, IN_CALL)
 FAR = 10**15
-MOST_SECONDS = 120
+MAX_SECONDS = 120
 _TELL_SECONDS, _TELLINGS = 0.7, 12
 # The first of a process would be before anything is under way.
 _NTH = {failpoints.AFTER_POLL: 1, RESTORING: 5}
@@ -82,7 +82,7 @@ class Ordeal:
         process = self.start(DISPATCHING, self.town.prefix, self.town.rules, crash, self.wrong)
         if moment == IN_CALL:
             self.at.kill = process.kill
-        for number in range(int(MOST_SECONDS / _TELL_SECONDS)):
+        for number in range(int(MAX_SECONDS / _TELL_SECONDS)):
             try:
                 process.wait(_TELL_SECONDS)
                 break
@@ -107,7 +107,7 @@ class Ordeal:
         process = self.start(DISPATCHING, self.town.prefix, self.town.rules, "", self.wrong)
         for _ in range(_TELLINGS):
             self.tell_some()
-        wait_until(lambda: len(self.town.kept()) >= _NTH[RESTORING], MOST_SECONDS)
+        wait_until(lambda: len(self.town.kept()) >= _NTH[RESTORING], MAX_SECONDS)
         process.kill()
         process.communicate()
         self.fired["stored before a restoring"] += 1
@@ -127,10 +127,10 @@ class Ordeal:
             wait_until_ready(running[-1])
         while self._waiting:
             self.tell_some(most_new=0)
-        wait_until(self._is_decided, MOST_SECONDS)
+        wait_until(self._is_decided, MAX_SECONDS)
         # A quick machine is done before the first morning.
-        wait_until(self._has_digest, MOST_SECONDS)
-        wait_until(self._is_settled, MOST_SECONDS)
+        wait_until(self._has_digest, MAX_SECONDS)
+        wait_until(self._is_settled, MAX_SECONDS)
         assert [stop(one) for one in running] == [0] * slots
 
     def filed(self) -> tuple[dict[str, bytes], dict[str, bytes]]:

@@ -55,7 +55,7 @@ class Subscribers:
         while len(self._streamed) < count:
             name, content = next(self._events)
             self._streamed += _ours([content]) if name == "alert" else []
-        wait_until(lambda: {len(one) for one in self.told()} == {count}, live.MOST_SECONDS)
+        wait_until(lambda: {len(one) for one in self.told()} == {count}, live.MAX_SECONDS)
 
     def states(self, told: Iterable[Message], *windows: int) -> list[tuple[str, str, int]]:
         """Edge, state and quarter hour of the messages of these quarter hours."""

@@ -130,7 +130,7 @@ def test_told_live_is_what_is_simulated_and_no_restated_week_takes_it_back(
         for number in range(night.count):
             night.sell(number)
             night.tick(number + 1)
-        wait_until(lambda: ("367", "clear", 3) in states(night), live.MOST_SECONDS)
+        wait_until(lambda: ("367", "clear", 3) in states(night), live.MAX_SECONDS)
         night.rebuild(3)
         night.tick(night.count)
         # Last month was quite otherwise: one who followed it would take everything back.
@@ -138,13 +138,13 @@ def test_told_live_is_what_is_simulated_and_no_restated_week_takes_it_back(
         past(night, (1, 1), generation=2)
         night.rebuild()
         night.tick(night.count)
-        wait_until(lambda: confirmed(night) >= WANTED, live.MOST_SECONDS)
+        wait_until(lambda: confirmed(night) >= WANTED, live.MAX_SECONDS)
     # One who reads all of it for the first time.
     with live.running(begin, night):
         night.batch = {**LATER}
         night.rebuild()
         night.tick(night.count)
-        wait_until(lambda: confirmed(night) == ALL, live.MOST_SECONDS)
+        wait_until(lambda: confirmed(night) == ALL, live.MAX_SECONDS)
     again = fixed(begin, night)
 
     assert confirmed(night) == ALL
@@ -165,7 +165,7 @@ def test_told_live_is_what_is_simulated_and_no_restated_week_takes_it_back(
 def agrees_with_simulation(night: Quarters, raised: Alert, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both rules, and a planted alert is found."""
     last = Counter({one.alert_id: one.state for one in live.told(night)}.values())
-    wait_until(lambda: filed(night.settings) == last, live.MOST_SECONDS)
+    wait_until(lambda: filed(night.settings) == last, live.MAX_SECONDS)
     span = night.window(0), night.window(night.count)
     with simulating(night.settings, span, monkeypatch) as simulate:
         for rule_id in ("few", "unlike"):

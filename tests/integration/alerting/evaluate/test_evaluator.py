@@ -39,7 +39,7 @@ BATCH = {
     "406": (1, 1, 1, 9, 9, 1, 6, 1),
     "500": (3, 3, 1, 3, 3, 3, 3, 0),
 }
-MOST_SECONDS = 90
+MAX_SECONDS = 90
 # Each of them, many times and in two slots: tests/chaos/alerts/test_alert_kills.py.
 EACH = [f"{name}:2" for name in failpoints.NAMES]
 SOME = [f"{name}:2" for name in failpoints.NAMES[-3:]]
@@ -79,7 +79,7 @@ def started(
     ready = night.settings.home / f"evaluator-{slot}.ready"
     ready.unlink(missing_ok=True)
     process = begin(EVALUATOR, TALLY_READY_FILE=str(ready), TALLY_EVALUATOR_SLOT=str(slot), **more)
-    wait_until(lambda: ready.exists() or process.poll() is not None, MOST_SECONDS)
+    wait_until(lambda: ready.exists() or process.poll() is not None, MAX_SECONDS)
     return process
 
 
@@ -212,11 +212,11 @@ def test_two_share_the_partitions_and_one_that_was_frozen_tells_nothing_twice(
     second.send_signal(signal.SIGSTOP)
     for _ in changes:
         pass
-    wait_until(lambda: last_states(night, told(night)) == night.provisional(), MOST_SECONDS)
+    wait_until(lambda: last_states(night, told(night)) == night.provisional(), MAX_SECONDS)
     second.send_signal(signal.SIGCONT)
     for _ in _rebuilt(night):
         pass
-    wait_until(lambda: last_states(night, told(night)) == night.settled(), MOST_SECONDS)
+    wait_until(lambda: last_states(night, told(night)) == night.settled(), MAX_SECONDS)
 
     # One that was frozen within a transaction is late for good: a new start would heal that.
     assert (stop(first), stop(second)) in ((DONE, DONE), (DONE, FAILED))
@@ -231,13 +231,13 @@ def test_killed_at_every_moment_it_tells_each_state_once_and_what_a_reader_of_ru
     changes = _sold(night, with_hints=with_hints)
     ended = [killed(begin, kill, changes, -(-night.count // half)) for kill in kills[:half]]
     with running(begin, night):
-        wait_until(lambda: last_states(night, told(night)) == night.provisional(), MOST_SECONDS)
+        wait_until(lambda: last_states(night, told(night)) == night.provisional(), MAX_SECONDS)
     changes = _rebuilt(night)
     ended += [killed(begin, kill, changes) for kill in kills[half:]]
     for _ in changes:
         pass
     with running(begin, night):
-        wait_until(lambda: last_states(night, told(night)) == night.settled(), MOST_SECONDS)
+        wait_until(lambda: last_states(night, told(night)) == night.settled(), MAX_SECONDS)
 
     assert ended == [KILLED] * len(kills)
     assert each_once(night)
@@ -249,7 +249,7 @@ def killed(begin: Start, kill: str, changes: Iterator[None], count: int = 1) -> 
     for _ in range(count):
         next(changes, None)
     try:
-        return process.wait(MOST_SECONDS)
+        return process.wait(MAX_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         raise AssertionError(process.communicate()[1][-8000:]) from None

@@ -34,7 +34,7 @@ def all_changes(begin: Start, night: Quarters) -> list[Alert]:
             night.sell(max(0, number - 1))
             night.tick(number + 1)
         wait_until(
-            lambda: last_states(night, live.told(night)) == night.provisional(), live.MOST_SECONDS
+            lambda: last_states(night, live.told(night)) == night.provisional(), live.MAX_SECONDS
         )
         night.rebuild(4)
         night.tick(night.count)
@@ -50,7 +50,7 @@ def all_changes(begin: Start, night: Quarters) -> list[Alert]:
         night.tick(night.count)
         settled = night.settled().items()
         wait_until(
-            lambda: last_states(night, live.told(night)).items() >= settled, live.MOST_SECONDS
+            lambda: last_states(night, live.told(night)).items() >= settled, live.MAX_SECONDS
         )
     return live.told(night)
 
@@ -61,7 +61,7 @@ def test_what_was_told_live_is_what_is_simulated_and_a_planted_alert_is_found(
     projector = begin(PROJECTOR)
     told = all_changes(begin, night)
     last = Counter({one.alert_id: one.state for one in told}.values())
-    wait_until(lambda: filed(night.settings) == last, live.MOST_SECONDS)
+    wait_until(lambda: filed(night.settings) == last, live.MAX_SECONDS)
     wanted = Counter(one.rule_id for one, state in night.settled().items() if state == "confirmed")
 
     span = night.window(0), night.window(night.count)

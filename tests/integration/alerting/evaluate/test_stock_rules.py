@@ -28,7 +28,7 @@ from tests.integration.ingest.conftest import Start, stop, wait_until
 from tests.support.alerts.alerts import id_of
 from tests.support.questions.stock_world import counted, moved
 
-MOST_SECONDS = 90
+MAX_SECONDS = 90
 AGAINST = "--against", "live"
 SOLD_OUT = Rule(
     rule_id="sold-out",
@@ -83,13 +83,13 @@ def story(shelves: Shelves) -> None:
     shelves.sell(1, bread=1)
     shelves.write(1, "bread", (300, moved(9)))
     shelves.tick(3)
-    wait_until(lambda: len(told(shelves)) == 4, MOST_SECONDS)
+    wait_until(lambda: len(told(shelves)) == 4, MAX_SECONDS)
     shelves.rebuild(2)
     shelves.tick(3)
     shelves.write(-2, "milk", (0, moved(3)))
     shelves.rebuild(4)
     shelves.tick(4)
-    wait_until(lambda: last_states(shelves) == SETTLED, MOST_SECONDS)
+    wait_until(lambda: last_states(shelves) == SETTLED, MAX_SECONDS)
 
 
 def last_states(shelves: Shelves) -> Counter[tuple[str, str, str]]:
@@ -107,17 +107,17 @@ def test_what_runs_out_is_told_at_once_then_confirmed_and_taken_back_for_a_late_
     shelves.tick(0)
     # Nobody has closed the quarter hour.
     shelves.sell(0, milk=10, bread=2)
-    wait_until(lambda: len(told(shelves)) == 1, MOST_SECONDS)
+    wait_until(lambda: len(told(shelves)) == 1, MAX_SECONDS)
     shelves.write(1, "milk", (0, moved(7)))
     shelves.tick(3)
-    wait_until(lambda: len(told(shelves)) == 2, MOST_SECONDS)
+    wait_until(lambda: len(told(shelves)) == 2, MAX_SECONDS)
     shelves.rebuild(3)
     shelves.tick(3)
-    wait_until(lambda: len(told(shelves)) == 4, MOST_SECONDS)
+    wait_until(lambda: len(told(shelves)) == 4, MAX_SECONDS)
     shelves.write(-2, "milk", (0, moved(3)))
     shelves.rebuild(3)
     shelves.tick(3)
-    wait_until(lambda: len(told(shelves)) == 6, MOST_SECONDS)
+    wait_until(lambda: len(told(shelves)) == 6, MAX_SECONDS)
 
     assert stop(process) == 0
     milk = "item:milk"
@@ -139,12 +139,12 @@ def test_what_was_told_of_articles_is_what_is_simulated_and_a_planted_alert_is_f
     projector, evaluator = begin(PROJECTOR), begin("alerting.evaluate")
     story(shelves)
     standing = Counter(state for _, _, state in SETTLED.elements())
-    wait_until(lambda: filed(shelves.settings) == standing, MOST_SECONDS)
+    wait_until(lambda: filed(shelves.settings) == standing, MAX_SECONDS)
 
     span = shelves.first, shelves.first + 4 * WINDOW_MILLIS
     with simulating(shelves.settings, span, monkeypatch) as simulate:
         # The last state may be told by one family's rebuild, before the other's is there.
-        wait_until(lambda: not against(simulate("sold-out", *AGAINST))["unjudged"], MOST_SECONDS)
+        wait_until(lambda: not against(simulate("sold-out", *AGAINST))["unjudged"], MAX_SECONDS)
         assert stop(evaluator) == 0
         done = simulate("sold-out", *AGAINST)
         assert (done.exit_code, against(done)["differences"]) == (0, [])

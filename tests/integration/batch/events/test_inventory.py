@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from ingest.sources.inventory.contract import MOST_MILLI
+from ingest.sources.inventory.contract import MAX_MILLI
 from ops.audit.against_master import generation_differences
 from ops.audit.read.master import Master
 from ops.audit.read.served import read_claims
@@ -123,13 +123,13 @@ def test_rows_of_odd_articles_and_of_the_most_that_is_taken_are_those_by_hand(
 ) -> None:
     counted, moved = Level.encode_count, Level.encode_movement
     noon, quarter, half, third = (at(MONDAY, 12, minute) for minute in (0, 15, 30, 45))
-    odd = [counted(MOST_MILLI), moved(MOST_MILLI), moved(MOST_MILLI)]
-    gone = [counted(0), moved(-MOST_MILLI), moved(MOST_MILLI)]
+    odd = [counted(MAX_MILLI), moved(MAX_MILLI), moved(MAX_MILLI)]
+    gone = [counted(0), moved(-MAX_MILLI), moved(MAX_MILLI)]
 
     assert {key[1:]: row for key, row in told.batch.items() if key[0] == "3"} == {
-        (noon, ODD): (3, 1, 2 * MOST_MILLI, 0, 0, minute_by_minute(12, 0, odd)),
+        (noon, ODD): (3, 1, 2 * MAX_MILLI, 0, 0, minute_by_minute(12, 0, odd)),
         (quarter, LONG): (1, 0, 1000, 0, 0, minute_by_minute(12, 15, [moved(1000)])),
-        (half, GONE): (3, 1, MOST_MILLI, 0, MOST_MILLI, minute_by_minute(12, 30, gone)),
+        (half, GONE): (3, 1, MAX_MILLI, 0, MAX_MILLI, minute_by_minute(12, 30, gone)),
         (third, GONE): (1, 0, 0, 0, 2000, minute_by_minute(12, 46, [moved(-2000)])),
     }
 
@@ -205,7 +205,7 @@ def test_a_wrong_cell_is_found_in_either_layer(parts: Parts, told: DocumentStory
         parts.session.execute(
             # Above every epoch, so that it stands.
             f"UPDATE {table} USING TIMESTAMP {1 << 60}"
-            f" SET stock_milli = [({millis(noon)}, {Level.encode_count(MOST_MILLI - 1)})]"
+            f" SET stock_milli = [({millis(noon)}, {Level.encode_count(MAX_MILLI - 1)})]"
             f" WHERE store_id = '3' AND day = %s{more} AND window_start = %s AND item_id = %s"
             " AND dim = '*' AND dim_value = ''",
             (MONDAY, noon, ODD),

@@ -30,7 +30,7 @@ from tests.integration.serving.alerts.test_alert_stream import (
 from tests.support.clients.sse import EventSource
 
 # An alert is some 900 bytes: a connection has some of them, or not all of its first.
-MOST_BYTES = 4_000
+MAX_BYTES = 4_000
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def cut_story(
     event."""
     rng = random.Random(2013)
     address, path = url.removeprefix("http://").split("/", 1)
-    lengths = iter([rng.randint(1, MOST_BYTES) for _ in range(2 * DROPS)])
+    lengths = iter([rng.randint(1, MAX_BYTES) for _ in range(2 * DROPS)])
     with closing(ShortWire(address, lambda: next(lengths, None))) as wire:
         # Where he begins: before the first alert.
         subscriber.hear(url, is_enough=lambda _: True)

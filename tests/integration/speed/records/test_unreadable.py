@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from runtime.registry.sources import FAMILIES, SALES
-from tally.algebra.parts import MOST_PART, MOST_SUM
+from tally.algebra.parts import MAX_PART, MAX_SUM
 from tally.families.family import Family
 from tally.spark.frames import canonical_records, contributions, members_per_window, window_rows
 from tally.spark.record_columns import is_readable
@@ -49,7 +49,7 @@ READABLE: dict[str, bytes] = {
     "unknown field": with_field('"extra": {"deep": [[[1]]], "x": 1.5}'),
     "first year": text(happened_at="0001-01-01T00:00:00.000Z"),
     "last year": text(happened_at="9999-12-31T23:59:59.999Z"),
-    "parts at their bounds": text(gross_minor=MOST_PART, units_milli=-MOST_PART),
+    "parts at their bounds": text(gross_minor=MAX_PART, units_milli=-MAX_PART),
     "letters of many bytes": text(store_id="Zürich 東京 🧾"),
 }
 UNREADABLE: dict[str, bytes | None] = {
@@ -76,8 +76,8 @@ UNREADABLE: dict[str, bytes | None] = {
     "no part": text(voids_minor=None),
     "a part as text": text(gross_minor="12"),
     "a part with a fraction": text(gross_minor=1.5),
-    "a part beyond its bound": text(gross_minor=MOST_PART + 1),
-    "a part below its bound": text(units_milli=-MOST_PART - 1),
+    "a part beyond its bound": text(gross_minor=MAX_PART + 1),
+    "a part below its bound": text(units_milli=-MAX_PART - 1),
     "the least 64-bit number": text(gross_minor=-(2**63)),
     "more than 64 bits": text(gross_minor=2**64),
     "an instant that is none": text(happened_at="2017-02-30T12:00:00.000Z"),
@@ -173,20 +173,20 @@ def test_sum_beyond_64_bits_stays_at_its_bound_and_ends_nothing(
         "id AS offset",
         "'USD' AS currency",
         "1L AS receipts",
-        f"CAST({sign * (MOST_SUM - 5)} AS BIGINT) DIV IF(id = 0, 1, {10**7}) AS gross_minor",
+        f"CAST({sign * (MAX_SUM - 5)} AS BIGINT) DIV IF(id = 0, 1, {10**7}) AS gross_minor",
         "0L AS discounts_minor",
         "0L AS returns_minor",
         "0L AS voids_minor",
         "0L AS returned_receipts",
         "0L AS non_sales_minor",
         "0L AS rounding_minor",
-        f"CAST({sign * MOST_PART} AS BIGINT) AS units_milli",
+        f"CAST({sign * MAX_PART} AS BIGINT) AS units_milli",
     )
 
     (row,) = window_rows(members_per_window(member, SALES), SALES).collect()
 
     assert (row.gross_minor, row.units_milli, row.events) == (
-        sign * MOST_SUM,
-        sign * 4 * MOST_PART,
+        sign * MAX_SUM,
+        sign * 4 * MAX_PART,
         4,
     )

@@ -52,7 +52,7 @@ BEFORE = {
     "confirmed": ("", "provisional"),
     "retracted": ("provisional", "confirmed"),
 }
-MOST_TURNS = 900
+MAX_TURNS = 900
 
 
 class World(Evaluators):
@@ -150,7 +150,7 @@ class World(Evaluators):
 
     def settle(self) -> None:
         """All inputs are taken, by whoever lives or the third. Raises Broken when they are not."""
-        for turn in range(MOST_TURNS):
+        for turn in range(MAX_TURNS):
             self._end_transactions()
             living = [one for one in self.processes if one.phase != "dead"]
             for process in living or self.processes[2:]:

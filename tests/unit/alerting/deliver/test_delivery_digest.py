@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from alerting.deliver.engine.digest import DigestSpan, digest_span
-from alerting.deliver.state.body import MOST_BYTES
+from alerting.deliver.state.body import MAX_BYTES
 from alerting.deliver.state.controls import AlertChannel, decode_control
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -98,7 +98,7 @@ def test_each_store_has_its_own_and_a_long_one_is_cut() -> None:
     data = [json.loads(one.body)["data"] for one in found]
     assert [one["store_id"] for one in data] == ["1", "2"]
     assert [len(one["alerts"]) + one["more"] for one in data] == [190, 10]
-    assert max(len(one.body.encode()) for one in found) <= MOST_BYTES
+    assert max(len(one.body.encode()) for one in found) <= MAX_BYTES
 
 
 def test_a_digest_has_one_line_an_alert_the_most_severe_first_and_then_by_time() -> None:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.state.attempts import WebhookAnswer
-from alerting.deliver.state.body import MOST_BYTES, alert_body, alert_message_id, hash_id
+from alerting.deliver.state.body import MAX_BYTES, alert_body, alert_message_id, hash_id
 from alerting.deliver.state.controls import AlertChannel, Redelivery, Silence
 from runtime.outbound.records import DroppedRecord
 from tally.alerts.message import ReadRows
@@ -102,7 +102,7 @@ def test_a_group_too_long_for_a_body_is_parted_and_what_follows_waits_for_its_pa
     [after] = messages(desk.process_alert(alert(60, state="retracted")))
 
     assert len(groups) > 1
-    assert all(len(group.body.encode()) <= MOST_BYTES for group in groups)
+    assert all(len(group.body.encode()) <= MAX_BYTES for group in groups)
     assert [one for group in groups for one in told(group.body)] == [
         (alert(number).alert_id, "provisional") for number in range(1, 61)
     ]
@@ -197,7 +197,7 @@ def test_an_alert_too_long_for_a_body_is_told_without_what_its_id_leads_to(
 
     body = alert_body(one)
 
-    assert len(body.encode()) <= MOST_BYTES
+    assert len(body.encode()) <= MAX_BYTES
     data = json.loads(body)["data"]
     assert (data["shortened"], data["alert_id"]) == (True, one.alert_id)
 
@@ -233,4 +233,4 @@ def test_what_ended_ninety_days_ago_is_kept_no_longer_and_what_goes_on_is() -> N
 
 @pytest.mark.parametrize("more", range(18_000, 21_000, 50))
 def test_no_body_is_longer_than_may_be_however_near_its_alert_comes(more: int) -> None:
-    assert len(alert_body(alert(subject="s" * more)).encode()) <= MOST_BYTES
+    assert len(alert_body(alert(subject="s" * more)).encode()) <= MAX_BYTES

@@ -4,7 +4,7 @@ import json
 from zoneinfo import ZoneInfo
 
 from alerting.deliver.engine.groups import WAIT
-from alerting.deliver.state.body import MOST_BYTES
+from alerting.deliver.state.body import MAX_BYTES
 from alerting.deliver.state.routing import StoreFacts
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -71,7 +71,7 @@ def test_a_summary_shows_the_most_severe_and_names_the_stores_of_all() -> None:
     shown = [one["severity"] for one in data["most_severe"]]
     assert (data["alerts"], len(data["stores"]), data["more_stores"]) == (297, 297, 0)
     assert (set(shown), len(shown) > 20) == ({"critical"}, True)
-    assert len(storm.body.encode()) <= MOST_BYTES
+    assert len(storm.body.encode()) <= MAX_BYTES
 
 
 def test_two_groups_of_one_pass_have_two_ids() -> None:

@@ -195,7 +195,7 @@ def test_what_hangs_on_more_receipts_than_may_be_read_stays_as_it_is(
 ) -> None:
     shelves = shop()
     sell(shelves, "09:01", 1, milk=10)
-    monkeypatch.setattr(items, "MOST_RECEIPTS", 0)
+    monkeypatch.setattr(items, "MAX_RECEIPTS", 0)
     deliver(shelves, "09:15", "milk", (0, moved(40)))
     look(shelves, "10:02")
     rebuild(shelves, "2026-11-23", DAY)
@@ -215,7 +215,7 @@ def test_only_what_was_counted_too_many_receipts_ago_stays_as_it_is(
     shelves.world.rows += sales_rows(since_count, generation=None)
     shelves.world.rows.append(shelf("2026-11-21T17:00", "wine", (0, counted(1)), generation=None))
     sell(shelves, "09:01", 1, wine=1)
-    monkeypatch.setattr(items, "MOST_RECEIPTS", 20)
+    monkeypatch.setattr(items, "MAX_RECEIPTS", 20)
     deliver(shelves, "09:15", "wine", (0, moved(40)))
 
     sell(shelves, "09:46", 2, milk=10)
@@ -236,7 +236,7 @@ def test_a_count_makes_an_article_known_whatever_was_too_much_before(
     sold = [receipt(f"2026-11-23T18:0{minute}:00", minute, bread=1) for minute in range(3)]
     shelves.world.receipts += sold
     shelves.world.rows += sales_rows(sold, generation=None)
-    monkeypatch.setattr(items, "MOST_RECEIPTS", 4)
+    monkeypatch.setattr(items, "MAX_RECEIPTS", 4)
     deliver(shelves, "09:15", "milk", (0, counted(4)))
 
     [bread] = sell(shelves, "09:31", 3, bread=17)

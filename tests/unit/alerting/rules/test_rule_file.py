@@ -17,7 +17,7 @@ from alerting.rules.rule import (
     Threshold,
     rule_to_fields,
 )
-from alerting.rules.store.files import MOST_BYTES, parse_rule_yaml
+from alerting.rules.store.files import MAX_BYTES, parse_rule_yaml
 from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems, rule, told
 
 TEXT = """
@@ -277,7 +277,7 @@ def test_a_ratio_needs_a_minimum_of_what_it_is_a_share_of() -> None:
         ("rule_id: \x07", "it cannot be read as YAML: "),
         (b"\xff\xfe", "it cannot be read as YAML: "),
         ("rule_id: \ud800", "it cannot be read as YAML: "),
-        ("x" * 10_000_000, f"the text has 10,000,000 bytes; {MOST_BYTES:,} are the most"),
+        ("x" * 10_000_000, f"the text has 10,000,000 bytes; {MAX_BYTES:,} are the most"),
         ("{}", "rule_id: is missing"),
     ],
 )

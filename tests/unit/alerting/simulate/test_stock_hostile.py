@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from alerting.rules.rule import Threshold
-from ingest.sources.inventory.contract import MOST_MILLI
+from ingest.sources.inventory.contract import MAX_MILLI
 from runtime.registry.sources import FAMILIES
 from tally.algebra.level import Level
 from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, rebuild, sell
@@ -32,7 +32,7 @@ IMPOSSIBLE = structs.replace(
 )
 ODD = ["|", "a|b|clear", "%", "50%25", "none", "item:milk", "Käse ü€😀", "x" * 255, "é" * 255, " "]
 # Of a level, which takes twice the number: what a column of Cassandra holds.
-MOST_LEVEL = 2**62 - 1
+MAX_LEVEL = 2**62 - 1
 
 
 @pytest.mark.parametrize("article", ODD)
@@ -67,8 +67,8 @@ def test_articles_whose_names_look_alike_are_apart(shop: Watching) -> None:
     ("milli", "told"),
     [
         (-1, -0.001),
-        (-MOST_MILLI, -(MOST_MILLI // 1000)),
-        (-1000 * (MOST_LEVEL // 1000), -(MOST_LEVEL // 1000)),
+        (-MAX_MILLI, -(MAX_MILLI // 1000)),
+        (-1000 * (MAX_LEVEL // 1000), -(MAX_LEVEL // 1000)),
     ],
 )
 def test_a_level_at_its_limit_is_told_to_the_last_digit(
@@ -84,11 +84,11 @@ def test_a_level_at_its_limit_is_told_to_the_last_digit(
 
 def test_more_than_any_column_holds_is_still_a_number(shop: Watching) -> None:
     shelves = shop(IMPOSSIBLE)
-    least = Level.encode_movement(-1000 * (MOST_LEVEL // 1000))
+    least = Level.encode_movement(-1000 * (MAX_LEVEL // 1000))
 
     deliver(shelves, "08:30", "tea", (0, Level.encode_count(0)), (1, least), (2, least), (3, least))
 
-    assert [one.value for one in shelves.alerts] == [float(-3 * (MOST_LEVEL // 1000))]
+    assert [one.value for one in shelves.alerts] == [float(-3 * (MAX_LEVEL // 1000))]
 
 
 def test_a_rule_of_what_cannot_be_fits() -> None:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-MOST_LINES, MOST_BODY_LINES, MOST_PARAMETERS, MOST_LINES_UNDOCUMENTED = 300, 50, 5, 3
+MAX_LINES, MAX_BODY_LINES, MAX_PARAMETERS, MAX_LINES_UNDOCUMENTED = 300, 50, 5, 3
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -16,7 +16,7 @@ def beyond_limits(file: Path, text: str) -> list[str]:
     """
     tree, is_test = ast.parse(text), file.parts[0] == "tests"
     lines = len(text.splitlines())
-    found = [f"{file}: {lines} lines"] if lines > MOST_LINES else []
+    found = [f"{file}: {lines} lines"] if lines > MAX_LINES else []
     for function in (node for node in ast.walk(tree) if isinstance(node, Function)):
         found += [
             f"{file}:{function.lineno}: {function.name} {what}"
@@ -34,9 +34,9 @@ def beyond_limits(file: Path, text: str) -> list[str]:
 
 def _too_much(function: Function, is_test: bool) -> Iterator[str]:
     body, parameters = body_lines(function), _parameters(function)
-    if body > MOST_BODY_LINES:
+    if body > MAX_BODY_LINES:
         yield f"has a body of {body} lines"
-    if parameters > MOST_PARAMETERS and not is_test:
+    if parameters > MAX_PARAMETERS and not is_test:
         yield f"takes {parameters} parameters"
 
 
@@ -51,7 +51,7 @@ def public_functions(node: ast.Module | ast.ClassDef) -> Iterator[Function]:
 
 
 def _lacks_docstring(function: Function) -> bool:
-    return not ast.get_docstring(function) and body_lines(function) > MOST_LINES_UNDOCUMENTED
+    return not ast.get_docstring(function) and body_lines(function) > MAX_LINES_UNDOCUMENTED
 
 
 def body_lines(function: Function) -> int:

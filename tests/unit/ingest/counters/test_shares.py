@@ -74,14 +74,14 @@ def test_heartbeat_across_a_border_is_there_on_both_sides() -> None:
     told = {**bare, "heartbeat": True, "happened_at": "2017-09-19T22:55:00Z"}
     both = shares(interval({**told, "interval_seconds": 600}))
 
-    assert [one.observed_seconds & KeyedSum.MOST_AMOUNT for one in both] == [300, 300]
+    assert [one.observed_seconds & KeyedSum.MAX_AMOUNT for one in both] == [300, 300]
 
 
 def test_a_revision_has_a_share_wherever_a_version_may_have_been() -> None:
     found = cut(happened_at="2017-09-19T22:05:00Z", interval_seconds=900, revision=2, **{"in": 9})
 
     assert [one.entries for one in found] == [6, 3, 0, 0, 0]
-    assert [one.observed_seconds & KeyedSum.MOST_AMOUNT for one in found] == [600, 300, 0, 0, 0]
+    assert [one.observed_seconds & KeyedSum.MAX_AMOUNT for one in found] == [600, 300, 0, 0, 0]
     assert [one.happened_at[11:16] for one in found] == [
         *("22:05", "22:15", "22:30", "22:45", "23:00")
     ]

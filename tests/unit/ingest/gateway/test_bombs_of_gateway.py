@@ -16,11 +16,11 @@ import pytest
 from httpx import ASGITransport, AsyncClient, Response
 from pydantic import SecretStr
 
-from ingest.contract.work import MOST_LETTERS
+from ingest.contract.work import MAX_LETTERS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
-from ingest.gateway.submission import MOST_BYTES
+from ingest.gateway.submission import MAX_BYTES
 from ingest.installation.arrival import Rules
 from tally.config.settings import Settings
 from tests.support.sources.poslog import poslog
@@ -29,13 +29,13 @@ from tests.unit.ingest.gateway.counter_gateway import STORES
 from tests.unit.ingest.gateway.stand_ins import StandInProducer
 from tests.unit.ingest.messages import POS, pos
 
-MOST_SECONDS, MOST_LOOP_SECONDS, MOST_MEMORY = 2.0, 0.1, 64 * 2**20
+MAX_SECONDS, MAX_LOOP_SECONDS, MAX_MEMORY = 2.0, 0.1, 64 * 2**20
 TRIES = 3
 XOVIS, AXIS, CSV = "traffic/xovis", "traffic/axis", "traffic/axis_csv"
 POSLOG, MERAKI, DOCUMENT = "pos/poslog", "wifi/meraki", "inventory/document"
 
 
-def filled(unit: bytes, begin: bytes = b"", end: bytes = b"", size: int = MOST_BYTES) -> bytes:
+def filled(unit: bytes, begin: bytes = b"", end: bytes = b"", size: int = MAX_BYTES) -> bytes:
     """As many units as a body of the size has room for."""
     return begin + unit * ((size - len(begin) - len(end)) // len(unit)) + end
 
@@ -100,14 +100,14 @@ BOMBS: dict[str, tuple[str, bytes, int, int]] = {
         *(422, 0),
     ),
     "strings alone": (XOVIS, filled(b'""'), 400, 0),
-    "10,000 letters": (AXIS, axis(10_000), 202, MOST_LETTERS + 1),
+    "10,000 letters": (AXIS, axis(10_000), 202, MAX_LETTERS + 1),
     "10,000 letters under a long serial": (
         *(AXIS, axis(10_000, sensor={"serial": "s" * 2_400_000})),
         *(400, 0),
     ),
     "10,000 letters with a second of millions of digits": (
         *(AXIS, axis(10_000, utcSent=f"2017-09-19T10:01:00.{'1' * 2_400_000}Z")),
-        *(202, MOST_LETTERS + 1),
+        *(202, MAX_LETTERS + 1),
     ),
     "decimals for counts": (
         AXIS,
@@ -235,13 +235,13 @@ def test_a_body_costs_no_more_than_its_size(
 
         assert (answer.status_code, len(gateway.producer.stored)) == (status, stored), answer.text
         assert len(answer.content) <= 64 * 1024
-        if costs[-1][0] <= MOST_SECONDS and costs[-1][1] <= MOST_LOOP_SECONDS:
+        if costs[-1][0] <= MAX_SECONDS and costs[-1][1] <= MAX_LOOP_SECONDS:
             break
     gc.unfreeze()
 
     print(f"{min(costs)[0]:.2f} s of the nominal processor; one takes {slow:.2f} s here")
-    assert min(seconds for seconds, _ in costs) <= MOST_SECONDS
-    assert min(seconds for _, seconds in costs) <= MOST_LOOP_SECONDS
+    assert min(seconds for seconds, _ in costs) <= MAX_SECONDS
+    assert min(seconds for _, seconds in costs) <= MAX_LOOP_SECONDS
 
 
 @pytest.mark.parametrize(("form", "body", "status", "stored"), BOMBS.values(), ids=BOMBS)
@@ -255,4 +255,4 @@ def test_a_body_takes_no_more_memory_than_its_size_allows(
     tracemalloc.stop()
 
     assert (answer.status_code, len(gateway.producer.stored)) == (status, stored)
-    assert peak <= MOST_MEMORY
+    assert peak <= MAX_MEMORY

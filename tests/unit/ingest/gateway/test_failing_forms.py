@@ -17,7 +17,7 @@ from ingest.contract.vendor import (
     read_event,
     read_parts,
 )
-from ingest.contract.work import MOST_LETTERS
+from ingest.contract.work import MAX_LETTERS
 from ingest.gateway.submission import CheckedLines, check_lines, endpoints
 from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import conversions
@@ -150,7 +150,7 @@ def test_of_refused_events_a_hundred_are_kept_and_the_others_counted_by_reason()
     bad = [encoded(pos(kind="gift"))] * 150 + [b"7"] * 20 + [b'"%s"' % (b"x" * 2_000_000)]
     found = found_of(lambda _asked: iter(bad), b"x" * 1_000_000)
 
-    assert (found.rejected_count, len(found.letters)) == (171, MOST_LETTERS + 1)
+    assert (found.rejected_count, len(found.letters)) == (171, MAX_LETTERS + 1)
     assert letters_of(found)[-1]["unread"] == {
         "out_of_range": 50,
         "wrong_type": 20,

@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from ingest.contract.vendor import VendorBody
-from ingest.gateway.submission import MOST_BYTES, check_lines, endpoints
+from ingest.gateway.submission import MAX_BYTES, check_lines, endpoints
 from ingest.installation.arrival import Rules
 from tally.config.settings import Settings
 from tests.support.sources.mall import minute_of_a_mall
@@ -29,6 +29,6 @@ def test_minute_of_a_mall_is_taken_whole(rules: Rules) -> None:
 
     found = check_lines(VendorBody(content, ARRIVED, rules), endpoint)
 
-    assert 1_000_000 < len(content) < MOST_BYTES
+    assert 1_000_000 < len(content) < MAX_BYTES
     # Nine readings a phone, and that each access point was there.
     assert (len(found.accepted), found.rejected_count) == (13_500 + 3, 0)

@@ -107,7 +107,7 @@ def test_file_that_cannot_be_read_to_its_end_is_refused_with_the_reason(
 def test_memory_hangs_on_the_largest_part_and_not_on_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cutting, "_MOST_BYTES", 20_000)
+    monkeypatch.setattr(cutting, "_MAX_BYTES", 20_000)
 
     def most(content: bytes) -> int:
         """Bytes that reading the parts has taken at most."""

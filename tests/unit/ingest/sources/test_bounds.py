@@ -11,7 +11,7 @@ import pytest
 from ingest.normaliser.normalise import Normaliser
 from runtime.processor.commit.record import Input
 from schemas import loader
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent
 from tests.support.odd.odd import ACCEPTED, Odd
 from tests.support.odd.odd_messages import odd_messages
@@ -68,14 +68,14 @@ def test_a_receipt_of_ten_to_the_twelve_is_taken_and_one_more_is_not(kind: str) 
     with pytest.raises(RejectedEvent) as rejected:
         receipt(pos(kind=kind, transactions=[dear] * 10 + [rest, {**rest, "price": "0.01"}]))
 
-    assert max(made.gross_minor, made.returns_minor, made.voids_minor) == MOST_PART
+    assert max(made.gross_minor, made.returns_minor, made.voids_minor) == MAX_PART
     assert (rejected.value.reason, rejected.value.field) == ("out_of_range", "/transactions")
 
 
 def test_units_are_bounded_like_money() -> None:
     grains = {"item": "rice", "price": 0, "amount": 999_999_999}
 
-    assert receipt(pos(transactions=[grains, {**grains, "amount": 1}])).units_milli == MOST_PART
+    assert receipt(pos(transactions=[grains, {**grains, "amount": 1}])).units_milli == MAX_PART
     with pytest.raises(RejectedEvent, match="/transactions: all lines of a receipt together"):
         receipt(pos(transactions=[grains, {**grains, "amount": "1.001"}]))
 

@@ -13,7 +13,7 @@ from ingest.sources.sales.contract import normalise as receipt_of
 from runtime.registry.sources import FAMILIES
 from schemas import loader
 from tally.algebra.level import Level
-from tally.algebra.parts import MOST_PART
+from tally.algebra.parts import MAX_PART
 from tally.config.settings import Settings
 from tally.errors import RejectedEvent
 
@@ -55,7 +55,7 @@ def test_a_line_brings_one_number_to_each_part(
     brought = tuple(getattr(found, name) for name in FAMILIES["inventory"].part_names)
     assert brought == parts
     # What is beyond that no layer would read.
-    assert all(abs(number) <= MOST_PART for number in brought)
+    assert all(abs(number) <= MAX_PART for number in brought)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from httpx import Response
 
-from ingest.contract.work import MOST_EVENTS
+from ingest.contract.work import MAX_EVENTS
 from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
@@ -150,7 +150,7 @@ def test_what_is_no_event_is_counted_in_the_answer_and_kept_nowhere(
         (b"nothing that it knows", {}, 400),
         (b"", {}, 400),
         (b"site=406|3", {"Content-Encoding": "gzip"}, 415),
-        (b"site=406|" + b",".join([b"1"] * (MOST_EVENTS + 1)), {}, 413),
+        (b"site=406|" + b",".join([b"1"] * (MAX_EVENTS + 1)), {}, 413),
     ],
 )
 def test_a_body_that_cannot_be_taken_is_refused_and_nothing_of_it_stored(

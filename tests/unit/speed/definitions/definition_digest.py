@@ -38,8 +38,8 @@ FOLDS = "tally/spark/part_columns.py"
 # Of these files only what decides a stored number: what a record is known by, how long a window is,
 # which records are left out, which copy is the first.
 DECIDE = {
-    "tally/families/family.py": {"MOST_TEXT_BYTES"},
-    "speed_layer/views.py": {"operator_input", "_skip_reason", "MOST_AHEAD"},
+    "tally/families/family.py": {"MAX_TEXT_BYTES"},
+    "speed_layer/views.py": {"operator_input", "_skip_reason", "MAX_AHEAD"},
     "tally/time/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},
     "batch_layer/views/compute/classification.py": {"classify_records", "window_members"},
     "batch_layer/views/compute/chains.py": {"chain_verdicts"},

@@ -57,7 +57,7 @@ def test_each_article_has_a_line_of_time_and_is_named_beside_its_episodes(tally:
 def test_of_many_articles_the_first_have_lines_and_all_are_in_the_table(
     tally: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chart, "_MOST_LINES", 1)
+    monkeypatch.setattr(chart, "_MAX_LINES", 1)
 
     shown = tally("sold-out", *SPAN).stdout
 

@@ -48,7 +48,7 @@ def test_pages_hold_every_stretch_once_and_never_more_rows_than_the_limit(
 
 
 def test_page_of_long_rows_ends_where_it_would_cost_too_much() -> None:
-    weeks = paging.MOST_WINDOWS // (7 * 96)
+    weeks = paging.MAX_WINDOWS // (7 * 96)
     whole = [StoreSlots("1", UTC_CLOCK, slots(at("2010-01-04"), at("2018-01-01"), "1w", UTC_CLOCK))]
     page, end = paging.cut_page(whole, None, 10_000)
     assert (len(flat(page)), end) == (weeks, ("1", whole[0].slots[weeks - 1].end))
@@ -61,7 +61,7 @@ def test_page_of_levels_pays_for_what_it_reads_ahead_of_its_first_stretch() -> N
 
     page, end = paging.cut_page(whole, None, 10_000)
 
-    most = paging.MOST_WINDOWS // 96
+    most = paging.MAX_WINDOWS // 96
     assert (len(page), end) == (most, (str(most - 1), at("2017-01-03")))
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from nicegui import Client, ui
 
 from tally.config.settings import Settings
-from tests.support.clients.measured_requests import MOST_BYTES, MOST_LOOP_SECONDS
+from tests.support.clients.measured_requests import MAX_BYTES, MAX_LOOP_SECONDS
 from tests.support.evaluation.evaluating import BUSY, DAY, in_force
 from tests.support.evaluation.simulating import WrittenRules, desk_over
 from tests.support.questions.pages import Get, mounted
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
 from tests.support.stack.nominal_processor import slowness
-from web.dashboard.rules.text_field import MOST_SIGNS, change_problem
+from web.dashboard.rules.text_field import MAX_SIGNS, change_problem
 
 
 @pytest.fixture
@@ -88,18 +88,18 @@ def test_a_text_that_is_doubled_by_negative_lengths_ends_its_client(get: Get) ->
 
     print(f"{len(edited.text):,} signs kept, {spent:.3f} s, {peak / 2**20:.1f} MiB")
     assert (edited.text == before, edited.is_open) == (True, False)
-    most_seconds = MOST_LOOP_SECONDS * slowness()
-    assert (spent <= most_seconds, peak <= MOST_BYTES) == (True, True)
+    most_seconds = MAX_LOOP_SECONDS * slowness()
+    assert (spent <= most_seconds, peak <= MAX_BYTES) == (True, True)
 
 
 def test_a_text_beyond_the_bound_ends_its_client(get: Get) -> None:
     edited = Edited(get)
-    edited.put_in("x" * (MOST_SIGNS - len(edited.text)))
-    assert (len(edited.text), edited.is_open) == (MOST_SIGNS, True)
+    edited.put_in("x" * (MAX_SIGNS - len(edited.text)))
+    assert (len(edited.text), edited.is_open) == (MAX_SIGNS, True)
 
     edited.put_in("x")
 
-    assert (len(edited.text), edited.is_open) == (MOST_SIGNS, False)
+    assert (len(edited.text), edited.is_open) == (MAX_SIGNS, False)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_what_is_no_change_of_the_text_ends_its_client(get: Get, change: Any) ->
 
 
 def test_a_text_that_is_too_long_from_the_start_may_become_shorter() -> None:
-    text = "x" * (MOST_SIGNS + 2)
+    text = "x" * (MAX_SIGNS + 2)
 
     assert change_problem([len(text) - 1, -1, 1, 0], [], text, len(text)) == ""
     assert change_problem([len(text), -1, 0, 1], [[""], ["x"]], text, len(text)) != ""
@@ -148,4 +148,4 @@ def test_every_change_of_a_text_fits(text: str, data: st.DataObject) -> None:
         sections += [units, -1 if is_kept else len(put_in)]
         inserted.append(put_in.split("\n"))
 
-    assert change_problem(sections, inserted, text, MOST_SIGNS) == ""
+    assert change_problem(sections, inserted, text, MAX_SIGNS) == ""
