@@ -2,7 +2,7 @@
 are lost, people who silence.
 
 The rules are those of docs/alerts.md, played action by action; what is decided, which message goes
-when and what an answer means is the product's (tally/alerts/delivery). Of the dispatcher's process
+when and what an answer means is the product's (alerting/deliver). Of the dispatcher's process
 there is what matters: memory, what is stored, and that nothing is called before it is.
 """
 

@@ -93,7 +93,7 @@ def tables_of(family: Family) -> list[str]:
 
 def sources(root: Path) -> dict[str, str]:
     """Text by path of all that a definition hangs on, under the root of the project."""
-    modules = (root / "tally/kinds").glob("*.py")
+    modules = (root / "tally/families").glob("*.py")
     kinds = (file.relative_to(root).as_posix() for file in modules)
     readings = (file for files in READ_BY.values() for file in files)
     names = (*TRANSFORMS, *PARTS, FOLDS, *DECIDE, *kinds, *readings)
