@@ -28,14 +28,18 @@ def read_variables(started: str) -> frozenset[str]:
     Rather too many than too few: what an imported module reads counts, called or not.
     """
     modules = _modules()
-    main = f"{started}.__main__"
-    reached = _reached(main if main in modules else started)
     return frozenset(
         variable
-        for module in reached
+        for module in imported_by(started)
         for field in fields_read(modules[module])
         for variable in variables_of(field)
     )
+
+
+def imported_by(started: str) -> set[str]:
+    """The modules that `python -m <started>` may import, its own one too."""
+    main = f"{started}.__main__"
+    return _reached(main if main in _modules() else started)
 
 
 def fields_read(tree: ast.Module) -> Iterator[str]:

@@ -15,6 +15,7 @@ from ops.local.services.airflow_run import COMPONENTS
 from ops.local.services.catalogue import OPTIONAL, SERVICES
 from tally.config.settings import Settings
 from tests.unit.compose.files import DOCKERFILE, ROOT, environment, images, own_services, services
+from tests.unit.compose.read_settings import imported_by
 
 FULL_VERSION = re.compile(
     r"\d+\.\d+\.\d+\S*|\d{2}\.\d+\S*"
@@ -166,6 +167,25 @@ def test_every_image_with_the_schemas_has_the_sources_too() -> None:
     with_schemas = [copied for copied in copied_by_image() if "schemas" in copied]
     assert len(with_schemas) == 2
     assert all(copied & {"ingest", "ingest/sources"} for copied in with_schemas)
+
+
+@pytest.mark.parametrize(
+    ("image", "modules"),
+    [
+        (0, [command[2] for command in own_services().values()]),
+        (1, ["batch_layer.views.rebuild", "batch_layer.views.baselines"]),
+    ],
+)
+def test_an_image_holds_what_its_processes_import(image: int, modules: list[str]) -> None:
+    stages = [copied for copied in copied_by_image() if "schemas" in copied]
+    needed = {name for module in modules for name in imported_by(module)}
+
+    assert len(needed) > 50
+    assert {name for name in needed if name.split(".")[0] not in stages[image]} == set()
+
+
+def test_an_image_without_a_folder_is_found() -> None:
+    assert {name.split(".")[0] for name in imported_by("web")} >= {"alerting", "serving", "web"}
 
 
 def tag_of(image: str) -> str:
