@@ -31,14 +31,13 @@ def tick(settings: Settings, number: int) -> bool:
 def test_what_is_sold_is_told_to_the_target(own_broker: "Site", tmp_path: Path) -> None:
     settings = own_broker.settings
     system = FaultyInventory(Random(1), is_well=True)
-    ready = {name: tmp_path / f"{name}.ready" for name in ("movements", "adapter")}
+    ready = {name: tmp_path / f"{name}.ready" for name in ("movements", "sync")}
     with (
         served(system) as port,
         starter(variables("idempotency_key", settings, tmp_path, port)) as start,
     ):
         running = [
-            start(f"serving.stock.{name}", TALLY_READY_FILE=str(file))
-            for name, file in ready.items()
+            start(f"inventory.{name}", TALLY_READY_FILE=str(file)) for name, file in ready.items()
         ]
         send(settings, RECEIPTS, [receipt("367", number, ARRIVED) for number in (1, 2, 2)])
         wait_until(lambda: all(file.exists() for file in ready.values()))

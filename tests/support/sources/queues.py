@@ -60,7 +60,12 @@ def know_queues(
     families = {**FAMILIES, "queues": family}
     patched.setattr(loader, "topics", lambda: known)
     patched.setattr(loader, "metrics", lambda: metrics)
-    modules = ("query.catalogue", "query.explain", "query.known_stores", "merge.cassandra_views")
+    modules = (
+        "metrics.catalogue",
+        "engine.explain",
+        "questions.known_stores",
+        "storage.cassandra_views",
+    )
     for module in modules:
         patched.setattr(f"serving.{module}.FAMILIES", families)
     patched.setattr(catalogue, "_metrics", catalogue._metrics.__wrapped__)

@@ -162,7 +162,7 @@ def test_clock_of_the_brokers_is_that_of_arrivals_whatever_the_drivers_says(
         def now(cls, tz: tzinfo | None = None) -> "Ahead":
             return cls.fromtimestamp(time.time() + 3600, tz)
 
-    for module in ("publication", "pin", "pointer", "coverage"):
+    for module in ("publish.publication", "plan.pin", "publish.pointer", "plan.coverage"):
         monkeypatch.setattr(f"batch_layer.views.{module}.datetime", Ahead, raising=False)
     today = datetime.now(UTC)
     send(batch_settings, "sales", [receipt(STORE, 9, today)])
