@@ -27,7 +27,6 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
 from bench.lib import judging_against
 from bench.lib.compared import say
@@ -45,7 +44,7 @@ from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.events.partitions import partition_number
-from tally.time.instants import format_utc
+from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW
 from tests.support.evaluation.evaluating import ListedRules
 from tests.support.serving.serving_world import PARTITIONS

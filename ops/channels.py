@@ -20,6 +20,7 @@ from alerting.deliver.state.records import DeliveryDecision, WebhookMessage, dec
 from runtime.kafka.reader import read_to_end
 from tally.config.settings import Settings
 from tally.errors import TallyError
+from tally.time.instants import to_millis
 
 DELIVERIES = "alert-deliveries"
 _MILLIS = 1_000
@@ -119,7 +120,7 @@ def redeliver(settings: Settings, channel_id: str, message_id: str) -> WebhookMe
         )
     if found[0].outcome == "waiting":
         raise TallyError(f"{message_id} waits for its next attempt already; nothing is to be done")
-    now = int(datetime.now(UTC).timestamp() * _MILLIS)
+    now = to_millis(datetime.now(UTC))
     request = Redelivery(channel_id=channel_id, message_id=message_id, asked_at=now)
     write_controls(settings, [request])
     return found[0]
@@ -140,7 +141,7 @@ def redeliver_dead(settings: Settings, channel_id: str = "") -> list[WebhookMess
         and message.kind != "heartbeat"
         and channel_id in ("", message.channel)
     ]
-    now = int(datetime.now(UTC).timestamp() * _MILLIS)
+    now = to_millis(datetime.now(UTC))
     # One read and one write for all messages, in the order in which they were created.
     ordered = sorted(dead, key=lambda message: (message.channel, message.order))
     write_controls(

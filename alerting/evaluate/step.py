@@ -14,7 +14,6 @@ from alerting.alert.resolution import AlertResolution
 from alerting.evaluate.scope.rule_set import RuleSet
 from alerting.evaluate.scope.stores import ActiveStores
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import STATE_TOPIC, Hint, PartitionMemory, restore_memories
 from alerting.evaluate.verdicts.evaluation_pass import EvaluationPass, PassSources
@@ -27,7 +26,7 @@ from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import Tick
 from tally.config.settings import Settings
 from tally.errors import BadInstant, RetryLater, StackError, ViewsUnreachable
-from tally.time.instants import parse_instant
+from tally.time.instants import parse_instant, to_millis
 
 UPDATES, RESTATEMENTS, TICKS, ALERTS = "view-updates", "restatements", "ticks", "alerts"
 RESOLUTIONS = "alert-resolutions"

@@ -14,6 +14,7 @@ from alerting.deliver.state.controls import Acknowledgement, Snooze
 from alerting.queries.alerts import AlertQueryService, ListedAlert
 from tally.config.settings import Settings
 from tally.errors import Busy, EditsRefused, SendFailed, StackError, ViewsUnreachable
+from tally.time.instants import to_millis
 
 ActionRecord: TypeAlias = Acknowledgement | Snooze | AlertResolution
 # Returns once the brokers have acknowledged the record. Raises SendFailed.
@@ -105,4 +106,4 @@ class AlertActions:
             self._waiting -= 1
 
     def _now(self) -> int:
-        return round(self.alert_queries.now().timestamp() * 1_000)
+        return to_millis(self.alert_queries.now())

@@ -20,7 +20,7 @@ from serving.storage.protocol import ViewReader
 from tally.alerts.message import Alert, EpisodeSpan
 from tally.config.settings import Settings
 from tally.errors import UnknownName
-from tally.time.instants import parse_instant
+from tally.time.instants import parse_instant, to_millis
 
 # The most table partitions (one per store and day) that a page reads; at least one day of all
 # stores.
@@ -239,7 +239,7 @@ class AlertQueryService:
 
 def alert_cursor(alert: Alert) -> AlertPosition:
     """The place behind an alert."""
-    return AlertPosition(_millis(raise_instant(alert)), alert.alert_id)
+    return AlertPosition(to_millis(raise_instant(alert)), alert.alert_id)
 
 
 def raise_instant(alert: Alert) -> datetime:
@@ -289,12 +289,8 @@ def _cursor_before(day: date) -> AlertPosition:
     """The place behind all alerts of a day and ahead of all alerts of the day before it."""
     # Raise instants are whole milliseconds, so there is no alert between the two places.
     midnight = datetime.combine(day, time(), UTC)
-    return AlertPosition(_millis(midnight) - 1, "")
+    return AlertPosition(to_millis(midnight) - 1, "")
 
 
 def _cursor_instant(place: AlertPosition) -> datetime:
     return datetime.fromtimestamp(place.raised_millis / 1000, UTC)
-
-
-def _millis(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)

@@ -17,7 +17,6 @@ from alerting.evaluate.snapshot.grains import max_run_windows
 from alerting.evaluate.snapshot.shelves import DayShelves
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import PartitionMemory
-from alerting.evaluate.verdicts.partition import DAY_MILLIS
 from alerting.evaluate.verdicts.verdicts import (
     WHOLE_STORE,
     DayWindow,
@@ -27,6 +26,7 @@ from alerting.evaluate.verdicts.verdicts import (
 )
 from alerting.simulate.articles import NO_ARTICLE, day_shelves, is_never_counted
 from alerting.simulate.comparison import find_idle_window
+from tally.time.instants import DAY_MILLIS
 from tally.time.windows import WINDOW_MILLIS
 
 # How many days before the span are searched for a point of rest; each step doubles the number.

@@ -7,10 +7,9 @@ from datetime import date, timedelta
 
 from alerting.alert.ids import Chain
 from alerting.alert.published import PublishedAlert
-from alerting.evaluate.snapshot.calendar import to_millis
 from serving.storage.protocol import ViewReader
 from tally.alerts.message import Alert
-from tally.time.instants import parse_instant
+from tally.time.instants import parse_instant, to_millis
 
 _ONE_DAY = timedelta(days=1)
 # The number of days read concurrently: most of them have no alerts.

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException
 from alerting.evaluate.scope.rule_set import RuleVersions
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.evaluate.step import RuleSource
-from alerting.evaluate.verdicts.partition import DAY_MILLIS
 from alerting.rules.rule import EVALUATED_KINDS, Rule, RuleVersion
 from alerting.rules.rule_file import find_contradictions
 from alerting.rules.store.topic import RuleReader, write_rules
@@ -27,6 +26,7 @@ from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
 from tally.errors import BadQuery, StackError, UnknownName, ViewsUnreachable
+from tally.time.instants import DAY_MILLIS
 
 # All days of a store come on one page; with hundreds of articles that is a minute of CPU time.
 MAX_ARTICLE_DAYS = 100

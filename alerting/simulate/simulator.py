@@ -27,7 +27,7 @@ from alerting.evaluate.snapshot.calendar import WindowSpan, has_opening_hours, u
 from alerting.evaluate.snapshot.rule_stores import applies_to
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
 from alerting.evaluate.state.memory import PartitionMemory
-from alerting.evaluate.verdicts.partition import DAY_MILLIS, EVALUATION_MILLIS
+from alerting.evaluate.verdicts.partition import EVALUATION_MILLIS
 from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
 from alerting.simulate.basis import SimulationBasis
 from alerting.simulate.comparison import AlertComparison, ComparisonSpan, compare_alerts
@@ -47,7 +47,7 @@ from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
 from tally.events.partitions import partition_number
-from tally.time.instants import from_millis
+from tally.time.instants import DAY_MILLIS, from_millis
 
 # The most store days on one page, which has at least one store: some seconds of CPU time.
 MAX_STORE_DAYS = 400

@@ -12,11 +12,11 @@ from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest
 from alerting.evaluate.state.memory import PartitionMemory
 from alerting.evaluate.verdicts.messages import alert_threshold, alert_value, find_baseline
-from alerting.evaluate.verdicts.partition import DAY_MILLIS
 from alerting.evaluate.verdicts.verdicts import build_chain
 from alerting.simulate.comparison import ComparisonSpan
 from alerting.simulate.findings import IncompleteDay, SimulatedEpisode, SimulatedStore, WindowValue
 from alerting.simulate.folds import StoreFolds, StoreReading
+from tally.time.instants import DAY_MILLIS
 from tally.time.windows import WINDOW_MILLIS
 
 

@@ -26,6 +26,7 @@ from runtime.registry.sources import FAMILIES
 from tally.alerts.tick import NO_TICK, Tick, merge_ticks
 from tally.config.settings import Settings
 from tally.errors import SendFailed, TallyError
+from tally.time.instants import to_millis
 
 TOPIC = "ticks"
 _SEND_SECONDS = 10.0
@@ -165,7 +166,7 @@ def _merge_messages(messages: Iterable[Message]) -> dict[int, Tick]:
 
 def broker_millis(settings: Settings) -> int:
     """An instant that has passed by the brokers' clock (ms since 1970, UTC)."""
-    return round(read_broker_time(settings).timestamp() * 1000)
+    return to_millis(read_broker_time(settings))
 
 
 class TickSender:

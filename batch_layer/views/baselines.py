@@ -33,8 +33,7 @@ from tally.alerts.baseline_snapshot import (
 )
 from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.families.generation import assume_utc
-from tally.time.instants import format_utc
+from tally.time.instants import assume_utc, format_utc
 
 _SERIES = "nightly"
 _INSERT = (

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from zlib import crc32
 
 from alerting.alert.ids import window_text
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.rules.rule import ClockHours, Rule, RuleVersion, Threshold
 from runtime.registry.sources import SALES, TRAFFIC
 from serving.storage.protocol import Activity, ViewRow
 from tally.alerts.message import Alert
 from tally.families.family import Family
+from tally.time.instants import to_millis
 from tally.time.windows import WINDOW, window_starts
 from tests.support.serving.serving_world import MemoryViews, Stored, World, counted, flip, sale
 

@@ -14,11 +14,10 @@ import httpx
 from confluent_kafka import TopicPartition
 
 from alerting.alert.ids import window_text
-from alerting.evaluate.snapshot.calendar import to_millis
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
 from tally.config.settings import Settings
-from tally.time.instants import format_utc
+from tally.time.instants import format_utc, to_millis
 
 TIMEOUT_SECONDS = 60.0
 

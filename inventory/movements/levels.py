@@ -7,10 +7,11 @@ movement costs the same, however many there are.
 from bisect import bisect_left, bisect_right, insort
 
 from tally.algebra.level import Level
+from tally.time.instants import DAY_MILLIS
 
 # An article's movements are kept apart for this long; one that arrives later than that is placed at
 # the start of this time, just after the level that is kept there.
-RETENTION_MILLIS = 7 * 86_400_000
+RETENTION_MILLIS = 7 * DAY_MILLIS
 # Instant (ms since 1970, UTC), whether it is a movement (at one instant the count comes first), and
 # its effect as the part Level takes it.
 _Event = tuple[int, bool, int]

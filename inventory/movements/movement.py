@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from tally.algebra.level import Level
-from tally.time.instants import parse_instant
+from tally.time.instants import parse_instant, to_millis
 
 MovementKind: TypeAlias = Literal[
     "sale", "return", "void", "delivery", "count", "transfer_in", "transfer_out", "reversal"
@@ -65,7 +65,7 @@ def lane_key(store_id: str, item_id: str) -> str:
 
 def instant_millis(text: str) -> int:
     """The instant in milliseconds since 1970 (UTC). Raises BadInstant."""
-    return round(parse_instant(text, "happened_at").timestamp() * 1000)
+    return to_millis(parse_instant(text, "happened_at"))
 
 
 def encode_movement(movement: StockMovement) -> bytes:

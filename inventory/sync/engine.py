@@ -24,9 +24,8 @@ from inventory.sync.calls import (
 from inventory.sync.memory import CallMemory
 from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, end_call
 from runtime.outbound.records import DroppedRecord, TickTime
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 
-DAY_MILLIS = 86_400_000
 # The most calls of one process in flight at once.
 MAX_AT_ONCE = 64
 _TOO_LATE = "no answer in time"

@@ -12,9 +12,10 @@ from inventory.movements.levels import RETENTION_MILLIS, ArticleLevel
 from inventory.sync.calls import OPEN_OUTCOMES, LaneLevel, ReconciledDay, StockCall, StoredCall
 from runtime.outbound.records import TickTime
 from tally.algebra.shelf import has_count
+from tally.time.instants import DAY_MILLIS
 
 # How long the records are kept of movements that people have to compare by hand.
-UNSURE_RETENTION_MILLIS = 90 * 86_400_000
+UNSURE_RETENTION_MILLIS = 90 * DAY_MILLIS
 
 
 class _EndedCall(NamedTuple):

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC
 
 from cassandra.cluster import Session
 
-from tally.time.instants import format_utc
+from tally.time.instants import assume_utc, format_utc
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ def read_gaps(session: Session) -> Sequence[GapFinding]:
             row.partition,
             row.from_offset,
             row.until_offset,
-            format_utc(row.first_arrival.replace(tzinfo=UTC)),
-            format_utc(row.last_arrival.replace(tzinfo=UTC)),
+            format_utc(assume_utc(row.first_arrival)),
+            format_utc(assume_utc(row.last_arrival)),
             row.reason,
         )
         for row in rows

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from cassandra.cluster import Session
 
 from runtime.cassandra.writes import write_rows
+from tally.time.instants import assume_utc
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def read_backfills(session: Session, family: str) -> Sequence[Backfill]:
             row.first_day.date(),
             row.last_day.date(),
             row.source,
-            row.declared_at.replace(tzinfo=UTC),
+            assume_utc(row.declared_at),
         )
         for row in rows
     ]

@@ -6,7 +6,7 @@ from typing import Protocol
 from serving.storage import statements
 from serving.storage.connection import Connection
 from tally.alerts.baseline_snapshot import BaselineSnapshot, parse_snapshot
-from tally.families.generation import assume_utc
+from tally.time.instants import assume_utc
 
 
 class BaselineReader(Protocol):

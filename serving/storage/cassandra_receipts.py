@@ -7,7 +7,7 @@ from serving.storage import statements
 from serving.storage.connection import Connection, CqlRow
 from serving.storage.offload import run_in_thread_if_large
 from serving.storage.receipts import ReceiptHead, StoredReceipt
-from tally.families.generation import assume_utc
+from tally.time.instants import assume_utc
 
 
 class CassandraReceipts:

@@ -31,11 +31,11 @@ from tally.families.family import TOTAL_DIM, Family
 from tally.families.generation import (
     Generation,
     GenerationRange,
-    assume_utc,
     parse_answered_span,
     parse_generation,
     parse_generation_range,
 )
+from tally.time.instants import assume_utc
 
 # Partitions that one SELECT names with IN: few requests, and no coordinator gathers for long.
 DAYS_AT_ONCE = 16

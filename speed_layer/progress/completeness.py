@@ -16,10 +16,11 @@ from runtime.kafka.topics import PartitionId
 from speed_layer.progress.start_position import StartPosition
 from speed_layer.state.partition_reports import PartitionReport
 from tally.families.family import Family
+from tally.time.instants import DAY_MILLIS, to_millis
 from tally.time.key_periods import MAX_DAYS
 
 # Days by a store's clock; one is added, since the clock may be set back across their end.
-LONGEST_PERIOD_MILLIS = (MAX_DAYS + 1) * 86_400_000
+LONGEST_PERIOD_MILLIS = (MAX_DAYS + 1) * DAY_MILLIS
 
 
 class CompleteFrom:
@@ -97,4 +98,4 @@ def _read_floors(session: Session, families: Sequence[Family]) -> dict[Partition
 
 
 def _millis(instant: datetime | None) -> int:
-    return 0 if instant is None else round(instant.timestamp() * 1000)
+    return 0 if instant is None else to_millis(instant)

@@ -40,8 +40,8 @@ from speed_layer.state.partition_reports import (
 from speed_layer.state.partition_windows import PageKey, WindowRow
 from tally.config.settings import Settings
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
+from tally.time.instants import DAY_MILLIS
 
-DAY_MILLIS = 86_400_000
 FIRST_DAY = date(1970, 1, 1)
 # Rows are written in chunks of so many windows, each acknowledged before the next.
 WINDOWS_AT_ONCE = 10_000

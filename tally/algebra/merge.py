@@ -1,7 +1,7 @@
 """The values of the merge rule: the state of a window in each layer, and the window as served.
 
-The rule is that of the family's kind (tally/families). With any rule, one side is chosen per window,
-and all rows of the window come from it.
+The rule is that of the family's kind (tally/families). With any rule, one side is chosen per
+window, and all rows of the window come from it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from tally.algebra.merge import WindowState
+from tally.time.instants import assume_utc
 from tally.time.windows import WINDOW
 
 
@@ -134,8 +135,3 @@ def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
         assume_utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
     )
     return day, row.generation, row.epoch, start, assume_utc(row.covered_until)
-
-
-def assume_utc(instant: datetime) -> datetime:
-    """The instant with UTC as its zone: Cassandra's driver returns UTC without a zone."""
-    return instant.replace(tzinfo=UTC)

@@ -12,6 +12,7 @@ _RFC3339 = re.compile(
 
 # No sender writes a longer one, and a thousand texts of a megabyte would take long to read.
 MAX_CHARACTERS = 1024
+DAY_MILLIS = 86_400_000
 
 
 def parse_instant(text: str, field: str) -> datetime:
@@ -67,3 +68,13 @@ def instants_at_local_time(shown: datetime, zone: ZoneInfo) -> list[datetime]:
 def from_millis(millis: int) -> datetime:
     """The instant of a Kafka timestamp (milliseconds since 1970, UTC)."""
     return datetime.fromtimestamp(millis / 1000, UTC).replace(microsecond=millis % 1000 * 1000)
+
+
+def assume_utc(instant: datetime) -> datetime:
+    """The instant with UTC as its zone: Cassandra's driver returns UTC without a zone."""
+    return instant.replace(tzinfo=UTC)
+
+
+def to_millis(instant: datetime) -> int:
+    """The instant in milliseconds since 1970 (UTC)."""
+    return round(instant.timestamp() * 1000)

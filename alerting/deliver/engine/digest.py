@@ -23,9 +23,8 @@ from alerting.deliver.state.records import (
     WebhookMessage,
 )
 from alerting.deliver.state.routing import DeliveryContext
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import format_utc, from_millis, to_millis
 
-_MILLIS = 1_000
 # The most bytes of a digest's line: ids are bounded, and the subject is left out.
 _LINE_BYTES = 600
 # Leaves room within the 255 bytes of a file name.
@@ -179,4 +178,4 @@ def _build_line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
 
 
 def _millis(instant: datetime | None) -> int | None:
-    return None if instant is None else int(instant.timestamp() * _MILLIS)
+    return None if instant is None else to_millis(instant)

@@ -51,6 +51,7 @@ from alerting.deliver.state.routing import (
 )
 from runtime.outbound.records import DroppedRecord, TickTime
 from tally.alerts.message import Alert
+from tally.time.instants import DAY_MILLIS
 
 _LEFT_OUT: DeliveryReason = "left out"
 
@@ -139,7 +140,7 @@ class DeliveryEngine:
                 reminders.build_reminders(self.memory, self._rules, self._context)
             )
         # Once a day is enough, because this goes through all records.
-        is_new_day = newest.at // retention.DAY_MILLIS != time.at // retention.DAY_MILLIS
+        is_new_day = newest.at // DAY_MILLIS != time.at // DAY_MILLIS
         return [*changed, *(self._drop_outdated() if is_new_day else ())]
 
     def begin_attempts(

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from alerting.deliver.state.controls import AlertControl, Silence, Snooze
 from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.records import DeliveryDecision, StoredDelivery, WebhookMessage
+from tally.time.instants import DAY_MILLIS
 
-DAY_MILLIS = 24 * 3_600_000
 RETENTION_DAYS = 90
 
 

@@ -16,7 +16,7 @@ from alerting.deliver.state.controls import AlertChannel, Silence, Snooze, selec
 from alerting.deliver.state.records import DeliveryDecision, DeliveryReason, DeliveryVerdict
 from alerting.rules.rule import ClockHours
 from tally.alerts.message import Alert
-from tally.time.instants import from_millis, parse_instant
+from tally.time.instants import from_millis, parse_instant, to_millis
 
 _MILLIS = 1_000
 
@@ -119,7 +119,7 @@ def quiet_end(channel: AlertChannel, at: tuple[int, ZoneInfo]) -> int | None:
 @lru_cache(1_000)
 def _find_quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
     ends = quiet_until(from_millis(now), parse_quiet_spans(hours), zone)
-    return int(ends.timestamp() * _MILLIS) if ends is not None else None
+    return to_millis(ends) if ends is not None else None
 
 
 def combine_verdicts(decisions: Sequence[DeliveryDecision]) -> DeliveryVerdict | None:
@@ -196,4 +196,4 @@ def is_old(alert: Alert, channel: AlertChannel, now: int) -> bool:
 @lru_cache(100_000)
 def instant_millis(text: str) -> int:
     """The instant in an alert's text, in milliseconds since 1970. Raises BadInstant."""
-    return round(parse_instant(text, "alert").timestamp() * _MILLIS)
+    return to_millis(parse_instant(text, "alert"))

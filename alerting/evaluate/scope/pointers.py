@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import WindowSpan, days_in_utc, to_millis, utc_span
+from alerting.evaluate.snapshot.calendar import WindowSpan, days_in_utc, utc_span
 from alerting.evaluate.state.memory import EvaluatedDay, PartitionMemory
 from tally.alerts.message import Reason
 from tally.alerts.tick import SpeedEpoch
 from tally.families.epochs import Epochs
 from tally.families.generation import Generation
+from tally.time.instants import DAY_MILLIS, to_millis
 
 _NEVER = EvaluatedDay()
 # Kafka keeps notices of restatements longer than this, in milliseconds.
-_RESTATEMENT_RETENTION_MILLIS = 24 * 3_600_000
+_RESTATEMENT_RETENTION_MILLIS = DAY_MILLIS
 
 
 class ChangedDays(NamedTuple):

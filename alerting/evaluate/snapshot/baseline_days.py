@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from msgspec import structs
 
 from alerting.evaluate.snapshot.baseline import BaselineRequest, BaselineWindows
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
 from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, MetricCell
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.window_facts import ratio_parts
@@ -26,7 +26,7 @@ from tally.alerts.baseline_snapshot import BaselineSnapshot
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.families.generation import Generation
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 
 # Store days that are read together: each takes the rows of up to nine days.
 _DAYS_AT_ONCE = 32

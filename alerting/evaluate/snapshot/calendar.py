@@ -11,7 +11,7 @@ from alerting.rules.rule import Rule
 from serving.questions.resets import Resets
 from serving.questions.store_calendar import holiday_lookup
 from serving.questions.stores import Store
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 from tally.time.local_days import OpenSpan, open_spans
 from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan
 from tally.time.windows import WINDOW_MILLIS
@@ -43,11 +43,6 @@ class WindowSpan(NamedTuple):
         """The intersection of both spans; an empty span where they do not overlap."""
         start = max(self.start, other.start)
         return WindowSpan(start, max(start, min(self.end, other.end)))
-
-
-def to_millis(instant: datetime) -> int:
-    """The instant in milliseconds since 1970 (UTC)."""
-    return round(instant.timestamp() * 1000)
 
 
 def start_of_window(millis: int) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import structlog
 
-from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.evaluate.snapshot.shelves import DayShelves
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading, ServedWindow, serve_windows
@@ -26,6 +26,7 @@ from tally.errors import BadQuery
 from tally.events.partitions import partition_number
 from tally.families.family import Family
 from tally.families.generation import Generation
+from tally.time.instants import to_millis
 from tally.time.windows import window_starts
 
 _NEVER = 1 << 62

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from msgspec import structs
 
 from alerting.episodes.verdict import FurtherFacts, WindowFacts
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.snapshot.metric_cells import MetricCell
 from alerting.evaluate.snapshot.version_metrics import VersionMetrics
 from alerting.rules.rule import Rule
@@ -18,6 +17,7 @@ from tally.alerts.baseline import ExactValue, WindowBaseline
 from tally.alerts.message import ReadRows
 from tally.alerts.tick import Tick, is_known, last_closed_end
 from tally.algebra.shelf import WindowStock
+from tally.time.instants import to_millis
 
 
 class WindowCells(NamedTuple):

@@ -28,6 +28,7 @@ from alerting.evaluate.state.chain_memory import SEPARATOR, ChainMemory, ForcedE
 from runtime.processor.commit.record import Input, Output
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
 from tally.errors import UnrecoverableError
+from tally.time.instants import to_millis
 
 STATE_TOPIC = "alert-episodes"
 _TICK = "c"
@@ -218,4 +219,4 @@ def _decode(value: bytes | None, kind: type[_Value]) -> _Value | None:
 
 
 def _millis(day: date) -> int:
-    return int(datetime.combine(day, time(), UTC).timestamp()) * 1000
+    return to_millis(datetime.combine(day, time(), UTC))

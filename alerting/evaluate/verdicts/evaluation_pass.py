@@ -42,7 +42,6 @@ from alerting.evaluate.verdicts.ending import (
     force_ends,
 )
 from alerting.evaluate.verdicts.partition import (
-    DAY_MILLIS,
     EVALUATION_MILLIS,
     RETENTION_MILLIS,
     PartitionEvaluator,
@@ -50,6 +49,7 @@ from alerting.evaluate.verdicts.partition import (
 )
 from runtime.cassandra.chunks import chunks
 from tally.alerts.message import Alert
+from tally.time.instants import DAY_MILLIS
 from tally.time.windows import WINDOW_MILLIS
 
 # Runs a reading coroutine to its end.

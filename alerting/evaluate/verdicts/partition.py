@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date
 from functools import partial
 
 from msgspec import structs
@@ -22,9 +22,8 @@ from alerting.evaluate.verdicts.settling import SettledDays
 from alerting.evaluate.verdicts.verdicts import ReadNow, Verdicts
 from alerting.rules.rule import version_at
 from tally.alerts.message import Alert, Reason
-from tally.time.instants import from_millis
+from tally.time.instants import DAY_MILLIS, from_millis
 
-DAY_MILLIS = timedelta(days=1) // timedelta(milliseconds=1)
 _NEVER = 1 << 62
 # Windows are frozen before they are forgotten: all that may still be judged has all its state.
 EVALUATION_MILLIS, RETENTION_MILLIS = 400 * DAY_MILLIS, 430 * DAY_MILLIS

@@ -9,7 +9,7 @@ from cassandra.cluster import Session
 from runtime.records.backfill import read_backfills
 from schemas.loader import topics
 from tally.families.family import Family
-from tally.families.generation import assume_utc
+from tally.time.instants import assume_utc
 from tally.time.windows import MAX_DAYS, WINDOW, window_start
 
 NO_LIMIT = datetime.max.replace(tzinfo=UTC)

@@ -19,11 +19,10 @@ from runtime.spark.arrow import to_rows
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 
 SHOWN_WINDOWS = 3
 _PARTITIONS_AT_ONCE = 1_000
-_DAY_MILLIS = 86_400_000
 _BEGINNING = date(1970, 1, 1)
 
 # Store and start in milliseconds since 1970; events and parts.
@@ -46,7 +45,7 @@ class ExpectedRow(NamedTuple):
     @property
     def store_day(self) -> tuple[str, int]:
         """The window's store, and its day in days since 1970."""
-        return self.store, self.start // _DAY_MILLIS
+        return self.store, self.start // DAY_MILLIS
 
 
 class UnequalWindow(msgspec.Struct, array_like=True):

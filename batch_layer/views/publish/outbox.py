@@ -4,7 +4,7 @@ A crash after the flip therefore loses no restatement.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, date
+from datetime import date
 from zlib import crc32
 
 from cassandra.cluster import Session
@@ -13,7 +13,7 @@ from batch_layer.views.publish.announcements import Announcements, Restatement
 from batch_layer.views.publish.pointer import PointerTable
 from runtime.cassandra.writes import write_rows
 from tally.families.family import Family
-from tally.time.instants import format_utc
+from tally.time.instants import assume_utc, format_utc
 
 _BUCKETS = 16
 INSERT_WINDOW = (
@@ -78,7 +78,7 @@ class Outbox:
         )
         for bucket in range(_BUCKETS):
             for row in self._session.execute(select, [self._family, generation, bucket]):
-                start = format_utc(row.window_start.replace(tzinfo=UTC))
+                start = format_utc(assume_utc(row.window_start))
                 yield Restatement.for_window(
                     self._family, row.store_id, start, row.earlier_generation, generation
                 )

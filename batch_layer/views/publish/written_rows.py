@@ -5,7 +5,6 @@ Windows that differ from the generation served before are marked as changed.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from typing import Any, NamedTuple
 
 from batch_layer.views.compute.rows import column_names
@@ -16,6 +15,7 @@ from runtime.cassandra.writes import prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from tally.config.settings import Settings
 from tally.families.family import Family
+from tally.time.instants import assume_utc, to_millis
 
 # Days of one store per query: a query costs the client as much as its answer.
 _DAYS_AT_ONCE = 20
@@ -149,6 +149,6 @@ def _to_columns(row: Sequence[Any]) -> WrittenColumns:
     start, *values = row
     # Rows are members of a set and must be hashable, and a part may be a list.
     return (
-        round(start.replace(tzinfo=UTC).timestamp() * 1000),
+        to_millis(assume_utc(start)),
         *(tuple(value) if isinstance(value, list) else value for value in values),
     )

@@ -16,12 +16,13 @@ from cassandra.cluster import Session
 from ops.audit.read.master import Master, MasterMinute, WindowKey
 from tally.algebra.merge import Axes, Parts
 from tally.families.family import Family
-from tally.families.generation import AnsweredSpan, Generation, assume_utc
+from tally.families.generation import AnsweredSpan, Generation
 from tally.people.heard import MAC_CLASSES
 from tally.people.period_hours import parse_period_hours
 from tally.people.presence import period_rows
 from tally.people.visit_parts import Device
 from tally.people.visits import MinuteSignals
+from tally.time.instants import assume_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The first excluded offset by partition, in ascending order.

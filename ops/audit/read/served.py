@@ -5,7 +5,7 @@ The rows of both layers are merged by the rule of tally/algebra/merge.py.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from cassandra.cluster import Session
@@ -16,6 +16,7 @@ from tally.algebra.merge import Axes, MergedWindow, WindowState, window_state
 from tally.algebra.parts import Value
 from tally.families.family import Family
 from tally.families.generation import GENERATION_COLUMNS, Generation, parse_generation
+from tally.time.instants import assume_utc
 
 _FETCH = 10_000
 # The amounts that are subtracted from gross revenue to get net revenue.
@@ -118,7 +119,7 @@ def _window_states(
 ) -> dict[WindowKey, WindowState]:
     by_window: dict[WindowKey, list[_AuditedRow]] = defaultdict(list)
     for row in rows:
-        key = (row.store_id, row.window_start.replace(tzinfo=UTC))
+        key = (row.store_id, assume_utc(row.window_start))
         if scope.holds(*key):
             by_window[key].append(_row(row, family))
     return {key: window_state(family.parts, window) for key, window in by_window.items()}

@@ -121,8 +121,9 @@ def set_silence(
     from alerting.deliver.state.controls import Silence
     from ops.channels import write_control
     from tally.config.settings import Settings
+    from tally.time.instants import to_millis
 
-    now = int(datetime.now(UTC).timestamp() * 1_000)
+    now = to_millis(datetime.now(UTC))
     fields = {
         "is": "silence",
         "silence_id": name,
@@ -150,9 +151,9 @@ def list_silences(json: JsonOption = False) -> None:
 
     from ops.channels import silences
     from tally.config.settings import Settings
-    from tally.time.instants import format_utc, from_millis
+    from tally.time.instants import format_utc, from_millis, to_millis
 
-    now = int(datetime.now(UTC).timestamp() * 1_000)
+    now = to_millis(datetime.now(UTC))
     found = [silence for silence in silences(Settings.load()) if now < silence.ends]
     if json:
         print_json({"silences": [to_builtins(silence) for silence in found]})

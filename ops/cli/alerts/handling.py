@@ -147,4 +147,6 @@ def _alert(alert_id: str) -> dict[str, Any]:
 def _now() -> int:
     from datetime import UTC, datetime
 
-    return int(datetime.now(UTC).timestamp() * 1_000)
+    from tally.time.instants import to_millis
+
+    return to_millis(datetime.now(UTC))

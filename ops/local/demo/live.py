@@ -10,7 +10,7 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 
 from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.time.instants import format_utc
+from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW, window_start
 
 # A separate store: the audit compares the other stores with the package of receipts.
@@ -67,7 +67,7 @@ def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
 
     Its number is derived from the instant, so another run sends another receipt.
     """
-    number = int(now.timestamp() * 1000)
+    number = to_millis(now)
     return {
         "happened_at": format_utc(now),
         "operation_id": store,

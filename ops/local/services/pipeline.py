@@ -18,6 +18,7 @@ from ops.lag import WaitingSeconds, read_waiting
 from runtime.connect import cassandra_session
 from tally.config.settings import Settings
 from tally.errors import StackError
+from tally.time.instants import assume_utc
 
 Row = TypeVar("Row")
 RowReader: TypeAlias = Callable[[Session], list[Row]]
@@ -71,11 +72,7 @@ def gaps(settings: Settings, now: datetime | None = None) -> str:
     """A text about accepted gaps. Raises StackError if one was accepted in the last 31 days."""
     question = "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap"
     rows = _read(settings, lambda session: [*session.execute(question)])
-    new = [
-        row
-        for row in rows
-        if row.noted_at.replace(tzinfo=UTC) > (now or datetime.now(UTC)) - RECENT
-    ]
+    new = [row for row in rows if assume_utc(row.noted_at) > (now or datetime.now(UTC)) - RECENT]
     if new:
         where = ", ".join(
             f"{row.topic}-{row.partition} {row.from_offset} to {row.until_offset}"

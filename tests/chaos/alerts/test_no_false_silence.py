@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from runtime.kafka.reader import read_to_end
 from schemas import loader
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import Tick
-from tally.time.instants import format_utc
+from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW, window_start
 from tests.support.clients.producers import connected_producer
 from tests.support.stack.loop import Loop, running_loop, wait_until

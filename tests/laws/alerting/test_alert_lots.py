@@ -7,7 +7,6 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.state.memory import STATE_TOPIC
 from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
 from runtime.processor.commit.record import Input, Output
@@ -17,7 +16,7 @@ from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.events.partitions import partition_number
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import format_utc, from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.controls.processes.hasty_evaluator import HastyEvaluator
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, ListedRules, in_force

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from alerting.evaluate.scope.rule_set import VersionedRule
 from alerting.evaluate.scope.scope import PartitionChanges, select_days
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
 from alerting.evaluate.state.memory import Hint
 from alerting.rules.rule import Rule, RuleVersion, Threshold, version_at
 from serving.questions.stores import Store
 from tally.alerts.tick import Tick, last_closed_end
 from tally.time.day_clock import DayClock
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.support.serving.serving_world import at
 

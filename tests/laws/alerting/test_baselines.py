@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from alerting.evaluate.snapshot.baseline import BaselineRequest
 from alerting.evaluate.snapshot.baseline_days import BaselineCache, BaselineSnapshotReader
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.rules.comparison import matches_condition
 from alerting.rules.rule import AgainstBaseline
 from runtime.registry.sources import SALES
 from serving.questions.stores import StoreRegistry
 from tally.alerts.baseline import BaselineName, WindowBaseline
 from tally.config.settings import Settings
+from tally.time.instants import to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.controls.alerts.baselines import FollowsWhatServes
 from tests.support.evaluation.baselines import ONE_DAY, WEEK, fix, restated, serving

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from inventory.movements.movement import StockMovement
 from inventory.sync.calls import CallChange, StockCall, call_key, decode_call, encode_call
-from inventory.sync.engine import DAY_MILLIS, StockSyncEngine
+from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, quantity_after
 from runtime.outbound.records import TickTime
+from tally.time.instants import DAY_MILLIS
 from tests.laws.layers.world import Broken
 from tests.support.sources.inventory_book import InventoryBook, ToldBy
 

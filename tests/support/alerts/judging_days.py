@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
 from alerting.evaluate.state.memory import PartitionMemory
 from alerting.evaluate.verdicts.verdicts import DayWindow, Verdicts
@@ -14,6 +13,7 @@ from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.events.partitions import partition_number
+from tally.time.instants import to_millis
 from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, at
 
 

@@ -9,7 +9,6 @@ from decimal import Decimal
 import msgspec
 
 from alerting.alert.resolution import AlertResolution
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.state.memory import STATE_TOPIC
 from alerting.evaluate.step import ALERTS, RESOLUTIONS, TICKS, UPDATES, Evaluator
 from alerting.rules.rule import Rule, RuleVersion, Threshold
@@ -23,7 +22,7 @@ from tally.config.settings import Settings
 from tally.events.partitions import partition_number
 from tally.families.family import Family
 from tally.families.generation import Generation
-from tally.time.instants import format_utc
+from tally.time.instants import format_utc, to_millis
 from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, at, sale
 
 DAY = "2026-11-24"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.evaluate.state.memory import restore_memories
 from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
@@ -16,7 +16,7 @@ from alerting.simulate.state import EvaluatorState
 from serving.questions.stores import StoreRegistry
 from tally.config.settings import Settings
 from tally.errors import RuleConflict, StackError, ViewsUnreachable
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched
 from tests.support.serving.serving_world import MemoryViews, at, flip

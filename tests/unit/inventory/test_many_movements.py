@@ -8,10 +8,10 @@ import pytest
 
 from inventory.movements.movement import StockMovement
 from inventory.sync.calls import CallChange, CallMode, StockCall, StoredCall, call_key
-from inventory.sync.engine import DAY_MILLIS, StockSyncEngine
+from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import DroppedRecord
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
 
 FEW, MANY, RUNS, ROUNDS = 2_000, 8_000, 3, 4

@@ -5,9 +5,10 @@ from msgspec import structs
 
 from inventory.movements.levels import RETENTION_MILLIS
 from inventory.sync.calls import CallMode, CallOutcome
-from inventory.sync.engine import DAY_MILLIS, MAX_AT_ONCE, StockSyncEngine
+from inventory.sync.engine import MAX_AT_ONCE, StockSyncEngine
 from inventory.sync.modes import HOUR, MAX_REFUSALS, CallAnswer, CallRules
 from runtime.outbound.records import DroppedRecord, TickTime
+from tally.time.instants import DAY_MILLIS
 from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
 
 NOTHING = CallAnswer(error="no answer in 15 s")

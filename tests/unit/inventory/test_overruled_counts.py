@@ -5,9 +5,9 @@ from typing import get_args
 import pytest
 
 from inventory.sync.calls import CallMode, StockCall, StoredCall, call_key
-from inventory.sync.engine import DAY_MILLIS, StockSyncEngine
+from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import HOUR, CallAnswer
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
 
 MODES: tuple[CallMode, ...] = get_args(CallMode)

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from inventory.movements.levels import ArticleLevel
 from inventory.movements.movement import StockMovement, instant_millis, level_effect
 from inventory.sync.calls import LaneLevel, StoredCall, call_key
-from inventory.sync.engine import DAY_MILLIS
 from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import DroppedRecord
 from tally.algebra.level import Level
-from tally.time.instants import format_utc, from_millis
+from tally.time.instants import DAY_MILLIS, format_utc, from_millis
 from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movement
 
 BEGIN = datetime(2026, 11, 26, 8, tzinfo=UTC)

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from alerting.alert.published import PublishedAlert
-from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.health.gauges import AlertFacts, AlertFactSource
 from alerting.health.service import RuleHealthService
 from alerting.health.store import StoreHealth
@@ -19,6 +19,7 @@ from serving.questions.stores import Store
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
 from tally.errors import BadQuery
+from tally.time.instants import to_millis
 from web.dashboard.shared.period import Period
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.health.gauges import AlertFacts
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
@@ -19,6 +18,7 @@ from serving.storage.protocol import Activity
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.families.family import Family
+from tally.time.instants import to_millis
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, ListedRules, in_force
 from tests.support.evaluation.simulating import AwayRules, desk_over

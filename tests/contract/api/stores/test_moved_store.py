@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import StoreCalendarDays, to_millis
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays
 from runtime.registry.sources import SALES
 from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import Activity
 from tally.config.settings import Settings
+from tally.time.instants import to_millis
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews, World, flip, sale
 from web.api.app import create_app

@@ -12,7 +12,6 @@ import msgspec
 from cassandra.cluster import Session
 from confluent_kafka import Producer
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.rules.rule import Rule, Threshold
 from runtime.registry.sources import SALES
 from serving.storage.protocol import Activity
@@ -21,7 +20,7 @@ from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.events.partitions import partition_number
 from tally.families.generation import Generation
-from tally.time.instants import format_utc, from_millis, parse_instant
+from tally.time.instants import format_utc, from_millis, parse_instant, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.support.clients.producers import connected_producer
 from tests.support.serving.serving_tables import insert_world

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.rules.rule import AgainstBaseline, Rule
 from alerting.rules.store.topic import write_rules
 from alerting.rules.versions import StoredRule
@@ -18,7 +17,7 @@ from runtime.connect import cassandra_session
 from runtime.process.job import DONE
 from runtime.registry.sources import SALES
 from tally.alerts.message import Alert
-from tally.time.instants import from_millis, parse_instant
+from tally.time.instants import from_millis, parse_instant, to_millis
 from tests.integration.alerting.evaluate import test_evaluator as live
 from tests.integration.alerting.evaluate.quarters import Quarters
 from tests.integration.alerting.evaluate.simulating import (

@@ -13,7 +13,6 @@ from alerting.alert.ids import Chain, alert_id
 from alerting.alert.published import PublishedAlert
 from alerting.episodes.fold import IDLE_STATE, Episode, FoldState
 from alerting.evaluate.scope.pointers import find_changed_days
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.state.chain_memory import ForcedEnd
 from alerting.evaluate.state.memory import EvaluatedDay, PartitionMemory, restore_memories
 from runtime.processor.commit.record import Input
@@ -22,6 +21,7 @@ from schemas.loader import record_schema
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.errors import UnrecoverableError
 from tally.families.epochs import EpochIncrease, Epochs
+from tally.time.instants import to_millis
 from tests.support.serving.serving_world import at, flip
 
 CHAIN = Chain("busy", "367", "none")

@@ -10,12 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from alerting.evaluate.scope.rule_set import RuleSet
-from alerting.evaluate.snapshot.calendar import (
-    StoreCalendarDays,
-    WindowSpan,
-    to_millis,
-    windows_in_schedule,
-)
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, windows_in_schedule
 from alerting.evaluate.snapshot.window_facts import exact_value
 from alerting.evaluate.verdicts.messages import json_number
 from alerting.rules.rule import ClockHours, Rule, Threshold
@@ -26,6 +21,7 @@ from serving.questions.stores import Store
 from tally.alerts.tick import Tick, last_closed_end
 from tally.algebra.merge import Axes, Parts
 from tally.time.day_clock import DayClock
+from tally.time.instants import to_millis
 from tally.time.opening_hours import parse_opening_hours
 from tests.support.evaluation.evaluating import in_force
 from tests.support.serving.serving_world import at

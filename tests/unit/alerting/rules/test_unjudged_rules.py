@@ -7,7 +7,6 @@ import pytest
 from msgspec import structs
 
 from alerting.episodes.verdict import evaluate_window
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.version_metrics import resolve_metrics
 from alerting.evaluate.snapshot.window_facts import WindowCells, build_facts
@@ -22,6 +21,7 @@ from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch
 from tally.config.settings import Settings
 from tally.events.partitions import partition_number
+from tally.time.instants import to_millis
 from tests.contract.api.alerts.test_rule_health import (
     CONVERSION,
     GONE,

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from runtime.registry.sources import SALES
 from tally.alerts.message import Alert
 from tally.alerts.tick import SpeedEpoch
 from tally.config.settings import Settings
+from tally.time.instants import to_millis
 from tests.support.evaluation.evaluating import SILENT, Watched, Watching
 from tests.support.serving.serving_world import at, flip, sale
 

@@ -6,13 +6,14 @@ from threading import Event
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.simulate import simulator
 from alerting.simulate.service import SimulationRequest
 from alerting.simulate.simulator import _thread_reader
 from alerting.simulate.store import StoreSimulation
 from alerting.simulate.turns import MAX_WAITING, SimulationQueue
 from tally.errors import SimulationsBusy
+from tally.time.instants import to_millis
 from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force
 from tests.support.evaluation.simulating import desk_over
 from tests.support.serving.serving_example import example

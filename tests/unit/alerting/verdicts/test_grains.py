@@ -5,10 +5,9 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.rules.rule import ClockHours, FurtherCondition, Rule, RuleGrain, Threshold
 from tally.config.settings import Settings
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 from tests.support.alerts.judging_days import JudgedDays
 from tests.support.evaluation.evaluating import DAY, in_force
 from tests.support.serving.serving_world import Stored, World, at, counted, flip, sale

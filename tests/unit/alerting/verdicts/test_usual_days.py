@@ -11,11 +11,11 @@ import pytest
 from alerting.evaluate.snapshot import baseline_days
 from alerting.evaluate.snapshot.baseline import BaselineRequest
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
-from alerting.evaluate.snapshot.calendar import to_millis
 from runtime.registry.sources import TRAFFIC
 from serving.questions.stores import StoreRegistry
 from tally.alerts.baseline import WindowBaseline
 from tally.config.settings import Settings
+from tally.time.instants import to_millis
 from tests.support.evaluation.baselines import ONE_DAY, fix, serving, weeks_before
 from tests.support.serving.serving_world import MemoryViews, World, at, counted
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from alerting.evaluate.snapshot.calendar import to_millis
 from alerting.rules.rule import Rule, Threshold
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
@@ -21,7 +20,7 @@ from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Value
 from tally.config.settings import Settings
-from tally.time.instants import parse_instant
+from tally.time.instants import parse_instant, to_millis
 from tally.time.windows import window_start
 from tests.support.evaluation.evaluating import DAY, Watching, said
 from tests.support.questions.api_suite import asking

@@ -7,10 +7,10 @@ from inventory.movements.deduplication import EventDeduplicator
 from inventory.movements.movement import StockMovement, encode_movement
 from inventory.movements.step import MOVEMENTS
 from inventory.sync.calls import CallMode, LaneLevel, StockCall, call_key, encode_call
-from inventory.sync.engine import DAY_MILLIS
 from inventory.sync.modes import CallAnswer
 from runtime.outbound.records import TickTime
 from schemas.loader import record_schema
+from tally.time.instants import DAY_MILLIS
 from tests.unit.inventory.moved import NOON, SALE, VOID, count, desk_of, later, movement
 from tests.unit.schemas.test_records import as_record, wrong_in
 

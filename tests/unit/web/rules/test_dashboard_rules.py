@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.health.store import StoreHealth
 from alerting.rules.rule import AgainstBaseline, Condition, Threshold
 from runtime.registry.sources import SALES
 from tally.config.settings import Settings
+from tally.time.instants import to_millis
 from tests.contract.api.alerts.test_rule_health import Brokers, sends
 from tests.support.evaluation.evaluating import (
     BUSY,

@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from alerting.evaluate.snapshot.calendar import WindowSpan, to_millis
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.simulate import simulator
+from tally.time.instants import to_millis
 from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
 from tests.support.evaluation.simulating import MemoryState, desk_over, page_of
