@@ -194,7 +194,8 @@ def _intervals(at: datetime) -> list[Odd]:
             "interval across windows",
             ACCEPTED,
             interval_seconds=900,
-            happened_at=(start - WINDOW / 2).isoformat(),
+            # Over before `at`, whatever minute of the quarter hour that is.
+            happened_at=(start - 1.5 * WINDOW).isoformat(),
         ),
         interval("interval of an hour and a second", "out_of_range", interval_seconds=3601),
         interval("interval with a count below zero", "out_of_range", **{"in": -1}),

@@ -25,10 +25,10 @@ MAX_DIGITS, MAX_NAME = 1000, 256
 STRING, NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9eE]+")
 
 
-def outcome(kind: str, body: bytes) -> str:
+def outcome(kind: str, body: bytes, arrived: datetime = NOW) -> str:
     """`accepted`, or the reason of the rejection."""
     try:
-        conversions()[FAMILY[TOPICS[kind]]](body, Arrival(NOW, 0, 0), RULES)
+        conversions()[FAMILY[TOPICS[kind]]](body, Arrival(arrived, 0, 0), RULES)
     except RejectedEvent as error:
         return error.reason
     return ACCEPTED

@@ -75,6 +75,19 @@ def test_what_breaks_a_promise_is_said(
     assert broken in breaches(alerts, *calls)
 
 
+def test_what_was_refused_may_come_under_another_key() -> None:
+    refused = call(RAISED, taken=False)._replace(is_refused=True)
+    both = call(RAISED, alert(5), key="group")
+
+    assert breaches((RAISED, alert(5)), refused, both) == []
+    assert Witness((RAISED, alert(5)), [refused, both]).refused_and_sent_otherwise == 1
+    assert Witness((RAISED, alert(5)), [refused, call(RAISED)]).refused_and_sent_otherwise == 0
+    # Without the refusal the first call may have been acted on.
+    assert breaches((RAISED, alert(5)), refused._replace(is_refused=False), both) == [
+        "under several keys"
+    ]
+
+
 def test_what_comes_within_a_silence_is_said_taken_or_not() -> None:
     early = call(RAISED, taken=False)
 

@@ -21,13 +21,18 @@ SOONER_OR_LATER = 4
 
 
 class ReceivedCall(NamedTuple):
-    """A call as it has arrived: `is_taken` says whether the receiver has acted on it."""
+    """A call as it has arrived.
+
+    `is_taken`: the receiver has acted on it; `is_refused`: it was answered with 429, which says for
+    certain that the receiver has not.
+    """
 
     path: str
     key: str
     body: bytes
     is_signed: bool
     is_taken: bool
+    is_refused: bool = False
 
     @property
     def told(self) -> list[Told]:
@@ -41,10 +46,11 @@ def _hang_up(handler: BaseHTTPRequestHandler, _got: Got) -> None:
 
 
 # What becomes of a call that it does not take, and of one that it has taken.
+REFUSED = "too many"
 NOT_TAKEN = {
     "unavailable": status(503),
     "hung up": _hang_up,
-    "too many": status(429, retry_after="1"),
+    REFUSED: status(429, retry_after="1"),
 }
 TAKEN = {"no answer": _hang_up, "taken and 500": status(500)}
 KILLED_IN_CALL, WELL = "killed in the call", "taken"
@@ -75,7 +81,10 @@ class FailingReceiver:
             self.fired[fate] += 1
             is_taken = fate not in NOT_TAKEN
             key = got.headers["webhook-id"]
-            self.calls.append(ReceivedCall(got.path, key, got.body, _is_signed(got), is_taken))
+            is_refused = fate == REFUSED
+            self.calls.append(
+                ReceivedCall(got.path, key, got.body, _is_signed(got), is_taken, is_refused)
+            )
         answer = {**NOT_TAKEN, **TAKEN, KILLED_IN_CALL: _hang_up, WELL: status(204)}[fate]
         return answer(handler, got)
 

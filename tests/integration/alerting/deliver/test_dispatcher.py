@@ -73,6 +73,9 @@ def counted(towns: Sequence[Survived]) -> Counter[str]:
     """How often each fault has fired in all of them; printed, too."""
     fired = sum((one.fired for one in towns), Counter[str]())
     fired["held until a silence ended"] = sum(len(one.witness.held) for one in towns)
+    fired["refused and sent otherwise"] = sum(
+        one.witness.refused_and_sent_otherwise for one in towns
+    )
     told = sum(len(one.witness.alerts) for one in towns)
     calls = sum(len(one.witness.calls) for one in towns)
     print(f"{told} states of alerts, {calls} calls: {dict(sorted(fired.items()))}")

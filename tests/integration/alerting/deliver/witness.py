@@ -2,7 +2,7 @@
 of the dispatcher is asked."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -38,13 +38,33 @@ class Witness:
         """Each promise that was broken, in a line."""
         return [*self._of_messages(), *self._of_alerts(), *self._of_silences()]
 
-    def _of_messages(self) -> Iterator[str]:
-        bodies: dict[tuple[str, str], set[bytes]] = defaultdict(set)
+    @property
+    def refused_and_sent_otherwise(self) -> int:
+        """How many states of alerts were refused for certain under one key, and came under another.
+
+        That is allowed: an alert that a silence holds back after a 429 comes later, in a group with
+        others.
+        """
+        every, counting = self._keys(self.calls), self._keys(self._not_refused)
+        return sum(len(every[at] | keys) > len(keys) for at, keys in counting.items())
+
+    @property
+    def _not_refused(self) -> list[ReceivedCall]:
+        return [call for call in self.calls if not call.is_refused]
+
+    @staticmethod
+    def _keys(calls: Iterable[ReceivedCall]) -> dict[tuple[str, Told], set[str]]:
         keys: dict[tuple[str, Told], set[str]] = defaultdict(set)
-        for call in self.calls:
-            bodies[call.path, call.key].add(call.body)
+        for call in calls:
             for told in call.told:
                 keys[call.path, told].add(call.key)
+        return keys
+
+    def _of_messages(self) -> Iterator[str]:
+        bodies: dict[tuple[str, str], set[bytes]] = defaultdict(set)
+        for call in self.calls:
+            bodies[call.path, call.key].add(call.body)
+        keys = self._keys(self._not_refused)
         yield from (f"other bytes under one key: {at}" for at in bodies if len(bodies[at]) > 1)
         yield from (f"under several keys: {at}" for at in keys if len(keys[at]) > 1)
         called = Counter(one.key for one in self.calls if one.path == AT_MOST_ONCE)

@@ -70,6 +70,28 @@ def test_a_single_one_goes_out_under_its_own_key() -> None:
     assert (message.kind, message.message_id) == ("alert", alert_message_id(alert()))
 
 
+@pytest.mark.parametrize(("status", "keys"), [(429, 2), (503, 1)])
+def test_an_alert_refused_before_a_silence_comes_in_a_group_only_if_the_refusal_is_certain(
+    status: int, keys: int
+) -> None:
+    desk = desk_with()
+    desk.process_alert(alert(1))
+    [refused] = desk.begin_attempts(()).calls
+    desk.record_answer(refused, WebhookAnswer(status=status))
+    desk.apply_control(LUNCH)
+    later(desk, 30 * MINUTE)
+    assert desk.begin_attempts(()).calls == []
+    desk.process_alert(alert(2))
+    # Both alerts are released when the silence ends.
+    later(desk, HOUR)
+
+    calls = desk.begin_attempts(()).calls
+
+    with_first = [call for call in calls if alert(1).alert_id in call.body]
+    assert len({refused.message_id} | {call.message_id for call in with_first}) == keys
+    assert [call.kind for call in with_first] == ["group" if keys == 2 else "alert"]
+
+
 def test_an_end_that_was_held_goes_out_when_its_raise_has() -> None:
     desk = desk_with()
     desk.process_alert(alert())

@@ -4,7 +4,7 @@ and nothing else is ever raised."""
 import json
 from collections import Counter
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -27,6 +27,15 @@ def test_odd_message_is_what_the_list_says_and_within_bounds(odd: Odd) -> None:
     assert outcome(odd.kind, odd.body) == odd.outcome
     if odd.outcome == ACCEPTED:
         assert beyond_bounds(FAMILY[TOPICS[odd.kind]], written(odd.kind, odd.body)) == []
+
+
+def test_outcomes_do_not_depend_on_the_minute_of_the_quarter_hour() -> None:
+    quarter_hour = NOW.replace(minute=0, second=30, microsecond=0)
+    for now in (quarter_hour + timedelta(minutes=minute) for minute in range(15)):
+        intervals = [odd for odd in odd_messages(now) if odd.kind == "traffic"]
+        assert len(intervals) >= 9
+        for odd in intervals:
+            assert outcome(odd.kind, odd.body, now) == odd.outcome, (odd.name, now)
 
 
 def test_there_are_sixty_odd_messages_and_more() -> None:
