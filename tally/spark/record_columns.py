@@ -95,7 +95,8 @@ def _is_complete(fields: RecordFields, field: Field) -> Column:
         F.octet_length(field(name)) <= MAX_TEXT_BYTES
         for name in ("store_id", "event_id", "fingerprint", *fields.texts)
     ]
-    numbers = [_number(name, field, fields).between(-MAX_PART, MAX_PART) for name in fields.numbers]
+    limits = -MAX_PART, MAX_PART
+    numbers = [_number(name, field, fields).between(*limits) for name in fields.numbers]
     forms = [field(name).rlike(pattern) for name, pattern in fields.patterns]
     if "period_start" in fields.numbers:
         forms.append(_is_in_its_period(field))

@@ -72,7 +72,8 @@ def gaps(settings: Settings, now: datetime | None = None) -> str:
     """A text about accepted gaps. Raises StackError if one was accepted in the last 31 days."""
     question = "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap"
     rows = _read(settings, lambda session: [*session.execute(question)])
-    new = [row for row in rows if assume_utc(row.noted_at) > (now or datetime.now(UTC)) - RECENT]
+    since = (now or datetime.now(UTC)) - RECENT
+    new = [row for row in rows if assume_utc(row.noted_at) > since]
     if new:
         where = ", ".join(
             f"{row.topic}-{row.partition} {row.from_offset} to {row.until_offset}"

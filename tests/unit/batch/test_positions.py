@@ -70,7 +70,7 @@ def test_records_that_kafka_does_not_hold_stop_the_ingest(earliest: int, end: in
 
 
 def test_topic_created_anew_stops_the_ingest() -> None:
-    with pytest.raises(DataLoss, match="deleted and created anew"):
+    with pytest.raises(DataLoss, match="deleted and created again"):
         starting_offsets(FIRST, {"sales": "id-2"}, KEPT)
 
 

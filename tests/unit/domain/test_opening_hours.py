@@ -68,7 +68,7 @@ def test_what_is_told_again_is_the_same_hours(told: dict[str, Any]) -> None:
         ({}, "hours by weekday are wanted"),
         ({"monday": "08:00-20:00"}, "'monday' is no weekday, no range of them and not holidays"),
         ({"mon-": "08:00-20:00"}, "'mon-' is no weekday"),
-        ({"mon-fri": "closed", "fri": "closed"}, "fri is told twice"),
+        ({"mon-fri": "closed", "fri": "closed"}, "fri is given twice"),
         ({"mon-sat": "closed"}, "sun is missing; write `sun: closed` if it is"),
         ({EVERY_DAY: "8-20"}, "mon-sun: '8-20' is no span of the clock, e.g. 08:00-20:00"),
         ({EVERY_DAY: "08:00-25:00"}, "is no span of the clock"),

@@ -148,7 +148,7 @@ def test_a_count_sets_a_level_and_what_it_has_already_is_not_told() -> None:
 def test_levels_that_nobody_knows_are_not_told_as_levels() -> None:
     [unknown] = calls([*desk_of("absolute").process_movement(movement())])
 
-    assert (unknown.outcome, unknown.cause) == ("overruled", "nobody has counted")
+    assert (unknown.outcome, unknown.cause) == ("overruled", "never counted")
 
 
 def test_levels_that_changed_are_set_once_in_the_next_night() -> None:

@@ -142,7 +142,7 @@ def test_openapi_lists_every_parameter(ask: Ask) -> None:
         "limit",
         "after",
     }
-    assert "begin anew" in operation["responses"]["409"]["description"]
+    assert "begin again" in operation["responses"]["409"]["description"]
 
 
 def test_metrics_list_has_the_first_ids_and_their_shape(ask: Ask) -> None:

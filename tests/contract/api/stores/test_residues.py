@@ -84,7 +84,7 @@ def test_residues_page_by_days_of_the_store(world: World, ask: Ask) -> None:
 
 REFUSED = [
     ("occupancy", {"by": "door"}, "by", "is no dimension of this metric; it has none"),
-    ("occupancy", {"grain": "1d"}, "grain", "begins anew at 0 with each day of the store; by 1d"),
+    ("occupancy", {"grain": "1d"}, "grain", "begins again at 0 with each day of the store; by 1d"),
     ("occupancy", {"grain": "1w"}, "grain", "occupancy is answered by 15m, 1h, for it begins"),
     ("occupancy_residue", {"grain": "15m"}, "grain", "; by 15m, 1h ask occupancy"),
     ("occupancy_residue", {"grain": "1d", "tz": "UTC"}, "tz", "; ask with tz=store"),

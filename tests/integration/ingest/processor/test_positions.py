@@ -130,7 +130,7 @@ def test_topic_made_anew_is_noticed_though_its_positions_went_with_it(
     admin.create_topics([NewTopic(topics[0], settings.partitions, 1)])[topics[0]].result(30)
     send_values(settings, topics[0], 3 * VALUES)
 
-    assert "deleted and created anew" in refused(start, topics)
+    assert "deleted and created again" in refused(start, topics)
 
 
 def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
@@ -153,7 +153,7 @@ def test_log_of_another_topic_id_is_noticed_though_offsets_and_records_fit(
         ],
     )
 
-    assert "deleted and created anew" in refused(start, topics)
+    assert "deleted and created again" in refused(start, topics)
 
 
 def test_log_that_was_cut_and_has_grown_again_is_noticed(

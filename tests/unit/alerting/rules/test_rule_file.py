@@ -240,7 +240,7 @@ def test_a_field_that_does_not_fit_is_named_with_the_fix(field: str, value: Any,
         ("stock", {"clear": {"op": ">", "value": "0.0"}}, "clear: nothing lies between it"),
         ("stock", {"subject": "none"}, "subject: a stock rule judges each article by itself"),
         ("stock", {"subject": "till"}, "subject: a stock rule judges each article by itself"),
-        ("stock", {"on_silence": "raise"}, "on_silence: of an article that nobody has counted"),
+        ("stock", {"on_silence": "raise"}, "on_silence: nothing is known of an article"),
         (
             "stock",
             {"condition": {"op": ">=", "value": "9"}, "clear": {"op": "<=", "value": "5"}},

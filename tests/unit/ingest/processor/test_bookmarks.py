@@ -27,7 +27,7 @@ def test_first_start_begins_at_the_first_record_ever_written() -> None:
 @pytest.mark.parametrize(
     ("log", "told"),
     [
-        (LogState("id-2", 0, 20, LAST), "deleted and created anew"),
+        (LogState("id-2", 0, 20, LAST), "deleted and created again"),
         (LogState("id-1", 11, 20, None), "offsets 10 to 10 were deleted before they were read"),
         (LogState("id-1", 0, 9, None), "ends at 9: the log was cut"),
         (
@@ -46,7 +46,7 @@ def test_another_log_is_refused(log: LogState, told: str) -> None:
 
 
 def test_topic_made_anew_before_anything_was_read_is_refused_too() -> None:
-    assert "deleted and created anew" in str(
+    assert "deleted and created again" in str(
         loss_reason(0, PositionMetadata("id-1"), LogState("id-2", 0, 20))
     )
     assert loss_reason(0, PositionMetadata("id-1"), LogState("id-1", 0, 20)) is None

@@ -98,7 +98,7 @@ def test_a_part_of_a_country_is_one_that_its_holidays_go_by(tmp_path: Path, coun
         ("coordinates: [nan, 17]", "coordinates: [latitude, longitude] in degrees are wanted"),
         ("coordinates: [[48], 17]", "coordinates: [latitude, longitude] in degrees are wanted"),
         ("coordinates: [117.1, 48.1]", "coordinates: 117.1, 48.1 is no place: latitude first"),
-        ("opening_hours: {mon-sat: closed}", "opening_hours: sun is not told"),
+        ("opening_hours: {mon-sat: closed}", "opening_hours: sun is missing"),
         ("floor_area_m2: 0", "floor_area_m2: '0' is no area in square metres, e.g. 380"),
         ("floor_area_m2: 1_000", "floor_area_m2: '1_000' is no area"),
         ("floor_area_m2: [1]", "floor_area_m2: ['1'] is no area"),

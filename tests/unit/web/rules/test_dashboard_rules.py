@@ -143,7 +143,7 @@ def test_episodes_are_beside_what_was_told_of_them(get: Get, store: Watched) -> 
     answer = get("/rules/busy", **ASKED)
 
     found = [one["data-complete"] for one in with_attribute(answer, "data-episode")]
-    told = [one["data-told"] for one in with_attribute(answer, "data-told")]
+    told = [one["data-published"] for one in with_attribute(answer, "data-published")]
     assert (found, told) == (["true", "true"], ["confirmed"])
     assert "7 receipts" in "".join(texts(answer, "td"))
     [alert_id] = {one.alert_id for one in store.views.alerts.told if one.edge == "raise"}
@@ -218,4 +218,4 @@ def test_chart_has_a_hole_where_nothing_is_served_and_marks_episodes_by_place(
     assert areas == [[9, 10], [1, 1], [5, 5]]
     assert raised["data"] == [[1, 7], [5, 6]]
     assert line["markLine"]["data"] == [{"yAxis": 5}]
-    assert describe_rule(found).startswith("2 episodes by what is served now, 0 begins")
+    assert describe_rule(found).startswith("2 episodes by what is served now, 0 raised alerts")

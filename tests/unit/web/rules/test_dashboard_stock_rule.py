@@ -62,7 +62,7 @@ def test_each_article_has_a_row_beside_what_was_told_of_it(get: Get) -> None:
 
     found = [one["data-subject"] for one in with_attribute(answer, "data-episode")]
     assert found == ["item:%3Cb%3E50%25%7Ctea%3C%2Fb%3E", "item:bread"]
-    told = [one["data-told"] for one in with_attribute(answer, "data-told")]
+    told = [one["data-published"] for one in with_attribute(answer, "data-published")]
     assert told == ["confirmed", "confirmed"]
     assert "What of it" in "".join(texts(answer, "th"))
     assert "b" not in [tag for tag, _, _ in elements(answer)]
