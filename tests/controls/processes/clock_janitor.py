@@ -25,7 +25,7 @@ class ClockJanitor(Janitor):
         refuse_outside_tests(settings)
         super().__init__(settings, group, topics, now)
 
-    def _committed(self, admin: Any) -> dict[tuple[str, int], int]:
+    def _read_committed_offsets(self, admin: Any) -> dict[tuple[str, int], int]:
         with kafka_consumer(self._settings, "clock-janitor") as consumer:
             of_topics = read_ends(consumer, self._topics, 30)
         return {

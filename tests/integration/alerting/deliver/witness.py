@@ -46,7 +46,7 @@ class Witness:
         others.
         """
         every, counting = self._keys(self.calls), self._keys(self._not_refused)
-        return sum(len(every[at] | keys) > len(keys) for at, keys in counting.items())
+        return sum(every[at] != keys for at, keys in counting.items())
 
     @property
     def _not_refused(self) -> list[ReceivedCall]:
