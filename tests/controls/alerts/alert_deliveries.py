@@ -12,6 +12,7 @@ webhook=attempt    each attempt has a key of its own
 from collections.abc import Sequence
 
 from msgspec import structs
+from typing_extensions import override
 
 from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.state.attempts import WebhookAnswer
@@ -31,6 +32,7 @@ from tests.laws.deliveries.delivery_world import DispatcherRules
 class SilencingAll(DeliveryRules):
     """What is silenced is not told, whoever has heard of it."""
 
+    @override
     def decide_later(
         self, told: Sequence[DeliveryDecision], held: DeliveryReason
     ) -> DeliveryVerdict:
@@ -40,6 +42,7 @@ class SilencingAll(DeliveryRules):
 class AnyOrder(DeliveryRules):
     """Each message has a lane of its own."""
 
+    @override
     def lane(self, alert: Alert) -> str:
         return f"{alert.alert_id} {alert.state}"
 
@@ -47,6 +50,7 @@ class AnyOrder(DeliveryRules):
 class OrderOfAlerts(DeliveryRules):
     """A raise and its end are two alerts, each with a lane."""
 
+    @override
     def lane(self, alert: Alert) -> str:
         return alert.alert_id
 
@@ -54,9 +58,11 @@ class OrderOfAlerts(DeliveryRules):
 class EndsAlone(DeliveryRules):
     """An end is decided about as any other alert."""
 
+    @override
     def decide_end(self, asked: FirstState) -> tuple[DeliveryVerdict, DeliveryReason]:
         return ("held", asked.hold_reason) if asked.hold_reason else ("send", "")
 
+    @override
     def needs(self, alert: Alert) -> tuple[str, ...]:
         return ()
 
@@ -64,6 +70,7 @@ class EndsAlone(DeliveryRules):
 class WithoutDoubt(DeliveryEngine):
     """Where no answer comes nothing has arrived."""
 
+    @override
     def record_answer(self, called: WebhookMessage, answer: WebhookAnswer) -> list[StoredDelivery]:
         if answer.status is not None:
             return super().record_answer(called, answer)

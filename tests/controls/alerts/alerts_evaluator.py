@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import structs
+from typing_extensions import override
 
 from alerting.alert.ids import Chain, alert_id
 from alerting.alert.published import PublishedAlert
@@ -28,10 +29,12 @@ class RestoresTooEarly(World):
         super().__init__()
         self.early: dict[tuple[int, int], Memory | None] = {}
 
+    @override
     def when_started(self, process: Process) -> None:
         for store in range(len(self.inputs)):
             self.early[process.number, store] = self.state_of(store, to_the_end=False)
 
+    @override
     def restored(self, process: Process, store: int) -> Memory | None:
         memory = self.early[process.number, store]
         return None if memory is None else memory.copy()
@@ -40,6 +43,7 @@ class RestoresTooEarly(World):
 class RestoresToTheStableOffset(World):
     """The state is read as far as it is stable, while the end of a commit is on its way to it."""
 
+    @override
     def restored(self, _process: Process, store: int) -> Memory | None:
         return self.state_of(store, to_the_end=False)
 
@@ -47,6 +51,7 @@ class RestoresToTheStableOffset(World):
 class GoesOnAlthoughFenced(World):
     """Whoever is fenced makes a new producer, and sends again."""
 
+    @override
     def when_fenced(self, process: Process) -> None:
         send_again(self, process)
 
@@ -54,6 +59,7 @@ class GoesOnAlthoughFenced(World):
 class RepeatsFromMemory(World):
     """What may have been committed is sent again from memory."""
 
+    @override
     def when_unknown(self, process: Process) -> None:
         send_again(self, process)
 
@@ -61,6 +67,7 @@ class RepeatsFromMemory(World):
 class RemembersWhatWasAborted(World):
     """Positions are taken back with an abort, memory is not."""
 
+    @override
     def when_aborted(self, process: Process) -> None:
         if process.generation == self.group_generation:
             transaction = process.under_way
@@ -74,6 +81,7 @@ class RemembersWhatWasAborted(World):
 class ActsByATimer(World):
     """Time alone begins transactions: without positions the group does not fence a zombie."""
 
+    @override
     def is_timers_own(self, pick: int) -> bool:
         return bool(pick & 64)
 
@@ -81,6 +89,7 @@ class ActsByATimer(World):
 class ClosesByTheClock(World):
     """Windows close by the clock, while the pipeline is behind."""
 
+    @override
     def known_until(self) -> list[int]:
         return [self.now]
 
@@ -88,6 +97,7 @@ class ClosesByTheClock(World):
 class IgnoresEpochs(World):
     """Rows that an erasure has put out of force are taken for silence."""
 
+    @override
     def is_old_epoch(self, _window: int, _pointers: Mapping[int, Published]) -> bool:
         return False
 
@@ -95,6 +105,7 @@ class IgnoresEpochs(World):
 class ConfirmsWhatIsClosed(World):
     """A window that a tick has closed is enough to confirm."""
 
+    @override
     def judgement(
         self,
         rule: Rule,
@@ -110,6 +121,7 @@ class ConfirmsWhatIsClosed(World):
 class WaitsForHints(World):
     """A generation is looked at only when a restatement names a window of it."""
 
+    @override
     def newly_published(self, _memory: Memory, _pointers: Mapping[int, Published]) -> set[int]:
         return set()
 
@@ -117,6 +129,7 @@ class WaitsForHints(World):
 class MarksTheLatest(World):
     """As judged is marked the generation at the commit, and not the one that was read."""
 
+    @override
     def committed(self, transaction: WorldTransaction) -> None:
         super().committed(transaction)
         transaction.after.judged = {day: one.token for day, one in self.pointers.items()}
@@ -125,6 +138,7 @@ class MarksTheLatest(World):
 class KeepsTheLastOfASubject(World):
     """The state has one key for each subject and edge: the last alert alone."""
 
+    @override
     def committed(self, transaction: WorldTransaction) -> None:
         super().committed(transaction)
         ascending = sorted(transaction.after.told.values(), key=lambda one: one.window)
@@ -135,6 +149,7 @@ class KeepsTheLastOfASubject(World):
 class TellsAgainUnderOneId(World):
     """An alert that was taken back and holds again keeps its id."""
 
+    @override
     def tell(
         self, chain: Chain, days: FoldedDays, told: Sequence[PublishedAlert], at: int
     ) -> list[Transition]:
@@ -151,6 +166,7 @@ class TellsAgainUnderOneId(World):
 class ForgetsWhatHasEnded(World):
     """The state of an episode is deleted once its end is confirmed."""
 
+    @override
     def committed(self, transaction: WorldTransaction) -> None:
         super().committed(transaction)
         told = transaction.after.told
@@ -163,6 +179,7 @@ class ForgetsWhatHasEnded(World):
 class ReadsRulesWhenever(World):
     """Rules are read when they are read, and not up to where the tick says."""
 
+    @override
     def learn_rules(self, memory: Memory, _batch: Sequence[Hint | TickOfTime], pick: int) -> None:
         if pick % 3 == 2:
             memory.edit = self.edit
@@ -171,6 +188,7 @@ class ReadsRulesWhenever(World):
 class BackdatesVersions(World):
     """A version takes effect in windows that have begun."""
 
+    @override
     def effective_from(self, _pick: int) -> int:
         return max(0, self.now - 1)
 
@@ -178,6 +196,7 @@ class BackdatesVersions(World):
 class BeginsAnewWithAnEdit(World):
     """An edit ends what is open, silently, and the new version begins from nothing."""
 
+    @override
     def judgements(
         self,
         rule: Rule,
@@ -201,9 +220,11 @@ class LosesEveryHint(World):
     """No control but the opposite: not one hint arrives, and alerts come later and are right, as
     long as days that a generation restates are judged anew."""
 
+    @override
     def deliver_hint(self, _store: int, _window: int) -> None:
         pass
 
+    @override
     def is_restated(self, _memory: Memory, _day: int, _now: Published) -> bool:
         return False
 
@@ -211,6 +232,7 @@ class LosesEveryHint(World):
 class LosesNotices(World):
     """Notices of what a generation changed of a whole day are lost, and nobody looks for it."""
 
+    @override
     def deliver_hint(self, _store: int, _window: int) -> None:
         pass
 
@@ -222,6 +244,7 @@ class HasAnIdOfEachRun(World):
         super().__init__()
         self.runs = 0
 
+    @override
     def identity_of(self, _process: Process) -> str:
         self.runs += 1
         return f"run {self.runs}"

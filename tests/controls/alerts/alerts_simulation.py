@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from msgspec import structs
+from typing_extensions import override
 
 from alerting.alert.published import PublishedAlert
 from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
@@ -22,6 +23,7 @@ from tests.laws.alerting.worlds.simulated_world import SimulatedWorld
 class LosesOneThatWasTold(SimulatedWorld):
     """An alert that everybody was told is not among what is compared."""
 
+    @override
     def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         return [*told][1:]
 
@@ -29,6 +31,7 @@ class LosesOneThatWasTold(SimulatedWorld):
 class HasOneThatWasTakenBack(SimulatedWorld):
     """A retraction has not reached who compares."""
 
+    @override
     def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         return [structs.replace(one, state="confirmed") for one in told]
 
@@ -36,6 +39,7 @@ class HasOneThatWasTakenBack(SimulatedWorld):
 class HasNoEnds(SimulatedWorld):
     """Ends of episodes are not among what is compared."""
 
+    @override
     def told_of(self, told: Iterable[PublishedAlert]) -> Iterable[PublishedAlert]:
         return [one for one in told if one.edge == "raise"]
 
@@ -43,6 +47,7 @@ class HasNoEnds(SimulatedWorld):
 class ComparesWhatIsNotSettled(SimulatedWorld):
     """What speed rows have raised is taken for what a generation calls for."""
 
+    @override
     def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
         return frozenset(map(instant, range(WINDOWS)))
 
@@ -50,6 +55,7 @@ class ComparesWhatIsNotSettled(SimulatedWorld):
 class ComparesWhatWasNotJudged(SimulatedWorld):
     """Days count of which the evaluator has judged another generation than that which serves."""
 
+    @override
     def settled(self, folded: FoldedDays, memory: Memory) -> frozenset[int]:
         return folded.settled
 
@@ -57,6 +63,7 @@ class ComparesWhatWasNotJudged(SimulatedWorld):
 class FoldsEachDayFromRest(SimulatedWorld):
     """Where the day before has left off is not known to the next one."""
 
+    @override
     def folded(self, rule: Rule, store: int, memory: Memory, day: int) -> FoldedDays:
         whole, begin = super().folded(rule, store, memory, day), instant(DAY)
         if whole.until <= begin:

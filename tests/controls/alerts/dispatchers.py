@@ -11,6 +11,8 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
+from typing_extensions import override
+
 from alerting.deliver.__main__ import DispatcherParts
 from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.attempts import WebhookAnswer
@@ -45,12 +47,14 @@ class WatchedDispatcher(Dispatcher):
         self._moments = moments
         self._has_outcome = False
 
+    @override
     def process(self, record: Input) -> Sequence[Output]:
         outputs = super().process(record)
         if record.topic == self.topics[2] and outputs:
             self._moments.hit(DECIDED)
         return outputs
 
+    @override
     def tick(self) -> Sequence[Output]:
         outputs = super().tick()
         self._has_outcome = any(_is_delivered(one) for one in outputs)
@@ -58,6 +62,7 @@ class WatchedDispatcher(Dispatcher):
             self._moments.hit(OUTCOME_TAKEN)
         return outputs
 
+    @override
     def on_commit(self) -> None:
         if self._has_outcome:
             self._moments.hit(OUTCOME_STORED)
@@ -65,6 +70,7 @@ class WatchedDispatcher(Dispatcher):
             self._moments.hit(ATTEMPT_STORED)
         super().on_commit()
 
+    @override
     def restore(self, state: Iterable[Input]) -> None:
         super().restore(self._told_of(state))
 
@@ -82,6 +88,7 @@ def _is_delivered(output: Output) -> bool:
 class CallingFirst(Dispatcher):
     """intent=after: what is decided is stored once the calls have ended."""
 
+    @override
     def tick(self) -> Sequence[Output]:
         outputs = [*super().tick()]
         Dispatcher.on_commit(self)
@@ -90,6 +97,7 @@ class CallingFirst(Dispatcher):
             time.sleep(0.01)
         return [*outputs, *super().tick()]
 
+    @override
     def on_commit(self) -> None:
         """Called already."""
 
@@ -108,6 +116,7 @@ class WatchedSender(WebhookSender):
 
     moments: Failpoints = field(default_factory=Failpoints)
 
+    @override
     async def call(
         self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
     ) -> WebhookAnswer:
@@ -121,6 +130,7 @@ class WatchedSender(WebhookSender):
 class KeyOfAttempt(WatchedSender):
     """webhook=attempt: each call has a key of its own."""
 
+    @override
     async def call(
         self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
     ) -> WebhookAnswer:

@@ -6,6 +6,8 @@ gate=none      looks at quiet hours, silences and ages when an alert is decided,
 
 from collections.abc import Collection
 
+from typing_extensions import override
+
 from alerting.deliver.engine import turns
 from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.engine.turns import StartedAttempts
@@ -22,6 +24,7 @@ ALERTS_FIRST = (CONTROLS, ALERTS, TICKS)
 class ClockOfBefore(Dispatcher):
     """Learns of no tick before its turn comes."""
 
+    @override
     def _apply_early(self, record: Input) -> None:
         if record.topic == self.topics[0]:
             super()._apply_early(record)
@@ -30,6 +33,7 @@ class ClockOfBefore(Dispatcher):
 class DecidedOnce(DeliveryEngine):
     """What was decided goes out, whatever holds when its turn comes."""
 
+    @override
     def begin_attempts(
         self, under_way: Collection[WebhookMessage], room: CallCapacity | None = None
     ) -> StartedAttempts:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from typing_extensions import override
+
 from runtime.connect import CQL_DATE_ZERO
 from speed_layer.job import main
 from speed_layer.sink.rows import RowSink, SpeedRow, WindowRows, row_columns
@@ -28,12 +30,14 @@ class AddingSink(RowSink):
         super().__init__(settings)
         self._last: dict[tuple[object, ...], list[int]] = {}
 
+    @override
     def write(self, windows: Sequence[WindowRows]) -> None:
         """The rows, with the increments added to what is there."""
         super().write(
             [(family, [self._added(family, row) for row in rows]) for family, rows in windows]
         )
 
+    @override
     def timestamp(self, family: Family, row: SpeedRow) -> int:
         """Microseconds since 1970: the last to write wins."""
         return int(time.time() * 1_000_000)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from typing_extensions import override
 
 from speed_layer.input.records import Ints, Records
 from speed_layer.state.partition_windows import PartitionWindows, WindowRow
@@ -25,6 +26,7 @@ class PoorKey(PartitionWindows):
     def key(self, store: str, start: int, identity: bytes) -> Key:
         """By what it knows an event of a store's window."""
 
+    @override
     def _count(self, records: Records, starts: Ints, which: Ints) -> Iterator[WindowRow]:
         first = [place for place in which.tolist() if self._is_first(records, starts, place)]
         yield from super()._count(records, starts, np.array(first, np.int64))
@@ -40,6 +42,7 @@ class PoorKey(PartitionWindows):
 class WithoutStore(PoorKey):
     """Of two stores' receipts of one number it counts one."""
 
+    @override
     def key(self, store: str, start: int, identity: bytes) -> Key:
         """Window and identity."""
         return start, identity
@@ -48,6 +51,7 @@ class WithoutStore(PoorKey):
 class WithoutWindow(PoorKey):
     """Once counted an event counts in no other window, and who has not seen it counts it there."""
 
+    @override
     def key(self, store: str, start: int, identity: bytes) -> Key:
         """Store and identity."""
         return store, identity

@@ -7,6 +7,8 @@ driver overwrites richer rows.
 import sys
 import time
 
+from typing_extensions import override
+
 from speed_layer.job import main
 from speed_layer.sink.rows import RowSink, SpeedRow
 from tally.config.settings import Settings
@@ -21,6 +23,7 @@ class WallClockSink(RowSink):
         refuse_outside_tests(settings)
         super().__init__(settings)
 
+    @override
     def timestamp(self, family: Family, row: SpeedRow) -> int:
         """Microseconds since 1970."""
         return int(time.time() * 1_000_000)

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from ingest.normaliser.janitor import Janitor
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
@@ -25,6 +27,7 @@ class ClockJanitor(Janitor):
         refuse_outside_tests(settings)
         super().__init__(settings, group, topics, now)
 
+    @override
     def _read_committed_offsets(self, admin: Any) -> dict[tuple[str, int], int]:
         with kafka_consumer(self._settings, "clock-janitor") as consumer:
             of_topics = read_ends(consumer, self._topics, 30)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import ClassVar, Self
 
+from typing_extensions import override
+
 from ingest.normaliser.__main__ import main
 from runtime.processor.commit.failpoints import NAMES, Failpoints
 from tally.config.settings import Settings
@@ -43,6 +45,7 @@ class Crash(Failpoints):
             raise ValueError(f"{text}: write name:nth[:SIGSTOP] with a name of {', '.join(known)}")
         return cls(settings, name, int(nth), SIGNALS[sent])
 
+    @override
     def hit(self, name: str) -> None:
         """The moment has come."""
         if name != self.name:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import structs
+from typing_extensions import override
 
 from alerting.evaluate.__main__ import EvaluatorParts, main
 from alerting.evaluate.step import ALERTS, TICKS, Evaluator
@@ -52,6 +53,7 @@ class TellingCrash(Crash):
     names: ClassVar[Sequence[str]] = (*NAMES, AFTER_READ, IN_RESTORE)
     is_telling: bool = field(default=False, init=False)
 
+    @override
     def hit(self, name: str) -> None:
         if self.is_telling or name in _BEFORE_JUDGING:
             super().hit(name)
@@ -64,9 +66,11 @@ class _CrashingEvaluator(Evaluator):
         super().__init__(*parts)
         self._crash = crash
 
+    @override
     def restore(self, state: Iterable[Input]) -> None:
         super().restore(self._each(state))
 
+    @override
     def tick(self) -> Sequence[Output]:
         found = super().tick()
         self._crash.is_telling = any(one.topic == ALERTS for one in found)
@@ -82,6 +86,7 @@ class _CrashingEvaluator(Evaluator):
 class _ClosesWithTheTick(_CrashingEvaluator):
     """A window closes when its time is over, however far the pipeline has come by then."""
 
+    @override
     def process(self, record: Input) -> Sequence[Output]:
         if record.topic != TICKS:
             return super().process(record)

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from typing_extensions import override
+
 from alerting.evaluate.step import Evaluator
 
 
@@ -11,6 +13,7 @@ class HastyEvaluator(Evaluator):
     most_seconds = -1.0
 
     @property
+    @override
     def busy_partitions(self) -> Collection[int]:
         """None, whatever is left to judge."""
         return ()

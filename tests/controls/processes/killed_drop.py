@@ -8,6 +8,8 @@ from dataclasses import InitVar, dataclass
 from pathlib import Path
 from threading import Event
 
+from typing_extensions import override
+
 from ingest.senders.drop.folder import DropFolder
 from ingest.senders.drop.rounds import FolderUploader
 from ingest.senders.drop.sender import Sender, make_client
@@ -24,6 +26,7 @@ class KilledFolder(DropFolder):
     def __post_init__(self, settings: Settings) -> None:
         refuse_outside_tests(settings)
 
+    @override
     def archive(self, *_: object) -> Path:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("is dead")

@@ -9,6 +9,8 @@ reference=first    the reference is looked for before the version is read
 nights=none        levels are set as they change, and not once more at night
 """
 
+from typing_extensions import override
+
 from inventory.sync.calls import StockCall, StoredCall
 from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import CallAnswer, CallRules
@@ -18,6 +20,7 @@ from tests.laws.deliveries.call_world import AdapterRules
 class KeyOfTheAttempt(CallRules):
     """Two calls of one movement are two."""
 
+    @override
     def key(self, call: StockCall) -> str:
         return f"{call.movement_id} {call.attempts}"
 
@@ -25,6 +28,7 @@ class KeyOfTheAttempt(CallRules):
 class ReadAnew(CallRules):
     """Whatever may have arrived, it is done again."""
 
+    @override
     def is_done(self, call: StockCall, answer: CallAnswer) -> bool:
         return False
 
@@ -32,6 +36,7 @@ class ReadAnew(CallRules):
 class WithoutNights(StockSyncEngine):
     """What was told once is told."""
 
+    @override
     def _reconcile(self) -> list[StoredCall]:
         return []
 
