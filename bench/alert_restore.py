@@ -40,7 +40,7 @@ from runtime.kafka.producer import BlockingProducer
 from runtime.processor.state import read_state
 from tally.alerts.message import AlertState
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.windows import WINDOW_MILLIS
 
 RULES, STORES, SETTLED, OPEN = 1_000, 457, 5_500_000, 20_000

@@ -43,7 +43,7 @@ from runtime.processor.commit.record import Input, Output
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW
 from tests.support.evaluation.evaluating import ListedRules

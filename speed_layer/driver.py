@@ -17,7 +17,7 @@ from runtime.spark.jvm_lock import lock_folder_in_jvm
 from speed_layer.input.session import Driver, StartOptions, build_streaming_session
 from speed_layer.keeper import JVM_GONE, QueryDefinition, QuerySupervisor
 from speed_layer.liveness import Liveness
-from speed_layer.progress.first_window import compute_floor
+from speed_layer.progress.start_position import compute_floor
 from tally.config.settings import Settings
 from tally.errors import TallyError
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.input.records import ID_BYTES, pack_records
-from speed_layer.progress.first_window import Floors
+from speed_layer.progress.start_position import Floors
 from speed_layer.sink.rows import MakeSink, RowSink
 from speed_layer.state import partition_reports
 from speed_layer.state.operator import WindowOperator

@@ -9,7 +9,7 @@ from runtime.http.protocol import ConnectionLimits
 from runtime.http.server import ServerOptions, serve
 from runtime.process.job import run_job
 from serving.metrics import catalogue
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from web.api.app import AlertBrokers, create_app
 from web.dashboard import page
@@ -33,7 +33,7 @@ def run() -> None:
     # The catalogue is read once, here: a wrong descriptor stops the process at startup instead of
     # failing every answer.
     catalogue.entries()
-    views, feed, watch = CassandraViews(settings), TopicFeed(settings), AlertWatch(settings)
+    views, feed, watch = ViewReader(settings), TopicFeed(settings), AlertWatch(settings)
     try:
         # The API and the pages share one desk, so the topics it has read are held in memory once.
         desk = SimulationService.from_settings(settings, views)

@@ -14,8 +14,7 @@ from alerting.alert.ids import AlertId
 from alerting.rules.rule import RuleId
 from tally.alerts.message import Alert
 from tally.errors import AlertNotOpen
-from tally.events.identity import StoreId
-from tally.events.partitions import partition_number
+from tally.events.identity import StoreId, partition_number
 
 MAX_REASON = 500
 MAX_NAME = 200

@@ -30,7 +30,7 @@ from runtime.processor.commit.record import Input
 from runtime.processor.intake import to_input
 from runtime.processor.service import run_processor
 from runtime.registry.stores import load_stores
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 
 GROUP = "dispatcher"
@@ -57,7 +57,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        views = CassandraViews(settings)
+        views = ViewReader(settings)
         stores = FamilyStoreCache(views, settings.partitions)
         judged = EvaluationProgress(settings, TICKS)
         step = build_dispatcher(

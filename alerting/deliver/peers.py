@@ -8,9 +8,9 @@ from typing import NamedTuple
 import structlog
 
 from runtime.registry.sources import FAMILIES
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.errors import ViewsUnreachable
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 
 # A store that opens or closes within this time hardly changes the share of silent stores.
 CACHE_SECONDS = 600.0

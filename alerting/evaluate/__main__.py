@@ -21,7 +21,7 @@ from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.loop import Processor
 from runtime.processor.rivals import classify_fencing
 from serving.metrics import catalogue
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ProducerFenced
 
@@ -31,7 +31,7 @@ GROUP = "evaluator"
 class EvaluatorParts(NamedTuple):
     """Factories for the parts of the process; tests replace them."""
 
-    step: Callable[[Settings, CassandraViews, RuleReader], Evaluator] = Evaluator
+    step: Callable[[Settings, ViewReader, RuleReader], Evaluator] = Evaluator
     build: Callable[[Settings, ProcessorJob, Failpoints], Processor] = build_processor
 
 
@@ -63,7 +63,7 @@ def run(
     """
     # Read once at the start: a wrong descriptor ends the process instead of every judgement.
     catalogue.entries()
-    views = CassandraViews(settings)
+    views = ViewReader(settings)
     step = parts.step(settings, views, RuleReader(settings))
     # Records that these topics have lost do no harm: the views and later ticks say the same.
     job = ProcessorJob(

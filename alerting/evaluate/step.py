@@ -21,7 +21,7 @@ from alerting.rules.versions import RuleHistory
 from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import Tick
 from tally.config.settings import Settings

@@ -25,9 +25,9 @@ from alerting.health.store import (
 from alerting.rules.rule import RuleVersion, version_at
 from alerting.simulate.service import RuleRepository
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.windows import WINDOW_MILLIS
 
 # Stores on one page; each of them is read from the tables.

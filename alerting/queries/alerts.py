@@ -16,7 +16,7 @@ from alerting.alert.current_state import (
     open_alert,
     state_rank,
 )
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.alerts.message import Alert, EpisodeSpan
 from tally.config.settings import Settings
 from tally.errors import UnknownName

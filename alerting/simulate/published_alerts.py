@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from alerting.alert.ids import Chain
 from alerting.alert.published import PublishedAlert
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.alerts.message import Alert
 from tally.time.instants import parse_instant, to_millis
 

@@ -23,7 +23,7 @@ from alerting.simulate.state import StateReader, StateSource
 from alerting.simulate.turns import SimulationQueue
 from runtime.http.work_pools import SIMULATIONS, WorkPool
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import BadQuery, StackError, UnknownName, ViewsUnreachable
 from tally.time.instants import DAY_MILLIS

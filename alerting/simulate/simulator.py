@@ -44,9 +44,9 @@ from alerting.simulate.published_alerts import group_by_subject, load_published_
 from alerting.simulate.store import StoreSimulation
 from runtime.http.work_pools import SIMULATIONS
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import DAY_MILLIS, from_millis
 
 # The most store days on one page, which has at least one store: some seconds of CPU time.

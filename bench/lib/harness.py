@@ -36,7 +36,7 @@ from runtime.kafka.producer import enqueue
 from runtime.registry.sources import SALES
 from speed_layer.input.source import read_retained_offsets
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.windows import WINDOW_SECONDS
 from tests.support.sources.canonical import receipt
 

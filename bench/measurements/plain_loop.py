@@ -28,7 +28,7 @@ from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
 from runtime.process.job import run_until_stopped, signal_ready
 from runtime.registry.sources import SALES
 from speed_layer.sink.rows import insert_statement, seconds_to_live
-from tally.algebra.register import register
+from tally.algebra.merge import register
 from tally.config.settings import Settings
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE
 from tally.time.windows import WINDOW_MILLIS

@@ -23,7 +23,7 @@ from rich.table import Table
 from runtime.registry.sources import FAMILIES
 from speed_layer.input.session import build_streaming_session
 from tally.config.settings import Settings
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 from tally.families.family import Family
 from tally.spark.frames import canonical_records, contributions
 from tests.support.sources.canonical import interval, receipt, sighting

@@ -32,10 +32,10 @@ from runtime.kafka.producer import BlockingProducer
 from runtime.registry.sources import TRAFFIC
 from speed_layer.input.session import build_streaming_session
 from speed_layer.input.source import read_canonical_stream
-from speed_layer.sink.updates import TOPIC
+from speed_layer.sink.rows import UPDATES_TOPIC
 from speed_layer.views import start_views
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.speed.query import OnTopic
 from tests.support.sources.canonical import interval
 
@@ -56,7 +56,7 @@ class AnnouncedWindows:
         self._consumer = kafka_consumer(settings, "bench-topics")
         self._consumer.assign(
             [
-                TopicPartition(TOPIC, number, OFFSET_BEGINNING)
+                TopicPartition(UPDATES_TOPIC, number, OFFSET_BEGINNING)
                 for number in range(settings.partitions)
             ]
         )

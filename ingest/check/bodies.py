@@ -16,7 +16,7 @@ from ingest.sources.sales.record import CanonicalReceipt
 from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
 from runtime.registry.sources import FAMILIES
 from tally.errors import RejectedEvent, TallyError
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 from tally.events.receipt_rules import LineFacts, ReceiptKind
 
 _PREFIX = "/v1/events/"

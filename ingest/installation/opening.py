@@ -1,15 +1,13 @@
 """When a store is open in a key period, by the stores file; visits outside it do not count."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from runtime.registry.stores import StoreEntry
 from tally.people.visits import MINUTE_SECONDS, MinuteSpan
-from tally.time.holidays import holiday_names
 from tally.time.key_periods import DatedPeriod
-from tally.time.local_days import OpenSpan, open_spans
 
 # How many periods of stores are cached: a year of thirty stores.
 _CACHE_SIZE = 10_000
@@ -57,17 +55,10 @@ def _minutes(entry: StoreEntry, period: DatedPeriod, zone: ZoneInfo) -> list[Min
     if any(entry.valid_on(day).opening_hours is None for day in days[1:-1]):
         return None
     start, end = _minute(period.start), _minute(period.end)
-    spans = (span for day in days for span in _opening_spans(entry.valid_on(day), day, zone))
-    minutes = ((_minute(opening.opens), _minute(opening.closes)) for opening in spans)
+    spans = (span for day in days for span in entry.open_spans(day, zone) or ())
+    minutes = (map(_minute, span) for span in spans)
     cut = ((max(start, first), min(end, beyond)) for first, beyond in minutes)
     return [(first, beyond - 1) for first, beyond in cut if first < beyond]
-
-
-def _opening_spans(entry: StoreEntry, day: date, zone: ZoneInfo) -> Iterator[OpenSpan]:
-    if entry.opening_hours is None:
-        return iter(())
-    is_holiday = bool(holiday_names(entry.country, entry.subdivision, day))
-    return open_spans(day, entry.opening_hours.spans(day, is_holiday=is_holiday), zone)
 
 
 def _minute(instant: datetime) -> int:

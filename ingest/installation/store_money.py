@@ -11,8 +11,7 @@ from ingest.installation.store_clocks import StoreClocks
 from runtime.registry.stores import StoreEntry
 from tally.config.settings import Settings
 from tally.errors import BadSettings
-from tally.events.money import CURRENCIES
-from tally.events.rounding import HALF_UP_BY_LINE, ROUNDINGS, TillRounding
+from tally.events.money import CURRENCIES, HALF_UP_BY_LINE, ROUNDINGS, TillRounding
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,46 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ingest.installation.arrival import Arrival, Rules
-from ingest.normaliser.dead_letter import dead_letter
-from ingest.normaliser.repeats import RecentFingerprints
 from ingest.sources.registry import Conversion, EventSplitter, conversions, event_splitters
 from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
+from runtime.records.dead_letter import TOPIC, Cause, UncountedRecord, encode_letter
 from tally.errors import BadInstant, RejectedEvent
-from tally.events.partitions import partition_number
-from tally.time.instants import from_millis, parse_instant
+from tally.events.identity import partition_number
+from tally.time.instants import format_utc, from_millis, parse_instant
+
+MAX_FINGERPRINTS = 100_000
+
+
+class RecentFingerprints:
+    """The fingerprints of the latest records, at most `most`.
+
+    Each belongs to a record in the current or an earlier transaction of this process; call forget()
+    when a transaction is aborted.
+    """
+
+    def __init__(self, most: int = MAX_FINGERPRINTS) -> None:
+        self._most = most
+        self._latest: dict[str, None] = {}
+
+    def check_and_add(self, fingerprint: str) -> bool:
+        """Whether the fingerprint is among the latest; it becomes the latest one.
+
+        A fingerprint also covers the identity.
+        """
+        known = fingerprint in self._latest
+        if known:
+            # A message that is sent repeatedly stays known, however many others come between.
+            del self._latest[fingerprint]
+        elif len(self._latest) >= self._most:
+            del self._latest[next(iter(self._latest))]
+        self._latest[fingerprint] = None
+        return known
+
+    def forget(self) -> None:
+        """Forget all fingerprints, because their records may never be committed."""
+        self._latest.clear()
+
 
 # Decimals of unknown fields are written as numbers, with the digits that were read.
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -89,3 +121,31 @@ class Normaliser(Step):
         if instant - from_millis(record.timestamp_ms) > self.rules.future_tolerance:
             return None
         return instant.timestamp()
+
+
+def dead_letter(record: Input, error: RejectedEvent, digest_key: bytes) -> Output:
+    """The dead letter of the message, with the error's reason."""
+    before = dict(record.headers)
+    attempts = before.get("attempts", b"")
+    cause = Cause(
+        error.reason,
+        error.message,
+        field=error.field,
+        # The headers of a replayed dead letter say which attempt it is, and when the first was.
+        attempts=int(attempts) + 1 if attempts.isdigit() and len(attempts) < 10 else 1,
+        first_seen=_first_seen(before.get("first_seen"), record),
+    )
+    place = record.topic, record.partition, record.offset
+    message = UncountedRecord(*place, record.key, record.value or b"")
+    letter = encode_letter(message, cause, digest_key)
+    return Output(TOPIC, letter.key, letter.value, headers=letter.headers)
+
+
+def _first_seen(before: bytes | None, record: Input) -> str:
+    try:
+        # Any program may set this header, so only a valid instant is taken from it.
+        return format_utc(
+            parse_instant((before or b"")[:40].decode("ascii", "replace"), "first_seen")
+        )
+    except BadInstant:
+        return format_utc(from_millis(record.timestamp_ms))

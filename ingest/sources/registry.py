@@ -23,7 +23,7 @@ from ingest.contract.vendor import (
 from ingest.installation.arrival import Arrival, Rules
 from schemas import loader
 from schemas.source import BadSource, Source
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 
 Conversion: TypeAlias = Callable[[bytes | None, Arrival, Rules], CanonicalEvent]
 EventSplitter: TypeAlias = Callable[[CanonicalEvent], Sequence[CanonicalEvent]]

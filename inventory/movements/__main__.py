@@ -11,7 +11,7 @@ from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
 from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.service import run_processor
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 
 GROUP = "stock"
@@ -25,7 +25,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        views = CassandraViews(settings)
+        views = ViewReader(settings)
         filed = StoredReceiptLookup(views.receipts)
         with closing(views), closing(filed):
             step = StockMovements(settings, filed=filed.find_earlier)

@@ -23,7 +23,7 @@ from runtime.processor.step import Step
 from runtime.registry.receipt_lines import RECEIPTS
 from tally.config.settings import Settings
 from tally.errors import BadInstant
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 
 MOVEMENTS, SEEN = "stock-movements", "stock-seen"
 _HOUR = 3_600_000

@@ -9,8 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-_WorkArguments = ParamSpec("_WorkArguments")
+_Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+# This many rows, windows or stretches are some milliseconds of work; handing it to a thread takes a
+# tenth of one.
+LARGE = 2_000
 
 
 class WorkPool:
@@ -21,9 +24,9 @@ class WorkPool:
 
     async def run(
         self,
-        work: Callable[_WorkArguments, _Result],
-        *args: _WorkArguments.args,
-        **kwargs: _WorkArguments.kwargs,
+        work: Callable[_Arguments, _Result],
+        *args: _Arguments.args,
+        **kwargs: _Arguments.kwargs,
     ) -> _Result:
         """Run the work; it never starts if its caller is cancelled before its turn."""
         loop = asyncio.get_running_loop()
@@ -38,3 +41,15 @@ STREAMS = WorkPool("streams", 4)
 LOOKUPS = WorkPool("looks", 2)
 # For computing and encoding answers: CPU work, which never waits for other services.
 ANSWERS = WorkPool("answers", 2)
+
+
+async def run_in_thread_if_large(
+    size: int,
+    work: Callable[_Arguments, _Result],
+    *args: _Arguments.args,
+    **kwargs: _Arguments.kwargs,
+) -> _Result:
+    """The result of the work, which runs in a thread if its size is LARGE or more."""
+    if size < LARGE:
+        return work(*args, **kwargs)
+    return await ANSWERS.run(work, *args, **kwargs)

@@ -21,8 +21,10 @@ from runtime.registry.visit_entry import VisitEntry
 from tally.errors import BadSettings
 from tally.events.identity import IDENTIFIER, is_address, normalise_serial
 from tally.time.day_clock import DatedClock, DayClock, irregular_days
-from tally.time.holidays import subdivisions
+from tally.time.holidays import HolidayNames, holiday_names, subdivisions
+from tally.time.local_days import open_spans
 from tally.time.opening_hours import OpeningHours
+from tally.time.windows import TimeRange
 
 CHANGES = "changes"
 _KNOWN_FIELDS = ", ".join((*FIELDS, CHANGES))
@@ -76,6 +78,18 @@ class StoreEntry:
             if first_day <= day:
                 values |= changed
         return replace(self, **values, changes={})
+
+    def holidays(self, day: date) -> HolidayNames:
+        """The names of a local day's holidays, at the place where the store is on that day."""
+        entry = self.valid_on(day)
+        return holiday_names(entry.country, entry.subdivision, day)
+
+    def open_spans(self, day: date, zone: ZoneInfo) -> list[TimeRange] | None:
+        """The ranges in which the store is open on a local day; None if its hours are not known."""
+        hours = self.valid_on(day).opening_hours
+        if hours is None:
+            return None
+        return [*open_spans(day, hours.spans(day, is_holiday=bool(self.holidays(day))), zone)]
 
     def access_point_days(self) -> Iterator[tuple[str, date, date]]:
         """Each access point with the local days of its listing: from inclusive, to exclusive.

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from serving.cells.cells import is_settled
 from serving.merge.served import ServedWindow
 from serving.questions import grains
-from serving.questions.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import Uniques
 from tally.families.family import Family
 from tally.people.small_cells import PERSON_COUNTS, is_small, split_safe_runs
 from tally.time.day_clock import DayClock
+from tally.time.windows import TimeRange
 
 TOO_FEW_DEVICES = "too few devices to tell"
 NOT_SETTLED = "withheld until all of its days are settled"
@@ -33,14 +33,14 @@ class DisclosedDay:
     `shares` are the parts, or BY, that are shown for the day as a whole.
     """
 
-    slot: Slot
+    slot: TimeRange
     suppression_reason: str | None
     borders: frozenset[datetime] = frozenset()
     shares: frozenset[str] = frozenset()
 
 
 class _Block(NamedTuple):
-    slot: Slot
+    slot: TimeRange
     parts: Parts
     inside: tuple["_Block", ...] = ()
 
@@ -54,7 +54,7 @@ class DayCutter:
     smallest: int
     clock: DayClock
 
-    def disclose_day(self, day: Slot, windows: ServedByStart) -> DisclosedDay:
+    def disclose_day(self, day: TimeRange, windows: ServedByStart) -> DisclosedDay:
         """The parts of a day that an answer may show, by all of its windows."""
         quarters = grains.slots(*day, "15m", self.clock)
         own = [windows[quarter.start] for quarter in quarters]
@@ -67,7 +67,7 @@ class DayCutter:
         borders = frozenset((day.start, *self._ends(whole.inside)))
         return DisclosedDay(day, None, borders, frozenset(self._shares(whole.parts, own)))
 
-    def _build_block(self, slot: Slot, grain: str, windows: ServedByStart) -> _Block:
+    def _build_block(self, slot: TimeRange, grain: str, windows: ServedByStart) -> _Block:
         if grain == "15m":
             values = windows[slot.start].merged.values or {}
             return _Block(slot, self.family.join_across_axes([*values.values()]))
@@ -115,7 +115,7 @@ class DayCutter:
         return round(part.estimate(value)) if isinstance(part, Uniques) else int(value)
 
     def _plus(self, left: _Block, right: _Block) -> _Block:
-        both = Slot(left.slot.start, right.slot.end)
+        both = TimeRange(left.slot.start, right.slot.end)
         return _Block(both, self._join((left.parts, right.parts)))
 
     def _join(self, every: Iterable[Parts]) -> Parts:

@@ -9,10 +9,9 @@ from serving.cells.coverage import NO_SENSORS, SlotCoverage, WindowSensorSeconds
 from serving.merge.served import UNSETTLED, ServedWindow
 from serving.metrics.catalogue import Metric, ratio
 from serving.metrics.formulas import Formula, MetricValue
-from serving.questions.grains import Slot
 from tally.algebra.merge import Axes, Parts
 from tally.families.family import Family
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 
 # One window as each of the metric's families has it, in their order.
 FamilyWindows: TypeAlias = tuple[ServedWindow, ...]
@@ -30,7 +29,7 @@ class Cell:
     number.
     """
 
-    slot: Slot
+    slot: TimeRange
     events: int = 0
     # False for derived families: their speed layer does not say how many events there were.
     is_counted: bool = True
@@ -106,7 +105,7 @@ def _is_split(families: Sequence[Family], window: FamilyWindows, mark: str) -> b
 
 def build_cells(
     families: Sequence[Family],
-    slots: Sequence[Slot],
+    slots: Sequence[TimeRange],
     windows: Iterable[FamilyWindows],
     seen: Iterable[WindowSensorSeconds] = NO_SENSORS,
 ) -> list[Cell]:
@@ -127,7 +126,7 @@ def join_cells(families: Sequence[Family], found: Sequence[Cell]) -> Cell:
     """Consecutive stretches as one cell; a ratio then is one of sums, never a mean of ratios."""
     by_name = {family.name: family for family in families}
     first, last = found[0].slot, found[-1].slot
-    whole = Cell(Slot(first.start, last.end))
+    whole = Cell(TimeRange(first.start, last.end))
     whole.is_begin_split = found[0].is_begin_split
     whole.is_end_split = found[-1].is_end_split
     for cell in found:

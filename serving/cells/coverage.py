@@ -13,7 +13,6 @@ from itertools import repeat, zip_longest
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from serving.questions.store_calendar import holiday_lookup
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
@@ -21,8 +20,7 @@ from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key
 from tally.families.additive import ADDITIVE
 from tally.families.family import Family
-from tally.time.local_days import OpenSpan, open_spans
-from tally.time.windows import WINDOW, WINDOW_SECONDS
+from tally.time.windows import WINDOW, WINDOW_SECONDS, TimeRange
 
 if TYPE_CHECKING:
     from serving.questions.stores import Store
@@ -215,30 +213,22 @@ def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]
     days = [store.clock.day(start) for start in starts]
     # Opening hours of the day before may end after midnight.
     since = days[0] - _ONE_DAY
-    spans = _spans(store, since, days[-1])
+    numbers = range((days[-1] - since).days + 1)
+    opened = (store.entry.open_spans(since + more * _ONE_DAY, store.zone) for more in numbers)
+    spans = sorted(span for of_day in opened for span in of_day or ())
     found, first = [], 0
     for start, day in zip(starts, days, strict=True):
         if store.entry.valid_on(day).opening_hours is None:
             found.append(OpenWindow(start, day, WINDOW_SECONDS))
             continue
         # Spans and windows ascend, so a span that is over stays over.
-        while first < len(spans) and spans[first].closes <= start:
+        while first < len(spans) and spans[first].end <= start:
             first += 1
         found.append(OpenWindow(start, day, _open_seconds(spans[first:], start)))
     return found
 
 
-def _spans(store: "Store", first: date, last: date) -> list[OpenSpan]:
-    names_of, spans = holiday_lookup(store), list[OpenSpan]()
-    for more in range((last - first).days + 1):
-        day = first + more * _ONE_DAY
-        if (hours := store.entry.valid_on(day).opening_hours) is not None:
-            hours_of_day = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
-            spans += open_spans(day, hours_of_day, store.zone)
-    return sorted(spans)
-
-
-def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
+def _open_seconds(spans: Sequence[TimeRange], start: datetime) -> int:
     end, seconds = start + WINDOW, 0.0
     for opens, closes in spans:
         if opens >= end:

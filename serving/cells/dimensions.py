@@ -14,7 +14,7 @@ from typing import TypeAlias
 from runtime.cassandra.chunks import chunks
 from serving.cells.cells import Split
 from serving.questions.question import MAX_ENTRIES, StoreSlots, first_and_last_day
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.errors import BadQuery
 from tally.families.family import Family
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 from serving.cells.cells import Cell, FamilyWindows, weakest_status
 from serving.cells.coverage import NO_SENSORS, WindowSensorSeconds
-from serving.questions.grains import Slot
 from serving.questions.question import STORE_ZONE, StoreSlots
 from serving.questions.resets import Resets
 from serving.questions.stores import StoreRegistry
 from tally.errors import BadQuery
 from tally.families.family import Family
 from tally.time.day_clock import zone_name
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 
 
 def with_resets(
@@ -22,7 +21,7 @@ def with_resets(
 
     Raises BadQuery for days of another zone than the store's.
     """
-    own: dict[Resets, tuple[Slot, ...]] = {}
+    own: dict[Resets, tuple[TimeRange, ...]] = {}
     found = []
     for asked in stores:
         store = registry.store(asked.store_id)
@@ -67,7 +66,7 @@ def level_cells(
     return found
 
 
-def _level_at_end(held: Cell, slot: Slot) -> Cell:
+def _level_at_end(held: Cell, slot: TimeRange) -> Cell:
     """The state of the cell at the end of a stretch."""
     if not held.has_all_windows:
         # People who came or went in the missing window may be inside or not, and later windows

@@ -1,19 +1,40 @@
-"""The quality of an answer as a whole, and why it is not final.
+"""The cells of a store as rows of an answer, the answer's quality, and why it is not final.
 
-The quality is its weakest source and status, and how far records are counted.
+The quality is its weakest source and status, and how far records are counted. A family that was
+never measured at a store has no number and no zero.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 from serving.cells import cells
-from serving.cells.coverage import SlotCoverage
-from serving.merge.reading import Pointers
+from serving.cells.coverage import SensorRoster, SlotCoverage
+from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import UNSETTLED, FamilyReading, through_instant
 from serving.metrics.catalogue import Metric
-from serving.questions.instants import format_instant
-from serving.storage.protocol import Gap
+from serving.questions.stores import Store
+from serving.storage.rows import Gap
+from serving.storage.views import ViewReader
+from tally.time.instants import format_instant
+
+
+async def read_family(
+    views: ViewReader, store: Store, pointers: Pointers, wanted: StoreDays
+) -> FamilyReading:
+    """The rows of both layers for a store, and whether it ever had a sensor of the family.
+
+    Raises ViewsUnreachable.
+    """
+    reading = await read_store(views, pointers, wanted)
+    family = reading.family
+    # Only the other stores are looked up: most have rows, or list their sensors.
+    if not family.listed_as or reading.rows or SensorRoster.from_store(store, [family]).by_family:
+        return reading
+    is_measured = await views.has_events(store.store_id, [family])
+    return replace(reading, is_measured=is_measured)
 
 
 def answer_quality(
@@ -91,3 +112,47 @@ def gap_fields(gap: Gap) -> dict[str, Any]:
         "first_arrival": format_instant(gap.first_arrival),
         "last_arrival": format_instant(gap.last_arrival),
     }
+
+
+# Fields by name.
+Rows: TypeAlias = list[dict[str, Any]]
+# The quality of a cell's sum: its sources, its statuses, and the share that its sensors saw.
+Quality = tuple[frozenset[str], frozenset[str], float | None]
+
+
+def format_rows(
+    metric: Metric, found: Sequence[cells.Cell], zone: ZoneInfo, splits: Sequence[cells.Split]
+) -> list[dict[str, Any]]:
+    """One row for each cell and split, by field; instants are text in the zone.
+
+    A row names its split unless the split is the whole.
+    """
+    # Formatted once: each boundary is the end of one stretch and the start of the next.
+    texts = {
+        instant: format_instant(instant, zone)
+        for instant in {boundary for cell in found for boundary in cell.slot}
+    }
+    empty: dict[Quality, list[dict[str, Any]]] = {}
+    rows: list[dict[str, Any]] = []
+    for cell in found:
+        start, end = texts[cell.slot.start], texts[cell.slot.end]
+        if cell.parts or cell.events:
+            rows += _cell_rows(metric, cell, splits, (start, end))
+            continue
+        # Stretches without sales are most of an answer, and differ only by their time.
+        quality = (frozenset(cell.sources), frozenset(cell.statuses), cell.sensor_coverage.share)
+        if quality not in empty:
+            empty[quality] = _cell_rows(metric, cell, splits, (start, end))
+        rows += [{**row, "start": start, "end": end} for row in empty[quality]]
+    return rows
+
+
+def _cell_rows(
+    metric: Metric,
+    cell: cells.Cell,
+    splits: Sequence[cells.Split],
+    instants: tuple[str, str],
+) -> list[dict[str, Any]]:
+    found = zip(splits, cells.split_values(metric, cell, splits), strict=True)
+    rows = ((split, cells.format_row(cell, values, instants)) for split, values in found)
+    return [{**row, "by": dict(split)} if split else row for split, row in rows]

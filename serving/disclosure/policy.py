@@ -14,10 +14,10 @@ from serving.cells.blocks import BY, TOO_FEW_DEVICES, DisclosedDay
 from serving.cells.cells import Cell, Split, values_in_cells
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import Extreme, Formula, Percentile, UniquesEstimate, WeightedSum
-from serving.questions.grains import Slot
 from tally.algebra.merge import Axes
 from tally.families.family import Family
 from tally.people.small_cells import PERSON_COUNTS, is_small
+from tally.time.windows import TimeRange
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class DisclosurePolicy:
     row_axes: frozenset[Axes]
     smallest: int
 
-    def has_day(self, stretch: Slot) -> bool:
+    def has_day(self, stretch: TimeRange) -> bool:
         """Whether the stretch is one of the local days."""
         return any(day.slot == stretch for day in next(iter(self.tables.values())))
 
@@ -39,7 +39,7 @@ class DisclosurePolicy:
     def _starts(self) -> list[Any]:
         return [day.slot.start for day in next(iter(self.tables.values()))]
 
-    def suppression_reason(self, side: Formula, stretch: Slot, is_split: bool) -> str | None:
+    def suppression_reason(self, side: Formula, stretch: TimeRange, is_split: bool) -> str | None:
         """Why a side of a metric is withheld for a stretch; None if it is shown."""
         each = (self._part_reason(side, name, stretch, is_split) for name in _part_names(side))
         return next((why for why in each if why is not None), None)
@@ -48,7 +48,7 @@ class DisclosurePolicy:
         self,
         side: Formula,
         name: str,
-        stretch: Slot,
+        stretch: TimeRange,
         is_split: bool,
     ) -> str | None:
         census = PERSON_COUNTS[side.family.fields.name]
@@ -66,7 +66,7 @@ class DisclosurePolicy:
             return TOO_FEW_DEVICES
         return None if _is_shared(days, stretch, BY if is_split else name) else TOO_FEW_DEVICES
 
-    def _days(self, table: str, stretch: Slot) -> Sequence[DisclosedDay]:
+    def _days(self, table: str, stretch: TimeRange) -> Sequence[DisclosedDay]:
         first = bisect_right(self._starts, stretch.start) - 1
         return self.tables[table][first : bisect_left(self._starts, stretch.end)]
 
@@ -78,7 +78,7 @@ DisclosurePolicies = Mapping[str, DisclosurePolicy]
 def suppression_reason(
     policies: DisclosurePolicies,
     metric: Metric,
-    stretch: Slot,
+    stretch: TimeRange,
     is_split: bool = False,
 ) -> str | None:
     """Why the metric's value of a stretch is withheld; None if it is shown."""
@@ -91,7 +91,7 @@ def suppression_reason(
 
 
 def bins_suppression_reason(
-    policies: DisclosurePolicies, metric: Metric, days: Iterable[tuple[Slot, Sequence[int]]]
+    policies: DisclosurePolicies, metric: Metric, days: Iterable[tuple[TimeRange, Sequence[int]]]
 ) -> str | None:
     """Why a histogram of the metric is withheld; None if it is shown.
 
@@ -162,10 +162,10 @@ def _part_names(side: Formula) -> list[str]:
     raise TypeError(f"{side!r}: it is unknown which parts it has")
 
 
-def _on_borders(days: Sequence[DisclosedDay], stretch: Slot) -> bool:
+def _on_borders(days: Sequence[DisclosedDay], stretch: TimeRange) -> bool:
     return stretch.start in days[0].borders and stretch.end in days[-1].borders
 
 
-def _is_shared(days: Sequence[DisclosedDay], stretch: Slot, share: str) -> bool:
+def _is_shared(days: Sequence[DisclosedDay], stretch: TimeRange, share: str) -> bool:
     is_whole = (days[0].slot.start, days[-1].slot.end) == stretch
     return is_whole and all(share in day.shares for day in days)

@@ -7,12 +7,11 @@ from serving.cells.blocks import DayCutter, DisclosedDay, ServedByStart
 from serving.disclosure.policy import DisclosurePolicies, DisclosurePolicy
 from serving.merge.served import FamilyReading, serve_windows
 from serving.questions import grains
-from serving.questions.grains import Slot
 from serving.questions.question import StoreSlots
 from serving.questions.stores import StoreRegistry
 from tally.families.family import Family
 from tally.people.small_cells import PERSON_COUNTS
-from tally.time.windows import WINDOW, window_starts
+from tally.time.windows import WINDOW, TimeRange, window_starts
 
 
 class SmallCells:
@@ -58,6 +57,6 @@ class SmallCells:
 
 
 def _cut_days(
-    cutter: DayCutter, days: Sequence[Slot], windows: ServedByStart
+    cutter: DayCutter, days: Sequence[TimeRange], windows: ServedByStart
 ) -> list[DisclosedDay]:
     return [cutter.disclose_day(day, windows) for day in days]

@@ -11,6 +11,7 @@ from math import prod
 from operator import mul
 from typing import Any
 
+from runtime.http.work_pools import run_in_thread_if_large
 from serving.cells import cells
 from serving.cells.coverage import CoverageRule, SensorRoster
 from serving.cells.dimensions import (
@@ -22,29 +23,33 @@ from serving.cells.dimensions import (
     refuse_too_many,
     refuse_unregistered,
 )
-from serving.cells.measured import read_family
-from serving.cells.quality import answer_quality, caveats, common_through_instant, gap_fields
-from serving.cells.rows import Rows, format_rows
+from serving.cells.quality import (
+    Rows,
+    answer_quality,
+    caveats,
+    common_through_instant,
+    format_rows,
+    gap_fields,
+    read_family,
+)
 from serving.disclosure.policy import DisclosurePolicies, dimension_values, suppress_rows
 from serving.disclosure.small_cells import SmallCells
 from serving.engine.cell_builder import CellBuilder
 from serving.engine.page_query import Query
 from serving.engine.speed_progress import SpeedProgress, read_speed_progress
-from serving.merge.gaps import read_gaps
-from serving.merge.reading import Pointers, StoreDays, read_past_pointers, read_pointers
+from serving.merge.reading import Pointers, StoreDays, read_gaps, read_past_pointers, read_pointers
 from serving.merge.served import FamilyReading
 from serving.metrics.catalogue import Metric
-from serving.questions.instants import format_instant
 from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import Store, StoreRegistry
 from serving.stock.items import ItemReader
 from serving.stock.stock_reading import StockReader
-from serving.storage.offload import run_in_thread_if_large
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import AnswerChanged, BadQuery
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import CURRENCY, Family
+from tally.time.instants import format_instant
 from tally.time.key_periods import days_around
 from tally.time.windows import window_starts
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from runtime.registry.sources import FAMILIES
 from serving.disclosure.small_cells import SmallCells
-from serving.merge.gaps import filter_gaps, source_topics
-from serving.merge.reading import StoreDays, read_pointers, read_store
+from serving.merge.reading import StoreDays, filter_gaps, read_pointers, read_store, source_topics
 from serving.merge.served import (
     UNSETTLED,
     FamilyReading,
@@ -21,17 +20,18 @@ from serving.merge.served import (
     own_day,
     serve_windows,
 )
-from serving.questions.instants import UTC_CLOCK, format_instant
 from serving.questions.question import check_years, instant
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import Gap, ViewReader
+from serving.storage.rows import Gap
+from serving.storage.views import ViewReader
 from tally.algebra.merge import Axes, Parts, WindowState
 from tally.config.settings import Settings
 from tally.errors import BadQuery, UnknownName
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.events.tills import describe_conflicts
 from tally.families.family import Family
 from tally.families.generation import Generation
+from tally.time.instants import UTC_CLOCK, format_instant
 from tally.time.windows import WINDOW, window_start
 
 

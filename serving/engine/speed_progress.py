@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from serving.merge.reading import Pointers
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 
 # By field of the answer.
 SpeedProgress: TypeAlias = dict[str, Any]

@@ -1,20 +1,30 @@
 """Reads the windows of some stores and days from both layers.
 
-The pointers are read once for a question, then each store's rows.
+The pointers are read once for a question, then each store's rows, and the gaps: ranges of records
+that were not counted, and never will be.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from serving.merge.first_coverage import FirstCoverage, first_covering_generations, generation_spans
+from runtime.http.work_pools import run_in_thread_if_large
+from schemas import loader
 from serving.merge.served import FamilyReading, InputDays, Windows, own_day, window_states
-from serving.storage.offload import run_in_thread_if_large
-from serving.storage.protocol import AnsweredSpans, GenerationSpan, ViewReader
+from serving.storage.rows import AnsweredSpans, Gap
+from serving.storage.views import ViewReader
 from tally.families.family import Family
-from tally.families.generation import AnsweredSpan, Generation, GenerationRange
+from tally.families.generation import (
+    AnsweredSpan,
+    FirstCoverage,
+    Generation,
+    GenerationRange,
+    GenerationSpan,
+    first_covering_generations,
+    generation_spans,
+)
 
 UntilByDay = Mapping[tuple[date, int], int]
 # Stands for the instant at which the master was last current, if it never said so.
@@ -215,3 +225,48 @@ async def _read_spans(
         span.generation: window_states(family, found)
         for span, found in zip(wanted, rows, strict=True)
     }
+
+
+def source_topics(family: Family) -> list[str]:
+    """The topics that the family is computed from: the canonical one, and the raw one before it."""
+    return [family.topic, loader.topics()[family.topic]["raw"]]
+
+
+async def read_gaps(
+    views: ViewReader,
+    families: Sequence[Family],
+    span: tuple[datetime, datetime],
+    partitions: Collection[int],
+    tolerance_seconds: int,
+) -> list[Gap]:
+    """The gaps of the families' topics, filtered as in filter_gaps(). Raises ViewsUnreachable."""
+    topics = [topic for family in families for topic in source_topics(family)]
+    return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
+
+
+def filter_gaps(
+    gaps: Iterable[Gap],
+    span: tuple[datetime, datetime],
+    partitions: Collection[int],
+    tolerance_seconds: int,
+) -> list[Gap]:
+    """The gaps, in order, whose records may have happened in the span in one of these stores.
+
+    The span is [start, end), the stores are those of these canonical partitions. A lost record may
+    have happened on any day up to its arrival, plus the tolerance in seconds for clocks that are
+    ahead; it is missing from everything that was counted after its first arrival. A raw record may
+    be of any store.
+    """
+    # By whole days, as a rebuild decides what it may claim (batch_layer/views/plan/coverage.py).
+    day = datetime.combine(
+        span[0].astimezone(UTC).date(),
+        time.min,
+        UTC,
+    )
+    return sorted(
+        gap
+        for gap in gaps
+        if day < gap.last_arrival + timedelta(seconds=tolerance_seconds)
+        and span[1] > gap.first_arrival
+        and (loader.topics()[gap.topic]["kind"] == "raw" or gap.partition in partitions)
+    )

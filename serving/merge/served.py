@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
 
-from serving.merge.first_coverage import FirstCoverage
-from serving.storage.protocol import TillFinding, ViewRow
+from serving.storage.rows import TillFinding, ViewRow
 from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, window_state
 from tally.families.family import Family
-from tally.families.generation import Generation, GenerationRange
+from tally.families.generation import FirstCoverage, Generation, GenerationRange
 
 Status = Literal["final", "restated", "provisional", "not_measured"]
 # A window with one of these statuses is not complete.

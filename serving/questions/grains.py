@@ -7,26 +7,17 @@ begin at midnight, or that of a store.
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tally.errors import BadQuery
 from tally.time.day_clock import DayClock
-from tally.time.windows import WINDOW, window_start
+from tally.time.windows import WINDOW, TimeRange, window_start
 
 GRAINS = ("15m", "1h", "1d", "1w")
 HOUR = timedelta(hours=1)
 # Quarter hours that a search for a full local hour tries; no change of clocks moves it by more.
 MAX_QUARTERS = 8
 _DAYS = {"1d": 1, "1w": 7}
-
-
-# A named tuple and no dataclass: an answer has tens of thousands, and most are only unpacked.
-class Slot(NamedTuple):
-    """One stretch of an answer, UTC, half-open."""
-
-    start: datetime
-    end: datetime
 
 
 def on_grid(instant: datetime, grain: str, clock: DayClock) -> bool:
@@ -41,7 +32,7 @@ def on_grid(instant: datetime, grain: str, clock: DayClock) -> bool:
     )
 
 
-def nearest(instant: datetime, grain: str, clock: DayClock) -> Slot:
+def nearest(instant: datetime, grain: str, clock: DayClock) -> TimeRange:
     """The slot that the instant lies in, UTC: start and end are the nearest values on the grid.
 
     Raises BadQuery when there is none.
@@ -56,7 +47,7 @@ def nearest(instant: datetime, grain: str, clock: DayClock) -> Slot:
     )
     if start is None:
         raise _no_grid(instant, grain, clock.zone)
-    return Slot(start, _next(start, grain, clock))
+    return TimeRange(start, _next(start, grain, clock))
 
 
 def _candidates(instant: datetime, grain: str, clock: DayClock) -> Iterator[datetime]:
@@ -83,13 +74,13 @@ def slots(
     end: datetime,
     grain: str,
     clock: DayClock,
-) -> tuple[Slot, ...]:
+) -> tuple[TimeRange, ...]:
     """Every slot of [start, end) in UTC, ascending; both ends are on the grid."""
     found = []
     at = start.astimezone(UTC)
     while at < end:
         following = _next(at, grain, clock)
-        found.append(Slot(at, following))
+        found.append(TimeRange(at, following))
         at = following
     return tuple(found)
 

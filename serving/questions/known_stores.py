@@ -6,7 +6,8 @@ from typing import Any
 
 from runtime.registry.sources import FAMILIES
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import Activity, ViewReader
+from serving.storage.rows import Activity
+from serving.storage.views import ViewReader
 from tally.errors import UnknownName
 
 # \Z and not $, which lets an end of line pass.

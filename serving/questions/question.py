@@ -8,13 +8,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from serving.metrics.stock_baseline import StockBaseline
 from serving.questions import grains
-from serving.questions.instants import UTC_CLOCK, format_instant
 from serving.questions.resets import Resets
 from serving.questions.stores import StoreRegistry
 from tally.errors import BadInstant, BadQuery
 from tally.time.day_clock import DayClock, zone_name
-from tally.time.instants import parse_instant
-from tally.time.windows import utc_days
+from tally.time.instants import UTC_CLOCK, format_instant, parse_instant
+from tally.time.windows import TimeRange, utc_days
 
 # The whole question is cut into stretches before a page of it is read: one store has at most 38,400
 # of them.
@@ -58,7 +57,7 @@ class StoreSlots:
 
     store_id: str
     clock: DayClock
-    slots: tuple[grains.Slot, ...]
+    slots: tuple[TimeRange, ...]
     rows_per_slot: int = 1
     resets: Resets | None = None
     stock_baseline: StockBaseline | None = None
@@ -74,9 +73,9 @@ class StoreSlots:
         return zone_name(self.zone, self.slots[-1].start)
 
     @property
-    def span(self) -> grains.Slot:
+    def span(self) -> TimeRange:
         """The span that has to be read for the stretches, UTC."""
-        return grains.Slot(self.read_from(), self.slots[-1].end)
+        return TimeRange(self.read_from(), self.slots[-1].end)
 
     def read_from(self, place: int = 0) -> datetime:
         """The instant (UTC) where the read for the stretch at `place`, and later ones, begins.
@@ -177,7 +176,7 @@ def _clock(question: MetricQuestion, store_id: str, registry: StoreRegistry) -> 
     return registry.store(store_id).clock
 
 
-def check_span(question: MetricQuestion, clock: DayClock) -> grains.Slot:
+def check_span(question: MetricQuestion, clock: DayClock) -> TimeRange:
     """The from and to of the question in UTC, on the grain's grid. Raises BadQuery."""
     start = instant(question.from_, "from", clock)
     end = instant(question.to, "to", clock)
@@ -194,7 +193,7 @@ def check_span(question: MetricQuestion, clock: DayClock) -> grains.Slot:
         if not grains.on_grid(value, question.grain, clock):
             near = grains.nearest(value, question.grain, clock)
             raise _off_grid(field, value, near, question.grain, clock.zone)
-    return grains.Slot(start, end)
+    return TimeRange(start, end)
 
 
 def instant(text: str, field: str, clock: DayClock) -> datetime:
@@ -237,9 +236,7 @@ def check_years(field: str, value: datetime) -> None:
         raise BadQuery(field, f"{field}: {value.isoformat()} lies outside of 1971 to 2169")
 
 
-def _off_grid(
-    field: str, value: datetime, near: grains.Slot, grain: str, zone: ZoneInfo
-) -> BadQuery:
+def _off_grid(field: str, value: datetime, near: TimeRange, grain: str, zone: ZoneInfo) -> BadQuery:
     nearest = tuple(format_instant(boundary, zone) for boundary in near)
     shown, name = format_instant(value, zone), zone_name(zone, value)
     detail = f"{field}: {shown} is off the {grain} grid of {name}; nearest {' and '.join(nearest)}"

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from serving.questions.grains import Slot
 from tally.time.day_clock import DayClock
 from tally.time.local_days import LocalDay, local_day, local_day_at
-from tally.time.windows import WINDOW, window_start
+from tally.time.windows import WINDOW, TimeRange, window_start
 
 
 @dataclass(frozen=True)
@@ -15,22 +14,22 @@ class Resets:
 
     clock: DayClock
 
-    def day(self, instant: datetime) -> Slot:
+    def day(self, instant: datetime) -> TimeRange:
         """The windows of the store's day that holds the instant, UTC: 92, 96 or 100 of them."""
         return _day_windows(local_day_at(instant, self.clock))
 
-    def day_before(self, end: datetime) -> Slot:
+    def day_before(self, end: datetime) -> TimeRange:
         """The windows of the day that holds the last window before an end; it may end there too."""
         return self.day(end - WINDOW)
 
-    def day_on(self, day: date) -> Slot:
+    def day_on(self, day: date) -> TimeRange:
         """The windows of the store's day of this date."""
         return _day_windows(local_day(day, self.clock))
 
 
-def _day_windows(day: LocalDay) -> Slot:
+def _day_windows(day: LocalDay) -> TimeRange:
     # A window belongs to the day in which it begins: Monrovia's midnights were on no quarter hour.
-    return Slot(_round_up(day.start), _round_up(day.end))
+    return TimeRange(_round_up(day.start), _round_up(day.end))
 
 
 def _round_up(instant: datetime) -> datetime:

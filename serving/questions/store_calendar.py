@@ -9,9 +9,10 @@ from serving.questions.question import DATE, check_years
 from serving.questions.stores import Store
 from tally.errors import BadQuery
 from tally.time.fiscal import WEEK, FiscalDay, fiscal_day
-from tally.time.holidays import HolidayNames, holiday_names, missing_reason
-from tally.time.like_for_like import ComparableDay, HolidayLookup, like_for_like
-from tally.time.local_days import LocalDay, OpenSpan, local_day, open_spans
+from tally.time.holidays import HolidayNames, missing_reason
+from tally.time.like_for_like import ComparableDay, like_for_like
+from tally.time.local_days import LocalDay, local_day
+from tally.time.windows import TimeRange
 
 MAX_DAYS = 400
 # The day that the first one is compared with lies at most this far back.
@@ -22,7 +23,7 @@ class DescribedDay(NamedTuple):
     """A local day of a store; `spans` are its opening hours, None if the stores file has none."""
 
     local: LocalDay
-    spans: tuple[OpenSpan, ...] | None
+    spans: list[TimeRange] | None
     holidays: HolidayNames
     fiscal: FiscalDay
     like: ComparableDay
@@ -70,34 +71,15 @@ def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
     )
 
 
-def holiday_lookup(store: Store) -> HolidayLookup:
-    """The function that returns a day's holidays at the place where the store is on that day."""
-
-    def find_names(day: date) -> HolidayNames:
-        entry = store.entry.valid_on(day)
-        return holiday_names(entry.country, entry.subdivision, day)
-
-    return find_names
-
-
 def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
-    names_of = holiday_lookup(store)
     for more in range((end - first).days):
         day = first + timedelta(days=more)
-        local, holidays = local_day(day, store.clock), tuple(names_of(day))
+        local, holidays = local_day(day, store.clock), store.entry.holidays(day)
         # A date that the zone has skipped is no day.
         if local.start < local.end:
-            spans = _spans(store, day, bool(holidays))
-            like = like_for_like(day, names_of)
+            spans = store.entry.open_spans(day, store.zone)
+            like = like_for_like(day, store.entry.holidays)
             yield DescribedDay(local, spans, holidays, fiscal_day(day), like)
-
-
-def _spans(store: Store, day: date, is_holiday: bool) -> tuple[OpenSpan, ...] | None:
-    # The opening hours of that day, which may differ from those of today.
-    hours = store.entry.valid_on(day).opening_hours
-    if hours is None:
-        return None
-    return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), store.zone))
 
 
 def _day(field: str, text: str) -> date:

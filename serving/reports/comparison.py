@@ -14,12 +14,11 @@ from serving.engine.answer import StoreAnswer
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import MetricValue
 from serving.questions import grains
-from serving.questions.grains import Slot
 from serving.questions.question import StoreSlots
 from tally.errors import BadQuery
 from tally.families.family import CURRENCY
 from tally.time.day_clock import DayClock, zone_name
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
 # The answer for some days, and that for the days before.
@@ -35,8 +34,8 @@ class StoreSpan:
 
     store_id: str
     clock: DayClock
-    span: Slot
-    like: Slot | None = None
+    span: TimeRange
+    like: TimeRange | None = None
 
     @property
     def zone(self) -> ZoneInfo:
@@ -49,12 +48,12 @@ class StoreSpan:
         return zone_name(self.zone, self.span.end - WINDOW)
 
     @property
-    def before(self) -> Slot:
+    def before(self) -> TimeRange:
         """The days to compare with: as many local days just before, or those of `like`."""
         if self.like is not None:
             return self.like
         first, last = map(self.clock.day, self.span)
-        return Slot(self.clock.start_of_day(first - (last - first)), self.span.start)
+        return TimeRange(self.clock.start_of_day(first - (last - first)), self.span.start)
 
     def single_slots(self) -> list[StoreSlots]:
         """The days as one stretch, and those before as another."""
@@ -70,7 +69,7 @@ class StoreSpan:
             for days in (self.span, self.before)
         ]
 
-    def _slots(self, slots: tuple[Slot, ...]) -> StoreSlots:
+    def _slots(self, slots: tuple[TimeRange, ...]) -> StoreSlots:
         return StoreSlots(self.store_id, self.clock, slots)
 
 

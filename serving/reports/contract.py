@@ -4,11 +4,11 @@ from dataclasses import asdict
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from serving.questions.grains import Slot
-from serving.questions.instants import format_instant
 from serving.reports.items import ItemEntry
 from serving.reports.report import CompanionValue, StoreReport
 from serving.reports.series import DayEntry, HourEntry, PivotEntry
+from tally.time.instants import format_instant
+from tally.time.windows import TimeRange
 
 
 def report_answer(report: StoreReport) -> dict[str, Any]:
@@ -106,5 +106,5 @@ def _item(entry: ItemEntry) -> dict[str, Any]:
     }
 
 
-def _span_fields(span: Slot, zone: ZoneInfo) -> dict[str, str]:
+def _span_fields(span: TimeRange, zone: ZoneInfo) -> dict[str, str]:
     return {"from": format_instant(span.start, zone), "to": format_instant(span.end, zone)}

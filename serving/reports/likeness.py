@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 
-from serving.questions.grains import Slot
 from serving.questions.question import StoreSlots
-from serving.questions.store_calendar import holiday_lookup
 from serving.questions.stores import Store
 from tally.errors import BadQuery
 from tally.time.like_for_like import ComparableDay, like_for_like
+from tally.time.windows import TimeRange
 
 _ONE_DAY = timedelta(days=1)
 # The most stretches that an error message proposes instead.
@@ -17,7 +16,7 @@ _MAX_SHOWN = 5
 _ELSE = "or with compare=before"
 
 
-def like_span(store: Store, asked: StoreSlots) -> Slot:
+def like_span(store: Store, asked: StoreSlots) -> TimeRange:
     """The span of the days that the asked ones are like, from the begin of one to that of another.
 
     Raises BadQuery where they are not consecutive days in the same order: a sum over the span would
@@ -26,11 +25,11 @@ def like_span(store: Store, asked: StoreSlots) -> Slot:
     clock = asked.clock
     first, end = (clock.day(boundary) for boundary in asked.span)
     days = [first + more * _ONE_DAY for more in range((end - first).days)]
-    names_of = holiday_lookup(store)
+    names_of = store.entry.holidays
     before = [_like_day(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
     after = before[-1] + _ONE_DAY
-    return Slot(clock.start_of_day(before[0]), clock.start_of_day(after))
+    return TimeRange(clock.start_of_day(before[0]), clock.start_of_day(after))
 
 
 def _like_day(day: date, like: ComparableDay) -> date:

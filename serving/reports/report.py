@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from runtime.http.work_pools import ANSWERS
+from runtime.http.work_pools import ANSWERS, run_in_thread_if_large
 from schemas.report import ReportShape
 from serving.cells import cells
 from serving.engine.answer import QueryEngine, StoreAnswer
@@ -21,7 +21,6 @@ from serving.reports.comparison import (
 )
 from serving.reports.items import ItemQuestion, UnexplainedAmounts, build_entries
 from serving.reports.series import GRAINS, PivotEntry, build_series
-from serving.storage.offload import run_in_thread_if_large
 from tally.errors import BadQuery
 from tally.families.family import Family
 

@@ -15,10 +15,10 @@ from serving.disclosure.policy import bins_suppression_reason
 from serving.engine.answer import StoreAnswer
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import MetricValue
-from serving.questions.grains import Slot
 from serving.reports.comparison import Answers, value_or_reason
 from serving.reports.items import ItemEntry
 from tally.algebra.parts import Histogram
+from tally.time.windows import TimeRange
 
 GRAINS: dict[Pivot, str] = {
     "day": "1d",
@@ -40,7 +40,7 @@ class DayEntry:
     ones. `suppressed` is why the value is withheld, `previous_suppressed` why the earlier one is.
     """
 
-    day: Slot
+    day: TimeRange
     value: MetricValue
     previous: MetricValue
     complete: bool = True

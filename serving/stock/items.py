@@ -14,18 +14,16 @@ from itertools import groupby
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from runtime.cassandra.chunks import chunks
-from runtime.http.work_pools import ANSWERS
+from runtime.http.work_pools import ANSWERS, run_in_thread_if_large
 from runtime.registry.receipt_lines import load_adding_rules, parse_lines
 from serving.metrics.catalogue import metric
 from serving.metrics.formulas import MetricValue, WeightedSum
-from serving.questions.grains import Slot
-from serving.storage.offload import run_in_thread_if_large
-from serving.storage.protocol import ViewReader
 from serving.storage.receipts import ReceiptHead, StoredReceipt
+from serving.storage.views import ViewReader
 from tally.errors import BadQuery
 from tally.events.receipt_chain import ChainEvent, effective_event_ids
 from tally.events.receipt_rules import LineFacts, adds_nothing
-from tally.time.windows import utc_days
+from tally.time.windows import TimeRange, utc_days
 
 ItemAxis: TypeAlias = Literal["item", "category"]
 # The id of an article, or a category; None for lines that name none.
@@ -136,7 +134,7 @@ class ItemReader:
     async def sums(
         self,
         store_id: str,
-        spans: Sequence[Slot],
+        spans: Sequence[TimeRange],
         by: ItemAxis,
     ) -> list[ItemSums]:
         """The sums of the receipts of each span.
@@ -151,7 +149,7 @@ class ItemReader:
     async def read(
         self,
         store_id: str,
-        spans: Sequence[Slot],
+        spans: Sequence[TimeRange],
         into: Sequence[ReceiptLines],
     ) -> None:
         """Read the receipts of each span into its consumer. Raises as sums()."""
@@ -171,7 +169,7 @@ class ItemReader:
     async def _heads(
         self,
         store_id: str,
-        spans: Sequence[Slot],
+        spans: Sequence[TimeRange],
     ) -> list[list[ReceiptHead]]:
         """The heads of each span; they are read first, for they show how much there is to read."""
         receipts, left = self._views.receipts, MAX_RECEIPTS
@@ -188,7 +186,7 @@ class ItemReader:
             found.append(of_span)
         return found
 
-    async def _voids_after(self, store_id: str, span: Slot) -> list[ReceiptHead]:
+    async def _voids_after(self, store_id: str, span: TimeRange) -> list[ReceiptHead]:
         # Voids within the span are among its receipts already.
         receipts, tomorrow = self._views.receipts, datetime.now(UTC) + timedelta(days=1)
         until = min(span.end + timedelta(days=VOID_DAYS), tomorrow)

@@ -14,11 +14,11 @@ from serving.metrics.stock_baseline import StockBaseline
 from serving.questions.question import StoreSlots
 from serving.stock.items import ItemReader
 from serving.stock.stock import SalesMoves
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.algebra.shelf import has_count
 from tally.config.settings import Settings
 from tally.errors import BadQuery
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import Family
 
 # The search for a count goes back in steps of so many days: most articles are counted often, and

@@ -1,7 +1,6 @@
-"""Snapshots of the baselines, and the protocol of their readers."""
+"""Reads of the snapshots of the baselines."""
 
 from datetime import date
-from typing import Protocol
 
 from serving.storage import statements
 from serving.storage.connection import Connection
@@ -9,25 +8,18 @@ from tally.alerts.baseline_snapshot import BaselineSnapshot, parse_snapshot
 from tally.time.instants import assume_utc
 
 
-class BaselineReader(Protocol):
+class BaselineReader:
     """Reads of the baselines that the nightly job has written."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
         """The newest snapshot that begins on or before a local day; None before the first.
 
         Raises ViewsUnreachable.
         """
-        ...
-
-
-class CassandraBaselines:
-    """A BaselineReader over the connection of the views."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
-        """One row, SERIAL: a row whose writer died is there for all later readers, or for none."""
+        # SERIAL: a row whose writer died is there for all later readers, or for none.
         rows = await self._connection.rows(statements.BASELINE, (day,), is_serial=True)
         for first_day, made_at, days in rows:
             return parse_snapshot(first_day.date(), assume_utc(made_at), days)

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from typing import Protocol
 
 from runtime.http.work_pools import LOOKUPS
 from runtime.records.dead_letter import DeadLetter, read_newest_letters
@@ -15,15 +14,7 @@ MAX_LETTERS = 1_000
 _CACHE_SECONDS = 15.0
 
 
-class LetterReader(Protocol):
-    """A reader of dead letters."""
-
-    async def newest(self) -> list[DeadLetter]:
-        """The newest letters of each partition, in the order of time. Raises StackError."""
-        ...
-
-
-class TopicLetters:
+class LetterReader:
     """The dead letters of the topic, read by one thread at a time and cached for some seconds."""
 
     def __init__(self, settings: Settings) -> None:
@@ -34,7 +25,10 @@ class TopicLetters:
         self._read_at = -_CACHE_SECONDS
 
     async def newest(self) -> list[DeadLetter]:
-        """As in LetterReader. Raises StackError, and TallyError for a record that is no letter."""
+        """The newest letters of each partition, in the order of time.
+
+        Raises StackError, and TallyError for a record that is no letter.
+        """
         async with self._read_lock:
             if time.monotonic() - self._read_at >= _CACHE_SECONDS:
                 await LOOKUPS.run(self._read)

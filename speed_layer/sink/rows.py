@@ -1,23 +1,27 @@
-"""Sink of view rows: from the executors into Cassandra.
+"""Sink of view rows: from the executors into Cassandra, and their announcement.
 
-A row is a max-register by write timestamp (epoch, events).
+A row is a max-register by write timestamp (epoch, events). After the rows one `view-updates` record
+is sent for each changed (family, store, window), at least once.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from runtime.cassandra.binding import binder
 from runtime.cassandra.writes import prepare_idempotent, write_groups
-from runtime.connect import CQL_DATE_ZERO, worker_session
+from runtime.connect import CQL_DATE_ZERO, kafka_producer, worker_session
+from runtime.kafka.producer import BlockingProducer
 from speed_layer.sink.activity import StoreActivity
-from speed_layer.sink.updates import ViewUpdates
 from tally.config.settings import Settings
+from tally.events.identity import partition_number
 from tally.families.family import Family
+from tally.time.instants import format_utc, from_millis
 from tally.time.windows import WINDOW_SECONDS
 
 DAY_SECONDS = 86_400
@@ -25,6 +29,9 @@ DAY_SECONDS = 86_400
 # day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
+
+UPDATES_TOPIC = "view-updates"
+_FLUSH_SECONDS = 60.0
 
 # A row in the columns of row_columns(), and the rows of one window.
 SpeedRow: TypeAlias = tuple[Any, ...]
@@ -175,3 +182,47 @@ class FamilyTable:
         self.insert = binder(prepare_idempotent(session, insert_statement(family, keyspace)))
         self.events = row_columns(family).index("events")
         self.activity = StoreActivity(family, session)
+
+
+class ViewUpdates:
+    """The producer of one Python worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        # Only failures are reported: a callback for each of thousands of sent records would cost as
+        # much as sending them.
+        producer = kafka_producer(settings, {"delivery.report.only.error": True})
+        self._sender = BlockingProducer(producer, _FLUSH_SECONDS, reports_failures_only=True)
+
+    def announce(
+        self, family: str, store_id: str, window_start: int, events: int, epoch: int
+    ) -> None:
+        """Begin to send one changed window.
+
+        `window_start` is in milliseconds since 1970; `events` and `epoch` are the register with
+        which its rows were written.
+        """
+        update = {
+            "family": family,
+            "store_id": store_id,
+            "window_start": _window_text(window_start),
+            "events": events,
+            "epoch": epoch,
+        }
+        # The partition is explicit: client libraries choose different partitions for the same key.
+        partition = partition_number(store_id, self._settings.partitions)
+        self._sender.send(UPDATES_TOPIC, msgspec.json.encode(update), store_id, partition)
+
+    def flush(self) -> None:
+        """Block until every announced window is acknowledged by all in-sync replicas.
+
+        Raises SendFailed when one is not, or there is no answer in time: the micro-batch fails, and
+        is repeated after a restart.
+        """
+        self._sender.flush(f"topic {UPDATES_TOPIC}", "look into the broker's log")
+
+
+# The windows of a micro-batch begin at few instants, whatever the number of stores.
+@lru_cache(maxsize=10_000)
+def _window_text(millis: int) -> str:
+    return format_utc(from_millis(millis))

@@ -17,7 +17,7 @@ from tally.people.heard import Sighting
 PartitionState: TypeAlias = PartitionWindows | PartitionPresences
 
 
-# The state stores the fields by their order, as those of a window (window.py).
+# The state stores the fields by their order, as those of a window (partition_windows.py).
 class StoredState(msgspec.Struct, array_like=True):
     """The stored state of a partition beside its pages.
 
@@ -42,13 +42,13 @@ def load_state(
 
     A state of another definition is dropped, and its windows are left to the rebuild.
     """
-    held = set(kept.pages)
+    stored = (lateness, pages, kept.frontier, set(kept.pages))
     state: PartitionState
     if family.reading is None:
-        state = PartitionWindows(lateness, pages, kept.frontier, held, floor=kept.floor)
+        state = PartitionWindows(*stored, floor=kept.floor)
     else:
-        state = PartitionPresences(family, lateness, pages, kept.frontier, held, floor=kept.floor)
-        state.is_revised = kept.revised != _revisions(family)
+        is_revised = kept.revised != _revisions(family)
+        state = PartitionPresences(*stored, floor=kept.floor, family=family, is_revised=is_revised)
     if kept.definition != definition_numbers(family):
         state.reset()
     return state

@@ -7,18 +7,94 @@ more than the lateness. The counted records of a window are therefore a prefix o
 always the same one, for every process and every cut of the partition into micro-batches.
 """
 
-from collections.abc import Iterator, MutableMapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from speed_layer.input.records import Ints, Records, find_runs
-from speed_layer.state.window import Page, Window, decode_page, encode_page
+from speed_layer.input.records import ID_BYTES, ID_TYPE, Ints, Records, find_runs
 from tally.algebra.merge import Axes
-from tally.algebra.parts import Value
+from tally.algebra.parts import Part, Value
 from tally.time.windows import WINDOW_MILLIS
+
+
+# The state stores the fields by their order: a new one may only be appended, none may move.
+class Window(msgspec.Struct, array_like=True):
+    """One window of one store.
+
+    ids: identities of its events, 16 bytes each, sorted; values: the value of each part, by axes.
+    """
+
+    ids: bytes = b""
+    values: dict[Axes, list[Value]] = {}  # each window its own: msgspec copies it
+
+    @property
+    def events(self) -> int:
+        """Distinct events, before exclusions and conflicts: the register of its rows."""
+        return len(self.ids) // ID_BYTES
+
+    def add(self, records: Records, which: Ints) -> bool:
+        """Count the records that are new to the window; return whether there was any.
+
+        `which` are places in order of offset. The first of two records with one identity counts,
+        even if the second differs.
+        """
+        if not self.ids and len(which) == 1:
+            # The common case in a small shop: there is nothing to compare.
+            self.ids, axes, parts = records.single(int(which[0]))
+            self.values[axes] = parts
+            return True
+        new = which[self._take_new(records.ids[which])]
+        for axes, parts in records.values(new):
+            before = self.values.get(axes)
+            self.values[axes] = (
+                _add_values(records.family_parts, before, parts) if before else parts
+            )
+        return len(new) > 0
+
+    def _take_new(self, ids: npt.NDArray[np.bytes_]) -> Ints:
+        """Add unknown identities to the window; return their places, each identity once."""
+        # The first place of each identity: the first by offset of several copies.
+        distinct, first = np.unique(ids, return_index=True)
+        held = np.frombuffer(self.ids, dtype=ID_TYPE)
+        places = np.searchsorted(held, distinct)
+        if len(held):
+            # An identity after all held ones has a place beyond the last.
+            is_new = held[np.minimum(places, len(held) - 1)] != distinct
+            distinct, first, places = distinct[is_new], first[is_new], places[is_new]
+        if len(distinct):
+            self.ids = np.insert(held, places, distinct).tobytes()
+        return first
+
+
+# The windows of some stores that begin at one instant, by store: one value of the state.
+Page: TypeAlias = dict[str, Window]
+_DECODER, _ENCODER = msgspec.msgpack.Decoder(Page), msgspec.msgpack.Encoder()
+
+
+def decode_page(value: bytes) -> Page:
+    """Decode the page from a value of the state."""
+    return _DECODER.decode(value)
+
+
+def encode_page(page: Page) -> bytes:
+    """Encode the page as a value of the state."""
+    return _ENCODER.encode(page)
+
+
+def _add_values(
+    parts: Sequence[Part],
+    first: Sequence[Value],
+    second: Sequence[Value],
+) -> list[Value]:
+    by_part = zip(parts, first, second, strict=True)
+    return [part.plus(*values) for part, *values in by_part]
+
 
 # Pages of one instant: a micro-batch of few of many stores reads and writes little of the state.
 PAGES = 16
@@ -41,15 +117,13 @@ class WindowRow(NamedTuple):
 
 
 @dataclass
-class PartitionWindows:
-    """The state of one partition.
+class PagedState(ABC):
+    """The state of one partition, whose content lies in pages.
 
-    `pages` are stored elsewhere, by (start of the window, number); `page_keys` has the existing
-    keys.
-
-    `frontier` is the latest instant of any record so far, `lateness` a span, both in milliseconds.
-    Records of windows that begin before `floor` are not counted: `below_floor` of the last ones
-    taken.
+    `pages` are stored elsewhere; `page_keys` has the existing keys. `frontier` is the latest
+    instant of any record so far, `lateness` how long after its end a window, or a key period, takes
+    records, both in milliseconds. Of the last records taken `late` came after that, and
+    `below_floor` belong to windows or periods that begin before `floor`.
     """
 
     lateness: int
@@ -61,16 +135,27 @@ class PartitionWindows:
     below_floor: int = 0
 
     def reset(self) -> None:
-        """Drop all windows and begin after every window that a record so far can belong to.
+        """Drop all pages and begin after everything that a record so far can belong to.
 
-        It is for a changed computation: an open window holds values of the previous one, and only
-        the identities of its records are left. The rebuild has the records.
+        It is for a changed computation: the pages hold values of the previous one, and of the
+        records only their identities. The rebuild has the records.
         """
         for key in self.page_keys:
             del self.pages[key]
         self.page_keys.clear()
-        # No record so far is later than the frontier: the next window will be seen whole.
-        self.floor = self.frontier - self.frontier % WINDOW_MILLIS + WINDOW_MILLIS
+        self.floor = self.next_start()
+
+    @abstractmethod
+    def next_start(self) -> int:
+        """The first instant at which a window or period that is seen whole can begin."""
+
+
+class PartitionWindows(PagedState):
+    """The state of one partition in windows, with pages by (start of the window, number)."""
+
+    def next_start(self) -> int:
+        """The start of the window after the frontier: no record so far is later than that."""
+        return self.frontier - self.frontier % WINDOW_MILLIS + WINDOW_MILLIS
 
     def take(self, records: Records) -> Iterator[WindowRow]:
         """Yield the rows of each window that the records change, one window after the other.

@@ -7,12 +7,12 @@ make no difference to the last rows.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import astuple, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from functools import reduce
 from typing import NamedTuple
 
-from speed_layer.state.partition_windows import PageKey, WindowRow
+from speed_layer.state.partition_windows import PagedState, WindowRow
 from speed_layer.state.period_pages import Devices, PeriodPages, PeriodRows
 from speed_layer.state.presence_pages import (
     NUMBER_BYTES,
@@ -39,36 +39,17 @@ class SightingRecord(NamedTuple):
     opening: str = UNKNOWN
 
 
-@dataclass
-class PartitionPresences:
-    """The state of one partition of a family that is read from presences.
-
-    `lateness` is how long after its end a key period takes sightings, `frontier` the latest instant
-    of any record so far, both in milliseconds, as in a PartitionWindows. `late` of the last records
-    taken came after their period, and `below_floor` of them are of periods that begin before
-    `floor`.
-    """
+@dataclass(kw_only=True)
+class PartitionPresences(PagedState):
+    """The state of one partition of a family that is read from presences, in key periods."""
 
     family: Family
-    lateness: int
-    pages: MutableMapping[PageKey, bytes]
-    frontier: int = NEVER
-    page_keys: set[PageKey] = field(default_factory=set)
-    late: int = 0
-    floor: int = NEVER
-    below_floor: int = 0
     # Whether the rules of stores were revised since the last records were taken.
     is_revised: bool = False
 
-    def reset(self) -> None:
-        """Drop all periods and begin after every key period that a record so far can belong to.
-
-        It is for a changed computation: the rebuild has the records of those periods.
-        """
-        for key in self.page_keys:
-            del self.pages[key]
-        self.page_keys.clear()
-        self.floor = self.frontier + 1
+    def next_start(self) -> int:
+        """The instant after the frontier: key periods begin at any instant."""
+        return self.frontier + 1
 
     def take(self, records: Sequence[SightingRecord], position: int) -> Iterator[WindowRow]:
         """Yield the rows of each window that the records, in order of offset, change.

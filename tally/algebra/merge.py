@@ -1,7 +1,8 @@
 """The values of the merge rule: the state of a window in each layer, and the window as served.
 
 The rule is that of the family's kind (tally/families). With any rule, one side is chosen per
-window, and all rows of the window come from it.
+window, and all rows of the window come from it. Cassandra keeps the row that has seen the most, by
+its write timestamp: the register.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,21 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from tally.algebra.parts import Part, Value
-from tally.algebra.register import register
+
+EPOCH_SHIFT = 40  # a window of 2^40 events would pass for an epoch
+
+
+def register(epoch: int, seen: int) -> int:
+    """The write timestamp of a row that has seen so many of its window's events.
+
+    The higher epoch wins, then the row that has seen more, for any writer and any time of writing:
+    a retry, a replay, a second driver and a zombie may all write (docs/guarantees.md).
+
+    >>> register(1, 5) > register(1, 4) and register(2, 0) > register(1, 1_000_000)
+    True
+    """
+    return (epoch << EPOCH_SHIFT) | seen
+
 
 Axes = tuple[str, ...]
 # Values by the name of the part.

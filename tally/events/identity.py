@@ -1,14 +1,39 @@
-"""The identity of an event, (source, store_id, event_id), and its fingerprint of the content."""
+"""The identity of an event, (source, store_id, event_id), its fingerprint, and the fields and the
+partition of its canonical record, which the normaliser writes and both layers read."""
 
 import re
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, Any
+from zlib import crc32
 
 import msgspec
 from msgspec import Meta
 
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import MAX_PART
+
+SCHEMA_VERSION = 1
+
+
+class CanonicalEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One normalised event, with instants as UTC text.
+
+    A source's own type extends it by its axes (text), its additive parts (whole numbers) and other
+    fields worth keeping. `extra` are unknown fields of the message, without personal data; `repeat`
+    marks an exact copy of a record that lies before it in the topic.
+    """
+
+    schema_version: int
+    event_id: str
+    store_id: str
+    happened_at: str
+    received_at: str
+    fingerprint: str
+    raw_partition: int
+    raw_offset: int
+    extra: dict[str, Any] | None = None
+    repeat: bool = False
+
 
 StoreId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 
@@ -180,3 +205,14 @@ def _escape_part(text: str) -> str:
     if ":" not in text and "%" not in text:
         return text
     return text.replace("%", "%25").replace(":", "%3A")
+
+
+def partition_number(store_id: str, partitions: int) -> int:
+    """Canonical partition of a store, 0 to partitions - 1: crc32 of the UTF-8 id, modulo the count.
+
+    Set explicitly by the normaliser, because client libraries hash keys differently.
+    >>> partition_number("367", 4)
+    1
+    """
+    # Clients' own hashes differ, and the records of a store in two partitions have no order.
+    return crc32(store_id.encode()) % partitions

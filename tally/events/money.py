@@ -1,8 +1,11 @@
-"""Money and quantities as integers: minor units of a currency, thousandths of a unit."""
+"""Money and quantities as integers: minor units of a currency, thousandths of a unit; and how tills
+round money."""
 
 import json
+from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 _FILE = Path(__file__).parents[2] / "schemas" / "currencies.json"
 # ISO 4217 code to its decimals: codes in use, and codes of receipts that may still have to be kept.
@@ -50,3 +53,23 @@ def to_thousandths(amount: Decimal) -> int:
     if whole != scaled:
         raise ValueError(f"{amount} has more than 3 decimals")
     return whole
+
+
+class TillRounding(NamedTuple):
+    """How half a minor unit is rounded (a mode of the module decimal), and in which amounts.
+
+    `per_receipt`: in the receipt's total, else in each line's.
+    """
+
+    mode: str = ROUND_HALF_UP
+    per_receipt: bool = False
+
+
+HALF_UP_BY_LINE = TillRounding()
+# By the word in the stores file.
+ROUNDINGS: Mapping[str, TillRounding] = {
+    "half_up": HALF_UP_BY_LINE,
+    "half_even": TillRounding(ROUND_HALF_EVEN),
+    "half_up_of_receipt": TillRounding(per_receipt=True),
+    "half_even_of_receipt": TillRounding(ROUND_HALF_EVEN, per_receipt=True),
+}

@@ -1,17 +1,19 @@
 """The border of the layers: which generation of the batch rows serves a day, and what it covers.
 
-A rebuild writes it, a reader merges by it, the audit proves it. The columns are those of the
-tables batch_pointer and batch_pointer_history (schemas/views/control.cql).
+A rebuild writes it, a reader merges by it, the audit proves it. A changed number is compared
+with that of the first generation that covered its window. The columns are those of the tables
+batch_pointer and batch_pointer_history (schemas/views/control.cql).
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from tally.algebra.merge import WindowState
 from tally.time.instants import assume_utc
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, window_start
 
 
 class _RangeRow(NamedTuple):
@@ -135,3 +137,88 @@ def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
         assume_utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
     )
     return day, row.generation, row.epoch, start, assume_utc(row.covered_until)
+
+
+class GenerationSpan(NamedTuple):
+    """Days of one generation, and the span of instants whose rows are read.
+
+    The span is [start, end).
+    """
+
+    generation: int
+    days: tuple[date, ...]
+    start: datetime
+    end: datetime
+
+
+class FirstCoverage(NamedTuple):
+    """A generation of a day, and the instants between which its new windows lie.
+
+    The span is [start, end); no generation before it covered these windows.
+    """
+
+    covering: GenerationRange
+    start: datetime
+    end: datetime
+
+
+def first_covering_generations(
+    history: Sequence[GenerationRange], serving: GenerationRange
+) -> list[FirstCoverage]:
+    """The generations before the serving one that were the first to cover a window of the day.
+
+    They keep the order of the history.
+    """
+    # By window and not by day: the first generation of a day covers only its first hour, and a
+    # number of a later hour that changed was compared with nothing (seen).
+    found: list[FirstCoverage] = []
+    for past in history:
+        if past.generation < serving.generation and past.covered_from < past.covered_until:
+            found += _new_coverage(past, found)
+    return found
+
+
+def _new_coverage(
+    covering: GenerationRange, before: Sequence[FirstCoverage]
+) -> list[FirstCoverage]:
+    """The span that the generation covers, less what earlier ones covered at either end.
+
+    The window in which the earlier ones ended belongs to it.
+    """
+    # At either end, for a day that is later declared as sent whole begins earlier from then on.
+    start, end = covering.covered_from, covering.covered_until
+    start = max(
+        [
+            window_start(earlier.covered_until)
+            for earlier, *_ in before
+            if earlier.covered_from <= start
+        ]
+        + [start]
+    )
+    end = min(
+        [earlier.covered_from for earlier, *_ in before if earlier.covered_until >= end] + [end]
+    )
+    return [FirstCoverage(covering, start, end)] if start < end else []
+
+
+def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
+    """The spans to read of these generations: one (UTC, [start, end)) for each generation.
+
+    The days of a generation are read together, from the first instant to the last.
+    """
+    by_generation: dict[int, list[FirstCoverage]] = defaultdict(list)
+    for first in firsts:
+        by_generation[first.covering.generation].append(first)
+    return [
+        GenerationSpan(
+            generation,
+            _days(own),
+            min(share.start for share in own),
+            max(share.end for share in own),
+        )
+        for generation, own in by_generation.items()
+    ]
+
+
+def _days(firsts: Iterable[FirstCoverage]) -> tuple[date, ...]:
+    return tuple(sorted({first.covering.day for first in firsts}))

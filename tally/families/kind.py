@@ -9,9 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tally.algebra.merge import MergedWindow, Parts, WindowState
+from tally.algebra.merge import MergedWindow, Parts, WindowState, register
 from tally.algebra.parts import Part
-from tally.algebra.register import register
 
 Side = WindowState | None
 

@@ -1,10 +1,12 @@
-"""Instants as text: RFC 3339 with offset on the wire, UTC with milliseconds and Z inside Tally."""
+"""Instants as text: RFC 3339 with offset on the wire, UTC with milliseconds and Z inside Tally, and
+in answers the asked zone with its offset, Z for UTC."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from tally.errors import BadInstant
+from tally.time.day_clock import DayClock
 
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
@@ -78,3 +80,19 @@ def assume_utc(instant: datetime) -> datetime:
 def to_millis(instant: datetime) -> int:
     """The instant in milliseconds since 1970 (UTC)."""
     return round(instant.timestamp() * 1000)
+
+
+UTC_ZONE = ZoneInfo("UTC")
+UTC_CLOCK = DayClock.from_zone(UTC_ZONE)
+
+
+def format_instant(instant: datetime, zone: tzinfo = UTC_ZONE) -> str:
+    """The instant as text in the zone; milliseconds are shown only where they are not 0.
+
+    >>> format_instant(datetime.fromisoformat("2017-09-19T22:45:00+00:00"), ZoneInfo("Europe/Rome"))
+    '2017-09-20T00:45:00+02:00'
+    """
+    text = instant.astimezone(zone).isoformat(
+        timespec="milliseconds" if instant.microsecond else "seconds"
+    )
+    return text[:-6] + "Z" if zone is UTC_ZONE else text

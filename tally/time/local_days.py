@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from tally.time.day_clock import DayClock
 from tally.time.opening_hours import Spans
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,13 +27,6 @@ class LocalDay(NamedTuple):
         that the zone has left out, as Samoa did in 2011.
         """
         return _windows_before(self.end) - _windows_before(self.start)
-
-
-class OpenSpan(NamedTuple):
-    """A span in which a store is open, UTC."""
-
-    opens: datetime
-    closes: datetime
 
 
 def local_day(day: date, clock: DayClock) -> LocalDay:
@@ -59,7 +52,7 @@ def local_day_at(instant: datetime, clock: DayClock) -> LocalDay:
     return local_day(clock.day(instant), clock)
 
 
-def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[OpenSpan]:
+def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[TimeRange]:
     """The spans (UTC) in which a store with these hours is open on the day, ascending.
 
     A time that the clock leaves out is as long after midnight as it would be; a time that it shows
@@ -71,7 +64,7 @@ def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[OpenSpan]:
         opens, closes = ((midnight + timedelta(minutes=minute)).astimezone(UTC) for minute in span)
         # A span that lies wholly in a time that the clock leaves out would end before it begins.
         if opens < closes:
-            yield OpenSpan(opens, closes)
+            yield TimeRange(opens, closes)
 
 
 def _windows_before(instant: datetime) -> int:

@@ -1,6 +1,7 @@
-"""15-minute windows, aligned to UTC, half-open [start, end)."""
+"""Ranges of time, half-open [start, end), and the 15-minute windows, which are aligned to UTC."""
 
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 # The only definition of the length; the constants in other units are derived from it.
 WINDOW = timedelta(minutes=15)
@@ -9,6 +10,14 @@ WINDOW_MILLIS = WINDOW // timedelta(milliseconds=1)
 _MINUTES = WINDOW // timedelta(minutes=1)
 # The pointers of a rebuild move in one conditional write, which has an upper limit.
 MAX_DAYS = 10_000
+
+
+# A named tuple and no dataclass: an answer has tens of thousands, and most are only unpacked.
+class TimeRange(NamedTuple):
+    """A range of instants (UTC), half-open."""
+
+    start: datetime
+    end: datetime
 
 
 def window_start(instant: datetime) -> datetime:

@@ -146,7 +146,7 @@ def test_planted_wrong_fold_is_found(spark: "SparkSession", monkeypatch: Any) ->
 
 def test_speed_layer_holds_what_the_batch_layer_folds(spark: "SparkSession") -> None:
     from speed_layer.input.records import ID_TYPE, Records
-    from speed_layer.state.window import Window
+    from speed_layer.state.partition_windows import Window
 
     told = [one._replace(excluded=False) for one in records(seed=9, count=300)]
     found: dict[tuple[datetime, str], tuple[Any, ...]] = {}

@@ -26,12 +26,12 @@ from runtime.registry.sources import FAMILIES
 from serving.engine.answer import QueryEngine
 from serving.engine.explain import explain_window
 from serving.metrics import catalogue
-from serving.questions.instants import format_instant
 from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
+from tally.time.instants import format_instant
 from web.api.answers import described
 from web.api.requests import cursor, problems
 from web.api.requests.bounds import RequestBounds

@@ -13,8 +13,8 @@ from alerting.queries.rule_editing import RuleEditService
 from alerting.simulate.service import SimulationService
 from alerting.stream.feed import Feed
 from schemas import loader
-from serving.storage.dead_letters import LetterReader, TopicLetters
-from serving.storage.protocol import ViewReader
+from serving.storage.dead_letters import LetterReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
 from web.dashboard.admission import Admission
@@ -93,7 +93,7 @@ def mount(
     source = FigureSource(settings, views, live.writer)
     rules = RuleFigureSource.from_settings(settings, views, desk, live.fact_source)
     _add_alert_pages(source, live.feed)
-    _add_refused_page(source, RefusedSource(views, live.letters or TopicLetters(settings)))
+    _add_refused_page(source, RefusedSource(views, live.letters or LetterReader(settings)))
     _add_rule_pages(source, rules)
     may_apply = settings.rule_edits == "allow"
     _add_editors(source, EditorContext(RuleEditService(desk.rules), rules, may_apply))

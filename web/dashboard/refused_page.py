@@ -17,7 +17,8 @@ from nicegui import ui
 from runtime.records.refused import RefusedEvents, group_letters
 from runtime.registry.sources import FAMILIES
 from serving.storage.dead_letters import LetterReader
-from serving.storage.protocol import TillFinding, ViewReader
+from serving.storage.rows import TillFinding
+from serving.storage.views import ViewReader
 from tally.errors import TallyError
 from tally.events.tills import describe_conflicts
 from web.dashboard.shared.addresses import refusals_address

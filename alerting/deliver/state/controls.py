@@ -13,8 +13,7 @@ from alerting.alert.ids import AlertId
 from alerting.deliver.state.clock_times import parse_quiet_spans
 from alerting.rules.rule import ChannelId, ClockHours, RuleId, Severity
 from tally.errors import BadSettings
-from tally.events.identity import StoreId
-from tally.events.partitions import partition_number
+from tally.events.identity import StoreId, partition_number
 
 SilenceId = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
 # A separator that none of these ids contains.

@@ -7,9 +7,9 @@ from alerting.evaluate.scope.rule_set import RuleSet
 from alerting.evaluate.snapshot.calendar import start_of_window, utc_span
 from alerting.evaluate.state.memory import FamilyStore, PartitionMemory
 from runtime.registry.sources import FAMILIES
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.alerts.tick import NO_TICK
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 
 # The UTC day of the first event, by family and store.
 FirstDays = dict[str, dict[str, date]]

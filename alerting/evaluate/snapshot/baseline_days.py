@@ -20,7 +20,7 @@ from serving.merge.reading import Pointers
 from serving.metrics import catalogue
 from serving.metrics.catalogue import Metric
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.alerts.baseline import BaselineSample, EarlierDay, compute_baselines, earlier_dates
 from tally.alerts.baseline_snapshot import BaselineSnapshot
 from tally.config.settings import Settings

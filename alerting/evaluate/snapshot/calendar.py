@@ -9,12 +9,11 @@ from typing import NamedTuple
 from alerting.rules.clock_hours import parse_span, parse_weekdays
 from alerting.rules.rule import Rule
 from serving.questions.resets import Resets
-from serving.questions.store_calendar import holiday_lookup
 from serving.questions.stores import Store
 from tally.time.instants import from_millis, to_millis
-from tally.time.local_days import OpenSpan, open_spans
+from tally.time.local_days import open_spans
 from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan
-from tally.time.windows import WINDOW_MILLIS
+from tally.time.windows import WINDOW_MILLIS, TimeRange
 
 _ONE_DAY = timedelta(days=1)
 # Cache entries: clocks times judged days. Stores of one clock share their days.
@@ -149,29 +148,26 @@ def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
     A store without opening hours in the stores file opens with the day's first window.
     """
     date = days.store.clock.day(from_millis(day.start))
-    opens = [to_millis(span.opens) for span in _opening_spans(days, date)]
+    opens = [to_millis(span.start) for span in _opening_spans(days, date)]
     if not has_opening_hours(days, date):
         return day.start
     return max(day.start, start_of_window(min(opens))) if opens else None
 
 
-def _opening_spans(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
-    hours = days.store.entry.valid_on(day).opening_hours
+def _opening_spans(days: StoreCalendarDays, day: date) -> Iterator[TimeRange]:
+    spans = days.store.entry.open_spans(day, days.zone)
     # A store without opening hours counts as open, as it does in the coverage of its sensors.
-    if hours is None:
-        return open_spans(day, _ALL_DAY, days.zone)
-    is_holiday = bool(tuple(holiday_lookup(days.store)(day)))
-    return open_spans(day, hours.spans(day, is_holiday=is_holiday), days.zone)
+    return open_spans(day, _ALL_DAY, days.zone) if spans is None else iter(spans)
 
 
-def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
+def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[TimeRange]:
     assert isinstance(rule.within, tuple)
     hours = (span for span in rule.within if day.weekday() in parse_weekdays(span))
     return open_spans(day, tuple(map(parse_span, hours)), days.zone)
 
 
-def _windows_inside(spans: Sequence[OpenSpan], among: WindowSpan) -> Iterator[int]:
-    ordered = sorted((to_millis(span.opens), to_millis(span.closes)) for span in spans)
+def _windows_inside(spans: Sequence[TimeRange], among: WindowSpan) -> Iterator[int]:
+    ordered = sorted((to_millis(span.start), to_millis(span.end)) for span in spans)
     opens = [start for start, _ in ordered]
     for window in among.windows:
         # Clock spans of a rule may be nested: the span that began last need not be open.

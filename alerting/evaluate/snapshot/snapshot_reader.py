@@ -32,9 +32,9 @@ from serving.metrics.catalogue import Metric
 from serving.questions import grains
 from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import Generation

@@ -19,11 +19,11 @@ from serving.stock import items
 from serving.stock.items import ItemReader
 from serving.stock.stock import SalesMoves, ShelfMoves, shelf_moves
 from serving.stock.stock_reading import StockReader
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.algebra.merge import MergedWindow
 from tally.config.settings import Settings
 from tally.errors import BadQuery
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tally.time.instants import to_millis

@@ -21,7 +21,7 @@ from runtime.records.dead_letter import (
     encode_letter,
     redact_excerpt,
 )
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import Family
 from tally.time.instants import format_utc
 

@@ -9,13 +9,11 @@ from typing import Literal, TypeAlias, get_args
 
 from ingest.contract import fields as read
 from ingest.contract import numbers
-from ingest.contract.extras import clean_extra, unknown_fields
-from ingest.contract.wire import JsonObject, parse_object
+from ingest.contract.wire import JsonObject, clean_extra, parse_object, unknown_fields
 from ingest.installation.arrival import Arrival, Rules
 from tally.algebra.level import Level
 from tally.errors import RejectedEvent
-from tally.events.canonical import SCHEMA_VERSION, CanonicalEvent
-from tally.events.identity import event_id, fingerprint
+from tally.events.identity import SCHEMA_VERSION, CanonicalEvent, event_id, fingerprint
 from tally.people.redact import redact_value
 from tally.time.instants import format_utc
 

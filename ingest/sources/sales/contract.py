@@ -6,8 +6,7 @@ from hashlib import blake2b
 from typing import Any, TypedDict
 
 from ingest.contract import fields as read
-from ingest.contract.extras import clean_extra, unknown_fields
-from ingest.contract.wire import JsonObject, parse_object
+from ingest.contract.wire import JsonObject, clean_extra, parse_object, unknown_fields
 from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.sales.lines import (
     DEFAULT_FACTS,
@@ -21,12 +20,16 @@ from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
 from ingest.sources.sales.record import CanonicalReceipt, Line
 from ingest.sources.sales.rounding import Money
 from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
-from ingest.sources.sales.versions import read_version, receipt_id, version_event_id, void_id
-from ingest.sources.sales.voids import read_void_target
+from ingest.sources.sales.versions import (
+    read_version,
+    read_void_target,
+    receipt_id,
+    version_event_id,
+    void_id,
+)
 from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent
-from tally.events.canonical import SCHEMA_VERSION
-from tally.events.identity import content_fingerprint
+from tally.events.identity import SCHEMA_VERSION, content_fingerprint
 from tally.events.receipt_rules import KINDS, LineFacts, ReceiptKind
 from tally.time.instants import format_utc
 

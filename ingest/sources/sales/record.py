@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 from tally.events.receipt_rules import LineType
 
 MAX_REVISION = 999_999_999

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from ingest.sources.sales.record import Line
 from tally.errors import RejectedEvent
-from tally.events.money import minor_digits, to_minor_units
+from tally.events.money import TillRounding, minor_digits, to_minor_units
 from tally.events.receipt_rules import TOTAL_ROUNDING, ReceiptKind
-from tally.events.rounding import TillRounding
 
 
 class Money(NamedTuple):

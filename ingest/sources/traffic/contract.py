@@ -5,16 +5,21 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ingest.contract import fields as read
-from ingest.contract.extras import clean_extra, unknown_fields
-from ingest.contract.wire import JsonObject, parse_object
+from ingest.contract.wire import JsonObject, clean_extra, parse_object, unknown_fields
 from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.traffic.device import resolve_store
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
 from tally.algebra.keyed_sum import KeyedSum
 from tally.errors import RejectedEvent
-from tally.events.canonical import SCHEMA_VERSION
-from tally.events.identity import digest_text, fingerprint, interval_id, sensor_key, version_id
+from tally.events.identity import (
+    SCHEMA_VERSION,
+    digest_text,
+    fingerprint,
+    interval_id,
+    sensor_key,
+    version_id,
+)
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW_SECONDS
 

@@ -1,6 +1,6 @@
 """The canonical record of a people counter."""
 
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 
 
 class CanonicalInterval(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=True):

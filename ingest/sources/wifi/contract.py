@@ -11,8 +11,14 @@ from ingest.contract import fields as read
 from ingest.contract.wire import JsonObject, parse_object
 from ingest.installation.arrival import Arrival, Rules
 from tally.errors import RejectedEvent
-from tally.events.canonical import SCHEMA_VERSION, CanonicalEvent
-from tally.events.identity import digest_text, event_id, fingerprint, normalise_address
+from tally.events.identity import (
+    SCHEMA_VERSION,
+    CanonicalEvent,
+    digest_text,
+    event_id,
+    fingerprint,
+    normalise_address,
+)
 from tally.people.heard import PERSONAL_CLASSES
 from tally.people.period_hours import format_opening
 from tally.people.visits import MINUTE_SECONDS

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from alerting.rules.rule import rule_to_fields
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.clients.measured_requests import RawAnswer, RawRequest, measured, send

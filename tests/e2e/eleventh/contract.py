@@ -1,11 +1,15 @@
 """Queue camera message to canonical queue interval."""
 
 from ingest.contract import fields as read
-from ingest.contract.extras import clean_extra, unknown_fields
-from ingest.contract.wire import parse_object
+from ingest.contract.wire import clean_extra, parse_object, unknown_fields
 from ingest.installation.arrival import Arrival, Rules
-from tally.events.canonical import SCHEMA_VERSION, CanonicalEvent
-from tally.events.identity import digest_number, fingerprint, interval_id
+from tally.events.identity import (
+    SCHEMA_VERSION,
+    CanonicalEvent,
+    digest_number,
+    fingerprint,
+    interval_id,
+)
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW_SECONDS
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ingest.sources.inventory.contract import MAX_MILLI
 from runtime.registry.sources import FAMILIES, SALES
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
 from speed_layer.views import start_views
@@ -120,7 +120,7 @@ def stock(
     parts: Parts, store: str = "1", hour: int = 10, metric: str = "stock_on_hand"
 ) -> list[Any]:
     """Stock of a store by quarter hour and article of Monday, and the layer that it is from."""
-    views = CassandraViews(parts.settings)
+    views = ViewReader(parts.settings)
     span = {"from": f"2017-03-06T{hour}:00:00Z", "to": f"2017-03-06T{hour + 1}:00:00Z"}
     try:
         with asking(create_app(parts.settings, views)) as ask:

@@ -17,7 +17,7 @@ from cassandra.cluster import Session
 from batch_layer.views.baselines import SnapshotReport, make_snapshots
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import StackError
 from tests.integration.batch.test_pointer import LOST_ANSWERS, LosingOneAnswer
@@ -151,7 +151,7 @@ def test_a_reader_has_the_newest_that_began_by_a_day(
     session: Session, settings: Settings, keyspace: str
 ) -> None:
     made(session, since=FIRST - timedelta(days=1))
-    views = CassandraViews(settings.model_copy(update={"keyspace": keyspace}))
+    views = ViewReader(settings.model_copy(update={"keyspace": keyspace}))
 
     async def asked() -> list[str | None]:
         days = [FIRST + timedelta(days=more) for more in (-2, -1, 0, 300)]

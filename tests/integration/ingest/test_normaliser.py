@@ -14,7 +14,7 @@ from ingest.senders.replay.bad import CORRUPTIONS
 from ingest.senders.replay.complete_journey import ReplayScope, extent
 from tally.config.keys import hmac_digest, load_digest_key
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.ingest.conftest import (
     KILLED,
     Start,

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime.connect import cassandra_session
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import ApiSuite, Ask, asking
 from tests.support.serving.serving_example import example
@@ -20,7 +20,7 @@ def module_settings(settings: Settings, keyspace: str) -> Settings:
 def ask(module_settings: Settings) -> Iterator[Ask]:
     with cassandra_session(module_settings) as session:
         insert_world(session, example())
-    views = CassandraViews(module_settings)
+    views = ViewReader(module_settings)
     with asking(create_app(module_settings, views)) as function:
         yield function
     views.close()

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.connect import cassandra_session
 from schemas.generated import render_views
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.questions.dimension_suite import (
@@ -28,7 +28,7 @@ def ask(settings: Settings, keyspace: str) -> Iterator[Ask]:
         for statement in plain.split(";")[:-1]:
             session.execute(statement)
         insert_world(session, of_dimensions())
-    views = CassandraViews(own)
+    views = ViewReader(own)
     with pytest.MonkeyPatch.context() as patched:
         know_dimensions(patched)
         with asking(create_app(own, views)) as function:

@@ -8,8 +8,8 @@ import pytest
 
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
-from serving.storage import cassandra_views
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage import views as views_module
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.support.serving.serving_tables import insert_world
 from tests.support.serving.serving_world import World
@@ -18,7 +18,7 @@ from tests.support.serving.serving_world import World
 def test_more_micro_batches_than_are_counted_are_unknown(
     own_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cassandra_views, "MAX_LATE_ROWS", 10)
+    monkeypatch.setattr(views_module, "MAX_LATE_ROWS", 10)
     now = datetime.now(UTC)
     with cassandra_session(own_settings) as session:
         insert_world(
@@ -26,7 +26,7 @@ def test_more_micro_batches_than_are_counted_are_unknown(
         )
 
     async def counted() -> list[int | None]:
-        views = CassandraViews(own_settings)
+        views = ViewReader(own_settings)
         try:
             return [
                 await views.late_since(SALES, now - timedelta(minutes=back, seconds=30))

@@ -5,7 +5,7 @@ import statistics
 import time
 
 from runtime.connect import cassandra_session
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import asking
 from tests.support.serving.serving_example import example
@@ -19,7 +19,7 @@ AIM_MILLISECONDS, BOUND_MILLISECONDS = 30, 500
 def test_week_of_quarter_hours_of_one_store(own_settings: Settings) -> None:
     with cassandra_session(own_settings) as session:
         insert_world(session, example())
-    views = CassandraViews(own_settings)
+    views = ViewReader(own_settings)
     taken = []
     with asking(create_app(own_settings, views)) as ask:
         for _ in range(40):

@@ -9,7 +9,7 @@ from runtime.records.dead_letter import (
     encode_letter,
     read_newest_letters,
 )
-from serving.storage.dead_letters import TopicLetters
+from serving.storage.dead_letters import LetterReader
 from tally.config.settings import Settings
 from tests.support.clients.producers import connected_producer
 
@@ -38,7 +38,7 @@ def test_the_newest_of_a_partition_are_read_and_no_more(kafka: str, settings: Se
 
 def test_a_page_reads_the_topic_once_in_some_seconds(kafka: str, settings: Settings) -> None:
     async def both() -> tuple[list[str], list[str]]:
-        letters = TopicLetters(settings)
+        letters = LetterReader(settings)
         before = [letter.id for letter in await letters.newest()]
         await asyncio.to_thread(tell, settings, 6_000_000, 1)
         return before, [letter.id for letter in await letters.newest()]

@@ -4,7 +4,7 @@ answers again by itself."""
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from runtime.connect import cassandra_session
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.integration.serving.cut import Wire
 from tests.support.questions.api_suite import DAY, Ask, asking
@@ -26,7 +26,7 @@ def test_outage_is_503_and_ends_by_itself(own_settings: Settings) -> None:
     with cassandra_session(own_settings) as session:
         insert_world(session, example())
     wire = Wire(own_settings.cassandra)
-    views = CassandraViews(own_settings.model_copy(update={"cassandra": wire.address}))
+    views = ViewReader(own_settings.model_copy(update={"cassandra": wire.address}))
     with asking(create_app(own_settings, views)) as ask:
         before = ask(PATH, **DAY).json()
         wire.cut()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.connect import cassandra_session
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import asking, window
 from tests.support.serving.serving_example import DIRTY, SETTLED, example
@@ -59,7 +59,7 @@ def module_settings(settings: Settings, keyspace: str) -> Settings:
 
 @pytest.mark.parametrize("at", ["10:00", "10:15", "10:30", "11:00"])
 def test_page_gives_the_apis_number(module_settings: Settings, at: str) -> None:
-    views = CassandraViews(module_settings)
+    views = ViewReader(module_settings)
     with (
         cassandra_session(module_settings) as session,
         asking(create_app(module_settings, views)) as ask,

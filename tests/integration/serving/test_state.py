@@ -9,9 +9,10 @@ import pytest
 
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
-from serving.storage.cassandra_views import STORES_AT_ONCE, CassandraViews
-from serving.storage.protocol import Gap, GenerationSpan, TillFinding, ViewReader
+from serving.storage.rows import Gap, TillFinding
+from serving.storage.views import STORES_AT_ONCE, ViewReader
 from tally.config.settings import Settings
+from tally.families.generation import GenerationSpan
 from tests.support.serving.raw_receipts import line, raw
 from tests.support.serving.serving_tables import insert_world
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
@@ -126,7 +127,7 @@ def test_tables_answer_as_memory_does(module_settings: Settings) -> None:
     async def read(views: ViewReader) -> list[object]:
         return [await ask(views) for ask in READS]
 
-    views = CassandraViews(module_settings)
+    views = ViewReader(module_settings)
     found = asyncio.run(read(views))
     views.close()
     assert [_ordered(one) for one in found] == [
@@ -146,7 +147,7 @@ def test_pointer_of_before_coverage_had_a_beginning_covers_its_day_from_the_star
             "INSERT INTO batch_pointer (family, day, generation, epoch, covered_until, flipped_at) "
             "VALUES ('sales', '2017-01-05', 9, 1, '2017-01-06', '2017-01-06')"
         )
-    views = CassandraViews(module_settings)
+    views = ViewReader(module_settings)
     found = asyncio.run(views.current_generations(SALES, [date(2017, 1, 5)]))
     views.close()
     assert found[date(2017, 1, 5)].covered_from == datetime(2017, 1, 5, tzinfo=UTC)

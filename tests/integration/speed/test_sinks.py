@@ -9,7 +9,7 @@ import pytest
 
 from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import SALES
-from speed_layer.sink.updates import TOPIC
+from speed_layer.sink.rows import UPDATES_TOPIC
 from speed_layer.state.operator import WINDOWS_AT_ONCE
 from tally.config.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
@@ -20,7 +20,10 @@ DAY = timedelta(days=1)
 def updates_of(query: SpeedQuery) -> list[dict[str, Any]]:
     """Every view update of the test's store, in order."""
     # Of one store they lie in one partition.
-    found = [json.loads(message.value() or b"") for message in read_to_end(query.settings, [TOPIC])]
+    found = [
+        json.loads(message.value() or b"")
+        for message in read_to_end(query.settings, [UPDATES_TOPIC])
+    ]
     return [update for update in found if update["store_id"] == query.store]
 
 

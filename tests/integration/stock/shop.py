@@ -19,7 +19,7 @@ from inventory.sync.calls import OPEN_OUTCOMES, CallMode, StockCall, decode_call
 from inventory.sync.step import CALLS, MOVEMENTS, TICKS
 from runtime.processor.commit import failpoints
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.ingest.conftest import KILLED, Start, starter, stop
 from tests.integration.stock.warehouse import Warehouse, new_warehouse
 from tests.support.clients.inventory_api import FaultyInventory, served

@@ -11,11 +11,11 @@ from alerting.evaluate.state.memory import STATE_TOPIC
 from alerting.evaluate.step import ALERTS, TICKS, UPDATES, Evaluator
 from runtime.processor.commit.record import Input, Output
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import format_utc, from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.controls.processes.hasty_evaluator import HastyEvaluator

@@ -13,14 +13,12 @@ from serving.cells.cells import NO_SPLIT, Cell, Split, build_cells, cell_values
 from serving.merge.served import ServedWindow
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import Extreme
-from serving.questions.grains import Slot
-from tally.algebra.across import join_across_axes
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Part, Sum, Value
-from tally.families.family import Family
+from tally.families.family import Family, join_across_axes
 from tally.families.level import LEVEL
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.laws.algebra.test_parts import ALL, value
 from tests.support.serving.serving_world import at
 
@@ -77,7 +75,7 @@ def cell_of(stored: Stored) -> Cell:
                 pieces = level.fold([when for when, *_ in here], brought)
                 rows[item, "left"] = {"pieces": pieces, "sold": len(here)}
         windows.append((ServedWindow(MergedWindow("batch", 1, rows), "final", True),))
-    (cell,) = build_cells([STOCK], [Slot(START, START + WINDOWS * WINDOW)], windows)
+    (cell,) = build_cells([STOCK], [TimeRange(START, START + WINDOWS * WINDOW)], windows)
     return cell
 
 

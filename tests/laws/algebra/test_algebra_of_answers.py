@@ -13,9 +13,8 @@ from runtime.registry.sources import SALES
 from serving.cells.cells import Cell, build_cells, cell_values
 from serving.merge.served import UNKNOWN, ServedWindow
 from serving.metrics import catalogue
-from serving.questions.grains import Slot
 from tally.algebra.merge import MergedWindow
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at
 
 START = at("2017-10-29T00:00")
@@ -32,7 +31,9 @@ days = st.lists(st.one_of(known, st.just(UNKNOWN)), min_size=1, max_size=24)
 def cut(windows: Sequence[ServedWindow], ends: Sequence[int]) -> list[Cell]:
     """The windows in stretches that end before the numbered ones."""
     edges = sorted({0, len(windows), *(end for end in ends if end < len(windows))})
-    slots = [Slot(START + first * WINDOW, START + last * WINDOW) for first, last in pairwise(edges)]
+    slots = [
+        TimeRange(START + first * WINDOW, START + last * WINDOW) for first, last in pairwise(edges)
+    ]
     return build_cells([SALES], slots, [(window,) for window in windows])
 
 

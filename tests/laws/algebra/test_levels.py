@@ -16,12 +16,11 @@ from serving.cells.cells import Cell, build_cells, cell_values
 from serving.cells.levels import level_cells
 from serving.merge.served import UNKNOWN, ServedWindow
 from serving.metrics import catalogue
-from serving.questions.grains import Slot
 from serving.questions.question import StoreSlots
 from serving.questions.resets import Resets
 from tally.algebra.merge import MergedWindow
 from tally.time.day_clock import DayClock
-from tally.time.windows import WINDOW, window_starts
+from tally.time.windows import WINDOW, TimeRange, window_starts
 from tests.laws.algebra.test_merge_controls import SEARCH
 from tests.support.serving.serving_world import at
 
@@ -81,7 +80,7 @@ def levels(
 ) -> dict[int, object]:
     """By end the level of each stretch, of one page that reads what it has to."""
     edges = [walked.first + end * WINDOW for end in ends]
-    slots = tuple(Slot(*edge) for edge in pairwise(edges))
+    slots = tuple(TimeRange(*edge) for edge in pairwise(edges))
     asked = StoreSlots("1", resets.clock, slots, resets=resets)
     read: list[tuple[ServedWindow, ...]] = [
         (walked.served(start),) for start in window_starts(*asked.span)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speed_layer.state.presence import MINUTE_MILLIS, PartitionPresences, SightingRecord
-from tally.algebra.register import register
+from tally.algebra.merge import register
 from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.people.visits import VisitRules
 from tests.laws.layers.test_presence import RULES
@@ -43,11 +43,11 @@ def revised_table(log: Sequence[SightingRecord], ended: int, begun: int, has_epo
             # Of two rows with one write time the larger value stays.
             table[key] = max(table.get(key, (at, row.parts)), (at, row.parts))
 
-    state = PartitionPresences(FAMILY, NONE_IS_OVER * MINUTE_MILLIS, {})
+    state = PartitionPresences(NONE_IS_OVER * MINUTE_MILLIS, {}, family=FAMILY)
     write(state, begun, 0, epoch=0)
     kept = dict(state.pages), state.frontier, set(state.page_keys)
     write(state, ended, begun, epoch=0)
-    state = PartitionPresences(REVISED, NONE_IS_OVER * MINUTE_MILLIS, *kept, is_revised=True)
+    state = PartitionPresences(NONE_IS_OVER * MINUTE_MILLIS, *kept, family=REVISED, is_revised=True)
     write(state, len(log), begun, epoch=1)
     return holding({key: parts for key, (_, parts) in table.items()})
 

@@ -18,11 +18,10 @@ from serving.cells.cells import (
 from serving.merge.served import ServedWindow
 from serving.metrics.catalogue import Metric, ratio
 from serving.metrics.formulas import WeightedSum
-from serving.questions.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Sum
 from tally.families.family import Family
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at
 
 START = at("2026-11-23T10:00")
@@ -61,7 +60,7 @@ windows = st.lists(
 
 
 def whole(of: list[FamilyWindows]) -> Cell:
-    (cell,) = build_cells(SHARE.families, [Slot(START, START + len(of) * WINDOW)], of)
+    (cell,) = build_cells(SHARE.families, [TimeRange(START, START + len(of) * WINDOW)], of)
     return cell
 
 

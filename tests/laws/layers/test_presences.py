@@ -60,11 +60,11 @@ def written(
 ) -> Iterator[tuple[PartitionPresences, Rows]]:
     """The state after each micro-batch, and the rows that it tells; begun again from what is kept
     after each cut."""
-    state = PartitionPresences(FAMILY, LATENESS * MINUTE_MILLIS, {})
+    state = PartitionPresences(LATENESS * MINUTE_MILLIS, {}, family=FAMILY)
     bounds = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     for begin, end in pairwise(bounds):
         kept = dict(state.pages), state.frontier, set(state.page_keys)
-        state = PartitionPresences(FAMILY, LATENESS * MINUTE_MILLIS, *kept)
+        state = PartitionPresences(LATENESS * MINUTE_MILLIS, *kept, family=FAMILY)
         told = list(state.take(log[begin:end], end))
         yield state, {(row.store, row.start, row.axes[0]): row.parts for row in told}
 
@@ -73,7 +73,7 @@ def taken(
     log: Sequence[SightingRecord], cuts: Sequence[int]
 ) -> tuple[Rows, int, PartitionPresences]:
     """The last row told of each window, how many records were late, and the state."""
-    state = PartitionPresences(FAMILY, LATENESS * MINUTE_MILLIS, {})
+    state = PartitionPresences(LATENESS * MINUTE_MILLIS, {}, family=FAMILY)
     rows: Rows = {}
     late = 0
     for state, told in written(log, cuts):

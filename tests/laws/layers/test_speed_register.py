@@ -4,7 +4,7 @@ longest prefix stays."""
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.algebra.register import register
+from tally.algebra.merge import register
 from tests.support.oracles.first_by_offset import Sale, Totals, window_totals
 
 EPOCH = 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
-from tally.algebra.register import register
+from tally.algebra.merge import register
 
 EPOCH = 1
 SEARCH = settings(max_examples=2_000, database=None, suppress_health_check=list(HealthCheck))

@@ -9,8 +9,7 @@ by `look()`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tally.algebra.merge import WindowState
-from tally.algebra.register import register
+from tally.algebra.merge import WindowState, register
 from tests.laws.layers.history import merge_window
 
 WIDTH, LATENESS, LAST = (

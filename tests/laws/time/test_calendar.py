@@ -58,11 +58,11 @@ def test_a_span_begins_on_its_day_and_is_as_long_as_by_the_clock_but_for_its_cha
     local: LocalDay = local_day(day, DayClock.from_zone(zone))
 
     for span in open_spans(day, (ClockSpan(opens, opens + minutes),), zone):
-        assert local.start <= span.opens
-        changed = abs((span.closes - span.opens) - timedelta(minutes=minutes))
+        assert local.start <= span.start
+        changed = abs((span.end - span.start) - timedelta(minutes=minutes))
         # Samoa went over a whole day.
         assert changed <= timedelta(hours=24)
-        assert span.closes.tzinfo is UTC
+        assert span.end.tzinfo is UTC
 
 
 @given(days)

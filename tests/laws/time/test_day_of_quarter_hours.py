@@ -16,13 +16,12 @@ from serving.cells.levels import level_cells
 from serving.merge.served import ServedWindow
 from serving.metrics import catalogue
 from serving.metrics.catalogue import Metric
-from serving.questions.grains import Slot
-from serving.questions.instants import UTC_CLOCK
 from serving.questions.question import StoreSlots
 from serving.questions.resets import Resets
 from tally.algebra.merge import Axes, MergedWindow
 from tally.families.family import Family
-from tally.time.windows import WINDOW
+from tally.time.instants import UTC_CLOCK
+from tally.time.windows import WINDOW, TimeRange
 from tests.laws.algebra.test_merge_controls import SEARCH
 from tests.support.serving.serving_world import at
 
@@ -70,7 +69,7 @@ def window_of(family: Family, events: Sequence[Brought]) -> ServedWindow:
 
 
 def day_of(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Cell:
-    slot = Slot(START, START + QUARTERS * WINDOW)
+    slot = TimeRange(START, START + QUARTERS * WINDOW)
     if metric.is_level:
         # At its end that is what all events of the day have left, as one quarter hour would.
         asked = StoreSlots("1", UTC_CLOCK, (slot,), resets=Resets(UTC_CLOCK))
@@ -122,7 +121,8 @@ def test_day_is_the_merge_of_its_quarter_hours(name: str, data: st.DataObject) -
 def averaged(metric: Metric, windows: Sequence[tuple[ServedWindow, ...]]) -> Any:
     """The mean of the quarter hours' ratios: what many reports do."""
     slots = [
-        Slot(START + number * WINDOW, START + (number + 1) * WINDOW) for number in range(QUARTERS)
+        TimeRange(START + number * WINDOW, START + (number + 1) * WINDOW)
+        for number in range(QUARTERS)
     ]
     found = [
         cell_values(metric, one)["value"] for one in build_cells(metric.families, slots, windows)

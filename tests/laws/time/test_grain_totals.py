@@ -19,7 +19,7 @@ from msgspec import structs
 from alerting.evaluate.scope.rule_set import VersionedRule
 from alerting.evaluate.verdicts.messages import alert_value
 from alerting.rules.rule import Rule, RuleGrain, RuleVersion, Threshold
-from serving.storage.protocol import ViewRow
+from serving.storage.rows import ViewRow
 from tally.config.settings import Settings
 from tally.time.instants import from_millis
 from tests.support.alerts.judging_days import JudgedDays

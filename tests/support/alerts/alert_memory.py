@@ -12,12 +12,13 @@ from alerting.stream.place import StreamPosition, clamp_position, position_at
 from alerting.stream.recent import RecentRecords
 from runtime.kafka.tail import TopicRecord
 from runtime.kafka.topics import Bounds
+from serving.storage.alerts import AlertReader
 from tally.alerts.message import Alert, encode_alert
 from tally.errors import ViewsUnreachable
 
 
-class MemoryAlerts:
-    """An AlertReader over messages in the order in which they were told."""
+class MemoryAlerts(AlertReader):
+    """A reader over messages in the order in which they were told."""
 
     def __init__(self, check: Callable[[], Awaitable[None]]) -> None:
         self.told: list[Alert] = []

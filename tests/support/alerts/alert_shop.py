@@ -12,7 +12,7 @@ from alerting.evaluate.__main__ import GROUP
 from alerting.evaluate.step import INPUTS, RESTATEMENTS
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_committed_positions, read_partition_bounds
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import format_utc, from_millis
 from tests.integration.alerting.evaluate.quarters import Quarters
 from tests.support.alerts.alert_oracle import AlertMessages, messages

@@ -19,7 +19,7 @@ from tally.alerts.message import (
     encode_alert,
 )
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.support.clients.producers import connected_producer
 
 WINDOW = timedelta(minutes=15)

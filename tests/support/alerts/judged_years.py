@@ -22,7 +22,7 @@ from alerting.evaluate.verdicts import partition
 from alerting.evaluate.verdicts import verdicts as judgements
 from alerting.rules.rule import Condition, Rule, RuleVersion
 from runtime.processor.commit.record import Input, Output
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings

@@ -12,7 +12,7 @@ from alerting.rules.rule import Rule, RuleVersion
 from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import to_millis
 from tests.support.serving.serving_world import PARTITIONS, MemoryViews, World, at
 

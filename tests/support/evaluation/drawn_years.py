@@ -13,7 +13,7 @@ from alerting.alert.ids import Chain, subject_text
 from alerting.episodes.fold import Episode
 from alerting.episodes.verdict import CLEARS, ENDS, LEAVES, RAISES, RESOLVES
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from tests.support.serving.serving_world import PARTITIONS, at

@@ -15,11 +15,11 @@ from alerting.rules.rule import Rule, RuleVersion, Threshold
 from alerting.rules.versions import RuleHistory
 from runtime.processor.commit.record import Input, Output
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.alerts.message import Alert, decode_alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tally.time.instants import format_utc, to_millis

@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 
+from serving.storage.baselines import BaselineReader
 from tally.alerts.baseline_snapshot import BaselineSnapshot
 
 Snapshots = list[BaselineSnapshot]
 
 
-class MemoryBaselines:
-    """A BaselineReader over snapshots in any order; `asked`: of which days was asked."""
+class MemoryBaselines(BaselineReader):
+    """A reader over snapshots in any order; `asked`: of which days was asked."""
 
     def __init__(
         self, snapshots: Sequence[BaselineSnapshot], check: Callable[[], Awaitable[None]]

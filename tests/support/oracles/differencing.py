@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from serving.questions.grains import Slot
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.small_cells import CLASSES, DAY_SLOT, OPEN_AT, Day, stretches
 
 # A sum that is in the span of others over the rationals is so over this field too.
@@ -30,7 +29,7 @@ class Asked(NamedTuple):
     """One number that can be asked for; `mac_class` None is all of them together."""
 
     metric: str
-    stretch: Slot
+    stretch: TimeRange
     mac_class: str | None
 
 

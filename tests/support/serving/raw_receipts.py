@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from serving.storage.receipts import ReceiptHead, StoredReceipt
+from serving.storage.receipts import ReceiptHead, ReceiptReader, StoredReceipt
 from tally.events.identity import REVERSAL, event_id
 
 
@@ -72,8 +72,8 @@ def raw(
     return Raw(store, "1", str(number), at, stored)
 
 
-class MemoryReceipts:
-    """A ReceiptReader over rows; of each key the first by offset, as the table has it."""
+class MemoryReceipts(ReceiptReader):
+    """A reader over rows; of each key the first by offset, as the table has it."""
 
     def __init__(self, rows: list[Raw], check: Callable[[], Awaitable[None]]) -> None:
         self._rows, self._check = rows, check

@@ -1,6 +1,6 @@
 """Rows of the serving tables as a test has them: in memory, or inserted into a real Cassandra.
 
-Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/events/partitions.py).
+Partition of store 367 of 4 is 1, of 406 it is 0, of 500 it is 2 (tally/events/identity.py).
 """
 
 from collections import defaultdict
@@ -10,19 +10,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
-from serving.storage.protocol import (
-    Activity,
-    AnsweredSpans,
-    DayRange,
-    Gap,
-    GenerationSpan,
-    TillFinding,
-    ViewRow,
-)
+from serving.storage.rows import Activity, AnsweredSpans, DayRange, Gap, TillFinding, ViewRow
+from serving.storage.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.events.identity import digest_text, sensor_key
 from tally.families.family import Family
-from tally.families.generation import AnsweredSpan, Generation, GenerationRange
+from tally.families.generation import AnsweredSpan, Generation, GenerationRange, GenerationSpan
 from tests.support.alerts.alert_memory import MemoryAlerts
 from tests.support.evaluation.memory_baselines import MemoryBaselines, Snapshots
 from tests.support.serving.raw_receipts import MemoryReceipts, Raw
@@ -160,8 +153,8 @@ def flip(day: str, generation: int, flipped_at: str, pin: int, **covered: str) -
     )
 
 
-class MemoryViews:
-    """A ViewReader over a world; `is_down` makes every read fail as an unreachable node does."""
+class MemoryViews(ViewReader):
+    """A reader over a world; `is_down` makes every read fail as an unreachable node does."""
 
     def __init__(self, world: World) -> None:
         self.world, self.is_down = world, False

@@ -9,13 +9,12 @@ from serving.engine.answer import QueryEngine, StoreAnswer
 from serving.engine.page_query import Query
 from serving.metrics import catalogue
 from serving.questions import grains
-from serving.questions.grains import Slot
-from serving.questions.instants import UTC_CLOCK
 from serving.questions.question import StoreSlots
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import Activity, ViewRow
+from serving.storage.rows import Activity, ViewRow
 from tally.config.settings import Settings
-from tally.time.windows import WINDOW
+from tally.time.instants import UTC_CLOCK
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import WIFI, MemoryViews, Stored, World, at, flip
 
 DAY, NEXT = "2026-11-23", "2026-11-24"
@@ -23,7 +22,7 @@ STORE = "367"
 CLASSES = ("fixed", "random_associated")
 # In the middle of an hour: days of six quarter hours are of two.
 OPEN_AT = at(f"{DAY}T10:30")
-DAY_SLOT = Slot(at(f"{DAY}T00:00"), at(f"{NEXT}T00:00"))
+DAY_SLOT = TimeRange(at(f"{DAY}T00:00"), at(f"{NEXT}T00:00"))
 
 
 class Counts(NamedTuple):
@@ -64,12 +63,12 @@ def answered(day: Day, smallest: int) -> StoreAnswer:
     return found
 
 
-def stretches(quarters: int) -> Iterator[Slot]:
+def stretches(quarters: int) -> Iterator[TimeRange]:
     """The day, and every stretch of the so many quarter hours from OPEN_AT on."""
     yield DAY_SLOT
     instants = [OPEN_AT + number * WINDOW for number in range(quarters + 1)]
     for number, start in enumerate(instants):
-        yield from (Slot(start, end) for end in instants[number + 1 :])
+        yield from (TimeRange(start, end) for end in instants[number + 1 :])
 
 
 def _row(day: str, quarter: int, mac_class: str, counts: Counts) -> Stored:

@@ -16,9 +16,15 @@ from runtime.kafka.producer import BlockingProducer
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.level import Level
 from tally.config.settings import Settings
-from tally.events.canonical import SCHEMA_VERSION
-from tally.events.identity import digest_text, event_id, fingerprint, interval_id, sensor_key
-from tally.events.partitions import partition_number
+from tally.events.identity import (
+    SCHEMA_VERSION,
+    digest_text,
+    event_id,
+    fingerprint,
+    interval_id,
+    partition_number,
+    sensor_key,
+)
 from tally.people.period_hours import UNKNOWN
 from tally.time.instants import format_utc
 from tests.support.clients.producers import connected_producer

@@ -11,7 +11,7 @@ from runtime.registry.sources import FAMILIES
 from schemas import loader
 from schemas.metric import AnyMetric
 from serving.metrics import catalogue
-from serving.storage.protocol import ViewRow
+from serving.storage.rows import ViewRow
 from tally.algebra.parts import Count, Histogram, Max, Min, Sum, Uniques
 from tally.families.family import Family
 from tests.support.serving.serving_world import Stored, at

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from runtime.records.dead_letter import DeadLetter
+from serving.storage.dead_letters import LetterReader
 from tally.errors import StackError
 
 
-class MemoryLetters:
-    """A LetterReader over these; None: nobody answers."""
+class MemoryLetters(LetterReader):
+    """A reader over these; None: nobody answers."""
 
     def __init__(self, letters: Sequence[DeadLetter] | None = ()) -> None:
         self.letters = letters

@@ -67,7 +67,7 @@ def test_every_package_is_looked_at() -> None:
             "from tally.time.windows import window_start",
             "tally.time.windows.window_start",
         ),
-        ("tally.events.partitions", "import confluent_kafka", "confluent_kafka"),
+        ("tally.events.identity", "import confluent_kafka", "confluent_kafka"),
         ("runtime.cassandra.writes", "from pyspark.sql import Row", "pyspark.sql.Row"),
         (
             "runtime.processor.loop",
@@ -128,7 +128,7 @@ def test_a_planted_violation_is_found(module: str, line: str, name: str) -> None
         ("ops.local.demo.run", "from ops.local.stack import control"),
         ("ops.local.machine.sample_session", "import pyspark"),
         ("web.api.app", "import fastapi, pydantic\nfrom serving.engine import answer"),
-        ("web.__main__", "from serving.storage import cassandra_views"),
+        ("web.__main__", "from serving.storage import views"),
         ("dags.rebuild_views", "from airflow.sdk import dag"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from ops.audit.read.served import batch_windows, merge_windows
 from ops.oracle.complete_journey import WHOLE
 from serving.merge.served import window_states
-from serving.storage.protocol import ViewRow
+from serving.storage.rows import ViewRow
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum
 from tally.families.derived import DERIVED

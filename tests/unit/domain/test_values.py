@@ -6,10 +6,9 @@ from decimal import Decimal
 import pytest
 
 from tally.errors import BadInstant
-from tally.events.identity import event_id, fingerprint
+from tally.events.identity import event_id, fingerprint, partition_number
 from tally.events.ledger import CanonicalLedger, RawLedger, late_pending
 from tally.events.money import to_minor_units, to_thousandths
-from tally.events.partitions import partition_number
 from tally.people.redact import redact_message
 from tally.time.instants import format_utc, from_millis, parse_instant
 from tally.time.windows import utc_days, window_start, window_starts

@@ -14,7 +14,7 @@ from inventory.movements.step import MOVEMENTS, SEEN, StockMovements
 from runtime.processor.commit.record import Input, Output
 from tally.config.settings import Settings
 from tally.errors import UnrecoverableError
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.events.receipt_rules import KINDS, SENT_LINE_TYPES
 from tests.support.sources.canonical import Canonical, stock_line
 from tests.unit.ingest.messages import MILK, pos, receipt

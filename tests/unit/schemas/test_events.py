@@ -7,7 +7,7 @@ from jsonschema import Draft202012Validator
 from ops.docs.sources import copies
 from runtime.registry.sources import FAMILIES
 from schemas.loader import FOLDER, builtin_sources, event_schema, message_schema, sources
-from tally.events.canonical import SCHEMA_VERSION
+from tally.events.identity import SCHEMA_VERSION
 from tests.unit.schemas.shapes import shape
 
 SCHEMAS = [event_schema(name) for name in sources()] + [message_schema(name) for name in sources()]

@@ -3,7 +3,7 @@ from zlib import crc32
 
 from runtime.registry.sources import FAMILIES
 from schemas.loader import FOLDER, dead_letter_reasons, master_schema, topics
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.unit.architecture.counts.sources import parsed, python_files
 
 CONTRACT_REASONS = (

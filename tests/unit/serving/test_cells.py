@@ -14,9 +14,8 @@ from serving.cells.cells import (
 )
 from serving.merge.served import UNKNOWN, ServedWindow, Status
 from serving.metrics import catalogue
-from serving.questions.grains import Slot
 from tally.algebra.merge import MergedWindow, WindowSource
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at
 
 START = at("2017-09-19T10:00")
@@ -39,7 +38,7 @@ def window(gross: int, source: WindowSource = "batch", status: Status = "final")
 
 def hour(*windows: ServedWindow) -> Cell:
     (cell,) = build_cells(
-        [SALES], [Slot(START, START + timedelta(hours=1))], [(one,) for one in windows]
+        [SALES], [TimeRange(START, START + timedelta(hours=1))], [(one,) for one in windows]
     )
     return cell
 
@@ -87,7 +86,7 @@ def test_ratio_of_a_stretch_is_sum_by_sum_and_no_average_of_ratios() -> None:
 
 def test_window_that_one_family_misses_counts_for_neither_side_of_a_ratio() -> None:
     traffic = ServedWindow(MergedWindow("batch", 1, {(): {"entries": 10}}), "final", True)
-    cell = Cell(Slot(START, START + 2 * WINDOW))
+    cell = Cell(TimeRange(START, START + 2 * WINDOW))
     cell.add((SALES, TRAFFIC), (window(100), traffic))
     cell.add((SALES, TRAFFIC), (window(100), UNKNOWN))
     assert cell_values(catalogue.metric("conversion"), cell) == {
@@ -105,8 +104,10 @@ def test_units_keep_their_thousandths() -> None:
 @given(st.lists(st.integers(0, 10**9), min_size=96, max_size=96))
 def test_day_is_the_sum_of_its_hours(amounts: list[int]) -> None:
     windows = [(window(amount),) for amount in amounts]
-    hours = [Slot(START + timedelta(hours=n), START + timedelta(hours=n + 1)) for n in range(24)]
-    (day,) = build_cells([SALES], [Slot(START, START + timedelta(days=1))], windows)
+    hours = [
+        TimeRange(START + timedelta(hours=n), START + timedelta(hours=n + 1)) for n in range(24)
+    ]
+    (day,) = build_cells([SALES], [TimeRange(START, START + timedelta(days=1))], windows)
     parts = [cell_values(REVENUE, cell)["value"] for cell in build_cells([SALES], hours, windows)]
     assert (
         cell_values(REVENUE, day)["value"]

@@ -15,8 +15,8 @@ from cassandra.connection import (
 )
 from cassandra.protocol import InternalError
 
-from serving.storage.cassandra_views import CassandraViews
 from serving.storage.connection import Connection
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
 from tests.support.questions.api_suite import DAY, asking
@@ -54,7 +54,7 @@ def test_every_failure_of_the_driver_is_unreachable_views() -> None:
 @pytest.mark.parametrize("path", ["/v1/metrics/revenue", "/v1/stores", "/readyz"])
 def test_caller_is_told_to_ask_again_and_no_address(path: str) -> None:
     settings = Settings(cassandra="10.1.2.3:9042", keyspace="hidden")
-    with asking(create_app(settings, CassandraViews(settings))) as ask:
+    with asking(create_app(settings, ViewReader(settings))) as ask:
         answer = ask(path, **(DAY if "metrics" in path else {}))
     assert answer.status_code == 503
     assert not any(

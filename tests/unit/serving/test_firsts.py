@@ -3,8 +3,12 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.merge.first_coverage import FirstCoverage, first_covering_generations, generation_spans
-from tally.families.generation import GenerationRange
+from tally.families.generation import (
+    FirstCoverage,
+    GenerationRange,
+    first_covering_generations,
+    generation_spans,
+)
 from tally.time.windows import window_starts
 from tests.support.serving.serving_world import at
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.questions.grains import GRAINS, nearest, on_grid, slots
-from serving.questions.instants import UTC_CLOCK
 from tally.time.day_clock import DayClock
+from tally.time.instants import UTC_CLOCK
 from tally.time.windows import WINDOW
 from tests.support.serving.serving_world import at
 

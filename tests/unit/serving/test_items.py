@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.registry.receipt_lines import load_adding_rules
-from serving.questions.grains import Slot
 from serving.stock import items
 from serving.stock.items import ItemAxis, ItemReader, ItemSums
 from tally.errors import BadQuery
 from tally.events.receipt_rules import KINDS, LINE_TYPES, LineFacts
+from tally.time.windows import TimeRange
 from tests.support.serving.raw_receipts import Raw, line, raw
 from tests.support.serving.serving_world import MemoryViews, World
 
 DAY = "2026-03-02"
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
-SPAN = Slot(MIDNIGHT, MIDNIGHT + timedelta(days=1))
+SPAN = TimeRange(MIDNIGHT, MIDNIGHT + timedelta(days=1))
 # By article: minor units, units, receipts.
 Found = dict[str | None, tuple[Any, Any, Any]]
 
 
-def sums(*receipts: Raw, by: ItemAxis = "item", span: Slot = SPAN) -> ItemSums:
+def sums(*receipts: Raw, by: ItemAxis = "item", span: TimeRange = SPAN) -> ItemSums:
     reader = ItemReader(MemoryViews(World(receipts=[*receipts])))
     (found,) = asyncio.run(reader.sums("1", [span], by))
     return found
@@ -174,7 +174,7 @@ def test_a_line_that_nobody_can_read_takes_itself_alone() -> None:
 
 def test_receipts_of_many_pieces_are_read_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "PIECE", 3)
-    days = Slot(MIDNIGHT, MIDNIGHT + timedelta(days=2))
+    days = TimeRange(MIDNIGHT, MIDNIGHT + timedelta(days=2))
     # Some close in the same second.
     closed = [MIDNIGHT + timedelta(hours=number // 2) for number in range(90)]
 

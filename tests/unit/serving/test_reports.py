@@ -16,7 +16,7 @@ from serving.questions.stores import StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
 from serving.reports.series import DayEntry
-from serving.storage.protocol import ViewRow
+from serving.storage.rows import ViewRow
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.time.day_clock import DayClock

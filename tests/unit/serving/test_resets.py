@@ -5,10 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from serving.questions.grains import Slot
 from serving.questions.resets import Resets
 from tally.time.day_clock import DayClock
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import at
 
 BRATISLAVA = ZoneInfo("Europe/Bratislava")
@@ -30,23 +29,23 @@ def test_day_before_an_end_has_as_many_windows_as_the_clock_has_quarter_hours(
 ) -> None:
     day = Resets(DayClock.from_zone(BRATISLAVA)).day_before(at(end))
 
-    assert day == Slot(at(starts), at(starts) + windows * WINDOW)
+    assert day == TimeRange(at(starts), at(starts) + windows * WINDOW)
 
 
 def test_day_that_begins_at_four_is_that_of_the_evening_before() -> None:
     day = Resets(DayClock.from_zone(BRATISLAVA, time(4))).day(at("2026-03-02T01:30"))
 
-    assert day == Slot(at("2026-03-01T03:00"), at("2026-03-02T03:00"))
+    assert day == TimeRange(at("2026-03-01T03:00"), at("2026-03-02T03:00"))
 
 
 def test_own_day_has_the_date_that_was_asked_for() -> None:
     day = Resets(DayClock.from_zone(BRATISLAVA, time(4))).day_on(date(2026, 3, 2))
 
-    assert day == Slot(at("2026-03-02T03:00"), at("2026-03-03T03:00"))
+    assert day == TimeRange(at("2026-03-02T03:00"), at("2026-03-03T03:00"))
 
 
 def test_window_over_a_reset_that_is_on_no_quarter_hour_is_of_the_day_in_which_it_begins() -> None:
     # Until 1972 Monrovia's midnight was at 00:44:30 UTC.
     day = Resets(DayClock.from_zone(ZoneInfo("Africa/Monrovia"))).day(at("1971-06-02T12:00"))
 
-    assert day == Slot(at("1971-06-02T00:45"), at("1971-06-03T00:45"))
+    assert day == TimeRange(at("1971-06-02T00:45"), at("1971-06-03T00:45"))

@@ -4,12 +4,11 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from serving.merge.first_coverage import FirstCoverage
 from serving.merge.served import FamilyReading, serve_windows
 from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum, Value
 from tally.families.family import Family
-from tally.families.generation import GenerationRange
+from tally.families.generation import FirstCoverage, GenerationRange
 from tests.support.serving.serving_world import at, flip
 
 DAY = "2026-11-23"

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from speed_layer.job import parse_starting_offsets
-from speed_layer.progress.first_window import refuse_unknown_past
 from speed_layer.progress.start_position import (
     FILE,
     StartPosition,
     load_start_position,
+    refuse_unknown_past,
     store_start_position,
 )
 from tally.errors import BadSettings, TallyError

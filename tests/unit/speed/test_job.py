@@ -10,7 +10,7 @@ from speed_layer import driver, job
 from speed_layer.input.session import StartOptions
 from speed_layer.input.source import read_canonical_stream
 from speed_layer.keeper import query_error as failed
-from speed_layer.progress.first_window import compute_floor
+from speed_layer.progress.start_position import compute_floor
 from tally.config.settings import Settings
 from tally.errors import DataLoss
 

@@ -42,7 +42,7 @@ def costs() -> Iterator[tuple[int, Cost]]:
     """Day of the period and what its minute at noon costs, of a store whose neighbours are always
     there: heard every ten minutes, and around noon each minute."""
     pages = CountingPages()
-    state = PartitionPresences(WIFI, 0, pages)
+    state = PartitionPresences(0, pages, family=WIFI)
     for day in range(DAYS):
         around_noon = range(NOON - 20, NOON)
         for minute in sorted({*range(0, NOON, 10), *around_noon, NOON}):
@@ -69,7 +69,7 @@ def test_a_minute_of_neighbours_costs_the_same_on_each_day_of_a_key_period() -> 
 def test_a_minute_in_which_presences_begin_costs_the_same_on_each_day_of_a_key_period() -> None:
     moved = []
     pages = CountingPages()
-    state = PartitionPresences(WIFI, 0, pages)
+    state = PartitionPresences(0, pages, family=WIFI)
     # Passing, for two minutes of each three quarters of an hour.
     for minute in range(0, DAYS * DAY, 45):
         for heard in (minute, minute + 1):

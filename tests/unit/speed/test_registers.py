@@ -13,7 +13,7 @@ from speed_layer.sink.rows import (
     row_columns,
     seconds_to_live,
 )
-from tally.algebra.register import register
+from tally.algebra.merge import register
 from tally.config.settings import Settings
 from tally.families.family import Family
 

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from alerting.alert.resolution import MAX_NAME, MAX_REASON
 from alerting.queries.alerts import AlertFilter, AlertSpan
-from serving.questions.instants import UTC_CLOCK
 from serving.questions.question import check_years, instant, split_names
 from tally.errors import BadQuery
+from tally.time.instants import UTC_CLOCK
 from web.api.requests.parameters import NameList, PageQuery
 
 _LONGEST = timedelta(days=400)

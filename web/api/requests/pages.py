@@ -15,7 +15,6 @@ from serving.cells.levels import with_resets
 from serving.engine.answer import QueryEngine
 from serving.engine.page_query import Query
 from serving.metrics import catalogue
-from serving.questions.instants import format_instant
 from serving.questions.known_stores import KnownStores
 from serving.questions.question import (
     STORE_ZONE,
@@ -29,6 +28,7 @@ from serving.questions.question import (
 )
 from serving.questions.stores import StoreRegistry
 from tally.errors import BadQuery
+from tally.time.instants import format_instant
 from web.api.requests import cursor
 from web.api.requests.paging import PageEnd, cut_page
 from web.api.requests.parameters import MetricQuery

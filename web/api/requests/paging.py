@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from serving.questions.grains import Slot
 from serving.questions.question import StoreSlots
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from web.api.requests.cursor import MetricCursor, wrong_cursor_error
 
 # Every window of an answer is read and merged, no matter how long its rows are, so this limits the
@@ -73,7 +72,7 @@ def _find_start(asked: Sequence[StoreSlots], place: MetricCursor | None) -> tupl
     raise wrong_cursor_error()
 
 
-def _count_affordable(slots: Sequence[Slot], windows: int, is_first: bool) -> int:
+def _count_affordable(slots: Sequence[TimeRange], windows: int, is_first: bool) -> int:
     used_windows = 0
     for count, (start, end) in enumerate(slots):
         used_windows += (end - start) // WINDOW

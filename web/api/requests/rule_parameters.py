@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from serving.questions.instants import UTC_CLOCK, UTC_ZONE
 from serving.questions.question import MetricQuestion, check_span
-from tally.time.instants import to_millis
+from tally.time.instants import UTC_CLOCK, UTC_ZONE, to_millis
 from web.api.requests.parameters import NameList, PageQuery
 
 # More than the body's fields, and few enough to answer each unknown field with its own error.

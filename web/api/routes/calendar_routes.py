@@ -1,6 +1,6 @@
 """The route for a store's calendar."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -8,13 +8,13 @@ import msgspec
 from fastapi import FastAPI, Path, Query, Response
 
 from runtime.http.work_pools import ANSWERS
-from serving.questions.instants import format_instant
 from serving.questions.store_calendar import (
     DescribedDay,
     StoreCalendar,
     parse_day_span,
     store_calendar,
 )
+from tally.time.instants import format_instant
 from web.api.answers import described
 from web.api.requests.pages import Pages
 from web.api.requests.parameters import CalendarQuery
@@ -59,22 +59,22 @@ def _answer(calendar: StoreCalendar) -> dict[str, Any]:
 
 def _day(day: DescribedDay, zone: ZoneInfo) -> dict[str, Any]:
     spans = day.spans
+
+    def text(instant: datetime) -> str:
+        return format_instant(instant, zone)
+
     # Instants use the store's zone, because days of another zone would begin within these days.
     return {
         "date": day.local.day,
-        "start": format_instant(day.local.start, zone),
-        "end": format_instant(day.local.end, zone),
+        "start": text(day.local.start),
+        "end": text(day.local.end),
         "quarter_hours": day.local.quarter_hours,
         # Unknown hours are null, because an empty list means that the store is closed.
         "open": None
         if spans is None
-        else [_format_instants(hours._asdict(), zone) for hours in spans],
+        else [{"opens": text(opens), "closes": text(closes)} for opens, closes in spans],
         "holiday": "; ".join(day.holidays) or None,
         "fiscal": day.fiscal._asdict(),
         "like_for_like": day.like.day,
         "because": day.like.reason,
     }
-
-
-def _format_instants(instants: dict[str, Any], zone: ZoneInfo) -> dict[str, str]:
-    return {name: format_instant(instant, zone) for name, instant in instants.items()}

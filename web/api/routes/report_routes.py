@@ -9,7 +9,6 @@ from fastapi import FastAPI, Path, Query, Response
 from runtime.http.work_pools import ANSWERS
 from schemas import loader
 from schemas.report import ReportShape
-from serving.questions.grains import Slot
 from serving.questions.question import cut_slots
 from serving.reports.comparison import StoreSpan
 from serving.reports.contract import report_answer
@@ -17,6 +16,7 @@ from serving.reports.items import ItemQuestion
 from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
 from tally.errors import BadQuery, UnknownName
+from tally.time.windows import TimeRange
 from web.api.answers import described
 from web.api.requests.pages import Pages
 from web.api.requests.parameters import ReportQuery
@@ -51,7 +51,7 @@ def add_report_routes(app: FastAPI, pages: Pages) -> None:
 
 def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
     store_slots = cut_slots(query.question, query.store, pages.registry)
-    span = Slot(store_slots.slots[0].start, store_slots.slots[-1].end)
+    span = TimeRange(store_slots.slots[0].start, store_slots.slots[-1].end)
     _refuse_long(span)
     like = None
     if query.compare != "before":
@@ -75,7 +75,7 @@ def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
     return ItemQuestion(query.by or usual.by, query.top or usual.top)
 
 
-def _refuse_long(span: Slot) -> None:
+def _refuse_long(span: TimeRange) -> None:
     """Raise BadQuery for more days than are read at once, for every kind of report."""
     if span.end - span.start > timedelta(days=MAX_DAYS):
         raise BadQuery("to", f"to: at most {MAX_DAYS} days; ask for less")

@@ -12,9 +12,9 @@ from serving.cells import cells
 from serving.cells.coverage import SensorName, SensorSeconds
 from serving.engine.page_query import Query as MetricQuery
 from serving.metrics import catalogue
-from serving.questions.instants import format_instant
 from serving.questions.question import MAX_ENTRIES, StoreSlots, cut_slots
 from tally.errors import BadQuery
+from tally.time.instants import format_instant
 from web.api.answers import described
 from web.api.requests.pages import Pages
 from web.api.requests.parameters import SensorQuery

@@ -12,9 +12,9 @@ from nicegui import ui
 from alerting.queries.alerts import AlertFilter, AlertLife, AlertSearch, AlertSpan, ListedAlert
 from alerting.stream.feed import Feed
 from alerting.stream.listening import listen
-from serving.questions.instants import UTC_CLOCK
 from tally.alerts.message import decode_alert, decode_alert_or_none
 from tally.errors import UnknownName, ViewsUnreachable
+from tally.time.instants import UTC_CLOCK
 from web.dashboard.alerts.action_bar import AlertActionBar
 from web.dashboard.alerts.inbox import Inbox, InboxRows
 from web.dashboard.alerts.markup import alert_table, choice_text, life_facts, life_table

@@ -9,11 +9,11 @@ from html import escape
 from typing import Any
 
 from serving.metrics.formulas import MetricValue
-from serving.questions.instants import format_instant
 from serving.reports.comparison import ComparedValue, WithheldValue
 from serving.reports.items import ItemEntry
 from serving.reports.report import CompanionValue, StoreReport
 from serving.reports.series import DayEntry, HourEntry, StayEntry
+from tally.time.instants import format_instant
 from web.dashboard.reports.charts import item_text, stay_text
 from web.dashboard.reports.labels import (
     STATES,

@@ -16,7 +16,7 @@ from alerting.simulate.findings import SimulatedStore
 from alerting.simulate.published_alerts import load_published_alerts
 from alerting.simulate.service import SimulationRequest, SimulationService
 from serving.questions.stores import Store
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import BadQuery
 from tally.time.instants import to_millis

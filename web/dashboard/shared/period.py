@@ -7,6 +7,7 @@ from serving.questions import grains
 from serving.questions.question import StoreSlots
 from serving.questions.stores import Store
 from tally.time.day_clock import DayClock
+from tally.time.windows import TimeRange
 
 LENGTHS = (7, 28, 91)
 DEFAULT_LENGTH = 28
@@ -44,14 +45,14 @@ class Period:
         quarters = grains.slots(start, end, "15m", store.clock)
         return StoreSlots(store.store_id, store.clock, quarters)
 
-    def store_span(self, store: Store) -> grains.Slot:
+    def store_span(self, store: Store) -> TimeRange:
         """From the start of the store's first day to the start of its day after the last, UTC."""
         return self.span(store.clock)
 
-    def span(self, clock: DayClock) -> grains.Slot:
+    def span(self, clock: DayClock) -> TimeRange:
         """From the start of the first day to the start of the day after the last, UTC."""
         after = self.last + timedelta(days=1)
-        return grains.Slot(clock.start_of_day(self.first), clock.start_of_day(after))
+        return TimeRange(clock.start_of_day(self.first), clock.start_of_day(after))
 
 
 def parse_period(last: str, length: str, newest: date | None) -> Period:

@@ -7,6 +7,7 @@ from datetime import date
 
 from alerting.queries.actions import ActionWriter, AlertActions
 from alerting.queries.alerts import AlertQueryService
+from runtime.http.work_pools import run_in_thread_if_large
 from schemas import loader
 from schemas.report import ReportShape
 from serving.engine.answer import QueryEngine
@@ -16,8 +17,7 @@ from serving.questions.known_stores import KnownStores
 from serving.questions.stores import Store, StoreRegistry
 from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
-from serving.storage.offload import run_in_thread_if_large
-from serving.storage.protocol import ViewReader
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from web.dashboard.shared.figures import Figures, PeriodCells, compute_figures, main_currency
 from web.dashboard.shared.inside import METRIC, Occupancy, compute_occupancy, quarter_hours

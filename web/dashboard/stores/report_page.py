@@ -7,9 +7,9 @@ from nicegui import ui
 
 from schemas import loader
 from schemas.report import ReportShape
-from serving.questions.instants import format_instant
 from serving.reports.comparison import WithheldValue
 from serving.reports.report import StoreReport
+from tally.time.instants import format_instant
 from web.dashboard.reports.charts import PIVOTS, describe_chart, has_chart, report_chart
 from web.dashboard.reports.labels import number_state, quality_text, remainder_text, through_text
 from web.dashboard.reports.markup import beside_value, figure, series_table, state_chip

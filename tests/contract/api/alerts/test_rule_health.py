@@ -14,7 +14,7 @@ from msgspec import structs
 from alerting.health.gauges import AlertFacts
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
 from tally.families.family import Family

@@ -11,7 +11,7 @@ from msgspec import structs
 from alerting.rules.rule import Threshold, rule_to_fields
 from alerting.simulate import simulator
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, SILENT, ListedRules, in_force

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity, Gap, TillFinding
+from serving.storage.rows import Activity, Gap, TillFinding
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import FINAL, PROVISIONAL, Ask, asking, window
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runtime.registry.sources import TRAFFIC
-from serving.storage.protocol import Gap, ViewRow
+from serving.storage.rows import Gap, ViewRow
 from tests.support.questions.api_suite import Ask
 from tests.support.questions.level_world import (
     BRATISLAVA,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import WIFI, MemoryViews, World, at, flip, visits
 from web.api.app import create_app

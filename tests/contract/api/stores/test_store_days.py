@@ -14,7 +14,7 @@ from alerting.evaluate.snapshot.calendar import StoreCalendarDays
 from runtime.registry.sources import SALES
 from serving.questions.resets import Resets
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.config.settings import Settings
 from tally.time.instants import to_millis
 from tests.support.questions.api_suite import Ask, asking

@@ -27,7 +27,7 @@ from ops.cli.app import build_app
 from runtime.kafka.reader import read_to_end
 from tally.config.settings import Settings
 from tally.errors import TallyError
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.support.alerts.alert_api import alert_api
 from tests.support.clients.producers import connected_producer
 from tests.unit.alerting.deliver.deliveries import NOON, alert, channel, desk_with, messages

@@ -23,7 +23,7 @@ from runtime.kafka.topics import read_partition_bounds
 from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.alerting.deliver.killing import secrets_file
 from tests.integration.ingest.conftest import starter, stop, wait_until, wait_until_read
 from tests.integration.ingest.processor.test_positions import delete_below

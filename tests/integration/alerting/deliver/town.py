@@ -24,7 +24,7 @@ from runtime.kafka.reader import read_to_end
 from runtime.outbound.records import TickTime
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.support.clients.producers import connected_producer
 from tests.unit.alerting.deliver.deliveries import MINUTE, NOON, alert, end_of
 from tests.unit.alerting.rules.rules import rule

@@ -14,11 +14,11 @@ from confluent_kafka import Producer
 
 from alerting.rules.rule import Rule, Threshold
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.alerts.message import Alert
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.generation import Generation
 from tally.time.instants import format_utc, from_millis, parse_instant, to_millis
 from tally.time.windows import WINDOW_MILLIS

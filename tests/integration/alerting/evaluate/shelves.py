@@ -8,10 +8,10 @@ import msgspec
 from cassandra.cluster import Session
 
 from runtime.registry.sources import FAMILIES, SALES
-from serving.storage.protocol import Activity, ViewRow
+from serving.storage.rows import Activity, ViewRow
 from tally.alerts.tick import SpeedEpoch, Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tally.time.instants import format_utc, from_millis

@@ -13,7 +13,7 @@ from alerting.alert.ids import window_text
 from alerting.publish.tables import AlertTables, FiledAlert
 from ops.cli.app import build_app
 from runtime.connect import cassandra_session
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.alerts.message import Alert, encode_alert
 from tally.config.settings import Settings
 from tests.support.serving.served_app import served
@@ -28,7 +28,7 @@ def simulating(
     settings: Settings, span: tuple[int, int], patch: pytest.MonkeyPatch
 ) -> Iterator[Simulate]:
     """Runs the verb, of all windows of the span (milliseconds since 1970, UTC)."""
-    views = CassandraViews(settings)
+    views = ViewReader(settings)
     with served(create_app(settings, views)) as address:
         patch.setenv("TALLY_API", address)
         start, end = map(window_text, span)

@@ -24,7 +24,7 @@ from runtime.kafka.broker_clock import read_broker_time
 from runtime.kafka.topics import Bounds
 from runtime.registry.sources import SALES
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.batch.conftest import Ingest
 from tests.support.clients.producers import connected_producer
 from tests.support.sources.canonical import receipt, send

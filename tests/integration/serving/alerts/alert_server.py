@@ -7,7 +7,7 @@ from typing import Any
 from alerting.stream.feed import TopicFeed
 from runtime.http.protocol import ConnectionLimits
 from runtime.http.server import ServerOptions, serve
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.integration.serving.test_process import free_port
 from web.api.app import create_app
@@ -25,7 +25,7 @@ def main(topic: str) -> int:
     routes: Any = alert_routes
     routes.PLACE_SECONDS = PLACE_SECONDS
     settings = Settings.load()
-    views, feed = CassandraViews(settings), TopicFeed(settings, topic)
+    views, feed = ViewReader(settings), TopicFeed(settings, topic)
     app = create_app(settings, views, feed)
     address = f"127.0.0.1:{free_port()}"
     print(address, flush=True)

@@ -4,7 +4,7 @@ import pytest
 
 from alerting.publish.tables import AlertTables, FiledAlert
 from runtime.connect import cassandra_session
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.alerts.message import encode_alert
 from tally.config.settings import Settings
 from tests.integration.serving.alerts.test_alert_stream import add_stores
@@ -21,7 +21,7 @@ def ask(settings: Settings, keyspace: str) -> Iterator[Ask]:
         AlertTables(session).write_alerts(
             [FiledAlert(one, encode_alert(one).decode()) for one in STORY]
         )
-    views = CassandraViews(own)
+    views = ViewReader(own)
     with asking(create_app(own, views)) as function:
         yield function
     views.close()

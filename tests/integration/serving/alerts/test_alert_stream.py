@@ -30,7 +30,7 @@ from tests.integration.serving.test_process import answers
 from tests.support.alerts.alerts import id_of, open_transaction, plain, put, send, told
 from tests.support.clients.sse import EventSource
 
-# Of two partitions (tally/events/partitions.py).
+# Of two partitions (tally/events/identity.py).
 STORES = ("367", "406")
 DROPS, ALERTS = 20, 200
 

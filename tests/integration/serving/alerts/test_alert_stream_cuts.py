@@ -17,7 +17,7 @@ from runtime.kafka.reader import read_to_end
 from runtime.kafka.tail import read_topic_state
 from tally.alerts.message import decode_alert
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.controls.layers.scalar_id import resumed_in_one_partition
 from tests.integration.serving.alerts.short_wire import ShortWire
 from tests.integration.serving.alerts.test_alert_stream import (

@@ -18,7 +18,7 @@ from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import FAMILIES
 from tally.alerts.tick import Tick
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.speed.test_job import job, wait_until
 from tests.support.clients.producers import connected_producer
 from tests.support.sources.canonical import receipt

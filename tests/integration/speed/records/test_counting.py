@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from runtime.registry.sources import TRAFFIC
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.controls.layers.uncommitted import uncommitted_stream
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.clients.producers import connected_producer

@@ -18,7 +18,7 @@ from speed_layer.progress.topic_identity import (
     verify_topic_identity,
 )
 from tally.errors import DataLoss
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON
 from tests.support.sources.canonical import receipt, send
 from tests.support.stack.cut_log import cut

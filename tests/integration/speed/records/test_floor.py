@@ -11,16 +11,17 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from runtime.registry.sources import SALES, TRAFFIC
 from speed_layer.input.session import Driver, StartOptions
 from speed_layer.job import parse_starting_offsets
-from speed_layer.progress.first_window import compute_floor, floor_above
 from speed_layer.progress.start_position import (
     StartPosition,
+    compute_floor,
+    floor_above,
     load_start_position,
     resolve_start_position,
 )
 from speed_layer.state.partition_reports import parse_reports
 from speed_layer.views import QUERY
 from tally.errors import TallyError
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.families.family import Family
 from tests.integration.speed.query import NOON, WEEK, SpeedQuery
 

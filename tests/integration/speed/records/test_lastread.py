@@ -22,7 +22,7 @@ from speed_layer.progress.topic_identity import (
 from speed_layer.state.partition_reports import parse_reports
 from tally.config.settings import Settings
 from tally.errors import DataLoss
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON, SpeedQuery
 from tests.support.sources.canonical import receipt, send
 

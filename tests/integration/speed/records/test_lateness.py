@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from speed_layer.input.session import Driver, StartOptions
-from speed_layer.progress.first_window import compute_floor
 from speed_layer.progress.progress import Progress, progress_file
-from speed_layer.progress.start_position import StartPosition
+from speed_layer.progress.start_position import StartPosition, compute_floor
 from speed_layer.progress.topic_identity import TopicCheckpoint, TopicIdentity
 from speed_layer.state.partition_reports import parse_reports
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON, OnTopic, Report, SpeedQuery
 from tests.support.sources.canonical import receipt
 

@@ -11,7 +11,7 @@ from ingest.sources.sales.record import CanonicalReceipt
 from speed_layer.input.source import read_canonical_stream
 from speed_layer.receipts import start_receipts
 from speed_layer.state.partition_reports import parse_reports
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.integration.speed.query import NOON, Report, SpeedQuery, last_report
 from tests.integration.speed.records.test_unreadable import UNREADABLE
 from tests.support.clients.producers import connected_producer

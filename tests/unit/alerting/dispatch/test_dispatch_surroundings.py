@@ -18,9 +18,9 @@ from alerting.deliver.state.routing import RuleFacts
 from alerting.rules.rule import Rule, RuleVersion, Threshold
 from alerting.rules.versions import RuleHistory
 from runtime.registry.stores import parse_stores
-from serving.storage.protocol import Activity
+from serving.storage.rows import Activity
 from tally.errors import StackError, TransactionAborted, ViewsUnreachable
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.support.serving.serving_example import example
 from tests.support.serving.serving_world import MemoryViews
 from tests.unit.architecture.counts.sources import ROOT

@@ -16,13 +16,13 @@ from alerting.evaluate.verdicts.messages import json_number
 from alerting.rules.rule import ClockHours, Rule, Threshold
 from serving.cells.cells import Cell
 from serving.metrics.catalogue import metric
-from serving.questions.grains import Slot
 from serving.questions.stores import Store
 from tally.alerts.tick import Tick, last_closed_end
 from tally.algebra.merge import Axes, Parts
 from tally.time.day_clock import DayClock
 from tally.time.instants import to_millis
 from tally.time.opening_hours import parse_opening_hours
+from tally.time.windows import TimeRange
 from tests.support.evaluation.evaluating import in_force
 from tests.support.serving.serving_world import at
 
@@ -133,7 +133,7 @@ def test_window_is_closed_in_all_families_and_by_their_slowest() -> None:
 
 
 def test_value_is_exact_whatever_it_is_divided_by() -> None:
-    slot = Slot(at("2026-03-29T00:00"), at("2026-03-29T00:15"))
+    slot = TimeRange(at("2026-03-29T00:00"), at("2026-03-29T00:15"))
     rows: dict[Axes, Parts] = {
         ("USD",): {"receipts": 3, "gross_minor": 100, "returns_minor": 0, "units_milli": 1}
     }

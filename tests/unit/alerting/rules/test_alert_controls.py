@@ -17,7 +17,7 @@ from alerting.deliver.state.controls import (
     control_partitions,
     decode_control,
 )
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tests.unit.alerting.deliver.deliveries import channel
 from tests.unit.architecture.counts.sources import ROOT
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from alerting.alert.resolution import AlertResolution
 from schemas.loader import topics
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 
 RESOLUTION = AlertResolution(
     alert_id="0" * 64,

@@ -20,7 +20,7 @@ from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
+from tally.events.identity import partition_number
 from tally.time.instants import to_millis
 from tests.contract.api.alerts.test_rule_health import (
     CONVERSION,

@@ -15,7 +15,7 @@ from alerting.rules.rule import Rule, Threshold
 from ingest.sources.traffic.record import CanonicalInterval
 from ingest.sources.traffic.shares import shares
 from runtime.registry.sources import TRAFFIC
-from serving.storage.protocol import Activity, ViewRow
+from serving.storage.rows import Activity, ViewRow
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.parts import Value

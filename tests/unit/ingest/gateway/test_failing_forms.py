@@ -23,7 +23,7 @@ from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import conversions
 from ingest.sources.sales.vendors import poslog as form
 from tally.errors import KeysUnreachable, RejectedEvent
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 from tests.support.sources.poslog import poslog
 from tests.unit.ingest.messages import POS, RULES, encoded, pos
 

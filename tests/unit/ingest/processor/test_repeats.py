@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingest.normaliser.normalise import Normaliser
-from ingest.normaliser.repeats import RecentFingerprints
+from ingest.normaliser.normalise import Normaliser, RecentFingerprints
 from runtime.processor.commit.record import Input
 from tally.time.instants import format_utc
 from tests.unit.ingest.messages import ARRIVED, RULES, TRAFFIC, encoded, pos

@@ -19,10 +19,9 @@ from ingest.sources.sales.rules import STATUSES, RuleTable, load_rules
 from runtime.registry.stores import StoreEntry
 from schemas.source import BadSource, read_yaml
 from tally.events.identity import REVERSAL
-from tally.events.money import minor_digits
+from tally.events.money import ROUNDINGS, minor_digits
 from tally.events.receipt_chain import ChainEvent, effective_event_ids
 from tally.events.receipt_rules import KINDS, LINE_TYPES, SENT_LINE_TYPES, adds_nothing
-from tally.events.rounding import ROUNDINGS
 from tests.support.oracles import pos_oracle
 from tests.unit.ingest.messages import RULES, parts, pos, receipt
 

@@ -19,7 +19,7 @@ from schemas.loader import builtin_sources
 from schemas.source import Source, read_json_file, read_source
 from tally.config.settings import Settings
 from tally.errors import RejectedEvent
-from tally.events.canonical import CanonicalEvent
+from tally.events.identity import CanonicalEvent
 from tests.unit.schemas.shapes import shape
 
 ELEVENTH = read_source(Path(__file__).parents[3] / "e2e" / "eleventh")

@@ -11,7 +11,7 @@ from ingest.gateway.app import build_app
 from ingest.gateway.async_producer import AsyncProducer, InFlightLimit
 from ingest.gateway.backlog import BacklogMonitor, WaitingMessages
 from runtime.http.problem import problem_response
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.unit.ingest.gateway.stand_ins import StandInProducer
 from tests.unit.ingest.messages import RULES
@@ -52,7 +52,7 @@ def test_document_says_what_where_and_what_else_is_given() -> None:
 def api() -> FastAPI:
     """The API over tables that cannot be reached."""
     settings = Settings(cassandra="127.0.0.1:9")
-    return create_app(settings, CassandraViews(settings))
+    return create_app(settings, ViewReader(settings))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from serving.storage.cassandra_views import CassandraViews
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from web.api.app import create_app
 
@@ -13,7 +13,7 @@ QUESTION = "/v1/metrics/revenue?store=1&from=2017-01-01&to=2017-01-02"
 
 def test_unreachable_tables_are_said_without_address_keyspace_or_driver() -> None:
     settings = Settings(cassandra="127.0.0.1:9", keyspace="kept_secret")
-    app = create_app(settings, CassandraViews(settings))
+    app = create_app(settings, ViewReader(settings))
 
     async def asked() -> list[httpx.Response]:
         async with httpx.AsyncClient(

@@ -8,13 +8,12 @@ import pytest
 
 from serving.cells.blocks import DayCutter
 from serving.merge.served import ServedWindow, Status
-from serving.questions.grains import Slot
 from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.config.settings import Settings
 from tally.errors import BadSettings
 from tally.people import small_cells
 from tally.time.day_clock import DayClock
-from tally.time.windows import WINDOW
+from tally.time.windows import WINDOW, TimeRange
 from tests.support.serving.serving_world import WIFI
 
 ROME = ZoneInfo("Europe/Rome")
@@ -22,9 +21,9 @@ ROME = ZoneInfo("Europe/Rome")
 LENGTHS = {"2026-03-29": 92, "2026-10-25": 100, "2026-11-23": 96}
 
 
-def local_day(text: str) -> Slot:
+def local_day(text: str) -> TimeRange:
     start = datetime.fromisoformat(text)
-    return Slot(
+    return TimeRange(
         *(one.replace(tzinfo=ROME).astimezone(UTC) for one in (start, start + timedelta(days=1)))
     )
 
@@ -40,7 +39,7 @@ def window(parts: Parts | None = None, is_settled: bool = True) -> ServedWindow:
     return ServedWindow(MergedWindow("batch", 1, values), status, is_settled)
 
 
-def windows(day: Slot, found: dict[int, ServedWindow]) -> dict[datetime, ServedWindow]:
+def windows(day: TimeRange, found: dict[int, ServedWindow]) -> dict[datetime, ServedWindow]:
     count = (day.end - day.start) // WINDOW
     return {day.start + one * WINDOW: found.get(one, window()) for one in range(count)}
 

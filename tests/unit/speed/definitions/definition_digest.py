@@ -28,16 +28,15 @@ RECORDED = Path(__file__).with_name("definitions.json")
 TRANSFORMS = (
     "tally/spark/frames.py",
     "tally/spark/record_columns.py",
-    "tally/algebra/register.py",
     "speed_layer/input/records.py",
     "speed_layer/state/partition_windows.py",
-    "speed_layer/state/window.py",
 )
 PARTS = ("tally/algebra/parts.py", "tally/algebra/level.py")
 FOLDS = "tally/spark/part_columns.py"
 # Of these files only what decides a stored number: what a record is known by, how long a window is,
 # which records are left out, which copy is the first.
 DECIDE = {
+    "tally/algebra/merge.py": {"register"},
     "tally/families/family.py": {"MAX_TEXT_BYTES"},
     "speed_layer/views.py": {"operator_input", "_skip_reason", "MAX_AHEAD"},
     "tally/time/windows.py": {"WINDOW_SECONDS", "WINDOW_MILLIS"},

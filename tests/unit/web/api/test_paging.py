@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.questions.grains import slots
-from serving.questions.instants import UTC_CLOCK
 from serving.questions.question import StoreSlots
 from serving.questions.resets import Resets
 from tally.errors import BadQuery
+from tally.time.instants import UTC_CLOCK
 from tests.support.serving.serving_world import at
 from web.api.requests import cursor, paging
 from web.api.requests.cursor import MetricCursor

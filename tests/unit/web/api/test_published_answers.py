@@ -15,7 +15,7 @@ from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory
 from alerting.simulate import turns
 from runtime.registry.sources import SALES
-from serving.storage.protocol import Activity, Gap, TillFinding
+from serving.storage.rows import Activity, Gap, TillFinding
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.alerts.alert_suite import ENDED, OPEN, STORY

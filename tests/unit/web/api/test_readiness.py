@@ -7,8 +7,8 @@ import pytest
 
 from runtime.registry.sources import FAMILIES
 from serving.storage import statements
-from serving.storage.cassandra_views import CassandraViews
 from serving.storage.connection import Connection, CqlRow
+from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
 
@@ -40,4 +40,4 @@ def test_views_that_lack_one_table_are_not_ready(
     monkeypatch.setattr(Connection, "rows", rows)
 
     with pytest.raises(ViewsUnreachable, match="no such table"):
-        asyncio.run(CassandraViews(Settings()).check())
+        asyncio.run(ViewReader(Settings()).check())

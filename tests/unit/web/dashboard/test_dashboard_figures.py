@@ -6,11 +6,11 @@ import pytest
 from runtime.registry.sources import SALES
 from serving.cells.cells import Cell, build_cells
 from serving.merge.served import UNKNOWN, ServedWindow, Status
-from serving.questions.grains import Slot
 from serving.questions.stores import Store
 from serving.reports.comparison import change_percent
 from tally.algebra.merge import MergedWindow, WindowSource
 from tally.time.day_clock import DayClock
+from tally.time.windows import TimeRange
 from tests.support.serving.serving_world import at
 from web.dashboard.shared.figures import (
     Card,
@@ -53,7 +53,7 @@ SPEED = sold(70, "speed", "provisional")
 
 def quarter(start: str, window: ServedWindow) -> Cell:
     (cell,) = build_cells(
-        [SALES], [Slot(at(start), at(start) + timedelta(minutes=15))], [(window,)]
+        [SALES], [TimeRange(at(start), at(start) + timedelta(minutes=15))], [(window,)]
     )
     return cell
 

@@ -12,8 +12,8 @@ from runtime.records.dead_letter import DeadLetter
 from runtime.registry.sources import SALES
 from schemas import loader
 from serving.storage import dead_letters as letters_module
-from serving.storage.dead_letters import TopicLetters
-from serving.storage.protocol import TillFinding
+from serving.storage.dead_letters import LetterReader
+from serving.storage.rows import TillFinding
 from tally.config.settings import Settings
 from tally.errors import StackError
 from tests.support.questions.pages import Get, mounted, texts
@@ -105,7 +105,7 @@ def test_a_failure_is_kept_for_some_seconds_as_well(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(letters_module, "read_newest_letters", fails)
 
     async def twice() -> None:
-        letters = TopicLetters(Settings())
+        letters = LetterReader(Settings())
         for _ in range(2):
             with pytest.raises(StackError, match="planted"):
                 await letters.newest()

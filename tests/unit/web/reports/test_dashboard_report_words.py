@@ -7,13 +7,13 @@ import pytest
 
 from schemas import loader
 from serving.metrics.formulas import MetricValue
-from serving.questions.grains import Slot
-from serving.questions.instants import UTC_CLOCK
 from serving.reports.comparison import ComparedValue, StoreSpan
 from serving.reports.items import ItemEntry, UnexplainedAmounts
 from serving.reports.report import StoreReport
 from serving.reports.series import DayEntry, HourEntry, PivotEntry, StayEntry
 from serving.stock.items import ItemAxis
+from tally.time.instants import UTC_CLOCK
+from tally.time.windows import TimeRange
 from tests.support.serving.serving_world import at
 from web.dashboard.reports import charts, labels
 from web.dashboard.reports.charts import describe_chart, item_text, report_chart
@@ -32,11 +32,11 @@ from web.dashboard.shared.unit_style import UnitStyle
 UTC = ZoneInfo("UTC")
 WEEK = Period(date(2026, 11, 22), 7)
 KNOWN = ComparedValue("revenue", "minor", "EUR", 1200, 1000, 20.0, 672, 672, True, True, None)
-DAY = Slot(at("2026-11-16T00:00"), at("2026-11-17T00:00"))
+DAY = TimeRange(at("2026-11-16T00:00"), at("2026-11-17T00:00"))
 
 
 def report(name: str, *series: PivotEntry) -> StoreReport:
-    span = StoreSpan("367", UTC_CLOCK, Slot(at("2026-11-16T00:00"), at("2026-11-23T00:00")))
+    span = StoreSpan("367", UTC_CLOCK, TimeRange(at("2026-11-16T00:00"), at("2026-11-23T00:00")))
     return StoreReport(loader.reports()[name], span, KNOWN, series)
 
 

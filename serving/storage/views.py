@@ -1,4 +1,4 @@
-"""Reads of the serving tables from Cassandra.
+"""Reads of the serving tables.
 
 Views are read with LOCAL_QUORUM, pointers with SERIAL consistency.
 """
@@ -7,30 +7,31 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from runtime.cassandra.chunks import chunks
+from runtime.http.work_pools import run_in_thread_if_large
 from runtime.registry.sources import FAMILIES
 from serving.storage import statements
-from serving.storage.baselines import CassandraBaselines
-from serving.storage.cassandra_alerts import CassandraAlerts
-from serving.storage.cassandra_receipts import CassandraReceipts
+from serving.storage.alerts import AlertReader
+from serving.storage.baselines import BaselineReader
 from serving.storage.connection import Connection, CqlRow
-from serving.storage.offload import run_in_thread_if_large
-from serving.storage.protocol import (
+from serving.storage.receipts import ReceiptReader
+from serving.storage.rows import (
     Activity,
     AnsweredSpans,
     DayRange,
     Gap,
-    GenerationSpan,
     TillFinding,
     ViewRow,
+    view_rows,
 )
 from tally.config.settings import Settings
-from tally.families.family import TOTAL_DIM, Family
+from tally.families.family import Family
 from tally.families.generation import (
     Generation,
     GenerationRange,
+    GenerationSpan,
     parse_answered_span,
     parse_generation,
     parse_generation_range,
@@ -48,19 +49,25 @@ MAX_LATE_ROWS = 5_000
 _CoveringT = TypeVar("_CoveringT", bound=GenerationRange)
 
 
-class CassandraViews:
-    """A ViewReader over one connection, which is made on first use and again after a failure."""
+class ViewReader:
+    """Reads over one connection, which is made on first use and again after a failure.
+
+    Every method raises ViewsUnreachable rather than answer in part.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings)
-        self.receipts = CassandraReceipts(self._connection)
-        self.alerts = CassandraAlerts(self._connection)
-        self.baselines = CassandraBaselines(self._connection)
+        self.receipts = ReceiptReader(self._connection)
+        self.alerts = AlertReader(self._connection)
+        self.baselines = BaselineReader(self._connection)
 
     async def current_generations(
         self, family: Family, days: Sequence[date]
     ) -> dict[date, Generation]:
-        """One SELECT of one partition of UTC days, SERIAL: never older than an earlier read."""
+        """The generation that serves each UTC day now, in one linearizable read (SERIAL).
+
+        Days without one are absent.
+        """
         if not days:
             return {}
         rows = await self._connection.rows(
@@ -71,7 +78,7 @@ class CassandraViews:
         return {serving.day: serving for serving in found if serving.day in wanted}
 
     async def newest(self, family: Family, first: date, last: date) -> int:
-        """One SELECT from one partition, SERIAL."""
+        """The highest generation that serves a day of the span now, linearizable; 0 without one."""
         rows = await self._connection.rows(
             statements.NEWEST, (family.name, first, last), is_serial=True
         )
@@ -80,7 +87,10 @@ class CassandraViews:
     async def coverings(
         self, family: Family, days: Sequence[date]
     ) -> dict[date, list[GenerationRange]]:
-        """As history, by UTC day, without the maps."""
+        """The coverage of every generation that ever served a UTC day, by day, in order of flips.
+
+        Days without one are absent. The newest may be, for its row is copied after a flip.
+        """
         lots = ((family.name, lot) for lot in _day_lots(days))
         rows = await self._gather(statements.COVERINGS, lots)
         return _by_day(parse_generation_range(row) for row in rows)
@@ -90,7 +100,7 @@ class CassandraViews:
         family: Family,
         days: Sequence[date],
     ) -> dict[date, list[Generation]]:
-        """The rows by UTC day; the newest may be absent, for they are copied after a flip."""
+        """The same generations as in coverings(), each with all of its columns."""
         rows = await self._gather(
             statements.HISTORY, ((family.name, lot) for lot in _day_lots(days))
         )
@@ -99,18 +109,18 @@ class CassandraViews:
     async def speed_rows(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[ViewRow]:
-        """Rows of (store, day) partitions.
+        """The rows of the speed layer, in no order.
 
-        Each is read whole, so that no window of it is seen half written.
+        Each (store, day) partition is read whole, so that no window is seen half written.
         """
         statement = statements.speed_statement(family)
         rows = await self._gather(statement, ((store_id, lot) for lot in _day_lots(days)))
-        return await run_in_thread_if_large(len(rows), _view_rows, family, rows)
+        return await run_in_thread_if_large(len(rows), view_rows, family, rows)
 
     async def batch_rows(
         self, family: Family, store_id: str, generations: Mapping[date, int]
     ) -> list[ViewRow]:
-        """Rows of (store, day, generation) partitions."""
+        """The rows of one generation for each day, in no order."""
         # Days of one generation go into one IN: a month after its full rebuild is two queries and
         # not thirty.
         by_generation: dict[int, list[date]] = defaultdict(list)
@@ -122,20 +132,23 @@ class CassandraViews:
             for lot in _day_lots(days)
         )
         rows = await self._gather(statements.batch_statement(family), values)
-        return await run_in_thread_if_large(len(rows), _view_rows, family, rows)
+        return await run_in_thread_if_large(len(rows), view_rows, family, rows)
 
     async def batch_span(
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
-        """Slices of (store, day, generation) partitions."""
+        """The rows of one generation that begin in the span, in no order."""
         slice_key = span.generation, span.start, span.end
         values = ((store_id, lot, *slice_key) for lot in _day_lots(span.days))
-        return _view_rows(family, await self._gather(statements.span_statement(family), values))
+        return view_rows(family, await self._gather(statements.span_statement(family), values))
 
     async def read_answered_spans(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> AnsweredSpans:
-        """One partition of the store."""
+        """The spans of the store's windows that the generations of a day answer for.
+
+        Generations that answer for none are absent.
+        """
         rows = await self._gather(
             statements.ANSWERED_SPANS, ((store_id, family.name, lot) for lot in _day_lots(days))
         )
@@ -144,7 +157,7 @@ class CassandraViews:
     async def findings(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[TillFinding]:
-        """Rows of (family, day) partitions; a till whose conflicts a rebuild cleared is absent."""
+        """The store's tills with conflicts that are not accepted, by day and till."""
         rows = await self._gather(
             statements.FINDINGS, ((family.name, lot, store_id) for lot in _day_lots(days))
         )
@@ -157,35 +170,38 @@ class CassandraViews:
     async def master_until(
         self, family: Family, days: Sequence[date]
     ) -> dict[tuple[date, int], int]:
-        """Offsets by (UTC day, partition)."""
+        """The first offset not yet in the master dataset, by (day of the event, partition)."""
         rows = await self._gather(
             statements.MASTER_UNTIL, ((family.name, lot) for lot in _day_lots(days))
         )
         return {(day.date(), partition): until for day, partition, until in rows}
 
     async def master_current(self, family: Family) -> datetime | None:
-        """One row, a register of the ingest that only grows."""
+        """The instant at which the master ingest last had read everything that was committed.
+
+        None if it never said so.
+        """
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
         return next((assume_utc(current_at) for (current_at,) in rows if current_at), None)
 
     async def gaps(self, topics: Sequence[str]) -> list[Gap]:
-        """All rows of the topics, which are few: an operator has entered each of them."""
+        """Every accepted gap of the topics, in no order: few, for an operator entered each."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
         return [
-            gap._replace(
-                first_arrival=assume_utc(gap.first_arrival),
-                last_arrival=assume_utc(gap.last_arrival),
-            )
-            for gap in map(Gap._make, rows)
+            Gap(topic, partition, since, until, assume_utc(first), assume_utc(last), reason)
+            for topic, partition, since, until, first, last, reason in rows
         ]
 
     async def speed_until(self, family: Family) -> dict[int, int]:
-        """Offsets by partition."""
+        """The first offset that the speed layer has not read, by partition."""
         rows: list[CqlRow] = await self._connection.rows(statements.SPEED_UNTIL, (family.name,))
         return dict(rows)
 
     async def late_since(self, family: Family, since: datetime) -> int | None:
-        """The sum of the micro-batches' counters; a cross-check, not a ledger."""
+        """The number of records, of all stores, that the speed layer dropped as late since `since`.
+
+        None if that is too much to count. It is a cross-check, not a ledger.
+        """
         rows = await self._connection.rows(
             statements.LATE_RECORDS, (family.name, since, MAX_LATE_ROWS)
         )
@@ -193,7 +209,7 @@ class CassandraViews:
         return None if len(rows) == MAX_LATE_ROWS else sum(dropped for (dropped,) in rows)
 
     async def activity(self) -> list[Activity]:
-        """Stores of all families together."""
+        """Every store that ever had events, in no order."""
         each = await asyncio.gather(*map(self.active_stores, FAMILIES.values()))
         spans: dict[str, Activity] = {}
         for store in (store for stores in each for store in stores):
@@ -203,7 +219,7 @@ class CassandraViews:
         return list(spans.values())
 
     async def active_stores(self, family: Family) -> list[Activity]:
-        """Stores of one family."""
+        """Every store that ever had events of the family, in no order."""
         rows = await self._connection.rows(statements.ACTIVITY, (family.name,))
         # The two days are separate writes, and a store is known once both have arrived.
         return [
@@ -213,7 +229,10 @@ class CassandraViews:
         ]
 
     async def has_events(self, store_id: str, families: Sequence[Family]) -> bool:
-        """One row of the store for each family; it counts once both days are there."""
+        """Whether the store ever had an event of one of the families.
+
+        It counts once both days of its span are there.
+        """
         rows = await self._gather(
             statements.STORE_ACTIVITY, ((family.name, store_id) for family in families)
         )
@@ -222,7 +241,10 @@ class CassandraViews:
     async def axis_values(
         self, family: Family, axis: str, days: Mapping[str, DayRange], most: int
     ) -> dict[str, list[str]]:
-        """One partition for each store; stores with the same days go into one IN."""
+        """The values of the axis in the events of each store's days, by store, ascending.
+
+        Only the first `most` of them are read; a store without any is absent.
+        """
         stores: dict[DayRange, list[str]] = defaultdict(list)
         for store_id, span in days.items():
             stores[span].append(store_id)
@@ -240,9 +262,10 @@ class CassandraViews:
         return dict(found)
 
     async def check(self) -> None:
-        """Read every table that answers come from, with keys that do not exist.
+        """Return when the tables can be read; raise ViewsUnreachable when they cannot.
 
-        If a node lacks a single one of them, each answer fails.
+        Every table that answers come from is read, with keys that do not exist: if a node lacks a
+        single one of them, each answer fails.
         """
         family = next(iter(FAMILIES.values()))
         pointers = self.current_generations(family, [date(1970, 1, 1)])
@@ -275,22 +298,3 @@ def _by_day(found: Iterable[_CoveringT]) -> dict[date, list[_CoveringT]]:
     for coverings in by_day.values():
         coverings.sort(key=lambda covering: covering.generation)
     return dict(by_day)
-
-
-def _view_rows(family: Family, rows: Iterable[tuple[Any, ...]]) -> list[ViewRow]:
-    """The total rows (dim '*'), columns by position as in serving/storage/statements.py."""
-    dim = 1 + len(family.axes)
-    first, last = dim + 3, dim + 3 + len(family.parts)
-    return [
-        ViewRow(
-            assume_utc(row[0]),
-            tuple(row[1:dim]),
-            row[last],
-            row[first - 1],
-            family.from_columns(row[first:last]),
-            # Speed rows have none.
-            family.from_columns(row[last + 1 :]) if len(row) > last + 1 else (),
-        )
-        for row in rows
-        if row[dim] == TOTAL_DIM
-    ]
