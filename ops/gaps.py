@@ -15,8 +15,15 @@ from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
 
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
-from runtime.kafka.bookmarks import LogState, PositionMetadata, TopicIds, loss_reason
-from runtime.kafka.log_identity import RecordFingerprint, read_fingerprints, read_topic_ids
+from runtime.kafka.log_identity import (
+    LogState,
+    PositionMetadata,
+    RecordFingerprint,
+    TopicIds,
+    loss_reason,
+    read_fingerprints,
+    read_topic_ids,
+)
 from runtime.kafka.offsets import parse_offsets, parse_partition_keys
 from runtime.kafka.topics import read_partition_bounds
 from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap

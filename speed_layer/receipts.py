@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from runtime.cassandra.binding import binder
-from runtime.cassandra.writes import prepare_idempotent, write_groups
+from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import worker_session
 from runtime.registry.sources import SALES
 from runtime.spark.arrow import to_rows

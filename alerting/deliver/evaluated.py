@@ -8,7 +8,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from runtime.connect import kafka_consumer
-from runtime.kafka.bookmarks import PositionMetadata
+from runtime.kafka.log_identity import PositionMetadata
 from runtime.kafka.topics import read_committed_positions
 from tally.config.settings import Settings
 

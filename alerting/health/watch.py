@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from alerting.deliver.state.records import decode_record
 from alerting.health.gauges import AlertFacts
 from runtime.connect import kafka_consumer
-from runtime.kafka.bookmarks import PositionMetadata
+from runtime.kafka.log_identity import PositionMetadata
 from runtime.kafka.tail import Tail, TopicRecord, read_topic_id, read_topic_state
 from runtime.kafka.topics import read_committed_positions
 from runtime.outbound.records import TickTime, UndeliveredMessages

@@ -22,8 +22,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BoundStatement
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from runtime.cassandra.binding import binder
-from runtime.cassandra.writes import prepare_idempotent, write_groups
+from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
 from runtime.process.job import run_until_stopped, signal_ready
 from runtime.registry.sources import SALES

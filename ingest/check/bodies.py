@@ -12,8 +12,7 @@ import msgspec
 from ingest.contract.vendor import SkippedPart, VendorBody
 from ingest.gateway.submission import Endpoint, endpoints
 from ingest.installation.arrival import Arrival, Rules
-from ingest.sources.sales.record import CanonicalReceipt
-from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
+from ingest.sources.sales.record import CanonicalReceipt, sum_receipt_parts, sum_void_parts
 from runtime.registry.sources import FAMILIES
 from tally.errors import RejectedEvent, TallyError
 from tally.events.identity import CanonicalEvent

@@ -1,13 +1,25 @@
-"""Concurrent queries to Cassandra, each retried until it is answered."""
+"""Concurrent queries to Cassandra, each retried until it is answered, and keys cut into chunks."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from cassandra.cluster import Session
 from cassandra.query import PreparedStatement
 
 from runtime.cassandra.writes import RETRY_SECONDS, RetryLimit, execute_until_answered
 from tally.errors import CassandraTimeout
+
+Item = TypeVar("Item")
+
+
+def chunks(items: Sequence[Item], at_once: int) -> Iterator[list[Item]]:
+    """Yield the items in their order, at most `at_once` in a piece; no piece is empty.
+
+    >>> list(chunks("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    starts = range(0, len(items), at_once)
+    return (list(items[first : first + at_once]) for first in starts)
 
 
 def read_many(

@@ -38,7 +38,7 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from runtime.kafka.bookmarks import recovery_advice
+from runtime.kafka.log_identity import recovery_advice
 from runtime.processor.alignment import Alignment, AlignmentLimits
 from runtime.processor.commit.positions import GroupPositions
 from runtime.processor.commit.record import EventTime, Input

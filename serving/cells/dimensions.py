@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
-from runtime.cassandra.chunks import chunks
+from runtime.cassandra.reads import chunks
 from serving.cells.cells import Split
 from serving.questions.question import MAX_ENTRIES, StoreSlots, first_and_last_day
 from serving.storage.views import ViewReader

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import groupby
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from runtime.cassandra.chunks import chunks
+from runtime.cassandra.reads import chunks
 from runtime.http.work_pools import ANSWERS, run_in_thread_if_large
 from runtime.registry.receipt_lines import load_adding_rules, parse_lines
 from serving.metrics.catalogue import metric

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from runtime.cassandra.chunks import chunks
+from runtime.cassandra.reads import chunks
 from runtime.http.work_pools import run_in_thread_if_large
 from serving.storage import statements
 from serving.storage.connection import Connection

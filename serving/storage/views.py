@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TypeVar
 
-from runtime.cassandra.chunks import chunks
+from runtime.cassandra.reads import chunks
 from runtime.http.work_pools import run_in_thread_if_large
 from runtime.registry.sources import FAMILIES
 from serving.storage import statements

@@ -13,8 +13,7 @@ import msgspec
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
-from runtime.cassandra.binding import binder
-from runtime.cassandra.writes import prepare_idempotent, write_groups
+from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, kafka_producer, worker_session
 from runtime.kafka.producer import BlockingProducer
 from speed_layer.sink.activity import StoreActivity

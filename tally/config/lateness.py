@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -15,6 +15,18 @@ class Lateness(NamedTuple):
 
     family: str
     seconds: Annotated[int, Field(ge=1)]
+
+
+class FamilyLateness(Protocol):
+    """A family as far as settings know it: its name, and the lateness of its source."""
+
+    @property
+    def name(self) -> str:
+        """The family's name."""
+
+    @property
+    def lateness_seconds(self) -> int:
+        """The allowed lateness in seconds where no setting says otherwise."""
 
 
 def lateness_variable(family: str) -> str:

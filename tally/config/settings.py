@@ -13,12 +13,10 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
-from tally.config.alert_settings import AlertSettings
 from tally.config.home import STORES_FILE, add_stores_file, home_folder, load_addresses
-from tally.config.lateness import Lateness, find_lateness, lateness_variable
-from tally.config.stock_settings import StockSettings
+from tally.config.lateness import FamilyLateness, Lateness, find_lateness, lateness_variable
+from tally.config.store_settings import AlertSettings, StockSettings
 from tally.errors import BadSettings
-from tally.families.family import Family
 
 # Delta's reader takes `%41` for an A, and `[` for the beginning of an address.
 _FORBIDDEN_IN_HOME = "%[]"
@@ -289,7 +287,7 @@ class Settings(AlertSettings, StockSettings):
         """Checkpoint folder of one streaming query."""
         return (self.checkpoints or self.home / "data" / "checkpoints") / query
 
-    def lateness_seconds(self, family: Family) -> int:
+    def lateness_seconds(self, family: FamilyLateness) -> int:
         """Allowed lateness of one family in seconds."""
         return dict(self.lateness).get(family.name, family.lateness_seconds)
 

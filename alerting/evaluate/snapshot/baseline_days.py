@@ -14,7 +14,7 @@ from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
 from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, MetricCell
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.snapshot.window_facts import ratio_parts
-from runtime.cassandra.chunks import chunks
+from runtime.cassandra.reads import chunks
 from runtime.registry.sources import FAMILIES
 from serving.merge.reading import Pointers
 from serving.metrics import catalogue

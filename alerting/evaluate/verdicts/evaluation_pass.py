@@ -47,7 +47,7 @@ from alerting.evaluate.verdicts.partition import (
     PartitionEvaluator,
     evaluation_start,
 )
-from runtime.cassandra.chunks import chunks
+from runtime.cassandra.reads import chunks
 from tally.alerts.message import Alert
 from tally.time.instants import DAY_MILLIS
 from tally.time.windows import WINDOW_MILLIS

@@ -8,8 +8,7 @@ from cassandra.query import BoundStatement
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runtime.cassandra.binding import binder
-from runtime.cassandra.writes import prepare_idempotent, write_groups
+from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.spark.arrow import to_rows
 from tally.config.settings import Settings

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from batch_layer.views.compute.rows import column_names
 from batch_layer.views.publish.outbox import INSERT_WINDOW, bucket_number
-from runtime.cassandra.chunks import chunks
-from runtime.cassandra.reads import read_many
+from runtime.cassandra.reads import chunks, read_many
 from runtime.cassandra.writes import prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from tally.config.settings import Settings

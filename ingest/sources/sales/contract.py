@@ -17,9 +17,8 @@ from ingest.sources.sales.lines import (
     source_lines,
 )
 from ingest.sources.sales.lines import FIELDS as LINE_FIELDS
-from ingest.sources.sales.record import CanonicalReceipt, Line
+from ingest.sources.sales.record import CanonicalReceipt, Line, sum_receipt_parts, sum_void_parts
 from ingest.sources.sales.rounding import Money
-from ingest.sources.sales.rules import sum_receipt_parts, sum_void_parts
 from ingest.sources.sales.versions import (
     read_version,
     read_void_target,

@@ -11,9 +11,8 @@ from msgspec import structs
 from ingest.contract import fields as read
 from ingest.contract import numbers
 from ingest.contract.wire import JsonObject
-from ingest.sources.sales.record import Line
+from ingest.sources.sales.record import STATUSES, Line, ReceiptStatus
 from ingest.sources.sales.rounding import Money, SoldLines, rounding_difference, rounding_line
-from ingest.sources.sales.rules import STATUSES, ReceiptStatus
 from tally.algebra.parts import MAX_PART
 from tally.errors import RejectedEvent
 from tally.events.money import to_minor_units

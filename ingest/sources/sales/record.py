@@ -1,9 +1,32 @@
-"""The canonical receipt, as the normaliser writes it."""
+"""The canonical receipt, as the normaliser writes it, and the rules of rules.yaml: what a receipt,
+line by line, adds to its window.
+
+The rules are applied only here, where a message becomes a canonical receipt. Both layers add up the
+receipt's parts, so that they cannot interpret a rule in two ways.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
+from ingest.contract.tables import read_table, wrong_table
 from tally.events.identity import CanonicalEvent
-from tally.events.receipt_rules import LineType
+from tally.events.receipt_rules import (
+    LineFacts,
+    LineRule,
+    LineType,
+    LineWhen,
+    ReceiptKind,
+    ReceiptRule,
+    ReceiptRuleId,
+    ReceiptRuleSet,
+    StrictStruct,
+    matches_any,
+)
 
 MAX_REVISION = 999_999_999
 
@@ -67,3 +90,88 @@ class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=
     rule: str | None = None
     reference: str | None = None
     revision: int | None = None
+
+
+FILE = Path(__file__).with_name("rules.yaml")
+# Whether the receipt was paid, or may still change.
+ReceiptStatus: TypeAlias = Literal[
+    "finished",
+    "suspended",
+    "cancelled",
+    "incomplete",
+    "in_process",
+    "failed",
+    "voided",
+    "resumed",
+]
+STATUSES = get_args(ReceiptStatus)
+# A receipt that counted no longer counts with one of these.
+ENDINGS: tuple[ReceiptStatus, ...] = ("cancelled", "voided")
+
+
+class ExclusionWhen(StrictStruct, frozen=True):
+    """The condition of a `left_out` rule: the receipts to which it applies."""
+
+    training: bool | None = None
+    status: tuple[ReceiptStatus, ...] | None = None
+
+
+class ExclusionRule(StrictStruct, frozen=True):
+    """A rule by which receipts add nothing."""
+
+    id: ReceiptRuleId
+    when: ExclusionWhen
+
+
+class PostVoid(StrictStruct, frozen=True):
+    """A void that names its receipt takes back what a receipt of this kind with its lines adds."""
+
+    id: ReceiptRuleId
+    takes_back_as: ReceiptKind
+
+
+class RuleTable(StrictStruct, frozen=True):
+    """The file: three lists, in each of which the first matching rule decides, and a void rule."""
+
+    left_out: tuple[ExclusionRule, ...]
+    lines: tuple[LineRule, ...]
+    receipts: tuple[ReceiptRule, ...]
+    post_void: PostVoid
+
+
+@cache
+def load_rules() -> RuleTable:
+    """The rules. Raises BadSource that names the file and what is wrong."""
+    table = read_table(FILE, RuleTable)
+    if table.lines[-1].when != LineWhen():
+        raise wrong_table(FILE, "lines: the last rule must match whatever no other does")
+    return table
+
+
+def exclusion_rule_id(training: bool, status: ReceiptStatus) -> str | None:
+    """The id of the rule by which a receipt adds nothing; None for one that counts."""
+    for rule in load_rules().left_out:
+        is_so = rule.when.training in (None, training)
+        if is_so and matches_any(status, rule.when.status):
+            return rule.id
+    return None
+
+
+def sum_receipt_parts(kind: ReceiptKind, lines: Iterable[LineFacts]) -> Counter[str]:
+    """What a receipt of these lines adds, by part, as ReceiptRuleSet.added has it."""
+    return _adding_rules().sum_parts(kind, lines)
+
+
+def sum_void_parts(lines: Iterable[LineFacts]) -> Counter[str]:
+    """What a void of these lines that names its receipt adds, by part, as `sum_receipt_parts` does.
+
+    It is the negative of what the receipt adds. For the example of ReceiptRuleSet.added:
+    `gross_minor` -500, `discounts_minor` -100, `units_milli` -1000, `receipts` -1.
+    """
+    sums = sum_receipt_parts(load_rules().post_void.takes_back_as, lines)
+    return Counter({part: -value for part, value in sums.items()})
+
+
+@cache
+def _adding_rules() -> ReceiptRuleSet:
+    return ReceiptRuleSet(load_rules().lines, load_rules().receipts)

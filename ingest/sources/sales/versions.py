@@ -9,8 +9,7 @@ from ingest.contract import fields as read
 from ingest.contract.wire import JsonObject
 from ingest.installation.arrival import Rules
 from ingest.sources.sales.lines import ReceiptFacts
-from ingest.sources.sales.record import MAX_REVISION, VoidedReceipt
-from ingest.sources.sales.rules import ENDINGS, exclusion_rule_id
+from ingest.sources.sales.record import ENDINGS, MAX_REVISION, VoidedReceipt, exclusion_rule_id
 from tally.errors import RejectedEvent
 from tally.events.identity import (
     REFERENCE,

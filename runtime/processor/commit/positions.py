@@ -10,14 +10,16 @@ import structlog
 from confluent_kafka import KafkaException, TopicPartition
 
 from runtime.connect import brokers_answer
-from runtime.kafka.bookmarks import (
+from runtime.kafka.log_identity import (
     LogState,
     PositionMetadata,
     TopicIds,
+    fingerprint_record,
     loss_reason,
+    read_fingerprints,
+    read_topic_ids,
     recovery_advice,
 )
-from runtime.kafka.log_identity import fingerprint_record, read_fingerprints, read_topic_ids
 from runtime.kafka.topics import PartitionId, read_committed_positions, read_partition_bounds
 from runtime.processor.commit.record import Input
 from tally.config.settings import Settings

@@ -11,7 +11,7 @@ from cassandra.query import PreparedStatement
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.cassandra.binding import binder
+from runtime.cassandra.writes import binder
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=20)

@@ -64,7 +64,7 @@ def know_queues(
         "metrics.catalogue",
         "engine.explain",
         "questions.known_stores",
-        "storage.cassandra_views",
+        "storage.views",
     )
     for module in modules:
         patched.setattr(f"serving.{module}.FAMILIES", families)

@@ -14,8 +14,8 @@ from batch_layer.views.publish.check import GenerationCheck
 from batch_layer.views.publish.registers import write_day_spans
 from runtime import connect
 from runtime.cassandra import writes
-from runtime.cassandra.chunks import chunks
 from runtime.cassandra.day_spans import DaySpan, activity_table
+from runtime.cassandra.reads import chunks
 from runtime.cassandra.writes import BATCH_STATEMENTS, write_rows
 from runtime.connect import CQL_DATE_ZERO, worker_session
 from runtime.records.backfill import declare_backfill

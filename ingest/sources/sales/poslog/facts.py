@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ingest.contract.tables import read_table, wrong_table
-from ingest.sources.sales.rules import ReceiptStatus
+from ingest.sources.sales.record import ReceiptStatus
 from tally.events.receipt_rules import LINE_TYPES, LineType, StrictStruct
 
 FILE = Path(__file__).with_name("facts.yaml")

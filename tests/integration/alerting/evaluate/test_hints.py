@@ -4,8 +4,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_admin, kafka_consumer
-from runtime.kafka.bookmarks import PositionMetadata
-from runtime.kafka.log_identity import RecordFingerprint, read_topic_ids
+from runtime.kafka.log_identity import PositionMetadata, RecordFingerprint, read_topic_ids
 from runtime.processor.commit.positions import KafkaGroupPositions
 from tally.config.settings import Settings
 from tally.errors import DataLoss

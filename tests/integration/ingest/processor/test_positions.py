@@ -8,8 +8,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from runtime.connect import kafka_admin
-from runtime.kafka.bookmarks import PositionMetadata
-from runtime.kafka.log_identity import RecordFingerprint
+from runtime.kafka.log_identity import PositionMetadata, RecordFingerprint
 from tally.config.settings import Settings
 from tests.integration.ingest.conftest import (
     Start,

@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 from runtime.connect import kafka_consumer
 from runtime.processor.alignment import AlignmentLimits
-from runtime.processor.batch import Batch
 from runtime.processor.build import job_consumer, transactional_producer
 from runtime.processor.commit.delivery import ExactlyOnce
 from runtime.processor.commit.failpoints import Failpoints
@@ -20,6 +19,7 @@ from runtime.processor.commit.positions import KafkaGroupPositions
 from runtime.processor.commit.record import Output
 from runtime.processor.commit.transaction import TransactionalProducer
 from runtime.processor.intake import Intake, IntakeOptions
+from runtime.processor.loop import Batch
 from runtime.processor.rivals import classify_fencing
 from tally.config.settings import Settings
 from tally.errors import ProducerFenced, TallyError, TransactionAborted

@@ -182,7 +182,6 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "runtime.records.backfill": ("cassandra",),
     "runtime.cassandra.day_spans": ("cassandra",),
     "runtime.records.dead_letter": ("confluent_kafka",),
-    "runtime.cassandra.binding": ("cassandra",),
     "runtime.records.gaps": ("cassandra",),
     "runtime.cassandra.reads": ("cassandra",),
     "runtime.cassandra.writes": ("cassandra",),

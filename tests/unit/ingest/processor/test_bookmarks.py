@@ -3,8 +3,14 @@ offset's metadata says."""
 
 import pytest
 
-from runtime.kafka.bookmarks import LogState, PositionMetadata, TopicIds, loss_reason
-from runtime.kafka.log_identity import RecordFingerprint, fingerprint_record
+from runtime.kafka.log_identity import (
+    LogState,
+    PositionMetadata,
+    RecordFingerprint,
+    TopicIds,
+    fingerprint_record,
+    loss_reason,
+)
 
 LAST = RecordFingerprint(9, 1_500_000_000_000, "aa")
 BOOK = PositionMetadata("id-1", LAST)

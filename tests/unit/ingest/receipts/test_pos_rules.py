@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from ingest.installation.store_money import StoreMoney
 from ingest.sources.sales.contract import PARTS
 from ingest.sources.sales.lines import is_sold
-from ingest.sources.sales.record import CanonicalReceipt
-from ingest.sources.sales.rules import STATUSES, RuleTable, load_rules
+from ingest.sources.sales.record import STATUSES, CanonicalReceipt, RuleTable, load_rules
 from runtime.registry.stores import StoreEntry
 from schemas.source import BadSource, read_yaml
 from tally.events.identity import REVERSAL
