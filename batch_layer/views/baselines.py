@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from itertools import chain
 from typing import Any
 
@@ -34,6 +34,7 @@ from tally.alerts.baseline_snapshot import (
 from tally.config.settings import Settings
 from tally.errors import StackError
 from tally.time.instants import assume_utc, format_utc
+from tally.time.windows import ONE_DAY
 
 _SERIES = "nightly"
 _INSERT = (
@@ -42,7 +43,6 @@ _INSERT = (
 )
 _SELECT_DAY = "SELECT first_day, made_at, days FROM baseline_snapshot WHERE series = %s"
 _SELECT_FIRST_DAYS = "SELECT first_day FROM baseline_snapshot WHERE series = %s"
-_ONE_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def make_snapshots(
     since = max(since or date.max, first)
     # Snapshots are added backwards, each before all existing ones: no day changes its snapshot.
     while since < (oldest := _read_oldest(session)):
-        yield _store_snapshot(session, build_snapshot(oldest - _ONE_DAY, made_at, served))
+        yield _store_snapshot(session, build_snapshot(oldest - ONE_DAY, made_at, served))
 
 
 def _store_snapshot(session: Session, snapshot: BaselineSnapshot) -> SnapshotReport:

@@ -7,7 +7,7 @@ known.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from functools import reduce
 from itertools import repeat, zip_longest
 from math import floor
@@ -20,12 +20,10 @@ from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key
 from tally.families.additive import ADDITIVE
 from tally.families.family import Family
-from tally.time.windows import WINDOW, WINDOW_SECONDS, TimeRange
+from tally.time.windows import ONE_DAY, WINDOW, WINDOW_SECONDS, TimeRange, days_until
 
 if TYPE_CHECKING:
     from serving.questions.stores import Store
-
-_ONE_DAY = timedelta(days=1)
 
 
 class SensorName(NamedTuple):
@@ -167,7 +165,7 @@ class ExpectedSensor:
 
     def is_there(self, day: date) -> bool:
         """Whether the sensor is installed on a local day."""
-        return (self.since or day) <= day < (self.until or day + _ONE_DAY)
+        return (self.since or day) <= day < (self.until or day + ONE_DAY)
 
 
 class OpenWindow(NamedTuple):
@@ -212,9 +210,8 @@ def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]
         return []
     days = [store.clock.day(start) for start in starts]
     # Opening hours of the day before may end after midnight.
-    since = days[0] - _ONE_DAY
-    numbers = range((days[-1] - since).days + 1)
-    opened = (store.entry.open_spans(since + more * _ONE_DAY, store.zone) for more in numbers)
+    among = days_until(days[0] - ONE_DAY, days[-1] + ONE_DAY)
+    opened = (store.entry.open_spans(day, store.zone) for day in among)
     spans = sorted(span for of_day in opened for span in of_day or ())
     found, first = [], 0
     for start, day in zip(starts, days, strict=True):

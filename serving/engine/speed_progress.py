@@ -2,16 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from serving.merge.reading import Pointers
 from serving.storage.views import ViewReader
+from tally.time.windows import EPOCH
 
 # By field of the answer.
 SpeedProgress: TypeAlias = dict[str, Any]
 # Earlier than any pin: where no generation has taken a record in, every late one is counted.
-_EPOCH_START = datetime.fromtimestamp(0, UTC)
 
 
 async def read_speed_progress(views: ViewReader, pointers: Sequence[Pointers]) -> SpeedProgress:
@@ -24,7 +23,7 @@ async def read_speed_progress(views: ViewReader, pointers: Sequence[Pointers]) -
     since = [
         min(
             (at for serving in family.published.values() for at in serving.through.values()),
-            default=_EPOCH_START,
+            default=EPOCH,
         )
         for family in pointers
     ]

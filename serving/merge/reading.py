@@ -7,7 +7,7 @@ that were not counted, and never will be.
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from runtime.http.work_pools import run_in_thread_if_large
@@ -25,10 +25,9 @@ from tally.families.generation import (
     first_covering_generations,
     generation_spans,
 )
+from tally.time.windows import EPOCH, day_start
 
 UntilByDay = Mapping[tuple[date, int], int]
-# Stands for the instant at which the master was last current, if it never said so.
-NEVER_CURRENT = datetime.fromtimestamp(0, UTC)
 
 
 class StoreGenerations(NamedTuple):
@@ -129,7 +128,7 @@ async def read_pointers(
         if day in published
     }
     # A master that never said so is behind since 1970: nothing is final without a running master.
-    since = current_at or NEVER_CURRENT
+    since = current_at or EPOCH
     is_behind = asked_at - since > timedelta(seconds=patience_seconds)
     return Pointers(
         family,
@@ -258,11 +257,7 @@ def filter_gaps(
     be of any store.
     """
     # By whole days, as a rebuild decides what it may claim (batch_layer/views/plan/coverage.py).
-    day = datetime.combine(
-        span[0].astimezone(UTC).date(),
-        time.min,
-        UTC,
-    )
+    day = day_start(span[0].astimezone(UTC).date())
     return sorted(
         gap
         for gap in gaps

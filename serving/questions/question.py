@@ -13,7 +13,7 @@ from serving.questions.stores import StoreRegistry
 from tally.errors import BadInstant, BadQuery
 from tally.time.day_clock import DayClock, zone_name
 from tally.time.instants import UTC_CLOCK, format_instant, parse_instant
-from tally.time.windows import TimeRange, utc_days
+from tally.time.windows import TimeRange, last_utc_day, utc_days
 
 # The whole question is cut into stretches before a page of it is read: one store has at most 38,400
 # of them.
@@ -95,10 +95,9 @@ def slot_days(store: StoreSlots) -> list[date]:
 
 def first_and_last_day(store: StoreSlots) -> tuple[date, date]:
     """The first and the last UTC day that a store's stretches touch."""
-    # Not by days_of(), which lists 3,650 days in ten years for each of thousands of stores.
+    # Not by utc_days(), which lists 3,650 days in ten years for each of thousands of stores.
     first, end = store.span
-    last = end - timedelta(microseconds=1)
-    return first.astimezone(UTC).date(), last.astimezone(UTC).date()
+    return first.astimezone(UTC).date(), last_utc_day(end)
 
 
 def store_ids(question: MetricQuestion) -> list[str] | None:

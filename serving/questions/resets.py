@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 from tally.time.day_clock import DayClock
 from tally.time.local_days import LocalDay, local_day, local_day_at
-from tally.time.windows import WINDOW, TimeRange, window_start
+from tally.time.windows import WINDOW, TimeRange, next_window_start
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,4 @@ class Resets:
 
 def _day_windows(day: LocalDay) -> TimeRange:
     # A window belongs to the day in which it begins: Monrovia's midnights were on no quarter hour.
-    return TimeRange(_round_up(day.start), _round_up(day.end))
-
-
-def _round_up(instant: datetime) -> datetime:
-    start = window_start(instant)
-    return start if start == instant else start + WINDOW
+    return TimeRange(next_window_start(day.start), next_window_start(day.end))

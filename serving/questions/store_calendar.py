@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 from typing import NamedTuple
 
 from serving.questions.question import DATE, check_years
@@ -12,7 +12,7 @@ from tally.time.fiscal import WEEK, FiscalDay, fiscal_day
 from tally.time.holidays import HolidayNames, missing_reason
 from tally.time.like_for_like import ComparableDay, like_for_like
 from tally.time.local_days import LocalDay, local_day
-from tally.time.windows import TimeRange
+from tally.time.windows import TimeRange, day_start, days_until
 
 MAX_DAYS = 400
 # The day that the first one is compared with lies at most this far back.
@@ -72,8 +72,7 @@ def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
 
 
 def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
-    for more in range((end - first).days):
-        day = first + timedelta(days=more)
+    for day in days_until(first, end):
         local, holidays = local_day(day, store.clock), store.entry.holidays(day)
         # A date that the zone has skipped is no day.
         if local.start < local.end:
@@ -89,5 +88,5 @@ def _day(field: str, text: str) -> date:
         day = None
     if day is None:
         raise BadQuery(field, f"{field}: {text[:40]!r}: expected a day as 2026-11-26")
-    check_years(field, datetime.combine(day, time(), UTC))
+    check_years(field, day_start(day))
     return day

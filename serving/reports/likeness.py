@@ -1,16 +1,15 @@
 """The days of the year before that a report's days are compared with, day by day."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from itertools import pairwise
 
 from serving.questions.question import StoreSlots
 from serving.questions.stores import Store
 from tally.errors import BadQuery
 from tally.time.like_for_like import ComparableDay, like_for_like
-from tally.time.windows import TimeRange
+from tally.time.windows import ONE_DAY, TimeRange, days_until
 
-_ONE_DAY = timedelta(days=1)
 # The most stretches that an error message proposes instead.
 _MAX_SHOWN = 5
 _ELSE = "or with compare=before"
@@ -24,11 +23,11 @@ def like_span(store: Store, asked: StoreSlots) -> TimeRange:
     """
     clock = asked.clock
     first, end = (clock.day(boundary) for boundary in asked.span)
-    days = [first + more * _ONE_DAY for more in range((end - first).days)]
+    days = days_until(first, end)
     names_of = store.entry.holidays
     before = [_like_day(day, like_for_like(day, names_of)) for day in days]
     _refuse_scattered(days, before)
-    after = before[-1] + _ONE_DAY
+    after = before[-1] + ONE_DAY
     return TimeRange(clock.start_of_day(before[0]), clock.start_of_day(after))
 
 
@@ -43,13 +42,13 @@ def _like_day(day: date, like: ComparableDay) -> date:
 
 def _refuse_scattered(days: Sequence[date], before: Sequence[date]) -> None:
     # The day that each would be like if these days were consecutive.
-    following = [before[0], *(earlier + _ONE_DAY for earlier in before)]
+    following = [before[0], *(earlier + ONE_DAY for earlier in before)]
     each = zip(days, before, following, strict=False)
     torn = [day for day, like, due in each if like != due]
     if not torn:
         return
     # Each stretch between two breaks can be compared on its own.
-    bounds = [days[0], *torn, days[-1] + _ONE_DAY]
+    bounds = [days[0], *torn, days[-1] + ONE_DAY]
     spans = [f"from={first}&to={end}" for first, end in pairwise(bounds)]
     more = len(spans) - _MAX_SHOWN
     # Limited, for a year has a dozen holidays.

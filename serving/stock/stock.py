@@ -7,7 +7,7 @@ read from the receipts. A view has the sums of the receipts, and each window is 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from runtime.registry.receipt_lines import load_adding_rules, parse_lines
@@ -22,10 +22,10 @@ from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Value
 from tally.algebra.shelf import StockLevels, WindowStock
 from tally.events.receipt_rules import LineFacts
+from tally.time.instants import to_millis
 from tally.time.windows import WINDOW, window_start
 
 _LEVEL = Level("stock")
-_EPOCH, _MILLI = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _Article = str
 # Instants in milliseconds since 1970, and the change of the level at each.
 _Moves = tuple[list[int], list[int]]
@@ -69,7 +69,7 @@ class SalesMoves:
             if units and article in self.articles:
                 of_window = self.moves.setdefault(start, {})
                 at, brought = of_window.setdefault(article, ([], []))
-                at.append((closed_at - _EPOCH) // _MILLI)
+                at.append(to_millis(closed_at))
                 brought.append(Level.encode_movement(-units))
 
     def moves_in_window(self, start: datetime) -> _LevelMoves:

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from serving.cells.dimensions import MAX_VALUES
 from serving.merge.reading import Pointers, StoreDays, read_pointers, read_store
@@ -20,13 +20,13 @@ from tally.config.settings import Settings
 from tally.errors import BadQuery
 from tally.events.identity import partition_number
 from tally.families.family import Family
+from tally.time.windows import ONE_DAY, last_utc_day
 
 # The search for a count goes back in steps of so many days: most articles are counted often, and
 # counts of a year ago are still found within one question.
 STEPS = (8, 24, 64, 128, 177)
 # The days before that of the question, which is itself the first of the steps.
 COUNT_DAYS = sum(STEPS) - 1
-_DAY = timedelta(days=1)
 ReadPointers = Callable[[Family, Sequence[date]], Awaitable[Pointers]]
 
 
@@ -142,9 +142,9 @@ class StockReader:
     async def _searches(
         self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
     ) -> list[_Search]:
-        first = (start - COUNT_DAYS * _DAY).date()
+        first = (start - COUNT_DAYS * ONE_DAY).date()
         ends = {store.store_id: store.slots[-1].end for store in stores}
-        days = {store_id: (first, _day_before(end)) for store_id, end in ends.items()}
+        days = {store_id: (first, last_utc_day(end)) for store_id, end in ends.items()}
         (axis,) = stock.family.axes
         noted = await self._views.axis_values(stock.family, axis, days, MAX_VALUES)
         articles = {store_id: {*values} for store_id, values in noted.items()}
@@ -160,12 +160,7 @@ class StockReader:
 
 def _spans(before: datetime) -> Iterator[list[date]]:
     """Spans of UTC days where a count before the instant may lie, latest first; each ascends."""
-    last = _day_before(before)
+    last = last_utc_day(before)
     for length in STEPS:
-        yield [last - back * _DAY for back in reversed(range(length))]
-        last -= length * _DAY
-
-
-def _day_before(end: datetime) -> date:
-    """The UTC day of the last instant before this one."""
-    return (end - timedelta(microseconds=1)).date()
+        yield [last - back * ONE_DAY for back in reversed(range(length))]
+        last -= length * ONE_DAY

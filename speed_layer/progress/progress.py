@@ -25,11 +25,11 @@ from speed_layer.progress.topic_identity import TopicCheckpoint
 from speed_layer.state.partition_reports import SKIP_REASONS, PartitionReport, parse_reports
 from tally.errors import CassandraWriteTimeout
 from tally.families.family import Family
+from tally.time.windows import EPOCH
 
 # Room for some hours of micro-batches; with the previous file twice as much.
 MAX_LINES_BYTES = 16 << 20
 WRITE_AGAIN_SECONDS = 5.0
-BEGINNING = datetime.fromtimestamp(0, UTC)
 log = structlog.get_logger()
 BatchReport = Mapping[str, Any]
 
@@ -96,7 +96,7 @@ class Progress:
         for topic, family in self._families.items():
             for partition, until in position[topic].items():
                 if before.get(topic, {}).get(partition) != until:
-                    watermark = self._watermarks.get((topic, partition), BEGINNING)
+                    watermark = self._watermarks.get((topic, partition), EPOCH)
                     self._waiting += self._complete_from.build_writes(topic, partition, until)
                     self._waiting.append(
                         self._insert_position.bind(

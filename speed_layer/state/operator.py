@@ -5,7 +5,7 @@ It keeps the state of each partition, computes its rows from it, and writes them
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -41,8 +41,8 @@ from speed_layer.state.partition_windows import PageKey, WindowRow
 from tally.config.settings import Settings
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.time.instants import DAY_MILLIS
+from tally.time.windows import EPOCH
 
-FIRST_DAY = date(1970, 1, 1)
 # Rows are written in chunks of so many windows, each acknowledged before the next.
 WINDOWS_AT_ONCE = 10_000
 _ENCODER = msgspec.msgpack.Encoder()
@@ -207,7 +207,7 @@ def _epoch(family: Family, day: int) -> int:
     # Hardly any family has a raised epoch: a date for each row would be made in vain.
     epochs = family.epochs
     if epochs.raised or epochs.increases:
-        return epochs.for_day(FIRST_DAY + timedelta(day))
+        return epochs.for_day(EPOCH.date() + timedelta(day))
     return epochs.default
 
 

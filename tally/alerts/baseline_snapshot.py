@@ -5,15 +5,15 @@ through a snapshot is the same at any time, for every metric, also for rules tha
 """
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 from msgspec import Struct
 
 from tally.alerts.baseline import MAX_WEEKS
 from tally.families.generation import Generation
+from tally.time.windows import ONE_DAY, day_end, day_start
 
-_ONE_DAY = timedelta(days=1)
 _NUMBERED_FROM = date(1970, 1, 1)
 # Clocks are ahead of UTC by at most 14 hours; of the two hours more, the writer may take one.
 _AHEAD, SLOWEST = timedelta(hours=14 + 2), timedelta(hours=1)
@@ -31,8 +31,8 @@ class PinnedDay(Struct, frozen=True, array_like=True):
     @property
     def full_generation(self) -> Generation:
         """The generation as readers use it; the extent of its records is not stored."""
-        start = datetime.combine(self.day, time(), UTC)
-        covering = self.day, self.generation, self.epoch, start, start + _ONE_DAY
+        start = day_start(self.day)
+        covering = self.day, self.generation, self.epoch, start, day_end(self.day)
         return Generation(*covering, 0, start, {}, {})
 
 
@@ -71,7 +71,7 @@ def first_served_day(made_at: datetime) -> date:
     >>> first_served_day(datetime(2026, 11, 24, 0, 40, tzinfo=UTC))
     datetime.date(2026, 11, 25)
     """
-    return (made_at + _AHEAD).astimezone(UTC).date() + _ONE_DAY
+    return (made_at + _AHEAD).astimezone(UTC).date() + ONE_DAY
 
 
 def build_snapshot(
@@ -94,5 +94,5 @@ def build_snapshot(
 
 
 def _is_complete_day(generation: Generation) -> bool:
-    start = datetime.combine(generation.day, time(), UTC)
-    return generation.covered_from <= start and start + _ONE_DAY <= generation.covered_until
+    start, end = day_start(generation.day), day_end(generation.day)
+    return generation.covered_from <= start and end <= generation.covered_until

@@ -8,12 +8,12 @@ batch_pointer and batch_pointer_history (schemas/views/control.cql).
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from tally.algebra.merge import WindowState
 from tally.time.instants import assume_utc
-from tally.time.windows import WINDOW, window_start
+from tally.time.windows import WINDOW, day_start, window_start
 
 
 class _RangeRow(NamedTuple):
@@ -133,9 +133,7 @@ def parse_generation(row: Sequence[Any]) -> Generation:
 def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
     day = row.day.date()
     # A row that is older than the column covers its day from the start.
-    start = (
-        assume_utc(row.covered_from) if row.covered_from else datetime.combine(day, time.min, UTC)
-    )
+    start = assume_utc(row.covered_from) if row.covered_from else day_start(day)
     return day, row.generation, row.epoch, start, assume_utc(row.covered_until)
 
 

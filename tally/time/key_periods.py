@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from tally.time.day_clock import DayClock
+from tally.time.windows import utc_days
 
 # The most days that settings accept.
 MAX_DAYS = 14
@@ -40,10 +41,7 @@ class KeyDays:
     def utc_days(self, instant: datetime, clock: DayClock) -> tuple[date, ...]:
         """The UTC days on which records of the instant's key period may lie, its own first."""
         own, period = instant.astimezone(UTC).date(), self.period(instant, clock)
-        first, last = period.start.date(), (period.end - timedelta.resolution).date()
-        ordinals = range(first.toordinal(), last.toordinal() + 1)
-        days = map(date.fromordinal, ordinals)
-        return (own, *(day for day in days if day != own))
+        return (own, *(day for day in utc_days(period.start, period.end) if day != own))
 
 
 def days_around(days: Sequence[date], key_days: int) -> list[date]:

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from tally.time.fiscal import WEEK, WEEKS_A_YEAR, fiscal_day, same_day_last_year
+from tally.time.windows import days_until
 
 # The function that returns the holidays of a day by name, none on an ordinary day.
 HolidayLookup = Callable[[date], Sequence[str]]
@@ -56,7 +57,7 @@ def _same_holiday(day: date, holidays: Sequence[str], names_of: HolidayLookup) -
         place = _holiday_day_number(day, name, names_of)
         same = [
             candidate
-            for candidate in _days(around - _REACH, around + _REACH)
+            for candidate in days_until(around - _REACH, around + _REACH)
             if name in names_of(candidate)
             and _holiday_day_number(candidate, name, names_of) == place
         ]
@@ -68,8 +69,4 @@ def _same_holiday(day: date, holidays: Sequence[str], names_of: HolidayLookup) -
 
 def _holiday_day_number(day: date, name: str, names_of: HolidayLookup) -> int:
     """The place of the day in its feast, 0 for the first."""
-    return sum(name in names_of(earlier) for earlier in _days(day - _LASTS, day))
-
-
-def _days(first: date, end: date) -> list[date]:
-    return [first + timedelta(days=number) for number in range((end - first).days)]
+    return sum(name in names_of(earlier) for earlier in days_until(day - _LASTS, day))

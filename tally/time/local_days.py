@@ -7,9 +7,7 @@ from zoneinfo import ZoneInfo
 
 from tally.time.day_clock import DayClock
 from tally.time.opening_hours import Spans
-from tally.time.windows import WINDOW, TimeRange
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from tally.time.windows import EPOCH, WINDOW, TimeRange
 
 
 class LocalDay(NamedTuple):
@@ -68,4 +66,4 @@ def open_spans(day: date, spans: Spans, zone: ZoneInfo) -> Iterator[TimeRange]:
 
 
 def _windows_before(instant: datetime) -> int:
-    return -((_EPOCH - instant) // WINDOW)
+    return -((EPOCH - instant) // WINDOW)

@@ -1,8 +1,11 @@
 """Ranges of time, half-open [start, end), and the 15-minute windows, which are aligned to UTC."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+ONE_DAY = timedelta(days=1)
 # The only definition of the length; the constants in other units are derived from it.
 WINDOW = timedelta(minutes=15)
 WINDOW_SECONDS = WINDOW // timedelta(seconds=1)
@@ -31,6 +34,12 @@ def window_start(instant: datetime) -> datetime:
     return instant.replace(minute=minute, second=0, microsecond=0)
 
 
+def next_window_start(instant: datetime) -> datetime:
+    """Start of the first window that begins at the instant or later, in UTC."""
+    start = window_start(instant)
+    return start if start == instant else start + WINDOW
+
+
 def window_starts(start: datetime, end: datetime) -> list[datetime]:
     """Every window start in [start, end), ascending, UTC; start must be on the grid."""
     first = start.astimezone(UTC)
@@ -38,12 +47,31 @@ def window_starts(start: datetime, end: datetime) -> list[datetime]:
     return [first + i * WINDOW for i in range(count)]
 
 
+def day_start(day: date) -> datetime:
+    """Midnight that begins the day, UTC."""
+    return datetime.combine(day, time(), UTC)
+
+
+def day_end(day: date) -> datetime:
+    """Midnight that ends the day, UTC."""
+    # 9999-12-31 may have been rebuilt by hand, and Python has no day after it.
+    return LAST_INSTANT if day == date.max else day_start(day) + ONE_DAY
+
+
+def last_utc_day(end: datetime) -> date:
+    """The UTC day of the last instant before `end`."""
+    return (end.astimezone(UTC) - timedelta.resolution).date()
+
+
+def days_until(first: date, end: date) -> list[date]:
+    """The days from the first one to before the end, ascending."""
+    return [first + number * ONE_DAY for number in range((end - first).days)]
+
+
 def utc_days(start: datetime, end: datetime) -> list[date]:
     """UTC days that [start, end) touches, ascending; empty when end is not after start."""
-    first = start.astimezone(UTC).date()
-    last = (end.astimezone(UTC) - timedelta(microseconds=1)).date()
-    count = (last - first).days + 1
-    return [first + timedelta(days=i) for i in range(count)]
+    first, last = start.astimezone(UTC).date(), last_utc_day(end)
+    return [first + number * ONE_DAY for number in range((last - first).days + 1)]
 
 
 def parse_days(text: str) -> tuple[date, date]:

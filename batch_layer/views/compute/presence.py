@@ -7,7 +7,7 @@ is still running; its windows are left to the speed layer.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ from tally.people.visit_parts import WINDOW_MINUTES, Device
 from tally.people.visits import MINUTE_SECONDS, MinuteSignals
 from tally.spark.frames import contributions, epoch_column
 from tally.spark.part_columns import STORED_TYPES, build_fold
+from tally.time.windows import EPOCH
 
 _MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 _UNDER_WAY_MINUTES = 10
@@ -278,4 +279,4 @@ def join_periods(periods: Sequence[tuple[int, int]], settled: int) -> list[Answe
 
 
 def _instant(minute: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(minutes=minute)
+    return EPOCH + timedelta(minutes=minute)

@@ -9,7 +9,7 @@ the master ingest.
 
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -22,13 +22,14 @@ from runtime.spark.kafka_source import read_committed_records
 from tally.config.settings import Settings
 from tally.spark.frames import canonical_records
 from tally.time.instants import from_millis
+from tally.time.windows import EPOCH
 
 BoundsByPartition = Mapping[int, Bounds]
 # Longer than the normaliser's transactions may last.
 TIMEOUT_SECONDS = 30.0
 POLL_SECONDS = 0.1
 # The arrival of records that Kafka no longer keeps is unknown: nothing is claimed.
-UNKNOWN_PAST = datetime.fromtimestamp(0, UTC)
+UNKNOWN_PAST = EPOCH
 
 
 def oldest_raw(settings: Settings, topic: str) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 
 from cassandra.cluster import Session
 
@@ -10,9 +10,14 @@ from runtime.records.backfill import read_backfills
 from schemas.loader import topics
 from tally.families.family import Family
 from tally.time.instants import assume_utc
-from tally.time.windows import MAX_DAYS, WINDOW, window_start
-
-NO_LIMIT = datetime.max.replace(tzinfo=UTC)
+from tally.time.windows import (
+    LAST_INSTANT,
+    MAX_DAYS,
+    WINDOW,
+    day_start,
+    next_window_start,
+    window_start,
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class Coverage:
         """The instant that no claim on the day may pass, however much still arrives."""
         if self._coverage_start(day) is None:
             return day_start(day)
-        return min([NO_LIMIT, *map(window_start, self._limits(day))])
+        return min([LAST_INSTANT, *map(window_start, self._limits(day))])
 
     def _coverage_start(self, day: date) -> datetime | None:
         """The instant from which the day is covered; None for a day before the first arrival.
@@ -98,7 +103,7 @@ class Coverage:
         # back made 275 days of zeros for all stores (seen).
         if self.first_arrival is None or day < self.first_arrival.date():
             return None
-        return max(day_start(day), _next_window(self.first_arrival))
+        return max(day_start(day), next_window_start(self.first_arrival))
 
     def _limits(self, day: date, partition: int | None = None) -> list[datetime]:
         """First arrivals of the gaps that may have held records of the day.
@@ -138,22 +143,6 @@ def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
 def read_backfill_spans(session: Session, family: Family) -> list[tuple[date, date]]:
     """The declared spans of the family: first and last UTC day of each, both inclusive."""
     return [(declared.first, declared.last) for declared in read_backfills(session, family.name)]
-
-
-def day_start(day: date) -> datetime:
-    """Midnight that begins the day, UTC."""
-    return datetime.combine(day, time(), UTC)
-
-
-def day_end(day: date) -> datetime:
-    """Midnight that ends the day, UTC."""
-    # 9999-12-31 may have been rebuilt by hand, and Python has no day after it.
-    return NO_LIMIT if day == date.max else day_start(day) + timedelta(days=1)
-
-
-def _next_window(instant: datetime) -> datetime:
-    start = window_start(instant)
-    return start if start == instant else start + WINDOW
 
 
 def _ordinals(first: date, last: date) -> range:

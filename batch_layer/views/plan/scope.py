@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal
 
-from batch_layer.views.plan.coverage import Coverage, day_end, day_start
+from batch_layer.views.plan.coverage import Coverage
 from tally.families.epochs import Epochs
 from tally.families.generation import Generation
 from tally.time.day_clock import DayClock
-from tally.time.windows import MAX_DAYS
+from tally.time.windows import MAX_DAYS, day_end, day_start, last_utc_day
 
 Mode = Literal["full", "days", "dirty"]
 
@@ -26,7 +26,7 @@ class RebuildRequest:
 def build_store_request(first: date, last: date, clock: DayClock) -> RebuildRequest:
     """The UTC days that a store's days touch, first to last inclusive; one day touches 2 or 3."""
     begin, end = clock.start_of_day(first), clock.start_of_day(last + timedelta(days=1))
-    return RebuildRequest("days", begin.date(), (end - timedelta.resolution).date())
+    return RebuildRequest("days", begin.date(), last_utc_day(end))
 
 
 def days_between(first: date, last: date) -> list[date]:

@@ -10,12 +10,12 @@ from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
 from batch_layer.views.compute.classification import WAITING
-from batch_layer.views.plan.coverage import day_end, day_start
 from batch_layer.views.publish.check import GenerationCheck
 from runtime.cassandra.day_spans import activity_table, axis_table
 from runtime.cassandra.writes import write_groups, write_rows
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan
+from tally.time.windows import day_end, day_start
 
 _INSERT_ANSWERED_SPAN = (
     "INSERT INTO answered_span (store_id, family, day, generation, since, until)"

@@ -6,7 +6,7 @@ they are replayed.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -16,13 +16,13 @@ from ingest.installation.arrival import Rules, Sensor
 from tally.errors import BadInstant, RejectedEvent
 from tally.events.identity import normalise_serial
 from tally.time.instants import format_utc, parse_instant
+from tally.time.windows import EPOCH
 
 UNFINISHED = "intervals that were not over when they were sent"
 _FIELDS = ("sensor", "happened_at", "until", "sent", "counts")
 _UNITS = {"unix_s": timedelta(seconds=1), "unix_ms": timedelta(milliseconds=1)}
 _MAX_DIGITS = 20
 _HALF_SECOND = timedelta(milliseconds=500)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PushHead(NamedTuple):
@@ -139,7 +139,7 @@ def read_instant(value: Any, clock: str) -> datetime | None:
     try:
         if clock == "rfc3339" or (isinstance(value, str) and "T" in value):
             return parse_instant(value, "") if isinstance(value, str) else None
-        return _EPOCH + _to_integer(value) * _UNITS[clock]
+        return EPOCH + _to_integer(value) * _UNITS[clock]
     except (BadInstant, ValueError, ArithmeticError):
         return None
 

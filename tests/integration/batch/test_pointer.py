@@ -13,12 +13,13 @@ from cassandra.cluster import Session
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement
 
-from batch_layer.views.plan.coverage import Claim, day_start
+from batch_layer.views.plan.coverage import Claim
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
 from runtime.connect import cassandra_session
 from tally.config.settings import Settings
 from tally.errors import PublicationRefused
 from tally.families.epochs import Epochs
+from tally.time.windows import day_start
 
 MONDAY, TUESDAY = date(2017, 3, 6), date(2017, 3, 7)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,13 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from batch_layer.views.plan.coverage import (
-    NO_LIMIT,
     ArrivalGap,
     Claim,
     Coverage,
-    day_end,
-    day_start,
 )
+from tally.time.windows import LAST_INSTANT, day_end, day_start
 
 ARRIVAL = datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, 9, 31, tzinfo=UTC)
@@ -72,7 +70,7 @@ def test_declared_backfill_is_claimed_whole() -> None:
         at(date(2017, 3, 5), 0),
         at(date(2017, 3, 6), 0),
     )
-    assert len(declared.days()) == 366 + 3 and declared.limit(date(2017, 3, 5)) == NO_LIMIT
+    assert len(declared.days()) == 366 + 3 and declared.limit(date(2017, 3, 5)) == LAST_INSTANT
 
 
 def test_family_without_records_claims_only_what_is_declared() -> None:
@@ -105,7 +103,7 @@ def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(
 ) -> None:
     gap = ArrivalGap(None, at(FIRST, 12), day_start(TODAY) + last)
 
-    assert (coverage(gaps=(gap,)).limit(TODAY) != NO_LIMIT) is is_bounded
+    assert (coverage(gaps=(gap,)).limit(TODAY) != LAST_INSTANT) is is_bounded
 
 
 def test_gap_in_canonical_records_holds_back_its_partition() -> None:

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from batch_layer.views.plan.coverage import ArrivalGap, Coverage, day_start
+from batch_layer.views.plan.coverage import ArrivalGap, Coverage
 from batch_layer.views.plan.scope import (
     RebuildRequest,
     RebuildScope,
@@ -18,7 +18,7 @@ from batch_layer.views.plan.scope import (
 from tally.families.epochs import Epochs
 from tally.families.generation import Generation
 from tally.time.day_clock import DayClock
-from tally.time.windows import parse_days
+from tally.time.windows import day_start, parse_days
 
 MONDAY, TUESDAY, WEDNESDAY = date(2017, 3, 6), date(2017, 3, 7), date(2017, 3, 8)
 # Everything was read when Wednesday had just ended.
