@@ -102,15 +102,9 @@ def parse_extent(note: str) -> MasterExtent:
     """The extent stated by a Delta commit's note (MasterExtent.to_metadata())."""
     content = json.loads(note)
     marks = msgspec.convert(
-        content.get("marks", {}),
-        dict[str, dict[int, RecordFingerprint]],
-        strict=False,
+        content.get("marks", {}), dict[str, dict[int, RecordFingerprint]], strict=False
     )
-    return MasterExtent(
-        content["topic_ids"],
-        parse_offsets(content["until"]),
-        marks,
-    )
+    return MasterExtent(content["topic_ids"], parse_offsets(content["until"]), marks)
 
 
 def read_retained_offsets(

@@ -24,10 +24,7 @@ _MAX_WHOLE_DIGITS = 9
 # Categories of Unicode: control, format, surrogate, private, unassigned, line and paragraph ends.
 _UNPRINTABLE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 # The dead letter's word for each kind of BadInstant.
-_REASONS = {
-    "not_rfc3339": "timestamp_not_rfc3339",
-    "without_zone": "timestamp_without_zone",
-}
+_REASONS = {"not_rfc3339": "timestamp_not_rfc3339", "without_zone": "timestamp_without_zone"}
 
 Fields = Mapping[str, Any]
 _Word = TypeVar("_Word", bound=str)

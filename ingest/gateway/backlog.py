@@ -235,10 +235,7 @@ def _disk_is_full(folder: Path) -> bool:
     """
     existing = next(
         ancestor
-        for ancestor in (
-            folder.absolute(),
-            *folder.absolute().parents,
-        )
+        for ancestor in (folder.absolute(), *folder.absolute().parents)
         if ancestor.exists()
     )
     usage = shutil.disk_usage(existing)

@@ -208,10 +208,7 @@ def _sensors(stores: Mapping[str, StoreEntry], clocks: StoreClocks) -> dict[str,
     """All stores' sensors, by bare serial."""
     return {
         normalise_serial(serial): Sensor(
-            store_id,
-            clocks.clock(store_id).zone,
-            entry.device_id or serial,
-            entry,
+            store_id, clocks.clock(store_id).zone, entry.device_id or serial, entry
         )
         for store_id, store in stores.items()
         for serial, entry in store.sensors.items()

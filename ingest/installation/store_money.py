@@ -24,10 +24,7 @@ class StoreMoney:
 
     @classmethod
     def from_settings(
-        cls,
-        settings: Settings,
-        stores: Mapping[str, StoreEntry],
-        clocks: StoreClocks,
+        cls, settings: Settings, stores: Mapping[str, StoreEntry], clocks: StoreClocks
     ) -> "StoreMoney":
         """The money rules of these settings and stores.
 

@@ -89,7 +89,8 @@ class StoreEntry:
         hours = self.valid_on(day).opening_hours
         if hours is None:
             return None
-        return [*open_spans(day, hours.spans(day, is_holiday=bool(self.holidays(day))), zone)]
+        spans = hours.spans(day, is_holiday=bool(self.holidays(day)))
+        return [*open_spans(day, spans, zone)]
 
     def access_point_days(self) -> Iterator[tuple[str, date, date]]:
         """Each access point with the local days of its listing: from inclusive, to exclusive.

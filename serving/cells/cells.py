@@ -45,10 +45,7 @@ class Cell:
     is_end_split: bool = False
 
     def add(
-        self,
-        families: Sequence[Family],
-        window: FamilyWindows,
-        seen: WindowSensorSeconds = (),
+        self, families: Sequence[Family], window: FamilyWindows, seen: WindowSensorSeconds = ()
     ) -> None:
         """Add one more window, and what each sensor saw of it.
 
@@ -195,9 +192,7 @@ def cell_values(metric: Metric, cell: Cell, split: Split = NO_SPLIT) -> dict[str
 
 
 def split_values(
-    metric: Metric,
-    cell: Cell,
-    splits: Sequence[Split],
+    metric: Metric, cell: Cell, splits: Sequence[Split]
 ) -> list[dict[str, MetricValue]]:
     """The values as of values_of() for each split, in order; all name the same dimensions."""
     found = _split_values(metric, cell, splits)
@@ -207,9 +202,7 @@ def split_values(
 
 
 def _split_values(
-    metric: Metric,
-    cell: Cell,
-    splits: Sequence[Split],
+    metric: Metric, cell: Cell, splits: Sequence[Split]
 ) -> list[dict[str, MetricValue]]:
     # A ratio of sums: in a mean of ratios a quiet quarter hour would weigh as much as a busy one.
     numerators = _totals(metric.numerator, cell, splits)
@@ -255,9 +248,7 @@ def _totals(
 
 
 def format_row(
-    cell: Cell,
-    values: Mapping[str, MetricValue],
-    instants: tuple[str, str],
+    cell: Cell, values: Mapping[str, MetricValue], instants: tuple[str, str]
 ) -> dict[str, Any]:
     """One row of the answer by field; `instants` are its start and end as text."""
     status = weakest_status(cell.statuses)

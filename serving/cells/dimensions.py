@@ -135,10 +135,7 @@ def refuse_unregistered(rows: int, limit: int) -> None:
 
 
 def merge_values(
-    by: Sequence[str],
-    store_id: str,
-    values: Values,
-    seen: PageValues,
+    by: Sequence[str], store_id: str, values: Values, seen: PageValues
 ) -> ValuesByDimension:
     """The values of each dimension that a stretch has rows of, ascending.
 

@@ -45,11 +45,7 @@ class DisclosurePolicy:
         return next((why for why in each if why is not None), None)
 
     def _part_reason(
-        self,
-        side: Formula,
-        name: str,
-        stretch: TimeRange,
-        is_split: bool,
+        self, side: Formula, name: str, stretch: TimeRange, is_split: bool
     ) -> str | None:
         census = PERSON_COUNTS[side.family.fields.name]
         table = census.table_by_part.get(name) or census.shares.get(name)
@@ -76,10 +72,7 @@ DisclosurePolicies = Mapping[str, DisclosurePolicy]
 
 
 def suppression_reason(
-    policies: DisclosurePolicies,
-    metric: Metric,
-    stretch: TimeRange,
-    is_split: bool = False,
+    policies: DisclosurePolicies, metric: Metric, stretch: TimeRange, is_split: bool = False
 ) -> str | None:
     """Why the metric's value of a stretch is withheld; None if it is shown."""
     for side in (metric.numerator, metric.denominator):

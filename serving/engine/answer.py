@@ -116,9 +116,8 @@ class QueryEngine:
 
         Raises ViewsUnreachable.
         """
-        pointers = [
-            replace(pointer, first_coverages={}) for pointer in await self._all_pointers(query)
-        ]
+        found = await self._all_pointers(query)
+        pointers = [replace(pointer, first_coverages={}) for pointer in found]
         return await asyncio.gather(*(self._store(store, pointers) for store in query.stores))
 
     def roster(self, store: Store, families: Iterable[Family]) -> SensorRoster:

@@ -180,9 +180,7 @@ async def read_store(views: ViewReader, pointers: Pointers, wanted: StoreDays) -
     speed, batch, before, findings = await asyncio.gather(
         views.speed_rows(family, store_id, now),
         views.batch_rows(
-            family,
-            store_id,
-            {day: serving.generation for day, serving in published.items()},
+            family, store_id, {day: serving.generation for day, serving in published.items()}
         ),
         _read_spans(
             views,

@@ -235,7 +235,13 @@ def check_years(field: str, value: datetime) -> None:
         raise BadQuery(field, f"{field}: {value.isoformat()} lies outside of 1971 to 2169")
 
 
-def _off_grid(field: str, value: datetime, near: TimeRange, grain: str, zone: ZoneInfo) -> BadQuery:
+def _off_grid(
+    field: str,
+    value: datetime,
+    near: TimeRange,
+    grain: str,
+    zone: ZoneInfo,
+) -> BadQuery:
     nearest = tuple(format_instant(boundary, zone) for boundary in near)
     shown, name = format_instant(value, zone), zone_name(zone, value)
     detail = f"{field}: {shown} is off the {grain} grid of {name}; nearest {' and '.join(nearest)}"

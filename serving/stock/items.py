@@ -147,10 +147,7 @@ class ItemReader:
         return found
 
     async def read(
-        self,
-        store_id: str,
-        spans: Sequence[TimeRange],
-        into: Sequence[ReceiptLines],
+        self, store_id: str, spans: Sequence[TimeRange], into: Sequence[ReceiptLines]
     ) -> None:
         """Read the receipts of each span into its consumer. Raises as sums()."""
         async with self._read_slots:

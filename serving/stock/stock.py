@@ -108,9 +108,7 @@ class ShelfMoves(NamedTuple):
 
 
 def stock_cells(
-    asked: StoreSlots,
-    windows: Iterable[FamilyWindows],
-    sold: SalesMoves,
+    asked: StoreSlots, windows: Iterable[FamilyWindows], sold: SalesMoves
 ) -> list[Cell]:
     """A cell for each stretch, whose rows are the stock by article: thousandths, or None.
 
@@ -123,9 +121,7 @@ def stock_cells(
 
 
 def shelf_moves(
-    asked: StoreSlots,
-    windows: Iterable[FamilyWindows],
-    sold: SalesMoves,
+    asked: StoreSlots, windows: Iterable[FamilyWindows], sold: SalesMoves
 ) -> Iterator[ShelfMoves]:
     """The moves in each stretch; the windows are as in stock_cells().
 

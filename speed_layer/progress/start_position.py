@@ -179,8 +179,5 @@ def _current_format(
     return (
         content
         if "floors" in content
-        else {
-            "starting": {topics[0]: content["starting"]},
-            "floors": {},
-        }
+        else {"starting": {topics[0]: content["starting"]}, "floors": {}}
     )

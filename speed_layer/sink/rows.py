@@ -140,10 +140,7 @@ class RowSink:
         return family.kind.register(row[-1], row[self._table(family).events])
 
     def _bind_rows(
-        self,
-        family: Family,
-        rows: Sequence[SpeedRow],
-        now: float,
+        self, family: Family, rows: Sequence[SpeedRow], now: float
     ) -> list[BoundStatement]:
         """The statements of a window's rows."""
         insert = self._table(family).insert

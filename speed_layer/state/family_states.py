@@ -33,10 +33,7 @@ class StoredState(msgspec.Struct, array_like=True):
 
 
 def load_state(
-    family: Family,
-    lateness: int,
-    kept: StoredState,
-    pages: MutableMapping[PageKey, bytes],
+    family: Family, lateness: int, kept: StoredState, pages: MutableMapping[PageKey, bytes]
 ) -> PartitionState:
     """Load the state of a partition; `lateness` in milliseconds.
 
@@ -61,10 +58,7 @@ def to_stored_state(family: Family, state: PartitionState) -> StoredState:
 
 
 def compute_rows(
-    family: Family,
-    state: PartitionState,
-    table: pa.Table,
-    position: int,
+    family: Family, state: PartitionState, table: pa.Table, position: int
 ) -> Iterator[WindowRow]:
     """Yield the rows changed by the records of a table (speed_layer.views.operator_input()), by
     window.

@@ -88,9 +88,7 @@ def encode_page(page: Page) -> bytes:
 
 
 def _add_values(
-    parts: Sequence[Part],
-    first: Sequence[Value],
-    second: Sequence[Value],
+    parts: Sequence[Part], first: Sequence[Value], second: Sequence[Value]
 ) -> list[Value]:
     by_part = zip(parts, first, second, strict=True)
     return [part.plus(*values) for part, *values in by_part]

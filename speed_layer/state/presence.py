@@ -121,11 +121,7 @@ class PartitionPresences(PagedState):
         return period.end + self.lateness // MINUTE_MILLIS <= frontier
 
     def _load_period(
-        self,
-        store: str,
-        kept: StoredPeriod,
-        frontier: int,
-        pages: PresencePages,
+        self, store: str, kept: StoredPeriod, frontier: int, pages: PresencePages
     ) -> KeyPeriod:
         hours = parse_period_hours(kept.opening, kept.start, kept.end)
         own = PeriodPages(pages, store, KeySpan(kept.start, kept.end))
@@ -141,11 +137,7 @@ class PartitionPresences(PagedState):
         )
 
     def _rows(
-        self,
-        store: str,
-        start: int,
-        owns: Sequence[KeyPeriod],
-        position: int,
+        self, store: str, start: int, owns: Sequence[KeyPeriod], position: int
     ) -> Iterator[WindowRow]:
         """All rows of a window, over all periods that it lies in.
 

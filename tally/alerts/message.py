@@ -112,8 +112,7 @@ class Alert(Struct, frozen=True, kw_only=True):
         Meta(description="that it was compared with; null: none", extra_json_schema=_OF_METRIC),
     ]
     baseline: Annotated[
-        AlertBaseline | None,
-        Meta(description="what is usual; null: of another rule, or not known"),
+        AlertBaseline | None, Meta(description="what is usual; null: of another rule, or not known")
     ]
     severity: Annotated[str, Meta(description="info, warning or critical")]
     raised_at: Annotated[

@@ -102,8 +102,7 @@ class StockLevels:
 
 
 def _stock_by_article(
-    levels: Mapping[str, OnHand],
-    lowest: Mapping[str, OnHand],
+    levels: Mapping[str, OnHand], lowest: Mapping[str, OnHand]
 ) -> dict[str, WindowStock]:
     return {article: WindowStock(levels[article], least) for article, least in lowest.items()}
 

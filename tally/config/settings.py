@@ -88,8 +88,7 @@ class Settings(AlertSettings, StockSettings):
         "127.0.0.1", description="host name or address at which Spark executors reach the driver"
     )
     ready_file: Path | None = Field(
-        None,
-        description="file that a job without HTTP touches once it works; its starter sets it",
+        None, description="file that a job without HTTP touches once it works; its starter sets it"
     )
 
     heartbeat_file: Path | None = Field(

@@ -45,8 +45,7 @@ class StoreSettings(BaseModel):
         ),
     )
     key_folder: Path | None = Field(
-        None,
-        description="folder of the devices' keys, beside the data; default TALLY_HOME/keys",
+        None, description="folder of the devices' keys, beside the data; default TALLY_HOME/keys"
     )
     privacy_smallest_cell: SmallestCell = 0
     vendor_secrets: SecretStr = Field(

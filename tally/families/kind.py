@@ -60,10 +60,7 @@ class Kind(ABC):
         try:
             # Rows of one family have all its parts.
             return {
-                part.name: part.join_over_time(
-                    earlier[part.name],
-                    later[part.name],
-                )
+                part.name: part.join_over_time(earlier[part.name], later[part.name])
                 for part in parts
             }
         except KeyError:

@@ -209,10 +209,7 @@ def first_affected_day(
 
 
 def _may_span_border(
-    device: DeviceState,
-    border: int,
-    near: Sequence[int],
-    read_by: tuple[VisitRules, PeriodHours],
+    device: DeviceState, border: int, near: Sequence[int], read_by: tuple[VisitRules, PeriodHours]
 ) -> bool:
     """Whether a presence may lie across the begin of a day, with more minutes of enough signal."""
     rules, hours = read_by

@@ -159,11 +159,7 @@ class KeyPeriod:
         return changed | {start for (start, _), _ in (*added, *removed)}
 
     def _count_access_point(
-        self,
-        number: int,
-        device: DeviceState,
-        heard: DeviceSightings,
-        changed: set[int],
+        self, number: int, device: DeviceState, heard: DeviceSightings, changed: set[int]
     ) -> set[int]:
         """Count an access point in the windows of its own sightings, and change no other window.
 

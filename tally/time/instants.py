@@ -22,8 +22,7 @@ def parse_instant(text: str, field: str) -> datetime:
     match = _RFC3339.match(text) if len(text) <= MAX_CHARACTERS else None
     if match is None:
         raise BadInstant(
-            "not_rfc3339",
-            f"{field}: {text[:40]!r} is not RFC 3339, e.g. 2017-09-19T22:48:03+00:00",
+            "not_rfc3339", f"{field}: {text[:40]!r} is not RFC 3339, e.g. 2017-09-19T22:48:03+00:00"
         )
     if match[2] is None:
         raise BadInstant("without_zone", f"{field}: {text[:40]!r} has no offset; add Z or +hh:mm")

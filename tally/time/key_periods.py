@@ -41,7 +41,8 @@ class KeyDays:
     def utc_days(self, instant: datetime, clock: DayClock) -> tuple[date, ...]:
         """The UTC days on which records of the instant's key period may lie, its own first."""
         own, period = instant.astimezone(UTC).date(), self.period(instant, clock)
-        return (own, *(day for day in utc_days(period.start, period.end) if day != own))
+        days = utc_days(period.start, period.end)
+        return (own, *(day for day in days if day != own))
 
 
 def days_around(days: Sequence[date], key_days: int) -> list[date]:

@@ -160,10 +160,7 @@ def window_members(master: DataFrame, fates: DataFrame, family: Family) -> DataF
     Out: as members_per_window(): one row per (store_id, window) with its members.
     """
     excluded = fates.where("elsewhere OR taken_back").select(
-        "partition",
-        "offset",
-        WAITING,
-        F.lit(True).alias("excluded"),
+        "partition", "offset", WAITING, F.lit(True).alias("excluded")
     )
     events = contributions(readable_records(master), family)
     # Conflicts and voids are few: the join must not shuffle the records.

@@ -159,9 +159,7 @@ def _arrow_value(value: Value) -> Any:
 
 
 def _add_values(
-    parts: Sequence[Part],
-    first: Sequence[Value],
-    second: Sequence[Value],
+    parts: Sequence[Part], first: Sequence[Value], second: Sequence[Value]
 ) -> list[Value]:
     both = zip(parts, first, second, strict=True)
     return [part.plus(left, right) for part, left, right in both]
@@ -216,8 +214,7 @@ def period_control_totals(minutes: DataFrame, rows: DataFrame, family: Family) -
     heard = F.count(F.lit(1)).cast(WIDE)
     events = minutes.groupBy(*window).agg(heard.alias("events"))
     sums = rows.groupBy("store_id", "window_start").agg(
-        F.max("touched").alias("touched"),
-        *(_wide_sum(name) for name in family.sums),
+        F.max("touched").alias("touched"), *(_wide_sum(name) for name in family.sums)
     )
     nothing = F.lit(0).cast(WIDE)
     return events.join(sums, on=["store_id", "window_start"], how="full").select(

@@ -84,9 +84,7 @@ def write_findings(
 
 
 def _read_conflicting(
-    session: Session,
-    family: Family,
-    days: Collection[date],
+    session: Session, family: Family, days: Collection[date]
 ) -> set[tuple[date, str, str]]:
     select = prepare_idempotent(
         session,

@@ -93,9 +93,7 @@ def read_lines(tree: JsonObject) -> list[Any]:
 
 
 def convert_lines(
-    lines: Sequence[SourceLine],
-    money: Money,
-    standing: ReceiptFacts,
+    lines: Sequence[SourceLine], money: Money, standing: ReceiptFacts
 ) -> tuple[Line, ...]:
     """The lines for the record, without personal data. Raises RejectedEvent."""
     standings = standing.lines

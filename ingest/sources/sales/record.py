@@ -95,14 +95,7 @@ class CanonicalReceipt(CanonicalEvent, frozen=True, omit_defaults=True, kw_only=
 FILE = Path(__file__).with_name("rules.yaml")
 # Whether the receipt was paid, or may still change.
 ReceiptStatus: TypeAlias = Literal[
-    "finished",
-    "suspended",
-    "cancelled",
-    "incomplete",
-    "in_process",
-    "failed",
-    "voided",
-    "resumed",
+    "finished", "suspended", "cancelled", "incomplete", "in_process", "failed", "voided", "resumed"
 ]
 STATUSES = get_args(ReceiptStatus)
 # A receipt that counted no longer counts with one of these.

@@ -133,11 +133,7 @@ def _unreadable(what: str, reason: str) -> SkippedPart:
 
 def _missing_field(raw: _RawReading) -> str | None:
     """The field that the body leaves empty; a wrong value is not empty."""
-    needed = {
-        "an access point": raw.access_point,
-        "an instant": raw.time,
-        "a power": raw.power,
-    }
+    needed = {"an access point": raw.access_point, "an instant": raw.time, "a power": raw.power}
     return next((name for name, said in needed.items() if said is None), None)
 
 
