@@ -63,7 +63,7 @@ READINGS = {
         {
             "mac_class": r"\A(fixed|random_associated|random_probe|access_point)\z",
             "device_hash": r"\A[0-9a-f]{32}\z",
-            # The format that tally/people/period_hours.py reads.
+            # The format that tally/people/visits.py reads.
             "open_at": r"\A(unknown|closed|[0-9]+-[0-9]+(,[0-9]+-[0-9]+)*+)\z",
         },
         ("rssi_dbm", "period_start", "period_end"),

@@ -68,7 +68,7 @@ def operator_input(records: DataFrame, families: Sequence[Family], floors: Floor
 
     In:  canonical records of a stream.
     Out: topic, partition int, offset bigint, crc bigint (CRC-32 of the value), left_out int (why it
-         does not count, a place in acks.LEFT_OUT; unless it is 0 the columns that follow are
+         does not count, a place in SKIP_REASONS; unless it is 0 the columns that follow are
          meaningless), store_id, at bigint (milliseconds since 1970), id binary (identity in 16
          bytes), the families' axes and parts.
     """

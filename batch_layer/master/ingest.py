@@ -26,9 +26,15 @@ from batch_layer.master.positions import (
     refuse_other_log,
     starting_offsets,
 )
-from batch_layer.master.progress import last_marks, read_days, upsert_days, upsert_position
+from batch_layer.master.progress import (
+    IngestWatch,
+    RunningQuery,
+    last_marks,
+    read_days,
+    upsert_days,
+    upsert_position,
+)
 from batch_layer.master.table import append, create_table, master_records
-from batch_layer.master.watch import IngestWatch, RunningQuery
 from runtime.connect import cassandra_session
 from runtime.kafka.log_identity import read_fingerprints, read_topic_ids
 from runtime.kafka.offsets import TopicOffsets

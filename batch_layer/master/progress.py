@@ -1,18 +1,32 @@
 """Progress of the master dataset, written to Cassandra for the serving layer.
 
-A day with records beyond a generation's pin is dirty.
+A day with records beyond a generation's pin is dirty. A watch from outside the ingest's query
+checks that the query runs, that it keeps up, and up to which instant it has read everything.
 """
 
-from collections.abc import Iterable
-from datetime import datetime
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Event
 
+import structlog
 from cassandra.cluster import Session
+from confluent_kafka import KafkaException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
+from batch_layer.master.positions import stable_ends
 from runtime.cassandra.writes import write_rows
+from runtime.connect import CASSANDRA_ERRORS
 from runtime.kafka.log_identity import RecordFingerprint
 from runtime.kafka.offsets import TopicOffsets
+from runtime.process.heartbeat import Heartbeat
+from runtime.registry.sources import FAMILIES
+from runtime.spark.causes import root_cause
+from tally.config.settings import Settings
+from tally.errors import CassandraWriteTimeout, TallyError
 
 # The write timestamp is the row's own offset or instant: of two tries, or two ingesters, the one
 # that got further wins, in any order of the writes.
@@ -90,3 +104,96 @@ def upsert_current_instant(session: Session, families: Iterable[str], at: dateti
     """
     rows = ((family, at, int(at.timestamp() * 1_000_000)) for family in families)
     write_rows(session, _CURRENT, rows, seconds=0)
+
+
+WATCH_SECONDS = 0.5
+# Interval between reads of the topics' ends; the serving layer must learn how far the master is
+# at least every ten seconds.
+ENDS_SECONDS = 3.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class RunningQuery:
+    """A running query: how far it has read, and Tally's refusal if that is why it failed."""
+
+    query: StreamingQuery
+    position: Callable[[], TopicOffsets]
+    refusal: Callable[[], TallyError | None]
+
+
+@dataclass(frozen=True)
+class CommittedEnds:
+    """The ends of the topics, and an instant before they were read.
+
+    A reader that has reached these ends is current at that instant.
+    """
+
+    at: datetime
+    ends: TopicOffsets
+
+    def is_reached(self, until: TopicOffsets) -> bool:
+        """Whether every record that was committed at that instant is read."""
+        return all(
+            until.get(topic, {}).get(number, 0) >= end
+            for topic, ends in self.ends.items()
+            for number, end in ends.items()
+        )
+
+
+class IngestWatch:
+    """Writes the heartbeat, and reports to the serving layer how current the master is."""
+
+    def __init__(self, settings: Settings, session: Session) -> None:
+        self._settings = settings
+        self._session = session
+        self._heartbeat = Heartbeat(settings.heartbeat_file)
+        self._barrier: CommittedEnds | None = None
+        self._ends_read_at = float("-inf")
+
+    def watch_until_stopped(self, running: RunningQuery, stop: Event) -> None:
+        """Watch until `stop` is set. Raises the query's refusal, or TallyError when it failed."""
+        while not stop.wait(WATCH_SECONDS):
+            if not running.query.isActive:
+                # The refusal itself is raised and not Spark's wrapper: its class shows that no
+                # restart helps.
+                raise running.refusal() or TallyError(
+                    f"query {running.query.name} failed:"
+                    f" {root_cause(str(running.query.exception()))}"
+                )
+            self.check(running.position())
+        running.query.stop()
+
+    def check(self, reached: TopicOffsets) -> None:
+        """Write one heartbeat, and from time to time read the ends of the topics."""
+        # One sight at a time: a new one before the last is reached would move the target for ever.
+        if self._barrier is None and time.monotonic() - self._ends_read_at >= ENDS_SECONDS:
+            self._ends_read_at = time.monotonic()
+            self._try_call(self._read_ends)
+        if self._barrier is not None and self._barrier.is_reached(reached):
+            at, self._barrier = self._barrier.at, None
+            self._try_call(lambda: upsert_current_instant(self._session, FAMILIES, at))
+        self._heartbeat.beat(reached, self._is_behind())
+
+    def _is_behind(self) -> bool:
+        # Records wait between two triggers; that is no lag.
+        patience = 2 * self._settings.ingest_trigger_seconds
+        return (
+            self._barrier is not None
+            and (datetime.now(UTC) - self._barrier.at).total_seconds() > patience
+        )
+
+    def _read_ends(self) -> None:
+        # Taken before the ends: records that arrive in between are not claimed to be read.
+        at = datetime.now(UTC)
+        topics = [family.topic for family in FAMILIES.values()]
+        self._barrier = CommittedEnds(at, stable_ends(self._settings, topics))
+
+    def _try_call(self, call: Callable[[], None]) -> None:
+        # A broker or node that does not answer must not end a query that still runs: the query
+        # fails by itself if it has to.
+        try:
+            call()
+        except (KafkaException, CassandraWriteTimeout, *CASSANDRA_ERRORS) as error:
+            log.warning("how current the master is remains unsaid", reason=str(error))

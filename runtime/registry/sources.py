@@ -6,8 +6,7 @@ from functools import cache
 from schemas import loader
 from schemas.family import READINGS, PartShape, RaisedDays
 from schemas.source import Source
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.families.additive import ADDITIVE

@@ -13,7 +13,7 @@ from runtime.registry.visit_entry import parse_visit_entry
 from tally.errors import BadSettings
 from tally.events.identity import IDENTIFIER, normalise_address
 from tally.events.money import CURRENCIES, ROUNDINGS
-from tally.time.countries import COUNTRIES
+from tally.time.holidays import COUNTRIES
 from tally.time.opening_hours import OpeningHours, parse_opening_hours
 from tally.time.windows import WINDOW_SECONDS
 

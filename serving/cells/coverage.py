@@ -13,8 +13,7 @@ from itertools import repeat, zip_longest
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.merge import Axes, Parts
 from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key

@@ -32,8 +32,12 @@ from serving.cells.quality import (
     gap_fields,
     read_family,
 )
-from serving.disclosure.policy import DisclosurePolicies, dimension_values, suppress_rows
-from serving.disclosure.small_cells import SmallCells
+from serving.disclosure.policy import (
+    DisclosurePolicies,
+    SmallCells,
+    dimension_values,
+    suppress_rows,
+)
 from serving.engine.cell_builder import CellBuilder
 from serving.engine.page_query import Query
 from serving.engine.speed_progress import SpeedProgress, read_speed_progress

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from math import sqrt
 
@@ -160,3 +161,16 @@ class StockAt(Formula):
 def _divide(total: int, divisor: int) -> int | float:
     # A total that divides evenly stays an integer, and exact; only others become floats.
     return total // divisor if total % divisor == 0 else total / divisor
+
+
+@dataclass(frozen=True)
+class StockBaseline:
+    """The stock of one store: its formula, and since when (UTC) its articles are counted.
+
+    `since` is the window of the earliest of the articles' last counts before the asked stretches;
+    `articles` are those that the store has documents of.
+    """
+
+    stock: StockAt
+    since: datetime
+    articles: frozenset[str]

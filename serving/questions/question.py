@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from serving.metrics.stock_baseline import StockBaseline
+from serving.metrics.formulas import StockBaseline
 from serving.questions import grains
 from serving.questions.resets import Resets
 from serving.questions.stores import StoreRegistry

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from serving.questions.question import DATE, check_years
 from serving.questions.stores import Store
 from tally.errors import BadQuery
-from tally.time.fiscal import WEEK, FiscalDay, fiscal_day
+from tally.time.fiscal import WEEK, ComparableDay, FiscalDay, fiscal_day, like_for_like
 from tally.time.holidays import HolidayNames, missing_reason
-from tally.time.like_for_like import ComparableDay, like_for_like
 from tally.time.local_days import LocalDay, local_day
 from tally.time.windows import TimeRange, day_start, days_until
 

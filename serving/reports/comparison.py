@@ -1,8 +1,12 @@
-"""A metric over some days of one store compared with earlier ones, and the quality of both."""
+"""A metric over some days of one store compared with earlier ones, and the quality of both.
+
+The earlier days are those just before, or those of the year before that each day is like.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
+from itertools import pairwise
 from math import floor
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -15,10 +19,12 @@ from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import MetricValue
 from serving.questions import grains
 from serving.questions.question import StoreSlots
+from serving.questions.stores import Store
 from tally.errors import BadQuery
 from tally.families.family import CURRENCY
 from tally.time.day_clock import DayClock, zone_name
-from tally.time.windows import WINDOW, TimeRange
+from tally.time.fiscal import ComparableDay, like_for_like
+from tally.time.windows import ONE_DAY, WINDOW, TimeRange, days_until
 
 ComparisonState = Literal["unknown", "partial", "withheld", "estimated", "provisional", "complete"]
 # The answer for some days, and that for the days before.
@@ -208,3 +214,53 @@ def refuse_mixed_currencies(currencies: Collection[str], metric_id: str) -> None
             f"store: it takes {', '.join(sorted(currencies))}, which do not add up;"
             f" ask /v1/metrics/{metric_id} with by=currency",
         )
+
+
+# The most stretches that an error message proposes instead.
+_MAX_SHOWN = 5
+_ELSE = "or with compare=before"
+
+
+def like_span(store: Store, asked: StoreSlots) -> TimeRange:
+    """The span of the days that the asked ones are like, from the begin of one to that of another.
+
+    Raises BadQuery where they are not consecutive days in the same order: a sum over the span would
+    then include other days.
+    """
+    clock = asked.clock
+    first, end = (clock.day(boundary) for boundary in asked.span)
+    days = days_until(first, end)
+    names_of = store.entry.holidays
+    before = [_like_day(day, like_for_like(day, names_of)) for day in days]
+    _refuse_scattered(days, before)
+    after = before[-1] + ONE_DAY
+    return TimeRange(clock.start_of_day(before[0]), clock.start_of_day(after))
+
+
+def _like_day(day: date, like: ComparableDay) -> date:
+    if like.day is None:
+        raise BadQuery(
+            "compare",
+            f"compare: {day} is like no day ({like.reason}); ask for the days beside it, {_ELSE}",
+        )
+    return like.day
+
+
+def _refuse_scattered(days: Sequence[date], before: Sequence[date]) -> None:
+    # The day that each would be like if these days were consecutive.
+    following = [before[0], *(earlier + ONE_DAY for earlier in before)]
+    each = zip(days, before, following, strict=False)
+    torn = [day for day, like, due in each if like != due]
+    if not torn:
+        return
+    # Each stretch between two breaks can be compared on its own.
+    bounds = [days[0], *torn, days[-1] + ONE_DAY]
+    spans = [f"from={first}&to={end}" for first, end in pairwise(bounds)]
+    more = len(spans) - _MAX_SHOWN
+    # Limited, for a year has a dozen holidays.
+    left_out = f" and {more} more" if more > 0 else ""
+    raise BadQuery(
+        "compare",
+        "compare: the days that these are like do not follow each other (a holiday, or a year of"
+        f" 53 weeks); ask for each of {', '.join(spans[:_MAX_SHOWN])}{left_out}, {_ELSE}",
+    )

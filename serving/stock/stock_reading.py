@@ -9,8 +9,7 @@ from datetime import date, datetime
 from serving.cells.dimensions import MAX_VALUES
 from serving.merge.reading import Pointers, StoreDays, read_pointers, read_store
 from serving.merge.served import FamilyReading, serve_windows
-from serving.metrics.formulas import StockAt
-from serving.metrics.stock_baseline import StockBaseline
+from serving.metrics.formulas import StockAt, StockBaseline
 from serving.questions.question import StoreSlots
 from serving.stock.items import ItemReader
 from serving.stock.stock import SalesMoves

@@ -23,9 +23,8 @@ from speed_layer.state.presence_pages import (
 )
 from tally.families.family import Family
 from tally.people.heard import MAC_CLASSES, NEVER, Sighting
-from tally.people.period_hours import UNKNOWN, parse_period_hours
 from tally.people.presence import KeyPeriod
-from tally.people.visits import MINUTE_SECONDS
+from tally.people.visits import MINUTE_SECONDS, UNKNOWN_HOURS, parse_period_hours
 
 MINUTE_MILLIS = 1000 * MINUTE_SECONDS
 
@@ -36,7 +35,7 @@ class SightingRecord(NamedTuple):
     store: str
     period: KeySpan
     sighting: Sighting
-    opening: str = UNKNOWN
+    opening: str = UNKNOWN_HOURS
 
 
 @dataclass(kw_only=True)

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from speed_layer.state.partition_windows import PageKey
 from tally.people.heard import NEVER
-from tally.people.period_hours import UNKNOWN
+from tally.people.visits import UNKNOWN_HOURS
 
 # The number of pages of stores, and of pages of one kind and day for each of these.
 STORES, PARTS = 16, 16
@@ -62,8 +62,8 @@ class StoredPeriod(msgspec.Struct, array_like=True):
     end: int
     # The minute until when a presence may be joined, by the device's number in 16 bytes.
     waiting: dict[bytes, int] = {}
-    # The store's opening hours in the period, by its first record: tally/people/period_hours.py.
-    opening: str = UNKNOWN
+    # The store's opening hours in the period, by its first record: tally/people/visits.py.
+    opening: str = UNKNOWN_HOURS
     # The rules by which its rows are computed, in the order of their fields.
     rules: list[int] = []
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MAX_SUM, Count, Histogram, Max, Min, Part, Sum, Uniques
 from tally.time.windows import WINDOW_SECONDS

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import MAX_PART, Count, Histogram, Max, Min, Sum, Uniques
 from tally.families.epochs import RaisedEpoch

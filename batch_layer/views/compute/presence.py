@@ -23,10 +23,9 @@ from tally.algebra.parts import Part, Value
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.families.generation import AnsweredSpan
 from tally.people.heard import MAC_CLASSES, NEVER
-from tally.people.period_hours import parse_period_hours
 from tally.people.presence import RowKey, period_rows
 from tally.people.visit_parts import WINDOW_MINUTES, Device
-from tally.people.visits import MINUTE_SECONDS, MinuteSignals
+from tally.people.visits import MINUTE_SECONDS, MinuteSignals, parse_period_hours
 from tally.spark.frames import contributions, epoch_column
 from tally.spark.part_columns import STORED_TYPES, build_fold
 from tally.time.windows import EPOCH

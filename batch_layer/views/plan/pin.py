@@ -1,8 +1,14 @@
 """The pin of a rebuild: its input.
 
-It is one version of the master dataset, and the instant up to which that version is complete.
+It is one version of the master dataset, and the instant up to which that version is complete. The
+oldest record that has arrived and is in no generation yet bounds what a generation may claim.
+
+A record waits in one of three places: in the raw topic, before the normaliser; in the canonical
+topic, in a transaction whose end has not reached its partition; or in the canonical topic, before
+the master ingest.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,19 +17,20 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from batch_layer.master.positions import read_extent
+from batch_layer.master.positions import read_extent, read_retained_offsets
 from batch_layer.master.table import read_version
-from batch_layer.views.plan.arrivals import (
-    UNKNOWN_PAST,
-    oldest_canonical,
-    oldest_raw,
-    stable_offsets,
-)
+from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.kafka.reader import first_records
+from runtime.kafka.topics import Bounds, read_topic_bounds, read_topic_positions
+from runtime.spark.kafka_source import read_committed_records
 from schemas.loader import topics
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.families.family import Family
 from tally.families.generation import Generation
+from tally.spark.frames import canonical_records
+from tally.time.instants import from_millis
+from tally.time.windows import EPOCH
 
 
 @dataclass(frozen=True)
@@ -85,3 +92,101 @@ def pin_master(
         {number: held.get(number, 0) for number in retained},
         through,
     ), records
+
+
+BoundsByPartition = Mapping[int, Bounds]
+# Longer than the normaliser's transactions may last.
+TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.1
+# The arrival of records that Kafka no longer keeps is unknown: nothing is claimed.
+UNKNOWN_PAST = EPOCH
+
+
+def oldest_raw(settings: Settings, topic: str) -> datetime | None:
+    """Arrival of the oldest record of a raw topic that the normaliser has not passed.
+
+    None if there is none. The ends are read before the normaliser's positions: a record that is not
+    found here, and had arrived before this call, has been written to the canonical topic or to the
+    dead letters. Raises KafkaException, or StackError, when Kafka does not answer.
+    """
+    # The consumer has the group's name but never joins it, so no partitions are reassigned.
+    with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
+        kept = read_topic_bounds(consumer, topic, TIMEOUT_SECONDS)
+        reached = read_topic_positions(consumer, topic, TIMEOUT_SECONDS)
+    behind = [number for number in kept if reached[number] < kept[number].end]
+    if any(reached[number] < kept[number].earliest for number in behind):
+        return UNKNOWN_PAST
+    places = [(topic, number, reached[number]) for number in behind]
+    found = first_records(settings, places, TIMEOUT_SECONDS).values()
+    # A place has no record (None) where only transaction markers follow.
+    arrivals = [from_millis(first.timestamp()[1]) for first in found if first is not None]
+    return min(arrivals, default=None)
+
+
+def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, set[int]]:
+    """First offset kept and last stable offset by partition, and the partitions still open.
+
+    They are read once every transaction that was open at the call has ended. A partition is still
+    open if a transaction in it stayed open for longer than brokers allow.
+
+    The end of a transaction is written to its partitions one after the other. Example: a
+    transaction with records at offset 11 of partition 0 and at 7 of partition 1, whose commit is
+    under way at the call:
+
+        looked at             | partition 0 | partition 1 | waited for
+        ends, at the call     | 12          | 8           |
+        stable ends, at once  | 11          | 7           | 0 and 1
+        stable ends, later    | 13          | 7           | 1; the marker of 0 lies at 12
+        stable ends, later    | 13          | 9           | none: ({0: (0, 13), 1: (0, 9)}, set())
+
+    With the offsets of the third row a generation would count one half of a transaction and claim
+    to have the other half up to the same instant.
+    """
+    written = read_retained_offsets(settings, [topic], "read_uncommitted")[topic]
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        kept = read_retained_offsets(settings, [topic])[topic]
+        still_open = {number for number in written if kept[number].end < written[number].end}
+        if not still_open or time.monotonic() > deadline:
+            return kept, still_open
+        time.sleep(POLL_SECONDS)
+
+
+def oldest_canonical(
+    spark: SparkSession,
+    settings: Settings,
+    topic: str,
+    held: Mapping[int, int],
+    kept: BoundsByPartition,
+) -> dict[int, datetime]:
+    """Earliest arrival (UTC) of the records beyond those held, by partition of a canonical topic.
+
+    Partitions without such records are absent. held: first offset not held, by partition; kept: the
+    offsets that stable_offsets() returns.
+    """
+    behind = {
+        number: held.get(number, 0)
+        for number, (_, end) in kept.items()
+        if held.get(number, 0) < end
+    }
+    gone = [number for number, offset in behind.items() if offset < kept[number].earliest]
+    lost = dict.fromkeys(gone, UNKNOWN_PAST)
+    starting = {number: offset for number, offset in behind.items() if number not in lost}
+    if not starting:
+        return lost
+    ending = {number: kept[number][1] for number in starting}
+    kafka = read_committed_records(spark, settings, {topic: starting}, {topic: ending})
+    # The only arrival known of an unreadable record is the broker's timestamp.
+    received_at = F.coalesce(
+        F.get_json_object("value", "$.received_at").try_cast("timestamp"), "committed_at"
+    )
+    # Never later than the broker's timestamp, even if the record states a later one: the claim
+    # that this arrival bounds may be too modest, and never too bold.
+    arrival = F.greatest(
+        F.least(received_at, "committed_at"),
+        F.timestamp_millis(F.lit(0)),
+    )
+    waiting = canonical_records(kafka).select("partition", F.unix_millis(arrival).alias("arrival"))
+    earliest = F.min("arrival").alias("oldest")
+    oldest = waiting.groupBy("partition").agg(earliest).collect()
+    return lost | {row["partition"]: from_millis(row["oldest"]) for row in oldest}

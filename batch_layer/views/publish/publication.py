@@ -28,9 +28,8 @@ from batch_layer.views.plan.scope import (
     dirty_days,
     newest,
 )
-from batch_layer.views.publish.announcements import MAX_MESSAGE_BYTES, Announcements
+from batch_layer.views.publish.announcements import MAX_MESSAGE_BYTES, Announcements, Outbox
 from batch_layer.views.publish.check import check_generation, refuse_unequal
-from batch_layer.views.publish.outbox import Outbox
 from batch_layer.views.publish.pointer import PointerTable, RebuildRun
 from batch_layer.views.publish.registers import write_answered_spans, write_day_spans, write_ledger
 from batch_layer.views.publish.tills import conflicting_tills, write_findings

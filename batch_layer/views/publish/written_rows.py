@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from batch_layer.views.compute.rows import column_names
-from batch_layer.views.publish.outbox import INSERT_WINDOW, bucket_number
+from batch_layer.views.publish.announcements import INSERT_WINDOW, bucket_number
 from runtime.cassandra.reads import chunks, read_many
 from runtime.cassandra.writes import prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, worker_session

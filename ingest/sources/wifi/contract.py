@@ -20,8 +20,7 @@ from tally.events.identity import (
     normalise_address,
 )
 from tally.people.heard import PERSONAL_CLASSES
-from tally.people.period_hours import format_opening
-from tally.people.visits import MINUTE_SECONDS
+from tally.people.visits import MINUTE_SECONDS, format_opening
 from tally.time.instants import format_utc
 from tally.time.key_periods import MAX_DAYS, DatedPeriod
 

@@ -18,10 +18,9 @@ from tally.algebra.merge import Axes, Parts
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan, Generation
 from tally.people.heard import MAC_CLASSES
-from tally.people.period_hours import parse_period_hours
 from tally.people.presence import period_rows
 from tally.people.visit_parts import Device
-from tally.people.visits import MinuteSignals
+from tally.people.visits import MinuteSignals, parse_period_hours
 from tally.time.instants import assume_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

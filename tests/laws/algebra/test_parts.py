@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import (
     MAX_PART,

@@ -16,8 +16,8 @@ from tally.families.derived import DERIVED
 from tally.families.family import Family
 from tally.families.visit_rules import EVER, DatedVisitRules, StoreVisitRules
 from tally.people.heard import MAC_CLASSES, NEVER, Sighting
-from tally.people.period_hours import UNKNOWN, parse_period_hours
 from tally.people.presence import KeyPeriod
+from tally.people.visits import UNKNOWN_HOURS, parse_period_hours
 from tests.laws.layers.test_presence import PARTS, RULES
 
 RULES_OF_STORES = StoreVisitRules(
@@ -29,7 +29,9 @@ LENGTH, LATENESS = 60, 30
 Rows = dict[tuple[str, int, str], tuple[Any, ...]]
 
 
-def _record(store: str, sighting: Sighting, length: int, opening: str = UNKNOWN) -> SightingRecord:
+def _record(
+    store: str, sighting: Sighting, length: int, opening: str = UNKNOWN_HOURS
+) -> SightingRecord:
     begin = sighting.minute - sighting.minute % length
     return SightingRecord(store, KeySpan(begin, begin + length), sighting, opening)
 
@@ -50,7 +52,7 @@ heard = st.builds(
     # A setting that has changed: periods that overlap, and such as begin together.
     st.sampled_from([LENGTH, LENGTH, 40, 2 * LENGTH]),
     # And hours that have.
-    st.sampled_from([UNKNOWN, "0-9,30-35", "closed"]),
+    st.sampled_from([UNKNOWN_HOURS, "0-9,30-35", "closed"]),
 )
 logs = st.lists(heard, max_size=40)
 
@@ -132,7 +134,7 @@ def test_rows_and_late_records_are_those_of_the_rule_for_any_cut(
 
 
 def stay(
-    device: int, minutes: Iterable[int], opening: str = UNKNOWN, length: int = 2 * LENGTH
+    device: int, minutes: Iterable[int], opening: str = UNKNOWN_HOURS, length: int = 2 * LENGTH
 ) -> list[SightingRecord]:
     """A device that is heard in these minutes, and well."""
     sightings = (Sighting(device, "fixed", 60 * minute, -78) for minute in minutes)

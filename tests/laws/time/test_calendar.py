@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tally.time.day_clock import DayClock
-from tally.time.fiscal import WEEK, fiscal_day, fiscal_year_start, weeks_in_year
-from tally.time.like_for_like import like_for_like
+from tally.time.fiscal import WEEK, fiscal_day, fiscal_year_start, like_for_like, weeks_in_year
 from tally.time.local_days import LocalDay, local_day, local_day_at, open_spans
 from tally.time.opening_hours import ClockSpan
 from tally.time.windows import WINDOW

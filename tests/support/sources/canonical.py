@@ -25,7 +25,7 @@ from tally.events.identity import (
     partition_number,
     sensor_key,
 )
-from tally.people.period_hours import UNKNOWN
+from tally.people.visits import UNKNOWN_HOURS
 from tally.time.instants import format_utc
 from tests.support.clients.producers import connected_producer
 
@@ -115,7 +115,7 @@ def sighting(store: str, access_point: str, happened_at: datetime) -> CanonicalS
         key_period=happened_at.date().isoformat(),
         period_start=begin,
         period_end=begin + 1440,
-        open_at=UNKNOWN,
+        open_at=UNKNOWN_HOURS,
     )
 
 

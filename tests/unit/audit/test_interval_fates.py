@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ingest.sources.traffic.contract import shares
 from ingest.sources.traffic.record import CanonicalInterval
-from ingest.sources.traffic.shares import shares
 from ops.audit.read.master import Fates
 from ops.audit.read.topics import OffsetSpan
 from runtime.registry.sources import TRAFFIC

@@ -15,8 +15,7 @@ from ops.audit.against_master import compare_values
 from ops.audit.read.master import Fates, Master
 from ops.audit.read.topics import OffsetSpan
 from runtime.registry.sources import SALES, TRAFFIC
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.merge import Axes, Parts
 from tally.algebra.parts import MAX_PART, Count, Histogram, Max, Min, Part, Sum, Uniques

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from cassandra import OperationTimedOut, cqltypes
 
-from batch_layer.master import watch
-from batch_layer.master.watch import CommittedEnds, IngestWatch
+from batch_layer.master import progress
+from batch_layer.master.progress import CommittedEnds, IngestWatch
 from runtime.cassandra import writes
 from runtime.kafka.offsets import TopicOffsets
 from tally.config.settings import Settings
@@ -38,7 +38,7 @@ def test_watch_goes_on_when_cassandra_does_not_take_how_current_the_master_is(
     types = (cqltypes.UTF8Type, cqltypes.DateType, cqltypes.LongType)
     session = UnpluggedSession(types, 1, OperationTimedOut())
     monkeypatch.setattr(writes, "execute_concurrent", session.execute_concurrent)
-    monkeypatch.setattr(watch, "stable_ends", lambda _settings, _topics: {"sales": {0: 5}})
+    monkeypatch.setattr(progress, "stable_ends", lambda _settings, _topics: {"sales": {0: 5}})
 
     IngestWatch(Settings(), session).check({"sales": {0: 5}})
 

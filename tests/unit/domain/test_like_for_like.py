@@ -6,10 +6,8 @@ from functools import partial
 
 import pytest
 
-from tally.time.countries import COUNTRIES
-from tally.time.fiscal import FiscalDay, fiscal_day, fiscal_year_start, weeks_in_year
-from tally.time.holidays import holiday_names, missing_reason, subdivisions
-from tally.time.like_for_like import like_for_like
+from tally.time.fiscal import FiscalDay, fiscal_day, fiscal_year_start, like_for_like, weeks_in_year
+from tally.time.holidays import COUNTRIES, holiday_names, missing_reason, subdivisions
 
 SLOVAKIA = partial(holiday_names, "SK", None)
 BEGINS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tally.time.countries import COUNTRIES
+from tally.time.holidays import COUNTRIES
 from tally.time.opening_hours import ClockSpan, parse_opening_hours
 
 MONDAY, FRIDAY, SATURDAY, SUNDAY = (date(2026, 11, day) for day in (23, 27, 28, 29))

@@ -1,8 +1,7 @@
 import pytest
 
 from runtime.registry.sources import FAMILIES
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.level import Level
 from tally.algebra.parts import Count, Histogram, Max, Min, Part, Sum
 from tally.families.family import Family

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaException
 
-from speed_layer import driver, liveness
-from speed_layer.liveness import MAX_STUCK_BEATS, Liveness
+from speed_layer import driver
+from speed_layer.driver import MAX_STUCK_BEATS, Liveness
 
 
 class World:
@@ -29,9 +29,9 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     planted = World()
-    monkeypatch.setattr(liveness, "read_ends_quickly", planted.ends)
-    monkeypatch.setattr(liveness, "stage_progress", lambda spark: planted.work)
-    monkeypatch.setattr("speed_layer.liveness.time.monotonic", lambda: planted.now)
+    monkeypatch.setattr(driver, "read_ends_quickly", planted.ends)
+    monkeypatch.setattr(driver, "stage_progress", lambda spark: planted.work)
+    monkeypatch.setattr("speed_layer.driver.time.monotonic", lambda: planted.now)
     return planted
 
 

@@ -10,10 +10,9 @@ from runtime.http.work_pools import ANSWERS
 from schemas import loader
 from schemas.report import ReportShape
 from serving.questions.question import cut_slots
-from serving.reports.comparison import StoreSpan
+from serving.reports.comparison import StoreSpan, like_span
 from serving.reports.contract import report_answer
 from serving.reports.items import ItemQuestion
-from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
 from tally.errors import BadQuery, UnknownName
 from tally.time.windows import TimeRange

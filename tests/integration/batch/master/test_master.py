@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from batch_layer.master import ingest as ingest_module
 from batch_layer.master.ingest import QUERY, start_ingest
 from batch_layer.master.positions import MasterExtent, Snapshot, read_extent, read_retained_offsets
+from batch_layer.master.progress import IngestWatch
 from batch_layer.master.table import append
-from batch_layer.master.watch import IngestWatch
 from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import FAMILIES
 from runtime.spark import jvm_lock

@@ -12,9 +12,14 @@ from confluent_kafka import Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from batch_layer.master.positions import read_retained_offsets
-from batch_layer.views.plan import arrivals
-from batch_layer.views.plan.arrivals import UNKNOWN_PAST, oldest_canonical, stable_offsets
-from batch_layer.views.plan.pin import Pin, pin_master
+from batch_layer.views.plan import pin
+from batch_layer.views.plan.pin import (
+    UNKNOWN_PAST,
+    Pin,
+    oldest_canonical,
+    pin_master,
+    stable_offsets,
+)
 from batch_layer.views.plan.scope import RebuildRequest
 from batch_layer.views.publish.pointer import PointerTable
 from batch_layer.views.publish.publication import RebuildJob
@@ -108,7 +113,7 @@ def test_record_of_an_open_transaction_is_waited_for_and_not_passed_over(
     producer.begin_transaction()
     producer.produce("sales", msgspec.json.encode(receipt(STORE, 4, MORNING)), STORE, own)
     producer.flush(30)
-    monkeypatch.setattr(arrivals, "TIMEOUT_SECONDS", 2.0)
+    monkeypatch.setattr(pin, "TIMEOUT_SECONDS", 2.0)
 
     through = pinned(spark, batch_settings, now).through
     ending = Timer(1.0, producer.commit_transaction)

@@ -12,12 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from alerting.rules.rule import Rule, Threshold
+from ingest.sources.traffic.contract import shares
 from ingest.sources.traffic.record import CanonicalInterval
-from ingest.sources.traffic.shares import shares
 from runtime.registry.sources import TRAFFIC
 from serving.storage.rows import Activity, ViewRow
-from tally.algebra.keyed_spans import KeyedSpans
-from tally.algebra.keyed_sum import KeyedSum
+from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.parts import Value
 from tally.config.settings import Settings
 from tally.time.instants import parse_instant, to_millis

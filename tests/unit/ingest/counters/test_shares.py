@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ingest.installation.arrival import Sensor
 from ingest.normaliser.normalise import Normaliser
+from ingest.sources.traffic.contract import shares
 from ingest.sources.traffic.record import CanonicalInterval
-from ingest.sources.traffic.shares import shares
 from runtime.processor.commit.record import Input
 from runtime.registry.sensors import SensorEntry
 from tally.algebra.keyed_sum import KeyedSum

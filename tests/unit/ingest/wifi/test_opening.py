@@ -11,7 +11,7 @@ from ingest.installation.arrival import Arrival, Rules
 from ingest.sources.registry import load_conversion
 from schemas import loader
 from tally.config.settings import Settings
-from tally.people.period_hours import parse_opening
+from tally.people.visits import parse_opening
 
 ARRIVED = datetime(1990, 3, 2, 12, tzinfo=UTC)
 HOURS = '{mon-fri: "08:00-20:00", sat: ["09:00-12:00", "13:00-17:00"], sun: closed}'

@@ -50,7 +50,6 @@ READ_BY = {
     "presence": (
         "tally/people/visits.py",
         "tally/families/visit_rules.py",
-        "tally/people/period_hours.py",
         "tally/people/visit_parts.py",
         "tally/people/heard.py",
         "tally/people/passing.py",
