@@ -232,12 +232,8 @@ def append_batch(ingest: Ingest, batch: DataFrame, number: int) -> None:
         # The position comes last: a reader of it finds all records below it in the table.
         upsert_position(ingest.session, end)
         ingest.state.position = end
-        log.info(
-            "append",
-            micro_batch=number,
-            rows=sum(day["rows"] for day in days),
-            until=end,
-        )
+        rows = sum(day["rows"] for day in days)
+        log.info("append", micro_batch=number, rows=rows, until=end)
     finally:
         fresh.unpersist()
 

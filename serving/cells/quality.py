@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from serving.cells import cells
 from serving.cells.coverage import SensorRoster, SlotCoverage
 from serving.merge.reading import Pointers, StoreDays, read_store
-from serving.merge.served import UNSETTLED, FamilyReading, through_instant
+from serving.merge.served import UNSETTLED, FamilyReading, common_instant, through_instant
 from serving.metrics.catalogue import Metric
 from serving.questions.stores import Store
 from serving.storage.rows import Gap
@@ -69,10 +69,8 @@ def common_through_instant(
     readings: Sequence[FamilyReading], days: Sequence[date]
 ) -> datetime | None:
     """The earliest instant that all families are counted up to; None if one of them has none."""
-    instants = [through_instant(reading, days) for reading in readings]
-    known = [instant for instant in instants if instant is not None]
     # The slowest family decides, and one without an instant leaves the whole without one.
-    return min(known) if len(known) == len(instants) else None
+    return common_instant(through_instant(reading, days) for reading in readings)
 
 
 def caveats(

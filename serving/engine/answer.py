@@ -42,7 +42,7 @@ from serving.engine.cell_builder import CellBuilder
 from serving.engine.page_query import Query
 from serving.engine.speed_progress import SpeedProgress, read_speed_progress
 from serving.merge.reading import Pointers, StoreDays, read_gaps, read_past_pointers, read_pointers
-from serving.merge.served import FamilyReading
+from serving.merge.served import FamilyReading, common_instant
 from serving.metrics.catalogue import Metric
 from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import Store, StoreRegistry
@@ -145,8 +145,7 @@ class QueryEngine:
     def _body(
         self, query: Query, pointers: Sequence[Pointers], stores: Sequence[StoreAnswer]
     ) -> dict[str, Any]:
-        through = [store.through for store in stores]
-        known = [instant for instant in through if instant is not None]
+        through = common_instant(store.through for store in stores)
         each = [self._merge_values(query, store) for store in stores]
         # Counted before they are built: two dimensions of thousands are millions of pairs.
         splits = (prod(map(len, values.values())) for values in each)
@@ -165,7 +164,7 @@ class QueryEngine:
             **answer_quality(
                 [cell for store in stores for cell in store.result_cells], query.metric, shown
             ),
-            "through": format_instant(min(known)) if known and len(known) == len(through) else None,
+            "through": format_instant(through) if through else None,
             **caveats(pointers, [(store.request.store_id, store.readings) for store in stores]),
             "series": [
                 {"store": store.request.store_id, "rows": rows_shown}
@@ -189,11 +188,7 @@ class QueryEngine:
             pointer.family.name: max(before, pointer.newest)
             for before, pointer in zip(newest, pointers, strict=True)
         }
-        if (
-            query.as_of is None
-            and query.earlier_generations is not None
-            and query.earlier_generations != seen
-        ):
+        if query.as_of is None and query.earlier_generations not in (None, seen):
             raise AnswerChanged(
                 "a rebuild has published since the first page; begin again at `next`"
             )
@@ -213,7 +208,9 @@ class QueryEngine:
         self, family: Family, days: Sequence[date], as_of: datetime | None
     ) -> Pointers:
         if as_of is None:
-            near = self._adjacent_days(days) if family.reading is not None else ()
+            # The days around these whose key periods may reach into them.
+            reach = days_around(days, self._settings.key_days) if family.reading else ()
+            near = sorted({*reach}.difference(days))
             patience = self._settings.final_patience_seconds
             return await read_pointers(self._views, family, days, patience, near)
         return await read_past_pointers(self._views, family, days, as_of)
@@ -240,11 +237,6 @@ class QueryEngine:
         sold = await self.stock.read_sales(store, readings)
         found = await run_in_thread_if_large(size, watching.cells, store, readings, starts, sold)
         return StoreAnswer(store, found, readings, shown)
-
-    def _adjacent_days(self, days: Sequence[date]) -> list[date]:
-        """The days around these whose key periods may reach into them."""
-        own = {*days}
-        return [day for day in days_around(days, self._settings.key_days) if day not in own]
 
     def _partition(self, store_id: str) -> int:
         return partition_number(store_id, self._settings.partitions)

@@ -218,10 +218,15 @@ def through_instant(reading: FamilyReading, days: Iterable[date]) -> datetime | 
 
     None if a day has no generation.
     """
-    instants = [
+    # A day without a generation has no instant, and then the whole span has none.
+    return common_instant(
         reading.published[day].through.get(reading.partition) if day in reading.published else None
         for day in days
-    ]
-    # A day without a generation has no instant, and then the whole span has none.
-    known = [instant for instant in instants if instant is not None]
-    return min(known) if known and len(known) == len(instants) else None
+    )
+
+
+def common_instant(instants: Iterable[datetime | None]) -> datetime | None:
+    """The earliest of the instants up to which all is counted; None if one of them is not known."""
+    found = [*instants]
+    known = [instant for instant in found if instant is not None]
+    return min(known) if known and len(known) == len(found) else None
