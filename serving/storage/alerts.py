@@ -1,6 +1,5 @@
 """Reads of the stored alerts, with LOCAL_QUORUM."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import date
 
@@ -45,11 +44,9 @@ class AlertReader:
         statement: str,
         bindings: Iterable[tuple[object, ...]],
     ) -> list[Alert]:
-        answers = await asyncio.gather(
-            *(self._connection.rows(statement, values) for values in bindings)
-        )
+        rows = await self._connection.gather(statement, bindings)
         # An erasure leaves the row, and removes its message.
-        messages = [message for rows in answers for (message,) in rows if message is not None]
+        messages = [message for (message,) in rows if message is not None]
         return await run_in_thread_if_large(len(messages), _decode, messages)
 
 

@@ -5,6 +5,7 @@ Every failure is raised as ViewsUnreachable.
 
 import asyncio
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from cassandra import ConsistencyLevel, DriverException
@@ -68,6 +69,18 @@ class Connection:
                 raise ViewsUnreachable(
                     "the serving tables cannot be read; look at `tally status` and ask again"
                 ) from error
+
+    async def gather(
+        self,
+        statement: str,
+        bindings: Iterable[tuple[object, ...]],
+    ) -> list[CqlRow]:
+        """Every row of the statement's answers, which are read at once, in the bindings' order.
+
+        Raises ViewsUnreachable, as rows() does.
+        """
+        answers = await asyncio.gather(*(self.rows(statement, values) for values in bindings))
+        return [row for rows in answers for row in rows]
 
     async def _execute(
         self, statement: PreparedStatement, values: tuple[object, ...], profile: str

@@ -5,7 +5,7 @@ Views are read with LOCAL_QUORUM, pointers with SERIAL consistency.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import TypeVar
 
@@ -91,8 +91,7 @@ class ViewReader:
 
         Days without one are absent. The newest may be, for its row is copied after a flip.
         """
-        lots = ((family.name, lot) for lot in _day_lots(days))
-        rows = await self._gather(statements.COVERINGS, lots)
+        rows = await self._read_days(statements.COVERINGS, days, family.name)
         return _by_day(parse_generation_range(row) for row in rows)
 
     async def history(
@@ -101,9 +100,7 @@ class ViewReader:
         days: Sequence[date],
     ) -> dict[date, list[Generation]]:
         """The same generations as in coverings(), each with all of its columns."""
-        rows = await self._gather(
-            statements.HISTORY, ((family.name, lot) for lot in _day_lots(days))
-        )
+        rows = await self._read_days(statements.HISTORY, days, family.name)
         return _by_day(parse_generation(row) for row in rows)
 
     async def speed_rows(
@@ -113,8 +110,7 @@ class ViewReader:
 
         Each (store, day) partition is read whole, so that no window is seen half written.
         """
-        statement = statements.speed_statement(family)
-        rows = await self._gather(statement, ((store_id, lot) for lot in _day_lots(days)))
+        rows = await self._read_days(statements.speed_statement(family), days, store_id)
         return await run_in_thread_if_large(len(rows), view_rows, family, rows)
 
     async def batch_rows(
@@ -129,18 +125,21 @@ class ViewReader:
         values = (
             (store_id, lot, generation)
             for generation, days in by_generation.items()
-            for lot in _day_lots(days)
+            for lot in chunks(days, DAYS_AT_ONCE)
         )
-        rows = await self._gather(statements.batch_statement(family), values)
+        rows = await self._connection.gather(statements.batch_statement(family), values)
         return await run_in_thread_if_large(len(rows), view_rows, family, rows)
 
     async def batch_span(
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
         """The rows of one generation that begin in the span, in no order."""
-        slice_key = span.generation, span.start, span.end
-        values = ((store_id, lot, *slice_key) for lot in _day_lots(span.days))
-        return view_rows(family, await self._gather(statements.span_statement(family), values))
+        statement, after = (
+            statements.span_statement(family),
+            (span.generation, span.start, span.end),
+        )
+        rows = await self._read_days(statement, span.days, store_id, after=after)
+        return view_rows(family, rows)
 
     async def read_answered_spans(
         self, family: Family, store_id: str, days: Sequence[date]
@@ -149,18 +148,14 @@ class ViewReader:
 
         Generations that answer for none are absent.
         """
-        rows = await self._gather(
-            statements.ANSWERED_SPANS, ((store_id, family.name, lot) for lot in _day_lots(days))
-        )
+        rows = await self._read_days(statements.ANSWERED_SPANS, days, store_id, family.name)
         return dict(map(parse_answered_span, rows))
 
     async def findings(
         self, family: Family, store_id: str, days: Sequence[date]
     ) -> list[TillFinding]:
         """The store's tills with conflicts that are not accepted, by day and till."""
-        rows = await self._gather(
-            statements.FINDINGS, ((family.name, lot, store_id) for lot in _day_lots(days))
-        )
+        rows = await self._read_days(statements.FINDINGS, days, family.name, after=(store_id,))
         found = (
             TillFinding(day.date(), till, records or 0, conflicts or 0, accepted or 0)
             for day, till, records, conflicts, accepted in rows
@@ -171,9 +166,7 @@ class ViewReader:
         self, family: Family, days: Sequence[date]
     ) -> dict[tuple[date, int], int]:
         """The first offset not yet in the master dataset, by (day of the event, partition)."""
-        rows = await self._gather(
-            statements.MASTER_UNTIL, ((family.name, lot) for lot in _day_lots(days))
-        )
+        rows = await self._read_days(statements.MASTER_UNTIL, days, family.name)
         return {(day.date(), partition): until for day, partition, until in rows}
 
     async def master_current(self, family: Family) -> datetime | None:
@@ -233,7 +226,7 @@ class ViewReader:
 
         It counts once both days of its span are there.
         """
-        rows = await self._gather(
+        rows = await self._connection.gather(
             statements.STORE_ACTIVITY, ((family.name, store_id) for family in families)
         )
         return any(first and last for first, last in rows)
@@ -248,7 +241,7 @@ class ViewReader:
         stores: dict[DayRange, list[str]] = defaultdict(list)
         for store_id, span in days.items():
             stores[span].append(store_id)
-        rows = await self._gather(
+        rows = await self._connection.gather(
             statements.AXIS_VALUES,
             (
                 (family.name, axis, lot, last, first, most)
@@ -272,23 +265,17 @@ class ViewReader:
         rest = (self._connection.rows(*query) for query in statements.probe_queries())
         await asyncio.gather(pointers, *rest)
 
+    async def _read_days(
+        self, statement: str, days: Sequence[date], *before: object, after: Sequence[object] = ()
+    ) -> list[CqlRow]:
+        """The rows of the days, from a statement that has values before and after its days."""
+        lots = chunks(days, DAYS_AT_ONCE)
+        bindings = ((*before, lot, *after) for lot in lots)
+        return await self._connection.gather(statement, bindings)
+
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
-
-    async def _gather(
-        self,
-        statement: str,
-        bindings: Iterable[tuple[object, ...]],
-    ) -> list[CqlRow]:
-        answers = await asyncio.gather(
-            *(self._connection.rows(statement, values) for values in bindings)
-        )
-        return [row for rows in answers for row in rows]
-
-
-def _day_lots(days: Sequence[date]) -> Iterator[list[date]]:
-    return chunks(days, DAYS_AT_ONCE)
 
 
 def _by_day(found: Iterable[_CoveringT]) -> dict[date, list[_CoveringT]]:
