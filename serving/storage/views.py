@@ -134,10 +134,8 @@ class ViewReader:
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
         """The rows of one generation that begin in the span, in no order."""
-        statement, after = (
-            statements.span_statement(family),
-            (span.generation, span.start, span.end),
-        )
+        statement = statements.span_statement(family)
+        after = (span.generation, span.start, span.end)
         rows = await self._read_days(statement, span.days, store_id, after=after)
         return view_rows(family, rows)
 
@@ -266,7 +264,11 @@ class ViewReader:
         await asyncio.gather(pointers, *rest)
 
     async def _read_days(
-        self, statement: str, days: Sequence[date], *before: object, after: Sequence[object] = ()
+        self,
+        statement: str,
+        days: Sequence[date],
+        *before: object,
+        after: Sequence[object] = (),
     ) -> list[CqlRow]:
         """The rows of the days, from a statement that has values before and after its days."""
         lots = chunks(days, DAYS_AT_ONCE)
