@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from tally.algebra.parts import MAX_PART, Numbers, Part, Value, sum_by_key
+from tally.algebra.parts import MAX_PART, Numbers, PairsPart, SumsByKey, Value, sum_by_key
 
 
 @dataclass(frozen=True)
-class KeyedSum(Part):
+class KeyedSum(SumsByKey):
     """A sum for each key. An event brings key and amount in one number (KeyedSum.brings).
 
     A value is the list of [key, sum], ascending; a sum of 0 is left out. It is for few keys, as
@@ -19,10 +19,6 @@ class KeyedSum(Part):
     [[7, 90]]
     """
 
-    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
-    json: ClassVar[str] = "array"
-    zero: ClassVar[Value] = []
-    is_invertible: ClassVar[bool] = True
     # The lowest bits are the amount: the seconds of a window fit, and all above them is the key.
     AMOUNT_BITS: ClassVar[int] = 10
     MAX_AMOUNT: ClassVar[int] = 2**AMOUNT_BITS - 1
@@ -44,15 +40,6 @@ class KeyedSum(Part):
         """The sum of each key, if the amounts are seconds."""
         return dict(value)
 
-    def plus(self, left: Value, right: Value) -> Value:
-        """The sum of both values for each key."""
-        return sum_by_key([*left, *right])
-
-    def minus(self, whole: Value, taken: Value) -> Value:
-        """The sums less those of `taken`."""
-        less = [(key, -amount) for key, amount in taken]
-        return sum_by_key([*whole, *less])
-
 
 _MILLIS = 1000
 # Key, first second, and the second after the last one.
@@ -60,7 +47,7 @@ _KeyedSeconds: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class KeyedSpans(Part):
+class KeyedSpans(PairsPart):
     """The seconds of a window that each key covers.
 
     An event brings a key, and the number of seconds that it covers from the event's instant on
@@ -74,9 +61,6 @@ class KeyedSpans(Part):
     {7: 150}
     """
 
-    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
-    json: ClassVar[str] = "array"
-    zero: ClassVar[Value] = []
     is_timed: ClassVar[bool] = True
     # The length of a window (tally/time/windows.py).
     SECONDS: ClassVar[int] = 900

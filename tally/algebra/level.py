@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import ClassVar
 
-from tally.algebra.parts import Numbers, Part, Value
+from tally.algebra.parts import Numbers, PairsPart, Value
 
 
 @dataclass(frozen=True)
-class Level(Part):
+class Level(PairsPart):
     """The level at the end of a stretch: the last count, and the movements after it.
 
     An event brings a count (Level.count) or a movement (Level.moved). A value is the list of
@@ -23,9 +23,6 @@ class Level(Part):
     7
     """
 
-    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
-    json: ClassVar[str] = "array"
-    zero: ClassVar[Value] = []
     is_timed: ClassVar[bool] = True
 
     @staticmethod

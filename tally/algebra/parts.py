@@ -186,7 +186,32 @@ class Uniques(Part):
 
 
 @dataclass(frozen=True)
-class Histogram(Part):
+class PairsPart(Part):
+    """A part whose value is a list of pairs of whole numbers, ascending."""
+
+    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
+    json: ClassVar[str] = "array"
+    zero: ClassVar[Value] = []
+
+
+@dataclass(frozen=True)
+class SumsByKey(PairsPart):
+    """A part whose value is a list of [key, sum]; a sum of 0 is left out."""
+
+    is_invertible: ClassVar[bool] = True
+
+    def plus(self, left: Value, right: Value) -> Value:
+        """The sum of both values for each key."""
+        return sum_by_key([*left, *right])
+
+    def minus(self, whole: Value, taken: Value) -> Value:
+        """The sums less those of `taken`."""
+        less = ([key, -amount] for key, amount in taken)
+        return sum_by_key([*whole, *less])
+
+
+@dataclass(frozen=True)
+class Histogram(SumsByKey):
     """The frequency of each size among the events, for percentiles over any stretch and stores.
 
     A bucket holds the numbers that share their highest STEPS bits: its lower end is off by less
@@ -194,24 +219,11 @@ class Histogram(Part):
     list of [lower end, how many], ascending. Numbers below zero count as zero.
     """
 
-    cql: ClassVar[str] = "frozen<list<frozen<tuple<bigint, bigint>>>>"
-    json: ClassVar[str] = "array"
-    zero: ClassVar[Value] = []
-    is_invertible: ClassVar[bool] = True
     STEPS: ClassVar[int] = 5
 
     def fold(self, at: Numbers, brought: Numbers) -> Value:
         """The count of numbers in each bucket that has any."""
         return sum_by_key([[self.bucket(number), 1] for number in brought])
-
-    def plus(self, left: Value, right: Value) -> Value:
-        """The sum of both counts for each bucket."""
-        return sum_by_key([*left, *right])
-
-    def minus(self, whole: Value, taken: Value) -> Value:
-        """The counts less those of `taken`."""
-        less = ([bucket, -count] for bucket, count in taken)
-        return sum_by_key([*whole, *less])
 
     @classmethod
     def bucket(cls, number: int) -> int:

@@ -9,7 +9,6 @@ that a broken message is searched like a good one.
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 # A text with more candidates than this is no message: its rest counts as personal, unread.
 MAX_FINDS = 5_000
@@ -31,11 +30,9 @@ _ISSUED = re.compile(
     r"|3(?:0[0-59]|[689]\d)\d{11,16}|35\d{14,17}|(?:5[06-8]|6\d)\d{14,17}",
     re.ASCII,
 )
-_DOUBLED = bytes.maketrans(
-    b"0123456789",
-    bytes([0, 2, 4, 6, 8, 1, 3, 5, 7, 9]),
-)
-_SINGLE = bytes.maketrans(b"0123456789", bytes(range(10)))
+_DIGITS = b"0123456789"
+_DOUBLED = bytes.maketrans(_DIGITS, bytes(map(int, "0246813579")))
+_SINGLE = bytes.maketrans(_DIGITS, bytes(range(10)))
 
 _IBAN = re.compile(
     r"\d\d(?<=[A-Za-z]{2}..)(?<![A-Za-z0-9].{4})(?=((?:[ ._-]?[A-Za-z0-9]){11,30}))",
@@ -170,10 +167,9 @@ def _is_card(digits: str) -> bool:
     if len(digits) < 13 or _ISSUED.fullmatch(digits) is None:
         return False
     written = digits.encode()
-    total = sum(written[-1::-2].translate(_SINGLE)) + sum(
-        written[-2::-2].translate(_DOUBLED),
-    )
-    return total % 10 == 0
+    single = written[-1::-2].translate(_SINGLE)
+    doubled = written[-2::-2].translate(_DOUBLED)
+    return (sum(single) + sum(doubled)) % 10 == 0
 
 
 def _is_named_barcode(text: str, start: int, end: int) -> bool:
@@ -199,9 +195,8 @@ def _find_account_end(text: str, start: int, most: int) -> int:
     account = "".join([text[place] for place in places]).upper()
     if len(account) < length:
         return 0
-    number = "".join(
-        [_base36()[letter] for letter in account[4:] + account[:4]],
-    )
+    rotated = account[4:] + account[:4]
+    number = "".join([str(int(letter, 36)) for letter in rotated])
     return places[-1] + 1 if int(number) % 97 == 1 else 0
 
 
@@ -217,27 +212,10 @@ def _find_addresses(text: str) -> Iterator[Span]:
 
 
 def _find_devices(text: str) -> Iterator[Span]:
-    return (
-        (
-            match.start() - 2,
-            match.end(),
-        )
-        for match in _DEVICE.finditer(text)
-    )
+    for match in _DEVICE.finditer(text):
+        yield match.start() - 2, match.end()
 
 
 def _find_dotted_devices(text: str) -> Iterator[Span]:
-    return (
-        (
-            match.start() - 4,
-            match.end(),
-        )
-        for match in _DOTTED_DEVICE.finditer(text)
-    )
-
-
-@cache
-def _base36() -> dict[str, str]:
-    return {
-        letter: str(value) for value, letter in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    }
+    for match in _DOTTED_DEVICE.finditer(text):
+        yield match.start() - 4, match.end()

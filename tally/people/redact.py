@@ -23,7 +23,7 @@ _NAME = re.compile(rf"{_PERSONAL}\Z", re.ASCII)
 # any form in a broken message.
 _QUOTED_KEY = re.compile(rf"""{_PERSONAL}\\*["']\s*+:\s*+""", re.ASCII)
 _ANY_KEY = re.compile(rf"""{_PERSONAL}\\*["']?\s*+[:=]\s*+""", re.ASCII)
-_STEMS = (
+_STEMS = [
     "loyalty",
     "customer",
     "card",
@@ -46,12 +46,13 @@ _STEMS = (
     "dob",
     "ssn",
     "bic",
-)
+]
 _OPENING = re.compile(r"""(\\*)(["'])""")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _LITERAL = re.compile(r"(?:-?\d[\d.eE+-]*|null|true|false)(?=[\s,}\]]|\Z)", re.ASCII)
 _UNQUOTED = re.compile(r"""[^,;&}\]\r\n"]*""")
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_DEPTHS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _MAX_BRACKETS = 1_000
 # A value of so many characters is also searched in the rest of the message; a shorter one may be
 # part of any text.
@@ -223,12 +224,7 @@ def _find_quoted_value(
 def _find_closing_bracket(text: str, start: int) -> int:
     depth = 0
     for number, match in enumerate(_BRACKETS.finditer(text, start)):
-        depth += {
-            "[": 1,
-            "{": 1,
-            "]": -1,
-            "}": -1,
-        }.get(match[0], 0)
+        depth += _DEPTHS.get(match[0], 0)
         if depth == 0:
             return match.end()
         if number > _MAX_BRACKETS:
