@@ -135,7 +135,7 @@ class ViewReader:
     ) -> list[ViewRow]:
         """The rows of one generation that begin in the span, in no order."""
         statement = statements.span_statement(family)
-        after = (span.generation, span.start, span.end)
+        after = (span.generation, *span.starts)
         rows = await self._read_days(statement, span.days, store_id, after=after)
         return view_rows(family, rows)
 

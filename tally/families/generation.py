@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from tally.algebra.merge import WindowState
 from tally.time.instants import assume_utc
-from tally.time.windows import WINDOW, day_start, window_start
+from tally.time.windows import WINDOW, TimeRange, day_start, window_start
 
 
 class _RangeRow(NamedTuple):
@@ -138,26 +138,18 @@ def _parse_range(row: _RangeRow) -> tuple[date, int, int, datetime, datetime]:
 
 
 class GenerationSpan(NamedTuple):
-    """Days of one generation, and the span of instants whose rows are read.
-
-    The span is [start, end).
-    """
+    """Days of one generation, and the range in which windows start whose rows are read."""
 
     generation: int
     days: tuple[date, ...]
-    start: datetime
-    end: datetime
+    starts: TimeRange
 
 
 class FirstCoverage(NamedTuple):
-    """A generation of a day, and the instants between which its new windows lie.
-
-    The span is [start, end); no generation before it covered these windows.
-    """
+    """A generation of a day, and the range of its windows that no generation before it covered."""
 
     covering: GenerationRange
-    start: datetime
-    end: datetime
+    windows: TimeRange
 
 
 def first_covering_generations(
@@ -196,11 +188,11 @@ def _new_coverage(
     end = min(
         [earlier.covered_from for earlier, *_ in before if earlier.covered_until >= end] + [end]
     )
-    return [FirstCoverage(covering, start, end)] if start < end else []
+    return [FirstCoverage(covering, TimeRange(start, end))] if start < end else []
 
 
 def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
-    """The spans to read of these generations: one (UTC, [start, end)) for each generation.
+    """The spans to read of these generations, one for each generation.
 
     The days of a generation are read together, from the first instant to the last.
     """
@@ -210,13 +202,11 @@ def generation_spans(firsts: Iterable[FirstCoverage]) -> list[GenerationSpan]:
     return [
         GenerationSpan(
             generation,
-            _days(own),
-            min(share.start for share in own),
-            max(share.end for share in own),
+            tuple(sorted({first.covering.day for first in own})),
+            TimeRange(
+                min(first.windows.start for first in own),
+                max(first.windows.end for first in own),
+            ),
         )
         for generation, own in by_generation.items()
     ]
-
-
-def _days(firsts: Iterable[FirstCoverage]) -> tuple[date, ...]:
-    return tuple(sorted({first.covering.day for first in firsts}))

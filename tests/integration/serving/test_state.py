@@ -13,6 +13,7 @@ from serving.storage.rows import Gap, TillFinding
 from serving.storage.views import STORES_AT_ONCE, ViewReader
 from tally.config.settings import Settings
 from tally.families.generation import GenerationSpan
+from tally.time.windows import TimeRange
 from tests.support.serving.raw_receipts import line, raw
 from tests.support.serving.serving_tables import insert_world
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
@@ -75,7 +76,9 @@ READS: list[Callable[[ViewReader], Awaitable[object]]] = [
     lambda views: views.newest(SALES, DAY, OTHER),
     lambda views: views.newest(SALES, date(2017, 1, 1), date(2017, 1, 2)),
     lambda views: views.batch_span(
-        SALES, "367", GenerationSpan(1, (DAY,), at("2026-11-21T10:15"), at("2026-11-22T00:00"))
+        SALES,
+        "367",
+        GenerationSpan(1, (DAY,), TimeRange(at("2026-11-21T10:15"), at("2026-11-22T00:00"))),
     ),
     lambda views: views.findings(SALES, "367", [DAY, OTHER]),
     lambda views: views.gaps(["posTransactionTopic", "sales"]),

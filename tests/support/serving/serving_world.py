@@ -200,7 +200,8 @@ class MemoryViews(ViewReader):
         self, family: Family, store_id: str, span: GenerationSpan
     ) -> list[ViewRow]:
         rows = await self._rows(family, store_id, dict.fromkeys(span.days, span.generation))
-        return [row for row in rows if span.start <= row.window_start < span.end]
+        start, end = span.starts
+        return [row for row in rows if start <= row.window_start < end]
 
     async def read_answered_spans(
         self, family: Family, store_id: str, days: Sequence[date]

@@ -9,7 +9,7 @@ from tally.families.generation import (
     first_covering_generations,
     generation_spans,
 )
-from tally.time.windows import window_starts
+from tally.time.windows import TimeRange, window_starts
 from tests.support.serving.serving_world import at
 
 DAY, START = date(2026, 11, 21), at("2026-11-21T00:00")
@@ -37,7 +37,7 @@ def test_first_of_a_window_is_the_first_generation_that_covered_it_and_its_rows_
         expected = next((one for one in older if one.covers(start)), None)
         first = next((one for one in found if one.covering.covers(start)), None)
         assert (first and first.covering) == expected
-        assert first is None or first.start <= start < first.end
+        assert first is None or first.windows.start <= start < first.windows.end
 
 
 def test_generation_that_covered_nothing_new_is_not_read() -> None:
@@ -51,7 +51,8 @@ def test_generation_that_covered_nothing_new_is_not_read() -> None:
     found = first_covering_generations(history, history[-1])
 
     assert [
-        (one.covering.generation, (one.end - one.start) / timedelta(minutes=1)) for one in found
+        (one.covering.generation, (one.windows.end - one.windows.start) / timedelta(minutes=1))
+        for one in found
     ] == [(1, 60), (3, 60), (5, 1320)]
 
 
@@ -63,9 +64,9 @@ def test_days_of_one_generation_are_read_together() -> None:
 
     (span,) = generation_spans(
         [
-            FirstCoverage(one, one.covered_from, one.covered_until),
-            FirstCoverage(other, other.covered_from, other.covered_until),
+            FirstCoverage(both, TimeRange(both.covered_from, both.covered_until))
+            for both in (one, other)
         ]
     )
 
-    assert span == (1, (DAY, date(2026, 11, 22)), START, at("2026-11-22T01:00"))
+    assert span == (1, (DAY, date(2026, 11, 22)), (START, at("2026-11-22T01:00")))

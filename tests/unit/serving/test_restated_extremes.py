@@ -9,6 +9,7 @@ from tally.algebra.merge import WindowState
 from tally.algebra.parts import Min, Sum, Value
 from tally.families.family import Family
 from tally.families.generation import FirstCoverage, GenerationRange
+from tally.time.windows import TimeRange
 from tests.support.serving.serving_world import at, flip
 
 DAY = "2026-11-23"
@@ -28,7 +29,9 @@ def status(family: Family, before: Value, now: Value) -> str:
         {EARLIER.day: flip(DAY, 2, "2026-11-24T02:00", pin=9)},
         windows(now),
         first_coverages={
-            EARLIER.day: [FirstCoverage(EARLIER, EARLIER.covered_from, EARLIER.covered_until)]
+            EARLIER.day: [
+                FirstCoverage(EARLIER, TimeRange(EARLIER.covered_from, EARLIER.covered_until))
+            ]
         },
         first_windows={1: windows(before)},
     )
