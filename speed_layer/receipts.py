@@ -142,10 +142,10 @@ def start_receipts(records: DataFrame, settings: Settings) -> StreamingQuery:
 
 
 def write_receipts(rows: DataFrame, settings: Settings) -> DataFrame:
-    """The acks of receipts(), which the executors write to Cassandra while the frame is read.
+    """The acks of the receipts, which the executors write to Cassandra while the frame is read.
 
-    In:  receipts().
-    Out: acks.SCHEMA; all rows of an acked partition are acknowledged by Cassandra.
+    In:  parse_receipts().
+    Out: partition_reports.SCHEMA; all rows of an acked partition are acknowledged by Cassandra.
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
