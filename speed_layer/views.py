@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.input.records import ID_BYTES, pack_records
 from speed_layer.progress.start_position import Floors
-from speed_layer.sink.rows import MakeSink, RowSink
+from speed_layer.sink import MakeSink, RowSink
 from speed_layer.state import partition_reports
 from speed_layer.state.operator import WindowOperator
 from tally.config.settings import Settings

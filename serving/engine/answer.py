@@ -32,7 +32,7 @@ from serving.cells.quality import (
     gap_fields,
     read_family,
 )
-from serving.disclosure.policy import (
+from serving.disclosure import (
     DisclosurePolicies,
     SmallCells,
     dimension_values,

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from runtime.registry.sources import FAMILIES
-from serving.disclosure.policy import SmallCells
+from serving.disclosure import SmallCells
 from serving.merge.reading import StoreDays, filter_gaps, read_pointers, read_store, source_topics
 from serving.merge.served import (
     UNSETTLED,

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from serving.cells import cells
 from serving.cells.coverage import SlotCoverage
-from serving.disclosure.policy import suppression_reason
+from serving.disclosure import suppression_reason
 from serving.engine.answer import StoreAnswer
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import MetricValue

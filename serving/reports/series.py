@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from schemas.report import Pivot
 from serving.cells import cells
-from serving.disclosure.policy import bins_suppression_reason
+from serving.disclosure import bins_suppression_reason
 from serving.engine.answer import StoreAnswer
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import MetricValue

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from runtime.connect import worker_settings
 from speed_layer.input.records import unpack_records
-from speed_layer.sink.rows import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
+from speed_layer.sink import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
 from speed_layer.state.family_states import (
     PartitionState,
     StoredState,

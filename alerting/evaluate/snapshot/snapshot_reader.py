@@ -22,7 +22,7 @@ from alerting.evaluate.snapshot.stock import (
 from runtime.registry.sources import FAMILIES
 from serving.cells.cells import Cell
 from serving.cells.coverage import CoverageRule, SensorRoster
-from serving.disclosure.policy import DisclosurePolicies, SmallCells, suppression_reason
+from serving.disclosure import DisclosurePolicies, SmallCells, suppression_reason
 from serving.engine.cell_builder import CellBuilder
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading

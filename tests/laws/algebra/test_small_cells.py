@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from serving.disclosure.policy import suppression_reason
+from serving.disclosure import suppression_reason
 from serving.metrics import catalogue
 from tally.people.small_cells import is_small, split_safe_runs
 from tests.controls.layers.own_cell_alone import Published, own_cell_alone, with_smallest_beside

@@ -27,8 +27,8 @@ from ingest.normaliser.normalise import Normaliser
 from runtime.processor.commit.record import Input
 from runtime.registry.sources import SALES
 from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
-from speed_layer.sink import rows
-from speed_layer.sink.rows import ViewUpdates
+from speed_layer import sink
+from speed_layer.sink import ViewUpdates
 from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
 from tally.config.settings import Settings
@@ -157,7 +157,7 @@ def test_restatement_is_as_its_schema_says() -> None:
 
 def test_view_update_is_as_its_schema_says(monkeypatch: pytest.MonkeyPatch) -> None:
     producer = FullProducer()
-    monkeypatch.setattr(rows, "kafka_producer", lambda *_: producer)
+    monkeypatch.setattr(sink, "kafka_producer", lambda *_: producer)
 
     ViewUpdates(Settings()).announce("sales", "367", 1772445600000, events=2, epoch=1)
 

@@ -11,8 +11,8 @@ from cassandra.query import PreparedStatement
 from runtime.cassandra import writes
 from runtime.connect import CQL_DATE_ZERO
 from runtime.registry.sources import SALES, TRAFFIC
-from speed_layer.sink import activity
-from speed_layer.sink.activity import StoreActivity
+from speed_layer import sink
+from speed_layer.sink import StoreActivity
 from tally.algebra.parts import Sum
 from tally.families.family import Family
 from tests.support.serving.unplugged_session import UnpluggedSession
@@ -96,7 +96,7 @@ def test_only_the_side_of_a_span_that_has_grown_is_written(session: Registers) -
 def test_worker_that_has_met_very_many_values_forgets_them_and_writes_them_again(
     session: Registers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(activity, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(sink, "MAX_REMEMBERED", 2)
     noted = StoreActivity(QUEUES, session)
     for queue in ("a", "b", "c", "a"):
         noted.note([row("7", 3, queue, "1")])

@@ -5,7 +5,7 @@ is sent for each changed (family, store, window), at least once.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any, Protocol, TypeAlias
 
@@ -13,10 +13,10 @@ import msgspec
 from cassandra.cluster import Session
 from cassandra.query import BoundStatement
 
+from runtime.cassandra.day_spans import DaySpan, SpanKey, SpanTable, activity_table, axis_table
 from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, kafka_producer, worker_session
 from runtime.kafka.producer import BlockingProducer
-from speed_layer.sink.activity import StoreActivity
 from tally.config.settings import Settings
 from tally.events.identity import partition_number
 from tally.families.family import Family
@@ -28,6 +28,11 @@ DAY_SECONDS = 86_400
 # day is left for clocks that differ.
 LONGEST_TTL_SECONDS = 630_720_000
 LAST_EXPIRY = 2_147_483_646 - DAY_SECONDS
+
+# Most keys that a worker remembers of one table: half a kilobyte each, and items may be very many.
+MAX_REMEMBERED = 100_000
+# The axes of a row follow its store, day and start of the window.
+_FIRST_AXIS = 3
 
 UPDATES_TOPIC = "view-updates"
 _FLUSH_SECONDS = 60.0
@@ -222,3 +227,72 @@ class ViewUpdates:
 @lru_cache(maxsize=10_000)
 def _window_text(millis: int) -> str:
     return format_utc(from_millis(millis))
+
+
+class StoreActivity:
+    """First and last day of each store's events, and of each value that an axis has in a store."""
+
+    def __init__(self, family: Family, session: Session) -> None:
+        self._stores = DaySpans(session, activity_table(session, family.name))
+        # Each entry has the axis's place in a row.
+        self._axes = [
+            (place, DaySpans(session, axis_table(session, family.name, axis)))
+            for place, axis in enumerate(family.axes, _FIRST_AXIS)
+        ]
+
+    def note(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Note the stores, days and axes of rows in the columns of the family's speed table.
+
+        Day is in days since 1970.
+        """
+        self._stores.note(((row[0],), row[1]) for row in rows)
+        days = [row[1] for row in rows]
+        for place, spans in self._axes:
+            keys = ((row[0], row[place]) for row in rows)
+            spans.note(zip(keys, days, strict=True))
+
+    def flush(self) -> None:
+        """Block until all noted days are acknowledged. Raises CassandraWriteTimeout."""
+        self._stores.flush()
+        for _, spans in self._axes:
+            spans.flush()
+
+
+class DaySpans:
+    """First and last day by key in one table; a key is written again only when its span grows."""
+
+    def __init__(self, session: Session, table: SpanTable) -> None:
+        self._session, self._table = session, table
+        # The spans seen, those of them not written yet, and those that Cassandra has acknowledged.
+        self._seen: dict[SpanKey, DaySpan] = {}
+        self._changed: dict[SpanKey, DaySpan] = {}
+        self._written: dict[SpanKey, DaySpan] = {}
+
+    def note(self, days: Iterable[tuple[SpanKey, int]]) -> None:
+        """Note keys seen on days (days since 1970).
+
+        flush() writes them once, however many batches of rows there were before it.
+        """
+        for key, day in days:
+            span = self._seen.get(key)
+            if span is None or not span.first <= day <= span.last:
+                first, last = span or (day, day)
+                grown = DaySpan(min(first, day), max(last, day))
+                self._seen[key] = self._changed[key] = grown
+
+    def flush(self) -> None:
+        """Block until each span that has grown is acknowledged. Raises CassandraWriteTimeout."""
+        write_groups(
+            self._session,
+            (
+                [write]
+                for key, span in self._changed.items()
+                for write in self._table.build_writes(key, span, self._written.get(key))
+            ),
+        )
+        self._written.update(self._changed)
+        self._changed.clear()
+        # The memory is cleared all at once: a repeated key is written again, and registers decide.
+        if len(self._seen) > MAX_REMEMBERED:
+            self._seen.clear()
+            self._written.clear()

@@ -1,1 +1,0 @@
-"""Disclosure control: which numbers of people an answer may show."""
