@@ -13,7 +13,7 @@ from speed_layer.input.session import FindFloor, StartOptions
 from speed_layer.input.source import ReadStream, read_canonical_stream
 from speed_layer.keeper import QueryDefinition
 from speed_layer.progress.start_position import compute_floor
-from speed_layer.sink import MakeSink, RowSink
+from speed_layer.state.sink import MakeSink, RowSink
 from speed_layer.views import QUERY, start_views
 from tally.config.settings import Settings
 from tally.errors import BadSettings

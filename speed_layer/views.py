@@ -12,9 +12,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from speed_layer.input.records import ID_BYTES, pack_records
 from speed_layer.progress.start_position import Floors
-from speed_layer.sink import MakeSink, RowSink
 from speed_layer.state import partition_reports
 from speed_layer.state.operator import WindowOperator
+from speed_layer.state.sink import MakeSink, RowSink
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tally.people.visits import MINUTE_SECONDS

@@ -26,7 +26,7 @@ from runtime.cassandra.writes import binder, prepare_idempotent, write_groups
 from runtime.connect import CQL_DATE_ZERO, cassandra_session, kafka_consumer
 from runtime.process.job import run_until_stopped, signal_ready
 from runtime.registry.sources import SALES
-from speed_layer.sink import insert_statement, seconds_to_live
+from speed_layer.state.sink import insert_statement, seconds_to_live
 from tally.algebra.merge import register
 from tally.config.settings import Settings
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE

@@ -32,7 +32,7 @@ from runtime.kafka.producer import BlockingProducer
 from runtime.registry.sources import TRAFFIC
 from speed_layer.input.session import build_streaming_session
 from speed_layer.input.source import read_canonical_stream
-from speed_layer.sink import UPDATES_TOPIC
+from speed_layer.state.sink import UPDATES_TOPIC
 from speed_layer.views import start_views
 from tally.config.settings import Settings
 from tally.events.identity import partition_number

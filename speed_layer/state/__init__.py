@@ -1,1 +1,1 @@
-"""The state of a partition: windows and presences."""
+"""The state of a partition: windows and presences, and the sink of their rows."""

@@ -23,7 +23,6 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from runtime.connect import worker_settings
 from speed_layer.input.records import unpack_records
-from speed_layer.sink import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
 from speed_layer.state.family_states import (
     PartitionState,
     StoredState,
@@ -38,6 +37,7 @@ from speed_layer.state.partition_reports import (
     to_record_batch,
 )
 from speed_layer.state.partition_windows import PageKey, WindowRow
+from speed_layer.state.sink import MakeSink, Sink, SpeedRow, WindowRows, worker_sink
 from tally.config.settings import Settings
 from tally.families.family import TOTAL_DIM, TOTAL_DIM_VALUE, Family
 from tally.time.instants import DAY_MILLIS

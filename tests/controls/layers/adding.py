@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from runtime.connect import CQL_DATE_ZERO
 from speed_layer.job import main
-from speed_layer.sink import RowSink, SpeedRow, WindowRows, row_columns
+from speed_layer.state.sink import RowSink, SpeedRow, WindowRows, row_columns
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tests.controls.guard import refuse_outside_tests

@@ -10,7 +10,7 @@ import time
 from typing_extensions import override
 
 from speed_layer.job import main
-from speed_layer.sink import RowSink, SpeedRow
+from speed_layer.state.sink import RowSink, SpeedRow
 from tally.config.settings import Settings
 from tally.families.family import Family
 from tests.controls.guard import refuse_outside_tests

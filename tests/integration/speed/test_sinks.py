@@ -9,8 +9,8 @@ import pytest
 
 from runtime.kafka.reader import read_to_end
 from runtime.registry.sources import SALES
-from speed_layer.sink import UPDATES_TOPIC
 from speed_layer.state.operator import WINDOWS_AT_ONCE
+from speed_layer.state.sink import UPDATES_TOPIC
 from tally.config.settings import Settings
 from tests.integration.speed.query import NOON, SpeedQuery
 

@@ -41,7 +41,11 @@ def test_every_package_is_looked_at() -> None:
             "from batch_layer.views.compute import rows",
             "batch_layer.views.compute.rows",
         ),
-        ("batch_layer.views.compute.rows", "import speed_layer.sink", "speed_layer.sink"),
+        (
+            "batch_layer.views.compute.rows",
+            "import speed_layer.state.sink",
+            "speed_layer.state.sink",
+        ),
         ("ingest.gateway.app", "from web.api import app", "web.api.app"),
         ("serving.merge.reader", "from ingest.contract import wire", "ingest.contract.wire"),
         ("web.api.app", "import pyspark.sql", "pyspark.sql"),

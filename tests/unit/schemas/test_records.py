@@ -27,8 +27,8 @@ from ingest.normaliser.normalise import Normaliser
 from runtime.processor.commit.record import Input
 from runtime.registry.sources import SALES
 from schemas.loader import FOLDER, dead_letter_reasons, record_schema, sources, topics
-from speed_layer import sink
-from speed_layer.sink import ViewUpdates
+from speed_layer.state import sink
+from speed_layer.state.sink import ViewUpdates
 from tally.alerts.message import Alert, encode_alert
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick
 from tally.config.settings import Settings

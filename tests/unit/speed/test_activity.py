@@ -11,8 +11,8 @@ from cassandra.query import PreparedStatement
 from runtime.cassandra import writes
 from runtime.connect import CQL_DATE_ZERO
 from runtime.registry.sources import SALES, TRAFFIC
-from speed_layer import sink
-from speed_layer.sink import StoreActivity
+from speed_layer.state import sink
+from speed_layer.state.sink import StoreActivity
 from tally.algebra.parts import Sum
 from tally.families.family import Family
 from tests.support.serving.unplugged_session import UnpluggedSession

@@ -6,7 +6,7 @@ import pytest
 from runtime.registry.sources import FAMILIES
 from schemas.loader import table_statements
 from speed_layer.receipts import COLUMNS, TABLE
-from speed_layer.sink import (
+from speed_layer.state.sink import (
     LAST_EXPIRY,
     LONGEST_TTL_SECONDS,
     insert_statement,
