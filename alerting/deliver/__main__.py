@@ -8,7 +8,6 @@ from threading import Event
 from typing import NamedTuple
 
 from alerting.deliver.calls import WebhookCalls
-from alerting.deliver.digest_files import DigestFiles
 from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.engine.groups import PartitionMemories
 from alerting.deliver.evaluated import EvaluationProgress
@@ -84,7 +83,6 @@ def build_dispatcher(
     """
     sender = parts.sender(parse_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
-    files = DigestFiles(settings.digests or settings.home / "digests")
     known = CachedRules(RuleReader(settings, rules))
     entries = load_stores(settings.stores_file)
     surroundings = RegisteredStores(entries, settings.default_timezone, known, stores)
@@ -98,7 +96,7 @@ def build_dispatcher(
         return map(to_input, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
     return parts.step(
-        WebhookCalls(sender, keys, files),
+        WebhookCalls(sender, keys),
         build_engine,
         prefix,
         read_early_records,

@@ -1,29 +1,24 @@
 """Webhook calls in flight: they start once their attempts are stored; answers are polled."""
 
-import asyncio
 from typing import NamedTuple
 
-from alerting.deliver.digest_files import DigestFiles
 from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.attempts import WebhookAnswer
-from alerting.deliver.state.records import FILE_PREFIX, WebhookMessage
-from runtime.outbound.caller import SECONDS
+from alerting.deliver.state.records import WebhookMessage
 from runtime.outbound.calls import PendingCalls
 from runtime.outbound.secrets import KeyLookup
 from tally.errors import BadSettings
 
 
 class OutboundMessage(NamedTuple):
-    """A message, the partition of its delivery, and the settings of its channel.
+    """A message, the partition of its delivery, and the names of the keys that sign it.
 
-    `secrets`: names of the keys that sign it; `digest_as`: how the channel receives its digests.
-    Neither is taken from the message, because others may write its record.
+    They are the channel's, because others may write the message's record.
     """
 
     partition: int
     message: WebhookMessage
     secrets: tuple[str, ...]
-    digest_as: str = "webhook"
 
 
 class CallResult(NamedTuple):
@@ -35,17 +30,11 @@ class CallResult(NamedTuple):
 
 
 class WebhookCalls:
-    """Starts calls and keeps their answers until they are taken.
+    """Starts calls and keeps their answers until they are taken."""
 
-    `files`: the writer of digest files; without it no digest becomes a file.
-    """
-
-    def __init__(
-        self, sender: WebhookSender, keys: KeyLookup, files: DigestFiles | None = None
-    ) -> None:
+    def __init__(self, sender: WebhookSender, keys: KeyLookup) -> None:
         self._sender = sender
         self._keys = keys
-        self._files = files
         self._calls = PendingCalls(self._call, _call_key, _failure_answer)
 
     def begin(self, placed: OutboundMessage) -> None:
@@ -79,28 +68,12 @@ class WebhookCalls:
             cause = f"no channel {message.channel!a} is set; `tally channels` lists those that are"
             return WebhookAnswer(error=cause, is_refused=True)
         try:
-            if message.url.startswith(FILE_PREFIX) and self._files is not None:
-                return await self._write_file(placed, self._files)
             keys = self._keys(placed.secrets)
             return await self._sender.call(
                 message.url, message.message_id, message.body.encode(), keys
             )
         except BadSettings as error:
             return WebhookAnswer(error=str(error), is_refused=True)
-
-    async def _write_file(self, placed: OutboundMessage, files: DigestFiles) -> WebhookAnswer:
-        message = placed.message
-        name, content = message.url.removeprefix(FILE_PREFIX), message.body.encode()
-        is_own = message.kind == "digest" and name.startswith(f"{message.channel}/")
-        if placed.digest_as != "file" or not is_own:
-            cause = f"channel {message.channel!a} is not set to write this file"
-            return WebhookAnswer(error=cause, is_refused=True)
-        try:
-            # A network folder may hang without limit, and other calls must not wait for it.
-            async with asyncio.timeout(SECONDS):
-                return await asyncio.to_thread(files.write, name, message.attempts, content)
-        except TimeoutError:
-            return WebhookAnswer(error=f"not written in {SECONDS:.0f} s")
 
 
 def _call_key(placed: OutboundMessage) -> tuple[int, str]:

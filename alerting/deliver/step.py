@@ -247,6 +247,4 @@ def _outbound_message(
     partition: int, message: WebhookMessage, channel: AlertChannel | None
 ) -> OutboundMessage:
     # An unknown channel has no secrets, and the call is refused without them.
-    if channel is None:
-        return OutboundMessage(partition, message, ())
-    return OutboundMessage(partition, message, channel.secrets, channel.digest_as)
+    return OutboundMessage(partition, message, channel.secrets if channel else ())

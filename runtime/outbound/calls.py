@@ -3,15 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import Generic, TypeVar
 
 import structlog
 
 log = structlog.get_logger()
-# File writes wait in threads: there are enough that some hanging folders do not block others.
-_MAX_WAITING = 128
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -37,7 +34,6 @@ class PendingCalls(Generic[Request, Answer]):
         self._completed: deque[tuple[Request, Answer]] = deque()
         # One thread for all calls: they wait, and compute nothing.
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(_MAX_WAITING, "calls"))
         self._thread = Thread(target=self._loop.run_forever, name="calls", daemon=True)
         self._thread.start()
 

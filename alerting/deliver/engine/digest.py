@@ -1,34 +1,26 @@
 """Daily digests by a store's clock: the decisions about its alerts since the previous digest.
 
 A digest includes alerts that began and ended during a hold, and alerts beyond the rate limit. It is
-a function of the decisions up to a tick, and is stored with them before it is sent. So a webhook
-call or a file is the same after a crash.
+a function of the decisions up to a tick, and is stored with them before it is sent. So it is the
+same after a crash.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from alerting.deliver.state.body import MAX_BYTES, encode_body, hash_id
 from alerting.deliver.state.clock_times import start_instant
 from alerting.deliver.state.controls import AlertChannel, severity_rank
 from alerting.deliver.state.memory import DeliveryMemory
-from alerting.deliver.state.records import (
-    FILE_PREFIX,
-    DeliveryDecision,
-    StoredDelivery,
-    WebhookMessage,
-)
+from alerting.deliver.state.records import DeliveryDecision, StoredDelivery, WebhookMessage
 from alerting.deliver.state.routing import DeliveryContext
 from tally.time.instants import format_utc, from_millis, to_millis
 
 # The most bytes of a digest's line: ids are bounded, and the subject is left out.
 _LINE_BYTES = 600
-# Leaves room within the 255 bytes of a file name.
-_MAX_NAME = 200
 _MAX_LINES = MAX_BYTES // _LINE_BYTES - 1
 
 
@@ -121,33 +113,18 @@ def _build_digest(
         "more": max(0, len(lines) - _MAX_LINES),
     }
     due = format_utc(from_millis(span.until))
-    is_file = channel.digest_as == "file"
     return WebhookMessage(
         channel=channel.channel_id,
         message_id=hash_id("digest", channel.channel_id, store_id, day, "1"),
         kind="digest",
-        url=FILE_PREFIX + file_name(channel.channel_id, store_id, day) if is_file else channel.url,
+        url=channel.url,
         body=encode_body("alerts.digest", due, fields),
         # Digests have their own lane: no alert waits for one, and yesterday's comes before today's.
         lanes=(f"digest {store_id}",),
         order=memory.order + number,
         due_at=memory.time.at,
-        # Writing a file twice gives the same file, so it is never given up.
-        promise="at_least_once" if is_file else channel.promise,
+        promise=channel.promise,
     )
-
-
-def file_name(channel_id: str, store_id: str, day: str) -> str:
-    """The path of a digest's file below the folder of digests, by channel, date and store.
-
-    >>> file_name("office", "367", "2026-11-27")
-    'office/2026-11-27_367.json'
-    """
-    # The store's name must not lead to another folder, nor to a file name that is too long.
-    store = quote(store_id, safe="")
-    if len(store) > _MAX_NAME:
-        store = hash_id("store", store_id)
-    return f"{channel_id}/{day}_{store}.json"
 
 
 def _build_lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:

@@ -40,9 +40,9 @@ class AlertChannel(
     `rules`: those whose alerts it takes beside the rules that name it; `leaves_out`: states that
     are not sent after an earlier one; `max_age`: seconds after which an alert is old;
     `most_a_minute`: so many raises one by one, further ones are counted; `quiet`, `digest`: by the
-    clock of the alert's store; `digest_as`: a call as any other, or a file of each store and date;
-    `secrets`: names of what signs its messages, never the secrets; `repeat_after`: seconds after
-    which an open alert that was not acknowledged is sent again, 0 for never.
+    clock of the alert's store; `secrets`: names of what signs its messages, never the secrets;
+    `repeat_after`: seconds after which an open alert that was not acknowledged is sent again, 0 for
+    never.
     """
 
     channel_id: ChannelId
@@ -56,7 +56,6 @@ class AlertChannel(
     most_a_minute: Annotated[int, Meta(ge=1)] = 30
     quiet: tuple[ClockHours, ...] = ()
     digest: Annotated[str, Meta(pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?\Z")] = ""
-    digest_as: Literal["webhook", "file"] = "webhook"
     promise: Literal["at_least_once", "at_most_once"] = "at_least_once"
     heartbeat: bool = False
     repeat_after: Annotated[int, Meta(ge=0)] = 0

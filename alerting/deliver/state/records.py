@@ -49,8 +49,6 @@ WebhookKind: TypeAlias = Literal[
     "silence",
 ]
 DeliveryGuarantee: TypeAlias = Literal["at_least_once", "at_most_once"]
-# Prefix of a file name in the place of an address.
-FILE_PREFIX = "file:"
 # Prefix of the key of a control.
 CONTROL_PREFIX = "control|"
 
@@ -82,7 +80,6 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
 class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="message"):
     """One message to one address, made once: each attempt has its id and these bytes.
 
-    `url`: where it is called for, or FILE and the name of the file that it becomes.
     `lanes`: of two messages of a channel that share one, the lower `order` has to come to an end
     first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
     `may_have_arrived`: false only while it is certain that the receiver has not taken it;
