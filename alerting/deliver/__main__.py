@@ -1,7 +1,7 @@
 """`python -m alerting.deliver`: sends alerts to webhooks by channels and silences."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from itertools import chain
 from threading import Event
@@ -9,12 +9,9 @@ from typing import NamedTuple
 
 from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.engine.groups import PartitionMemories
-from alerting.deliver.evaluated import EvaluationProgress
-from alerting.deliver.facts import ProgressLookup, RegisteredStores, StoreLookup, never_evaluated
-from alerting.deliver.peers import FamilyStoreCache
-from alerting.deliver.rule_facts import CachedRules
+from alerting.deliver.facts import CachedRules, RegisteredStores
 from alerting.deliver.sender import WebhookSender
+from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import CONTROLS, TICKS, Dispatcher
 from alerting.rules.store.topic import TOPIC as RULES
@@ -29,7 +26,6 @@ from runtime.processor.commit.record import Input
 from runtime.processor.intake import to_input
 from runtime.processor.service import run_processor
 from runtime.registry.stores import load_stores
-from serving.storage.cassandra_views import CassandraViews
 from tally.config.settings import Settings
 
 GROUP = "dispatcher"
@@ -45,7 +41,6 @@ class DispatcherParts(NamedTuple):
     sender: Callable[..., WebhookSender] = WebhookSender
     engine: Callable[..., DeliveryEngine] = DeliveryEngine
     rules: DeliveryRules = DeliveryRules()
-    evaluation_progress: ProgressLookup = never_evaluated
 
 
 def main(moments: Failpoints = Failpoints()) -> int:
@@ -56,13 +51,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        views = CassandraViews(settings)
-        stores = FamilyStoreCache(views, settings.partitions)
-        judged = EvaluationProgress(settings, TICKS)
-        step = build_dispatcher(
-            settings, stores.find_stores, parts=DispatcherParts(evaluation_progress=judged)
-        )
-        with closing(views), closing(stores), closing(judged), closing(step):
+        with closing(build_dispatcher(settings)) as step:
             run_processor(
                 settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped
             )
@@ -72,7 +61,6 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
 def build_dispatcher(
     settings: Settings,
-    stores: StoreLookup,
     prefix: str = "",
     rules: str = RULES,
     parts: DispatcherParts = DispatcherParts(),
@@ -84,12 +72,12 @@ def build_dispatcher(
     sender = parts.sender(parse_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
     known = CachedRules(RuleReader(settings, rules))
-    entries = load_stores(settings.stores_file)
-    surroundings = RegisteredStores(entries, settings.default_timezone, known, stores)
-    surroundings.evaluation_progress = parts.evaluation_progress
+    stores = RegisteredStores(load_stores(settings.stores_file), settings.default_timezone, known)
 
-    def build_engine(partition: int, desks: Callable[[], PartitionMemories]) -> DeliveryEngine:
-        return parts.engine(parts.rules, surroundings, partition, desks)
+    def build_engine(
+        partition: int, memories: Callable[[], Collection[DeliveryMemory]]
+    ) -> DeliveryEngine:
+        return parts.engine(parts.rules, stores, partition, memories)
 
     def read_early_records() -> Iterator[Input]:
         ticks = read_newest(settings, prefix + TICKS, _NEWEST_TICKS)

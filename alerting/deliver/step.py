@@ -9,7 +9,7 @@ restores the state finds each attempt, with or without its outcome; an attempt w
 treated as unanswered.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 import structlog
@@ -17,9 +17,9 @@ import structlog
 from alerting.deliver.calls import OutboundMessage, WebhookCalls
 from alerting.deliver.engine import retention
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.engine.groups import PartitionMemories
 from alerting.deliver.state.call_limits import CallCapacity, CircuitBreakers
 from alerting.deliver.state.controls import AlertChannel, AlertControl, Redelivery, decode_control
+from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.records import (
     CONTROL_PREFIX,
     DeliveryChange,
@@ -37,7 +37,7 @@ from tally.errors import BadInstant
 
 ALERTS, CONTROLS, TICKS, DELIVERIES = "alerts", "alert-controls", "ticks", "alert-deliveries"
 # Makes the desk of a partition; the callable returns the memories of all assigned partitions.
-EngineFactory = Callable[[int, Callable[[], PartitionMemories]], DeliveryEngine]
+EngineFactory = Callable[[int, Callable[[], Collection[DeliveryMemory]]], DeliveryEngine]
 
 log = structlog.get_logger()
 
@@ -227,8 +227,8 @@ class Dispatcher(Step):
             self._engines[partition] = self._build_engine(partition, self._memories)
         return self._engines[partition]
 
-    def _memories(self) -> PartitionMemories:
-        return {number: desk.memory for number, desk in self._engines.items()}
+    def _memories(self) -> Collection[DeliveryMemory]:
+        return [desk.memory for desk in self._engines.values()]
 
     def _outputs(self, partition: int, changes: Iterable[DeliveryChange]) -> list[Output]:
         outputs = []

@@ -16,14 +16,13 @@ from msgspec import structs
 
 from alerting.deliver.engine import (
     digest,
-    groups,
     heartbeats,
     releases,
     reminders,
     retention,
+    summaries,
     turns,
 )
-from alerting.deliver.engine.groups import PartitionMemories
 from alerting.deliver.engine.turns import StartedAttempts
 from alerting.deliver.state import attempts
 from alerting.deliver.state.attempts import WebhookAnswer
@@ -59,7 +58,7 @@ _LEFT_OUT: DeliveryReason = "left out"
 class DeliveryEngine:
     """The deliveries of one partition, with their rules and the facts about rules and stores.
 
-    `desks`: returns the memories of all partitions of this process; by default of this one alone.
+    `memories`: returns those of all partitions of this process; by default of this one alone.
     """
 
     def __init__(
@@ -67,10 +66,10 @@ class DeliveryEngine:
         rules: DeliveryRules,
         around: DeliveryContext,
         partition: int = 0,
-        desks: Callable[[], PartitionMemories] | None = None,
+        memories: Callable[[], Collection[DeliveryMemory]] | None = None,
     ) -> None:
         self.memory = DeliveryMemory()
-        self._memories = desks or (lambda: {partition: self.memory})
+        self._memories = memories or (lambda: [self.memory])
         self._rules = rules
         self._context = around
         self._partition = partition
@@ -80,7 +79,7 @@ class DeliveryEngine:
 
         A state that was taken before changes nothing. Raises BadInstant for an alert with one.
         """
-        facts = self._context.rule(alert.rule_id, alert.rule_version)
+        named = self._context.rule_channels(alert.rule_id, alert.rule_version)
         changed = self._initial_time(alert)
         # A channel with the raise also gets its end, even if its routing has changed since.
         episode = (alert.alert_id, alert.of) if alert.of else (alert.alert_id,)
@@ -90,11 +89,11 @@ class DeliveryEngine:
         wanting = [
             target.channel_id
             for target in self.memory.channels.values()
-            if matches_channel(alert, target, facts)
+            if matches_channel(alert, target, named)
         ]
         # The order is fixed, so that two runs write the same records after any restore.
         for channel in sorted({*decided, *wanting}):
-            changed += self._decide_on_channel(channel, alert, facts.kind)
+            changed += self._decide_on_channel(channel, alert)
         return changed
 
     # Held alerts are not checked here; the next tick releases them or keeps them.
@@ -124,14 +123,9 @@ class DeliveryEngine:
             return []
         newest = TickTime(n=n, at=at, undelivered=self.memory.summarise_undelivered(at))
         changed: list[DeliveryChange] = [*self._remember([newest])]
-        desks = self._memories()
-        # Crowds come first, because quiet hours must not affect the number of silent stores.
-        crowds = groups.find_silent_regions(self._context, desks)
+        changed += self._remember(releases.release_alerts(self.memory, self._rules, self._context))
         changed += self._remember(
-            releases.release_alerts(self.memory, self._rules, self._context, crowds)
-        )
-        changed += self._remember(
-            groups.build_summaries(self._partition, self._context, desks, crowds)
+            summaries.build_summaries(self.memory, self._partition, self._context)
         )
         changed += self._remember(digest.build_digests(self.memory, self._context, before=time.at))
         changed += self._remember(heartbeats.build_heartbeats(self.memory, self._partition))
@@ -199,14 +193,14 @@ class DeliveryEngine:
             return []
         return self._remember([TickTime(n=0, at=instant_millis(alert.raised_at))])
 
-    def _decide_on_channel(self, channel_id: str, alert: Alert, kind: str) -> list[StoredDelivery]:
+    def _decide_on_channel(self, channel_id: str, alert: Alert) -> list[StoredDelivery]:
         decisions = self.memory.decisions_for(channel_id, alert.alert_id)
         is_known = any(earlier.alert.state == alert.state for earlier in decisions)
         # Without an earlier decision on this channel there is nothing to retract.
         if is_known or (not decisions and alert.state == "retracted"):
             return []
         channel, time = self.memory.channels[channel_id], self.memory.time
-        verdict, why = self._decide(alert, channel, decisions, kind)
+        verdict, why = self._decide(alert, channel, decisions)
         message = (
             self._build_message(alert, channel) if verdict == "send" and why != _LEFT_OUT else None
         )
@@ -223,22 +217,19 @@ class DeliveryEngine:
         return self._remember([message, decision] if message else [decision])
 
     def _decide(
-        self, alert: Alert, channel: AlertChannel, earlier: Sequence[DeliveryDecision], kind: str
+        self, alert: Alert, channel: AlertChannel, earlier: Sequence[DeliveryDecision]
     ) -> tuple[DeliveryVerdict, DeliveryReason]:
         held = self._hold_reason(alert, channel)
         if not earlier:
-            return self._rules.decide_first(self._first_state(alert, channel, held, kind))
+            return self._rules.decide_first(self._first_state(alert, channel, held))
         verdict = self._rules.decide_later(earlier, held)
         has_gone_out = any(self.memory.messages_about(channel.channel_id, alert.alert_id))
         is_left_out = verdict == "send" and alert.state in channel.leaves_out and has_gone_out
         return verdict, _LEFT_OUT if is_left_out else "followed"
 
-    def _first_state(
-        self, alert: Alert, channel: AlertChannel, held: DeliveryReason, kind: str
-    ) -> FirstState:
+    def _first_state(self, alert: Alert, channel: AlertChannel, held: DeliveryReason) -> FirstState:
         now = self.memory.time.at
         # The rate limit holds for a channel over all partitions of this process.
-        memories = self._memories().values()
         return FirstState(
             alert=alert,
             channel=channel,
@@ -247,9 +238,8 @@ class DeliveryEngine:
             raise_verdict=self.memory.alert_verdict(channel.channel_id, alert.of),
             sent_count=sum(
                 memory.count_sent(channel.channel_id, now // MINUTE, alert.severity)
-                for memory in memories
+                for memory in self._memories()
             ),
-            is_silence=kind == "silence",
         )
 
     def _hold_reason(self, alert: Alert, channel: AlertChannel) -> DeliveryReason:

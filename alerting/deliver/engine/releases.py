@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import structs
 
-from alerting.deliver.engine.groups import SilentRegions
 from alerting.deliver.state.body import (
     alert_body,
     alert_message_id,
@@ -49,7 +48,7 @@ def build_alert_message(
 
 
 def release_alerts(
-    memory: DeliveryMemory, rules: DeliveryRules, around: DeliveryContext, crowds: SilentRegions
+    memory: DeliveryMemory, rules: DeliveryRules, around: DeliveryContext
 ) -> list[StoredDelivery]:
     """The messages and decisions of held alerts that nothing holds back any more.
 
@@ -62,7 +61,7 @@ def release_alerts(
     for channel_id, alert_id in sorted(memory.held, key=memory.sort_key):
         last = memory.decisions_for(channel_id, alert_id)[-1]
         channel = memory.channels[channel_id]
-        if last.key not in crowds.regions and _is_free(last, channel, memory, around):
+        if _is_free(last, channel, memory, around):
             # Grouped by address too, because an end goes to the address of its raise.
             free[channel_id, _find_address(last.alert, channel, memory)].append(last)
     changed: list[StoredDelivery] = []

@@ -28,7 +28,6 @@ DeliveryReason: TypeAlias = Literal[
     "maintenance",
     "snooze",
     "quiet",
-    "many silent",
     "late",
     "storm",
     "backfilled",
@@ -57,8 +56,8 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
     """What was decided about one state of an alert on a channel.
 
     `message`: id of the message that carries it, "" while none does; `at`, `tick`: the instant and
-    the number of the tick by which it was decided; `crowd`: the region with which it was sent as
-    one message, "" for none; `repeated_at`: when the alert was sent again last, 0 for never.
+    the number of the tick by which it was decided; `repeated_at`: when the alert was sent again
+    last, 0 for never.
     """
 
     channel: str
@@ -68,7 +67,6 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
     message: str
     at: int
     tick: int
-    crowd: str = ""
     repeated_at: int = 0
 
     @property

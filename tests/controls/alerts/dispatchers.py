@@ -35,8 +35,6 @@ DECIDED, ATTEMPT_STORED, ANSWERED = "decided", "attempt_stored", "answered"
 OUTCOME_TAKEN, OUTCOME_STORED, RESTORING = "outcome_taken", "outcome_stored", "restoring"
 OWN_MOMENTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
 _PATIENCE_SECONDS = 20.0
-# Milliseconds since 1970, later than any tick.
-_ALL_JUDGED = 10**15
 
 
 class WatchedDispatcher(Dispatcher):
@@ -159,6 +157,4 @@ def watched_parts(settings: Settings, moments: Failpoints, wrong: str = "") -> D
     return parts._replace(
         step=partial(parts.step, moments),
         sender=partial(parts.sender, moments=moments),
-        # Beside topics of their own there are no evaluators whose positions say it.
-        evaluation_progress=lambda _partitions: _ALL_JUDGED,
     )

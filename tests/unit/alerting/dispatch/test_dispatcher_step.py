@@ -229,25 +229,6 @@ def test_a_tick_says_up_to_where_there_are_rules() -> None:
     assert learned == [7, 0]
 
 
-def test_a_region_whose_stores_lie_in_two_partitions_is_told_of_once() -> None:
-    town = Town(kind="silence", peers=2)
-    calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
-    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), town, n, desks))
-    for at in (0, 1):
-        step.process(record(CONTROLS, channel(), at))
-        step.process(record(TICKS, {"n": 1, "at": NOON}, at))
-    for number in range(3):
-        step.process(record(ALERTS, alert(number, store_id=f"{number}"), number % 2))
-
-    ticks = [{"n": n, "at": NOON + n * SECOND} for n in range(2, 9)]
-    later = [record(TICKS, one, at) for one in ticks for at in (0, 1)]
-    outputs = [out for one in later for out in step.process(one)]
-    step.close()
-
-    made = [decode_record(one.value or b"") for one in outputs]
-    assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["summary"]
-
-
 def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_came_to_be() -> None:
     older, newer = channel(least_severity="critical"), channel()
     gone = GoneAddress(channel="floor", url=newer.url, at=NOON)

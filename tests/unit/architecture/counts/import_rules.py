@@ -96,7 +96,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.rules",
         "serving",
     ),
-    "alerting.deliver": (*BELOW, "alerting.alert", "alerting.rules", "serving.storage"),
+    "alerting.deliver": (*BELOW, "alerting.alert", "alerting.rules"),
     "alerting.deliver.state": (*BELOW, "alerting.alert", "alerting.rules"),
     "alerting.deliver.engine": (*BELOW, "alerting.deliver.state"),
     "alerting.stream": BELOW,
