@@ -16,9 +16,7 @@ from msgspec import Struct
 from inventory.movements.movement import MovementKind, instant_millis, lane_key
 from runtime.outbound.records import DroppedRecord, TickTime
 
-CallMode: TypeAlias = Literal[
-    "idempotency_key", "compare_and_set", "sole", "absolute", "at_least_once", "at_most_once"
-]
+CallMode: TypeAlias = Literal["idempotency_key", "compare_and_set", "absolute"]
 # The request to the other system: change a level by an amount, read a level, or set one.
 CallStep: TypeAlias = Literal["adjust", "look", "set"]
 CallOutcome: TypeAlias = Literal["intent", "called", "applied", "refused", "unknown", "overruled"]

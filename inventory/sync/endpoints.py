@@ -55,11 +55,7 @@ class InventoryApi:
         try:
             if asked.step == "look":
                 return await self._read_level(asked)
-            request = (
-                _adjust_request(asked, self.target)
-                if asked.step == "adjust"
-                else _set_request(asked)
-            )
+            request = _adjust_request(asked) if asked.step == "adjust" else _set_request(asked)
             return _answer(await self._send(asked, request))
         except BadSettings as error:
             return CallAnswer(error=str(error), is_refused=True)
@@ -71,7 +67,7 @@ class InventoryApi:
         found = _level_answer(level_reply)
         # First the version, then the reference: a call still in flight names a version. If that has
         # changed, the call has no effect; if not, only one of it and the next can succeed.
-        if found.version is None or not asked.was_in_doubt or self.target.mode != "compare_and_set":
+        if found.version is None or not asked.was_in_doubt:
             return found
         reference = quote(asked.key, safe="")
         reply = await self._send(asked, OutboundRequest("GET", f"/references/{reference}"))
@@ -93,10 +89,9 @@ class InventoryApi:
         )
 
 
-def _adjust_request(asked: CallAttempt, target: StockTarget) -> OutboundRequest:
+def _adjust_request(asked: CallAttempt) -> OutboundRequest:
     call = asked.call
-    key_header = {"idempotency-key": quote(asked.key, safe=_PLAIN)}
-    headers = key_header if target.mode == "idempotency_key" else {}
+    headers = {"idempotency-key": quote(asked.key, safe=_PLAIN)}
     change: _BodyFields = (
         {"level_milli": call.level_milli}
         if call.delta_milli is None

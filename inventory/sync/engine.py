@@ -13,14 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from inventory.movements.movement import StockMovement, level_effect
-from inventory.sync.calls import (
-    OPEN_OUTCOMES,
-    CallChange,
-    LaneLevel,
-    ReconciledDay,
-    StockCall,
-    StoredCall,
-)
+from inventory.sync.calls import CallChange, LaneLevel, ReconciledDay, StockCall, StoredCall
 from inventory.sync.memory import CallMemory
 from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, end_call
 from runtime.outbound.records import DroppedRecord, TickTime
@@ -51,8 +44,6 @@ class StockSyncEngine:
         self.memory = CallMemory()
         self._rules = rules
         self._reconcile_after = reconcile_after
-        # By movement, calls of mode at_most_once whose answer may still arrive.
-        self._unconfirmed_calls: dict[str, StockCall] = {}
 
     def process_movement(self, movement: StockMovement) -> list[StoredCall]:
         """Take a movement: the record of its call, with the new level. Raises BadInstant."""
@@ -96,16 +87,12 @@ class StockSyncEngine:
                 attempt = self._rules.begin_attempt(call, now)
                 begun.records.extend(self._remember([attempt.call]))
                 begun.attempts.append(attempt)
-                # A call of at_most_once has ended already, but its answer may still arrive.
-                if attempt.call.outcome not in OPEN_OUTCOMES:
-                    self._unconfirmed_calls[call.movement_id] = attempt.call
         return begun
 
     def record_answer(self, asked: CallAttempt, answer: CallAnswer) -> list[StoredCall]:
         """The records that an answer changes; an answer to an earlier attempt changes nothing."""
         call = asked.call
         known = self.memory.find_open_call(call.lane, call.movement_id)
-        known = known or self._unconfirmed_calls.pop(call.movement_id, None)
         if known is None or known.attempts != call.attempts:
             return []
         after = self._rules.apply_answer(asked, answer, self.memory.time.at)
@@ -113,7 +100,7 @@ class StockSyncEngine:
 
     def restore(self, kept: Iterable[StoredCall]) -> None:
         """Replace the state with these records."""
-        self.memory, self._unconfirmed_calls = CallMemory(), {}
+        self.memory = CallMemory()
         # Levels first, because they decide which movements they include.
         for record in sorted(kept, key=lambda record: not isinstance(record, LaneLevel)):
             self.memory.remember(record)

@@ -3,10 +3,7 @@
     mode              request                                    in doubt
     idempotency_key   change, under the movement's key           the same, while the key lives
     compare_and_set   level; set it if the version still holds   level, and if the tag is known
-    sole              level; set it if the version still holds   a version that moved is our own
     absolute          set the level                              the same, and each night
-    at_least_once     change                                     the same
-    at_most_once      change                                     nothing: it stays unknown
 
 Each request is stored before it is sent, in the state that holds without an answer, so a process
 that dies leaves nothing to find out.
@@ -88,7 +85,7 @@ class CallRules:
     @property
     def first_step(self) -> CallStep:
         """The first request of a call."""
-        if self.mode in ("compare_and_set", "sole"):
+        if self.mode == "compare_and_set":
             return "look"
         return "set" if self.mode == "absolute" else "adjust"
 
@@ -109,9 +106,6 @@ class CallRules:
         # A look has no side effect.
         if call.step != "look":
             attempt = structs.replace(attempt, in_doubt=True, step=self.first_step)
-        # It is never due again, even if this process dies.
-        if self.mode == "at_most_once":
-            attempt = end_call(attempt, "unknown", now, "")
         return CallAttempt(attempt, call.step, call.in_doubt, self.key(call))
 
     def is_over(self, call: StockCall, now: int) -> bool:
@@ -140,10 +134,8 @@ class CallRules:
         refusals = call.refusals + (said == "no")
         return self._retry(structs.replace(call, refusals=refusals), answer, now)
 
-    def is_done(self, call: StockCall, answer: CallAnswer) -> bool:
+    def is_done(self, answer: CallAnswer) -> bool:
         """Whether a look shows that a call in doubt has arrived."""
-        if self.mode == "sole":
-            return answer.version != call.version
         return answer.is_known
 
     def give_up(self, call: StockCall, now: int, cause: str) -> StockCall:
@@ -158,8 +150,7 @@ class CallRules:
             if refused.refusals >= MAX_REFUSALS:
                 return self.give_up(refused, now, refused.cause)
             return self._retry(refused, answer, now)
-        # A call that was never in doubt cannot have arrived, even if the version has changed.
-        if call.in_doubt and self.is_done(call, answer):
+        if call.in_doubt and self.is_done(answer):
             return end_call(call, "applied", now, "")
         return structs.replace(
             call,
@@ -171,17 +162,12 @@ class CallRules:
         )
 
     def _after_conflict(self, call: StockCall, now: int) -> StockCall:
-        # An earlier attempt under this version was in doubt, and there is no other writer.
-        if self.mode == "sole" and call.in_doubt:
-            return end_call(call, "applied", now, "")
         # The call had no version, so a conflict is not an answer that this mode expects.
         if self.mode == "absolute":
             return self._retry(call, CallAnswer(), now)
         return structs.replace(call, step="look", failures=call.failures - 1, due_at=now)
 
     def _retry(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
-        if self.mode == "at_most_once":
-            return call if call.in_doubt else end_call(call, "refused", now, call.cause)
         # No further attempt: after the key has expired, it would be a second movement.
         if self.is_over(call, now):
             return self.give_up(call, now, call.cause)

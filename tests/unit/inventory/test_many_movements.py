@@ -84,7 +84,7 @@ def told(
 @pytest.mark.parametrize("story", [never_counted, counted, backwards, counts_among_sales])
 def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
     def take(number: int) -> None:
-        desk = desk_of("at_least_once")
+        desk = desk_of("idempotency_key")
         for one in story(number):
             desk.process_movement(one)
 
@@ -94,7 +94,7 @@ def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
 @pytest.mark.parametrize("story", [never_counted, counted, counts_among_sales])
 def test_calling_for_what_has_waited_is_linear(story: Story) -> None:
     def call(number: int) -> None:
-        desk = desk_of("at_least_once")
+        desk = desk_of("idempotency_key")
         for one in story(number):
             desk.process_movement(one)
         while asked := desk.begin_attempts([]).attempts:
@@ -110,14 +110,14 @@ def test_restoring_the_movements_of_one_article_is_linear(story: Story, is_waiti
     stored: dict[int, list[StoredCall]] = {}
     for number in (FEW, MANY):
         if is_waiting:
-            desk = desk_of("at_least_once")
+            desk = desk_of("idempotency_key")
             stored[number] = [kept for one in story(number) for kept in desk.process_movement(one)]
         else:
-            _, kept = told("at_least_once", story(number))
+            _, kept = told("idempotency_key", story(number))
             newest = {call_key(one): one for one in kept}
             stored[number] = [one for one in newest.values() if isinstance(one, StockCall)]
 
-    assert ratio(lambda number: desk_of("at_least_once").restore(stored[number])) <= MAX_RATIO
+    assert ratio(lambda number: desk_of("idempotency_key").restore(stored[number])) <= MAX_RATIO
 
 
 def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> list[int]:

@@ -92,7 +92,7 @@ def test_without_what_is_old_the_level_is_the_same(
 
 
 def test_what_came_a_week_late_is_told_and_what_a_count_has_is_not() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
     desk.process_movement(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
     later(desk, DAY_MILLIS)
@@ -127,7 +127,7 @@ def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bo
 
 
 def test_of_an_article_that_has_not_moved_nothing_is_written_anew() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
 
     written = [
