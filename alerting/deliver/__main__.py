@@ -7,17 +7,16 @@ from itertools import chain
 from threading import Event
 from typing import NamedTuple
 
-from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.facts import CachedRules, RegisteredStores
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import CONTROLS, TICKS, Dispatcher
+from alerting.deliver.step import CONTROLS, TICKS, Dispatcher, webhook_calls
 from alerting.rules.store.topic import TOPIC as RULES
 from alerting.rules.store.topic import RuleReader
 from runtime.kafka.reader import read_newest, read_to_end
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
 from runtime.outbound.secrets import FILE, SigningKeys
 from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
@@ -38,7 +37,7 @@ class DispatcherParts(NamedTuple):
     """The parts of a dispatcher; a test replaces one of them to inject a fault."""
 
     step: Callable[..., Dispatcher] = Dispatcher
-    sender: Callable[..., WebhookSender] = WebhookSender
+    caller: Callable[..., OutboundCaller] = OutboundCaller
     engine: Callable[..., DeliveryEngine] = DeliveryEngine
     rules: DeliveryRules = DeliveryRules()
 
@@ -69,8 +68,8 @@ def build_dispatcher(
 
     Raises BadSettings for invalid networks or an invalid stores file.
     """
-    sender = parts.sender(parse_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    caller = parts.caller(parse_networks(settings.webhook_networks), keys)
     known = CachedRules(RuleReader(settings, rules))
     stores = RegisteredStores(load_stores(settings.stores_file), settings.default_timezone, known)
 
@@ -84,7 +83,7 @@ def build_dispatcher(
         return map(to_input, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
     return parts.step(
-        WebhookCalls(sender, keys),
+        webhook_calls(caller),
         build_engine,
         prefix,
         read_early_records,

@@ -5,8 +5,8 @@ from contextlib import closing
 from threading import Event
 
 from inventory.sync.endpoints import InventoryApi
-from inventory.sync.modes import CallAnswer
-from inventory.sync.step import PartitionCall, StockAdapter
+from inventory.sync.modes import CallAnswer, CallAttempt
+from inventory.sync.step import StockAdapter
 from inventory.sync.target import read_target
 from runtime.connect import NORMALISER_ANCHOR
 from runtime.outbound.addresses import parse_networks
@@ -44,19 +44,15 @@ def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
     Raises BadSettings for an invalid target or invalid networks.
     """
     target = read_target(settings.stock_target)
-    caller = OutboundCaller(parse_networks(settings.webhook_networks))
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
-    api = InventoryApi(target, caller, keys)
+    caller = OutboundCaller(parse_networks(settings.webhook_networks), keys)
+    api = InventoryApi(target, caller)
     return StockAdapter(build_calls(api), target.make_engine, target.covers_store, prefix)
 
 
-def build_calls(api: InventoryApi) -> PendingCalls[PartitionCall, CallAnswer]:
+def build_calls(api: InventoryApi) -> PendingCalls[CallAttempt, CallAnswer]:
     """Calls to a system, made on a thread of their own."""
-    return PendingCalls(
-        lambda placed: api.make_call(placed.attempt),
-        lambda placed: (placed.partition, placed.attempt.call.movement_id),
-        lambda error: CallAnswer(error=f"{type(error).__name__}: {error}"[:200]),
-    )
+    return PendingCalls(lambda placed: api.make_call(placed.call), CallAnswer)
 
 
 def adapter_job(step: StockAdapter, group: str = GROUP, slot: int = 0) -> ProcessorJob:

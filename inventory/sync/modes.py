@@ -12,36 +12,28 @@ that dies leaves nothing to find out.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from inventory.sync.calls import CallMode, CallOutcome, CallStep, StockCall
 from runtime.outbound.backoff import SECOND, retry_delay
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.verdicts import AnswerKind, classify_answer
 
 HOUR = 3_600 * SECOND
 GIVES_UP_AFTER = 72 * HOUR
 # The margin before the other system forgets a key: no call may be in flight at that time.
 KEY_MARGIN = HOUR
 MAX_REFUSALS = 3
-_UNCERTAIN_STATUSES, _CONFLICT_STATUSES = (408, 425), (409, 412)
-# Temporary faults: overload, an expired token, missing rights, a bridge that is being deployed.
-_TEMPORARY_STATUSES = (429, 401, 403, 404)
-# What an answer says about its call; everything else is "in doubt".
-CallAnswerKind = Literal["yes", "moved", "not taken", "no", "in doubt"]
+_TOO_EARLY, _CONFLICT_STATUSES = 425, (409, 412)
 
 
-class CallAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to one call: a status, or the reason why there is none.
+class CallAnswer(OutboundAnswer, frozen=True, kw_only=True):
+    """The answer to one call.
 
-    `is_refused`: no call was made, because its address is not allowed; `is_unsent`: the connection
-    was not accepted. `quantity_milli` and `version` are set for a look, and `is_known` says whether
-    the movement's reference is known.
+    `quantity_milli` and `version` are set for a look, and `is_known` says whether the movement's
+    reference is known.
     """
 
-    status: int | None = None
-    retry_after: float | None = None
-    error: str = ""
-    is_refused: bool = False
-    is_unsent: bool = False
     quantity_milli: int | None = None
     version: str | None = None
     is_known: bool = False
@@ -59,20 +51,15 @@ class CallAttempt(NamedTuple):
     key: str
 
 
-def classify_answer(answer: CallAnswer, step: CallStep) -> CallAnswerKind:
-    """What an answer says about its call; a redirect is a refusal, as its target is unknown."""
+def classify_call_answer(answer: CallAnswer, step: CallStep) -> AnswerKind | Literal["moved"]:
+    """What an answer says about its call; "moved": the level has another version by now."""
     status = answer.status
-    # Faults of this side count too: no call was made, and people repair them.
-    if answer.is_refused or answer.is_unsent or status in _TEMPORARY_STATUSES:
-        return "not taken"
-    if status is None or status < 200 or status >= 500 or status in _UNCERTAIN_STATUSES:
-        return "in doubt"
-    if status < 300:
-        return "yes"
     if status in _CONFLICT_STATUSES and step == "set":
         return "moved"
     # The answer to a key whose other attempt is still being processed.
-    return "in doubt" if status == _CONFLICT_STATUSES[0] and step == "adjust" else "no"
+    if status == _TOO_EARLY or (status == _CONFLICT_STATUSES[0] and step == "adjust"):
+        return "in doubt"
+    return classify_answer(answer)
 
 
 @dataclass(frozen=True)
@@ -117,11 +104,11 @@ class CallRules:
         # The text of an error may be long, and it is stored with the movement.
         cause = answer.error[:200]
         call = structs.replace(asked.call, status=answer.status, cause=cause)
-        said = classify_answer(answer, asked.step)
+        said = classify_call_answer(answer, asked.step)
         # A look is not an outcome: it decides what to set, or shows that it is set already.
-        if asked.step == "look" and said == "yes":
+        if asked.step == "look" and said == "delivered":
             return self._after_look(call, answer, now)
-        if said == "yes":
+        if said == "delivered":
             return end_call(call, "applied", now, "")
         if said == "in doubt":
             return self._retry(call, answer, now)
@@ -129,9 +116,9 @@ class CallRules:
         call = structs.replace(call, in_doubt=asked.was_in_doubt)
         if said == "moved":
             return self._after_conflict(call, now)
-        if said == "no" and call.refusals + 1 >= MAX_REFUSALS:
+        if said == "refused" and call.refusals + 1 >= MAX_REFUSALS:
             return self.give_up(call, now, call.cause or "refused")
-        refusals = call.refusals + (said == "no")
+        refusals = call.refusals + (said == "refused")
         return self._retry(structs.replace(call, refusals=refusals), answer, now)
 
     def is_done(self, answer: CallAnswer) -> bool:

@@ -7,7 +7,7 @@ same after a crash.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -54,24 +54,16 @@ def digest_span(clock: time, zone: ZoneInfo, before: int, now: int) -> DigestSpa
     If several are due, the last one covers the days of the others too. A date that the zone skips
     has no digest.
     """
-    today = from_millis(now).astimezone(zone).date()
+    first, last = (from_millis(at).astimezone(zone).date() for at in (before, now))
     # A clock can be a day off in a zone that skips a date.
-    for shift in range(1, -3, -1):
-        instant = _millis(start_instant(today + timedelta(days=shift), clock, zone))
-        if instant is not None and before < instant <= now:
-            day = today + timedelta(days=shift)
-            return DigestSpan(day, _previous_due(day, clock, zone, before), instant)
-    return None
-
-
-def _previous_due(day: date, clock: time, zone: ZoneInfo, before: int) -> int:
-    """The instant of the last digest that was due by `before`, counted back from a later date."""
-    back = day - from_millis(before).astimezone(zone).date()
-    for days_back in range(back.days - 2, back.days + 4):
-        instant = _millis(start_instant(day - timedelta(days=days_back), clock, zone))
-        if days_back > 0 and instant is not None and instant <= before:
-            return instant
-    return before
+    days = (first + timedelta(days=shift) for shift in range(-3, (last - first).days + 2))
+    instants = ((start_instant(day, clock, zone), day) for day in days)
+    due = [(to_millis(instant), day) for instant, day in instants if instant is not None]
+    news = [(at, day) for at, day in due if before < at <= now]
+    if not news:
+        return None
+    until, day = max(news)
+    return DigestSpan(day, max((at for at, _ in due if at <= before), default=before), until)
 
 
 def _build_channel_digests(
@@ -152,7 +144,3 @@ def _build_line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
         "verdict": first.verdict,
         "why": first.why,
     }
-
-
-def _millis(instant: datetime | None) -> int | None:
-    return None if instant is None else to_millis(instant)

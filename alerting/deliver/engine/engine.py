@@ -1,16 +1,6 @@
-"""The delivery desk of a partition: decisions, attempts and their results.
+"""The alerts of a partition on their way to channels: decisions, messages and their outcomes."""
 
-Each method returns the changed records. They are stored in one transaction with the offset of the
-input, and calls are made only after that; `begin_attempts()` returns these calls.
-
-    take(alert)       a decision for each channel, and the resulting messages
-    settle(control)   the change by a control
-    pass_time(tick)   ends of holds, digests, summaries of suppressed alerts, heartbeats
-    begin()           one more attempt of each message whose turn it is
-    answered()        the result of an attempt
-"""
-
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import structs
 
@@ -23,14 +13,11 @@ from alerting.deliver.engine import (
     summaries,
     turns,
 )
-from alerting.deliver.engine.turns import StartedAttempts
 from alerting.deliver.state import attempts
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.call_limits import CallCapacity, CircuitBreakers
 from alerting.deliver.state.controls import AlertChannel, AlertControl, Redelivery
 from alerting.deliver.state.memory import MINUTE, DeliveryMemory
 from alerting.deliver.state.records import (
-    DeliveryChange,
     DeliveryDecision,
     DeliveryReason,
     DeliveryVerdict,
@@ -48,14 +35,17 @@ from alerting.deliver.state.routing import (
     matches_channel,
     quiet_end,
 )
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.engine import OutboundEngine
 from runtime.outbound.records import DroppedRecord, TickTime
 from tally.alerts.message import Alert
-from tally.time.instants import DAY_MILLIS
 
 _LEFT_OUT: DeliveryReason = "left out"
 
 
-class DeliveryEngine:
+class DeliveryEngine(
+    OutboundEngine[DeliveryMemory, WebhookMessage, StoredDelivery, WebhookMessage, OutboundAnswer]
+):
     """The deliveries of one partition, with their rules and the facts about rules and stores.
 
     `memories`: returns those of all partitions of this process; by default of this one alone.
@@ -68,7 +58,7 @@ class DeliveryEngine:
         partition: int = 0,
         memories: Callable[[], Collection[DeliveryMemory]] | None = None,
     ) -> None:
-        self.memory = DeliveryMemory()
+        super().__init__(DeliveryMemory())
         self._memories = memories or (lambda: [self.memory])
         self._rules = rules
         self._context = around
@@ -100,8 +90,8 @@ class DeliveryEngine:
     def apply_control(self, control: AlertControl) -> list[StoredDelivery]:
         """The records that a control changes."""
         if isinstance(control, Redelivery):
-            return self._remember(turns.reset_for_redelivery(self.memory, control))
-        return self._remember([control])
+            return self.memory.remember_all(turns.reset_for_redelivery(self.memory, control))
+        return self.memory.remember_all([control])
 
     def apply_control_early(self, control: AlertControl) -> None:
         """Applies a control ahead of its turn, unless it is known already or a redelivery."""
@@ -112,74 +102,15 @@ class DeliveryEngine:
         if not known and not isinstance(control, Redelivery):
             self.memory.remember(control)
 
-    def advance_time(self, tick: TickTime) -> list[DeliveryChange]:
-        """The records that a tick changes; a tick without news changes nothing.
-
-        Ticks are facts from several tickers, so the larger number and the later instant count.
-        """
-        time = self.memory.time
-        n, at = max(tick.n, time.n), max(tick.at, time.at)
-        if (n, at) == (time.n, time.at):
-            return []
-        newest = TickTime(n=n, at=at, undelivered=self.memory.summarise_undelivered(at))
-        changed: list[DeliveryChange] = [*self._remember([newest])]
-        changed += self._remember(releases.release_alerts(self.memory, self._rules, self._context))
-        changed += self._remember(
-            summaries.build_summaries(self.memory, self._partition, self._context)
-        )
-        changed += self._remember(digest.build_digests(self.memory, self._context, before=time.at))
-        changed += self._remember(heartbeats.build_heartbeats(self.memory, self._partition))
-        if newest.at // MINUTE != time.at // MINUTE:
-            changed += self._remember(
-                reminders.build_reminders(self.memory, self._rules, self._context)
-            )
-        # Once a day is enough, because this goes through all records.
-        is_new_day = newest.at // DAY_MILLIS != time.at // DAY_MILLIS
-        return [*changed, *(self._drop_outdated() if is_new_day else ())]
-
-    def begin_attempts(
-        self, under_way: Collection[WebhookMessage], room: CallCapacity | None = None
-    ) -> StartedAttempts:
-        """The messages whose turn it is, with one more attempt, except those under way.
-
-        An expired message, or one that depends on an alert that never arrived, ends instead.
-        `room`: the remaining capacity for calls, by default as if no other partition called.
-        """
-        remaining = room or CallCapacity((message.url for message in under_way), CircuitBreakers())
-        return turns.begin_due_attempts(self.memory, self._context, under_way, remaining)
-
-    def record_answer(self, called: WebhookMessage, answer: WebhookAnswer) -> list[StoredDelivery]:
-        """The records that an answer changes; an answer to an earlier attempt changes nothing."""
-        known = self.memory.messages.get(called.key)
-        is_current = known is not None and known.message_id == called.message_id
-        if known is None or not is_current or known.attempts != called.attempts:
-            return []
-        # A late answer does not revive a message that was given up with its address meanwhile.
-        if known.outcome not in ("waiting", "unknown"):
-            return []
-        now = self.memory.time.at
-        after = attempts.apply_answer(known, answer, now)
-        if attempts.classify_answer(answer) != "gone":
-            return self._remember([after])
-        gone = GoneAddress(channel=after.channel, url=after.url, at=now)
-        # The message itself is one of the waiting ones, and its own record is written last.
-        others = [
-            structs.replace(message, outcome="dead", cause=after.cause)
-            for message in self.memory.waiting.values()
-            if (message.channel, message.url) == (after.channel, after.url)
-        ]
-        return self._remember([gone, *others, after])
-
-    def restore(self, records: Iterable[StoredDelivery]) -> None:
-        """Replaces the memory with these records."""
-        self.memory = DeliveryMemory()
-        for record in records:
-            self.memory.remember(record)
-
-    def _remember(self, records: Sequence[StoredDelivery]) -> list[StoredDelivery]:
-        for record in records:
-            self.memory.remember(record)
-        return [*records]
+    def _pass_time(self, before: int) -> list[StoredDelivery]:
+        memory, context = self.memory, self._context
+        changed = releases.release_alerts(memory, self._rules, context)
+        changed += summaries.build_summaries(memory, self._partition, context)
+        changed += memory.remember_all(digest.build_digests(memory, context, before))
+        changed += memory.remember_all(heartbeats.build_heartbeats(memory, self._partition))
+        if memory.time.at // MINUTE != before // MINUTE:
+            changed += reminders.build_reminders(memory, self._rules, context)
+        return changed
 
     def _drop_outdated(self) -> list[DroppedRecord]:
         outdated = retention.find_outdated(self.memory)
@@ -187,11 +118,54 @@ class DeliveryEngine:
             self.memory.forget(record)
         return [DroppedRecord(record_key(record)) for record in outdated]
 
+    def _own_room(self, under_way: Collection[WebhookMessage]) -> CallCapacity:
+        return CallCapacity((message.url for message in under_way), CircuitBreakers())
+
+    def _urgency(self, message: WebhookMessage) -> tuple[int, bool, int]:
+        return turns.urgency(message, self.memory)
+
+    def _end_turn(self, message: WebhookMessage) -> list[StoredDelivery] | None:
+        ended = turns.end_turn(message, self.memory)
+        if ended is None and (why := self._obstacle(message)):
+            return turns.hold_back(message, why, self.memory)
+        return ended
+
+    def _obstacle(self, message: WebhookMessage) -> DeliveryReason:
+        """The reason why the message may not be sent now; "" for none."""
+        return turns.message_hold_reason(message, self.memory, self._context)
+
+    def _begin_attempt(self, message: WebhookMessage) -> WebhookMessage:
+        return attempts.begin_attempt(message, self.memory.time.at)
+
+    def _called(self, call: WebhookMessage) -> WebhookMessage:
+        return call
+
+    def _find_open(self, called: WebhookMessage) -> WebhookMessage | None:
+        known = self.memory.messages.get(called.key)
+        if known is None or known.message_id != called.message_id:
+            return None
+        # A late answer does not revive a message that was given up with its address meanwhile.
+        return known if known.outcome in ("waiting", "unknown") else None
+
+    def _apply_answer(self, call: WebhookMessage, answer: OutboundAnswer) -> list[StoredDelivery]:
+        now = self.memory.time.at
+        after = attempts.apply_answer(self.memory.messages[call.key], answer, now)
+        if attempts.classify_webhook_answer(answer) != "gone":
+            return [after]
+        gone = GoneAddress(channel=after.channel, url=after.url, at=now)
+        # The message itself is one of the waiting ones, and its own record is written last.
+        others = [
+            structs.replace(message, outcome="dead", cause=after.cause)
+            for message in self.memory.waiting.values()
+            if (message.channel, message.url) == (after.channel, after.url)
+        ]
+        return [gone, *others, after]
+
     def _initial_time(self, alert: Alert) -> list[StoredDelivery]:
         # Before the very first tick, the alert has the only known instant.
         if self.memory.time.at:
             return []
-        return self._remember([TickTime(n=0, at=instant_millis(alert.raised_at))])
+        return self.memory.remember_all([TickTime(n=0, at=instant_millis(alert.raised_at))])
 
     def _decide_on_channel(self, channel_id: str, alert: Alert) -> list[StoredDelivery]:
         decisions = self.memory.decisions_for(channel_id, alert.alert_id)
@@ -214,7 +188,7 @@ class DeliveryEngine:
             tick=time.n,
         )
         # The message comes first, so that a decision never names a missing message.
-        return self._remember([message, decision] if message else [decision])
+        return self.memory.remember_all([message, decision] if message else [decision])
 
     def _decide(
         self, alert: Alert, channel: AlertChannel, earlier: Sequence[DeliveryDecision]

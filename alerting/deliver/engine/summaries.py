@@ -71,9 +71,8 @@ def _summarise_group(
         due_at=memory.time.at,
         promise=channel.promise,
     )
-    # Remembered at once, so that the next group of the same tick has a higher order.
-    memory.remember(message)
-    return [message, *(structs.replace(member, message=message.message_id) for member in members)]
+    named = [structs.replace(member, message=message.message_id) for member in members]
+    return memory.remember_all([message, *named])
 
 
 def _summary_numbers(members: Sequence[DeliveryDecision]) -> dict[str, Any]:

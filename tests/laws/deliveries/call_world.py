@@ -107,7 +107,7 @@ class CallWorld:
         begun = self.desk.begin_attempts([one.asked for one in self.under_way])
         if self.rules.stores_before_call:
             self._store(begun.records)
-        for asked in begun.attempts:
+        for asked in begun.calls:
             one = UnderWay(asked)
             if asked.step == "look":
                 self._read(one, first=True)
@@ -150,7 +150,7 @@ class CallWorld:
             self.call(0, 0)
             while self.under_way:
                 self.answer(0, ANSWERED)
-            if not any(True for _ in self.desk.memory.lane_heads()):
+            if not self.desk.memory.waiting:
                 break
             self.tick(0, 7)
         # After all others: what is still on its way then arrives in nobody's name.

@@ -23,6 +23,7 @@ from tests.unit.inventory.moved import desk_of, movement
 
 NOW = 1_795_694_400.7
 KEY = b"k" * 32
+LOOPBACK = parse_networks("127.0.0.0/8")
 
 
 @dataclass
@@ -40,15 +41,15 @@ class Listening(FaultyInventory):
 def first_call(mode: CallMode, one: StockMovement) -> CallAttempt:
     desk = desk_of(mode)
     desk.process_movement(one)
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     return asked
 
 
 def asked_of(system: FaultyInventory, mode: CallMode, asked: CallAttempt) -> CallAnswer:
     with served(system) as port:
         target = StockTarget(url=f"http://127.0.0.1:{port}/", mode=mode, secrets=("inventory",))
-        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
-        api = InventoryApi(target, caller, lambda _names: [KEY], now=lambda: NOW)
+        caller = OutboundCaller(LOOPBACK, lambda _names: [KEY], now=lambda: NOW, seconds=5.0)
+        api = InventoryApi(target, caller)
         return asyncio.run(api.make_call(asked))
 
 
@@ -112,7 +113,7 @@ def test_a_level_is_set_on_its_version_and_refused_on_another() -> None:
 
 def test_an_address_that_may_not_be_called_is_not_called() -> None:
     target = StockTarget(url="https://127.0.0.1:1/", mode="compare_and_set", secrets=("inventory",))
-    api = InventoryApi(target, OutboundCaller(), lambda _names: [KEY])
+    api = InventoryApi(target, OutboundCaller((), lambda _names: [KEY]))
 
     assert asyncio.run(api.make_call(first_call("compare_and_set", movement()))).is_refused
 
@@ -123,7 +124,7 @@ def test_who_takes_no_connection_has_certainly_taken_nothing() -> None:
     target = StockTarget(
         url=f"http://127.0.0.1:{port}", mode="compare_and_set", secrets=("inventory",)
     )
-    api = InventoryApi(target, OutboundCaller(parse_networks("127.0.0.0/8")), lambda _n: [KEY])
+    api = InventoryApi(target, OutboundCaller(LOOPBACK, lambda _names: [KEY]))
 
     assert asyncio.run(api.make_call(first_call("compare_and_set", movement()))).is_unsent
 

@@ -21,7 +21,7 @@ def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
     desk = desk_of(mode)
     [call] = calls([*desk.process_movement(movement())])
     for answer in answers:
-        [asked] = desk.begin_attempts([]).attempts
+        [asked] = desk.begin_attempts([]).calls
         kept = calls([*desk.record_answer(asked, answer)])
         call = kept[-1]
         later(desk, 12 * HOUR if call.due_at > desk.memory.time.at else 1)
@@ -59,13 +59,13 @@ def test_what_answers_make_of_a_movement(
 def test_nobody_is_called_any_more_once_the_key_may_be_forgotten() -> None:
     desk = desk_of("idempotency_key", gives_up_after=23 * HOUR)
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     desk.record_answer(asked, CallAnswer(status=500, error=""))
     later(desk, 23 * HOUR)
 
     begun = desk.begin_attempts([])
 
-    assert begun.attempts == []
+    assert begun.calls == []
     [ended] = calls([*begun.records])
     assert (ended.outcome, ended.attempts) == ("unknown", 1)
 
@@ -76,8 +76,8 @@ def test_a_call_waits_for_the_one_before_it_and_not_for_other_articles() -> None
         desk.process_movement(movement(number))
     desk.process_movement(movement(3, item_id="bread"))
 
-    first = desk.begin_attempts([]).attempts
-    more = desk.begin_attempts(first).attempts
+    first = desk.begin_attempts([]).calls
+    more = desk.begin_attempts(first).calls
 
     assert [one.call.movement_id[-3:] for one in first] == ["1#1", "3#1"]
     assert more == []
@@ -88,15 +88,15 @@ def test_so_many_are_under_way_at_once() -> None:
     for number in range(MAX_AT_ONCE + 5):
         desk.process_movement(movement(number, item_id=f"item-{number}"))
 
-    assert len(desk.begin_attempts([]).attempts) == MAX_AT_ONCE
+    assert len(desk.begin_attempts([]).calls) == MAX_AT_ONCE
 
 
 def test_an_answer_to_an_earlier_attempt_changes_nothing() -> None:
     desk = desk_of("idempotency_key")
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     later(desk, HOUR)
-    [again] = desk.begin_attempts([]).attempts
+    [again] = desk.begin_attempts([]).calls
 
     assert desk.record_answer(asked, CallAnswer(status=400)) == []
     assert calls([*desk.record_answer(again, CallAnswer(status=200))])[0].outcome == "applied"
@@ -105,7 +105,7 @@ def test_an_answer_to_an_earlier_attempt_changes_nothing() -> None:
 def test_asked_to_come_later_it_comes_later() -> None:
     desk = desk_of("idempotency_key")
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
 
     [kept] = calls([*desk.record_answer(asked, CallAnswer(status=503, retry_after=1800))])
 
@@ -153,7 +153,7 @@ def test_on_the_first_day_of_all_nothing_is_set_anew() -> None:
 def test_what_has_ended_is_dropped_after_its_time() -> None:
     desk = desk_of("idempotency_key")
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     desk.record_answer(asked, CallAnswer(status=200))
 
     assert [one for one in later(desk, DAY_MILLIS) if isinstance(one, DroppedRecord)] == []

@@ -43,7 +43,7 @@ class Outcomes:
             later(self.desk, HOUR // 4)
             while (begun := self.desk.begin_attempts([])).records:
                 self._note(begun.records)
-                for one in begun.attempts:
+                for one in begun.calls:
                     told = asyncio.run(api.make_call(one)) if api else answer
                     self._note(self.desk.record_answer(one, told))
 
@@ -102,8 +102,9 @@ def test_a_secrets_file_that_others_may_read_for_hours_loses_nothing(
     secrets.chmod(0o644)
     with served(system) as port:
         target = StockTarget(url=f"http://127.0.0.1:{port}", mode=mode, secrets=("inventory",))
-        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
-        api, ten = InventoryApi(target, caller, SigningKeys(secrets)), Outcomes(mode)
+        networks = parse_networks("127.0.0.0/8")
+        caller = OutboundCaller(networks, SigningKeys(secrets), seconds=5.0)
+        api, ten = InventoryApi(target, caller), Outcomes(mode)
 
         ten.pass_hours(8, api, CallAnswer())
         assert system.happened["calls"] == 0

@@ -115,7 +115,7 @@ def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bo
         happened = format_utc(from_millis(NOON + (number - days) * DAY_MILLIS))
         one = movement(number, happened_at=happened, delta_milli=milli or 7)
         kept = [*desk.process_movement(one if milli else count(number, 9000, happened))]
-        for asked in desk.begin_attempts([]).attempts:
+        for asked in desk.begin_attempts([]).calls:
             kept += [asked.call, *desk.record_answer(asked, CallAnswer(status=200))]
         kept += later(desk, DAY_MILLIS) if passes else []
         stored |= {call_key(each): each for each in kept if not isinstance(each, DroppedRecord)}

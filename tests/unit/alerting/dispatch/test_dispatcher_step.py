@@ -8,9 +8,7 @@ import msgspec
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.controls import AlertControl
 from alerting.deliver.state.records import (
     GoneAddress,
@@ -20,8 +18,9 @@ from alerting.deliver.state.records import (
     record_key,
 )
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
 from runtime.processor.commit.record import Input, Output
 from tally.alerts.message import Alert
 from tally.errors import BadSettings, UnrecoverableError
@@ -42,7 +41,7 @@ def make() -> Iterator[Callable[[], Dispatcher]]:
     made: list[Dispatcher] = []
 
     def begin() -> Dispatcher:
-        calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
+        calls = webhook_calls(OutboundCaller(LOOPBACK, keys))
         made.append(
             Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
         )
@@ -203,7 +202,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
     assert outcomes(step.process(record(ALERTS, alert(2)))) == []
 
     step = Dispatcher(
-        WebhookCalls(WebhookSender(LOOPBACK), keys),
+        webhook_calls(OutboundCaller(LOOPBACK, keys)),
         lambda number, desks: DeliveryEngine(DeliveryRules(), Town(), number, desks),
         foreseen=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
     )
@@ -215,7 +214,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
 
 def test_a_tick_says_up_to_where_there_are_rules() -> None:
     learned: list[int] = []
-    calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
+    calls = webhook_calls(OutboundCaller(LOOPBACK, keys))
     step = Dispatcher(
         calls,
         lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
@@ -233,7 +232,7 @@ def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_cam
     older, newer = channel(least_severity="critical"), channel()
     gone = GoneAddress(channel="floor", url=newer.url, at=NOON)
     step = Dispatcher(
-        WebhookCalls(WebhookSender(LOOPBACK), keys),
+        webhook_calls(OutboundCaller(LOOPBACK, keys)),
         lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
         foreseen=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
     )

@@ -8,26 +8,29 @@ from typing import Any
 
 import pytest
 
-from alerting.deliver.calls import OutboundMessage, WebhookCalls
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.call_limits import MAX_ADDRESS_CALLS
+from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.step import webhook_calls
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller
+from runtime.outbound.calls import PendingCalls, PlacedCall
 from tests.unit.alerting.deliver.test_delivery_attempts import message
 from tests.unit.alerting.dispatch.test_dispatcher_step import wait_for
 from tests.unit.alerting.webhooks.receivers import receiver, status
 
+Calls = PendingCalls[WebhookMessage, OutboundAnswer]
+
 
 @contextmanager
-def calling() -> Iterator[WebhookCalls]:
-    sender = WebhookSender(parse_networks("127.0.0.0/8"))
-    calls = WebhookCalls(sender, lambda _names: [b"k" * 32])
+def calling() -> Iterator[Calls]:
+    calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), lambda _names: [b"k" * 32]))
     yield calls
     calls.close()
 
 
-def begin(calls: WebhookCalls, number: int, url: str) -> None:
+def begin(calls: Calls, number: int, url: str) -> None:
     told = message(channel="office", message_id=f"alrt_{number}_confirmed", url=url)
-    calls.begin(OutboundMessage(0, told, ("a",)))
+    calls.begin(PlacedCall(0, told, ("a",)))
 
 
 def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
@@ -47,8 +50,8 @@ def test_names_that_nobody_looks_up_hold_up_no_other_receiver(
             begin(calls, number, f"https://hanging{number % 2}.test/")
         begin(calls, 99, f"http://127.0.0.1:{port}/")
         try:
-            [first] = wait_for(calls.take_answers)
+            [(first, answer)] = wait_for(calls.take_answers)
         finally:
             let_go.set()
 
-    assert (first.message.message_id, first.answer.status) == ("alrt_99_confirmed", 204)
+    assert (first.call.message_id, answer.status) == ("alrt_99_confirmed", 204)

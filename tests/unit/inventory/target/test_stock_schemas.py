@@ -46,7 +46,7 @@ def test_a_record_of_calls_is_as_its_schema_says(mode: CallMode) -> None:
     begun = desk.begin_attempts([])
     kept += [
         *begun.records,
-        *desk.record_answer(begun.attempts[0], CallAnswer(status=200, version="a")),
+        *desk.record_answer(begun.calls[0], CallAnswer(status=200, version="a")),
     ]
 
     assert {type(one) for one in kept} >= {StockCall, LaneLevel, TickTime}
