@@ -154,7 +154,7 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
     def _memories(self) -> Collection[DeliveryMemory]:
         return [desk.memory for desk in self._engines.values()]
 
-    def _outputs(self, partition: int, changes: Iterable[DeliveryChange]) -> list[Output]:
+    def _outputs(self, partition: int, changes: Sequence[DeliveryChange]) -> list[Output]:
         outputs = super()._outputs(partition, changes)
         # A control that is over is also deleted from the topic of controls.
         prefix = CONTROL_PREFIX.encode()

@@ -73,10 +73,10 @@ class CallPlaces:
         return self._free >= 0
 
 
-class StartedCalls(NamedTuple, Generic[Record, Call]):
+class StartedCalls(NamedTuple, Generic[Call]):
     """The records to store, and the calls to make once they are stored."""
 
-    records: list[Record]
+    records: list[Any]
     calls: list[Call]
 
 
@@ -97,7 +97,7 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
             return []
         newest = TickTime(n=n, at=at, undelivered=dict(self.memory.summarise_undelivered(at)))
         self.memory.remember(newest)
-        changes = [newest, *self._pass_time(time.at)]
+        changes: list[Any] = [newest, *self._pass_time(time.at)]
         # Once a day is enough, because this goes through all records.
         if at // DAY_MILLIS != time.at // DAY_MILLIS:
             changes += self._drop_outdated()
@@ -105,13 +105,13 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
 
     def begin_attempts(
         self, under_way: Collection[Call], room: CallRoom[Message] | None = None
-    ) -> StartedCalls[Record, Call]:
+    ) -> StartedCalls[Call]:
         """The messages whose turn it is, with one more attempt, and those that end without one.
 
         A lane with a call under way has no turn. `room`: the remaining capacity for calls, by
         default as if no other partition called.
         """
-        begun: StartedCalls[Record, Call] = StartedCalls([], [])
+        begun: StartedCalls[Call] = StartedCalls([], [])
         # Before any tick there is no time for an attempt to begin at.
         if not self.memory.time.at:
             return begun

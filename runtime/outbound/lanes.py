@@ -62,7 +62,9 @@ class Lanes(Mapping[str, Message]):
     def remove(self, key: str) -> None:
         """Remove the message, if it waits."""
         message = self._messages.pop(key, None)
-        for lane in message.lane_keys if message else ():
+        if message is None:
+            return
+        for lane in message.lane_keys:
             queue = self._queues[lane]
             del queue[bisect_left(queue, (message.order, key))]
             # There are many lanes, and few of them have a waiting message at a time.

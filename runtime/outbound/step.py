@@ -23,10 +23,11 @@ from runtime.processor.commit.record import Input, Output, parse_state
 from runtime.processor.step import Step
 from tally.errors import BadInstant
 
+_Answer_co = TypeVar("_Answer_co", covariant=True)
 Engine = TypeVar("Engine", bound=OutboundEngine[Any, Any, Any, Any, Any])
 
 
-class OutboundCalls(Protocol[Call, Answer]):
+class OutboundCalls(Protocol[Call, _Answer_co]):
     """Begins calls and keeps their answers until they are taken."""
 
     def begin(self, placed: PlacedCall[Call]) -> None:
@@ -35,7 +36,7 @@ class OutboundCalls(Protocol[Call, Answer]):
     def pending_calls(self) -> list[PlacedCall[Call]]:
         """The calls whose answers are not taken yet."""
 
-    def take_answers(self) -> list[tuple[PlacedCall[Call], Answer]]:
+    def take_answers(self) -> Sequence[tuple[PlacedCall[Call], _Answer_co]]:
         """The answers of the calls that have ended; each is returned once."""
 
     def close(self) -> None:
@@ -110,7 +111,7 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
             self._engines[partition] = self._make_engine(partition)
         return self._engines[partition]
 
-    def _outputs(self, partition: int, changes: Iterable[Any]) -> list[Output]:
+    def _outputs(self, partition: int, changes: Sequence[Any]) -> list[Output]:
         key, encode = self._codec.key, self._codec.encode
         return [
             Output(self.state_topic, key(change), encode(change), partition) for change in changes
