@@ -15,9 +15,7 @@ from alerting.deliver.step import CONTROLS, TICKS, Dispatcher, webhook_calls
 from alerting.rules.store.topic import TOPIC as RULES
 from alerting.rules.store.topic import RuleReader
 from runtime.kafka.reader import read_newest, read_to_end
-from runtime.outbound.addresses import parse_networks
-from runtime.outbound.caller import OutboundCaller
-from runtime.outbound.secrets import FILE, SigningKeys
+from runtime.outbound.caller import OutboundCaller, build_caller
 from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
 from runtime.processor.commit.failpoints import Failpoints
@@ -68,8 +66,7 @@ def build_dispatcher(
 
     Raises BadSettings for invalid networks or an invalid stores file.
     """
-    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
-    caller = parts.caller(parse_networks(settings.webhook_networks), keys)
+    caller = build_caller(settings, parts.caller)
     known = CachedRules(RuleReader(settings, rules))
     stores = RegisteredStores(load_stores(settings.stores_file), settings.default_timezone, known)
 

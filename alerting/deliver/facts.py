@@ -88,11 +88,6 @@ class CachedRules:
         return next((entry for entry in chain if entry.version == version), None)
 
 
-def unknown_rule(_rule_id: str, _version: int) -> Collection[str]:
-    """No channels, for when no rule is known: channels receive what they ask for themselves."""
-    return ()
-
-
 class RegisteredStores:
     """The stores of the stores file, with a look-up for the channels of rules."""
 

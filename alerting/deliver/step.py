@@ -171,8 +171,10 @@ class Dispatcher(OutboundStep[DeliveryEngine, WebhookMessage, OutboundAnswer]):
         channel = self._engine(partition).memory.channels.get(call.channel)
         return PlacedCall(partition, call, channel.secrets if channel else ())
 
-    def _room(self, pending: Sequence[PlacedCall[WebhookMessage]]) -> CallCapacity:
-        return CallCapacity((placed.call.url for placed in pending), self._breakers)
+    def _room(
+        self, pending: Sequence[PlacedCall[WebhookMessage]]
+    ) -> Callable[[WebhookMessage], bool]:
+        return CallCapacity((placed.call.url for placed in pending), self._breakers).reserve
 
     def _note_answer(self, placed: PlacedCall[WebhookMessage], answer: OutboundAnswer) -> None:
         self._breakers.record_answer(placed.call.url, answer)

@@ -9,10 +9,8 @@ from inventory.sync.modes import CallAnswer, CallAttempt
 from inventory.sync.step import StockAdapter
 from inventory.sync.target import read_target
 from runtime.connect import NORMALISER_ANCHOR
-from runtime.outbound.addresses import parse_networks
-from runtime.outbound.caller import OutboundCaller
+from runtime.outbound.caller import build_caller
 from runtime.outbound.calls import PendingCalls
-from runtime.outbound.secrets import FILE, SigningKeys
 from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
 from runtime.processor.commit.failpoints import Failpoints
@@ -44,9 +42,7 @@ def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
     Raises BadSettings for an invalid target or invalid networks.
     """
     target = read_target(settings.stock_target)
-    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
-    caller = OutboundCaller(parse_networks(settings.webhook_networks), keys)
-    api = InventoryApi(target, caller)
+    api = InventoryApi(target, build_caller(settings))
     return StockAdapter(build_calls(api), target.make_engine, target.covers_store, prefix)
 
 

@@ -1,12 +1,12 @@
 """The movements of a partition on their way to a system that keeps stock too."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from inventory.movements.movement import StockMovement, level_effect
 from inventory.sync.calls import CallChange, LaneLevel, ReconciledDay, StockCall, StoredCall
 from inventory.sync.memory import CallMemory
 from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, end_call
-from runtime.outbound.engine import CallPlaces, OutboundEngine
+from runtime.outbound.engine import OutboundEngine
 from runtime.outbound.records import DroppedRecord
 from tally.time.instants import format_utc, from_millis
 
@@ -45,8 +45,9 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
         # After the levels, because the calls that they include are no longer needed.
         return [*levels, *(DroppedRecord(key.encode()) for key in self.memory.forget_ended())]
 
-    def _own_room(self, under_way: Collection[CallAttempt]) -> CallPlaces:
-        return CallPlaces(MAX_AT_ONCE - len(under_way))
+    def _own_room(self, under_way: Collection[CallAttempt]) -> Callable[[StockCall], bool]:
+        places = iter(range(MAX_AT_ONCE - len(under_way)))
+        return lambda _call: next(places, None) is not None
 
     def _end_turn(self, call: StockCall) -> list[StoredCall] | None:
         now = self.memory.time.at

@@ -15,9 +15,8 @@ from typing import Literal, NamedTuple
 from msgspec import structs
 
 from inventory.sync.calls import CallMode, CallOutcome, CallStep, StockCall
-from runtime.outbound.backoff import SECOND, retry_delay
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.verdicts import AnswerKind, classify_answer
+from runtime.outbound.retries import SECOND, AnswerKind, classify_answer, retry_delay
 
 HOUR = 3_600 * SECOND
 GIVES_UP_AFTER = 72 * HOUR

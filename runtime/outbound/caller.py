@@ -16,11 +16,12 @@ from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
     HostLookups,
+    parse_networks,
     parse_url,
     resolve_callable,
 )
-from runtime.outbound.secrets import KeyLookup
-from runtime.outbound.signing import webhook_headers
+from runtime.outbound.signing import FILE, KeyLookup, SigningKeys, webhook_headers
+from tally.config.settings import Settings
 from tally.errors import AddressRefused, BadSettings
 
 SECONDS = 15.0
@@ -170,6 +171,14 @@ class OutboundCaller:
             body=body[:MAX_ANSWER_BYTES],
             is_cut=is_cut,
         )
+
+
+def build_caller(
+    settings: Settings, make: Callable[..., OutboundCaller] = OutboundCaller
+) -> OutboundCaller:
+    """A caller with the networks and secrets of the settings. Raises BadSettings."""
+    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    return make(parse_networks(settings.webhook_networks), keys)
 
 
 def parse_retry_after(text: str, now: float) -> float | None:

@@ -9,8 +9,8 @@ the consumed records, and only then are the calls made that `begin_attempts()` r
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from runtime.outbound.lanes import Lanes, Message
 from runtime.outbound.records import DroppedRecord, TickTime, UndeliveredMessages
@@ -20,7 +20,6 @@ Record = TypeVar("Record")
 Stored = TypeVar("Stored")
 Call = TypeVar("Call")
 Answer = TypeVar("Answer")
-_Message_contra = TypeVar("_Message_contra", contravariant=True)
 
 
 class OutboundMemory(ABC, Generic[Message]):
@@ -54,25 +53,6 @@ class OutboundMemory(ABC, Generic[Message]):
 Memory = TypeVar("Memory", bound=OutboundMemory[Any])
 
 
-class CallRoom(Protocol[_Message_contra]):
-    """The remaining capacity for calls."""
-
-    def reserve(self, message: _Message_contra) -> bool:
-        """Take a place for the call of a message; returns whether there was one."""
-
-
-class CallPlaces:
-    """The room of a sender that may make so many more calls at once."""
-
-    def __init__(self, free: int) -> None:
-        self._free = free
-
-    def reserve(self, _message: object) -> bool:
-        """Take a place; returns whether there was one."""
-        self._free -= 1
-        return self._free >= 0
-
-
 class StartedCalls(NamedTuple, Generic[Call]):
     """The records to store, and the calls to make once they are stored."""
 
@@ -104,18 +84,18 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         return changes
 
     def begin_attempts(
-        self, under_way: Collection[Call], room: CallRoom[Message] | None = None
+        self, under_way: Collection[Call], reserve: Callable[[Message], bool] | None = None
     ) -> StartedCalls[Call]:
         """The messages whose turn it is, with one more attempt, and those that end without one.
 
-        A lane with a call under way has no turn. `room`: the remaining capacity for calls, by
-        default as if no other partition called.
+        A lane with a call under way has no turn. `reserve`: takes a place for a call, and returns
+        whether there was one; by default as if no other partition called.
         """
         begun: StartedCalls[Call] = StartedCalls([], [])
         # Before any tick there is no time for an attempt to begin at.
         if not self.memory.time.at:
             return begun
-        room = room or self._own_room(under_way)
+        reserve = reserve or self._own_room(under_way)
         stays: set[str] = set()
         is_moving = True
         while is_moving:
@@ -130,7 +110,7 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
                     begun.records.extend(self.memory.remember_all(ended))
                     # A message that ends without a call makes room for the next one of its lane.
                     is_moving |= bool(ended)
-                elif room.reserve(message):
+                elif reserve(message):
                     call = self._begin_attempt(message)
                     begun.records.extend(self.memory.remember_all([self._called(call)]))
                     begun.calls.append(call)
@@ -171,8 +151,8 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         """The records that are deleted, because they are no longer needed."""
 
     @abstractmethod
-    def _own_room(self, under_way: Collection[Call]) -> CallRoom[Message]:
-        """The capacity if no other partition called."""
+    def _own_room(self, under_way: Collection[Call]) -> Callable[[Message], bool]:
+        """Takes places as if no other partition called."""
 
     @abstractmethod
     def _end_turn(self, message: Message) -> Sequence[Record] | None:

@@ -10,14 +10,14 @@ treated as unanswered.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from runtime.kafka.keyed_records import log_unreadable, newest_values
 from runtime.outbound.calls import Answer, Call, PlacedCall
-from runtime.outbound.engine import CallRoom, OutboundEngine
+from runtime.outbound.engine import OutboundEngine
 from runtime.outbound.records import RecordCodec
 from runtime.processor.commit.record import Input, Output, parse_state
 from runtime.processor.step import Step
@@ -76,10 +76,10 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
                 outputs += self._outputs(placed.partition, changes)
         # After the answers, because a call that has just ended frees its lane for the next one.
         pending = self._calls.pending_calls()
-        room = self._room(pending)
+        reserve = self._room(pending)
         for partition, engine in self._engines.items():
             own = [placed.call for placed in pending if placed.partition == partition]
-            begun = engine.begin_attempts(own, room)
+            begun = engine.begin_attempts(own, reserve)
             outputs += self._outputs(partition, begun.records)
             self._to_call += [self._place(partition, call) for call in begun.calls]
         return outputs
@@ -129,8 +129,8 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
         """The call with what is needed to make it."""
         return PlacedCall(partition, call)
 
-    def _room(self, _pending: Sequence[PlacedCall[Call]]) -> CallRoom[Any] | None:
-        """The capacity that all partitions share; None: each has its own."""
+    def _room(self, _pending: Sequence[PlacedCall[Call]]) -> Callable[[Any], bool] | None:
+        """Takes places that all partitions share; None: each has its own."""
         return None
 
     def _note_answer(self, _placed: PlacedCall[Call], _answer: Answer) -> None:

@@ -118,8 +118,8 @@ class DeliveryEngine(
             self.memory.forget(record)
         return [DroppedRecord(record_key(record)) for record in outdated]
 
-    def _own_room(self, under_way: Collection[WebhookMessage]) -> CallCapacity:
-        return CallCapacity((message.url for message in under_way), CircuitBreakers())
+    def _own_room(self, under_way: Collection[WebhookMessage]) -> Callable[[WebhookMessage], bool]:
+        return CallCapacity((message.url for message in under_way), CircuitBreakers()).reserve
 
     def _urgency(self, message: WebhookMessage) -> tuple[int, bool, int]:
         return turns.urgency(message, self.memory)

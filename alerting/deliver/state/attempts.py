@@ -5,9 +5,8 @@ from typing import Literal
 from msgspec import structs
 
 from alerting.deliver.state.records import WebhookMessage
-from runtime.outbound.backoff import DELAYS, SECOND, retry_delay
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.verdicts import AnswerKind, classify_answer
+from runtime.outbound.retries import DELAYS, SECOND, AnswerKind, classify_answer, retry_delay
 
 _MINUTE, _HOUR = 60 * SECOND, 3_600 * SECOND
 GIVES_UP_AFTER = 72 * _HOUR

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from alerting.deliver.state.records import WebhookMessage
 from runtime.outbound.caller import OutboundAnswer
-from runtime.outbound.verdicts import classify_answer
+from runtime.outbound.retries import classify_answer
 
 # The most concurrent calls to one address, and in the whole process.
 MAX_ADDRESS_CALLS, MAX_CALLS = 8, 64

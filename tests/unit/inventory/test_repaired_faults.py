@@ -18,7 +18,7 @@ from inventory.sync.modes import HOUR, CallAnswer
 from inventory.sync.target import StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from runtime.outbound.secrets import SigningKeys
+from runtime.outbound.signing import SigningKeys
 from tests.support.clients.inventory_api import FaultyInventory, served
 from tests.unit.inventory.moved import calls, count, desk_of, later, movement
 

@@ -19,7 +19,7 @@ from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller
-from runtime.outbound.secrets import SigningKeys
+from runtime.outbound.signing import SigningKeys
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     MINUTE,

@@ -152,14 +152,14 @@ def test_a_new_critical_alert_is_called_for_before_all_that_fail(failing: int) -
             breakers.record_answer(called.url, AWAY)
             desk.record_answer(called, AWAY)
         later(desk, 10 * MINUTE)
-        under_way = desk.begin_attempts([], CallCapacity([], breakers)).calls
+        under_way = desk.begin_attempts([], CallCapacity([], breakers).reserve).calls
     desk.process_alert(alert(10**6, severity="critical"))
 
     # Those under way end after 15 seconds.
     for called in under_way:
         desk.record_answer(called, AWAY)
     later(desk, 15 * SECOND)
-    [first] = desk.begin_attempts([], CallCapacity([], breakers)).calls
+    [first] = desk.begin_attempts([], CallCapacity([], breakers).reserve).calls
 
     assert first.message_id == f"alrt_{alert(10**6).alert_id[:40]}_provisional"
 

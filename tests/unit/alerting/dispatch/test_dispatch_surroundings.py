@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from alerting.deliver import facts
-from alerting.deliver.facts import CachedRules, RegisteredStores, unknown_rule
+from alerting.deliver.facts import CachedRules, RegisteredStores
 from alerting.rules.rule import Rule, RuleVersion, Threshold
 from alerting.rules.versions import RuleHistory
 from runtime.registry.stores import parse_stores
@@ -126,7 +126,7 @@ def test_while_brokers_tell_no_rules_what_is_known_holds_and_nobody_is_forgotten
 
 def test_stores_have_the_zone_and_the_groups_of_today_and_others_the_default() -> None:
     entries = parse_stores(STORES, ROOT / "stores.yaml")
-    around = RegisteredStores(entries, "Europe/Rome", unknown_rule)
+    around = RegisteredStores(entries, "Europe/Rome", lambda _rule_id, _version: ())
 
     found = [around.store(one) for one in ("a1", "a2", "nobody")]
 
