@@ -57,13 +57,13 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
     def process(self, record: Input) -> Sequence[Output]:
         """The outputs of a record: changed records of the state, and tombstones."""
         if record.value is None:
-            return ()
+            return []
         try:
             return self._process_value(record, record.value)
         # Another program wrote this record.
         except (msgspec.DecodeError, BadInstant) as error:
             log_unreadable(record, error)
-            return ()
+            return []
 
     def tick(self) -> Sequence[Output]:
         """The outputs of the calls that have ended, and of the attempts that are due now."""

@@ -40,7 +40,7 @@ def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
         ("idempotency_key", [NOTHING, *[CallAnswer(status=422)] * MAX_REFUSALS], "unknown"),
         # Expired tokens, a bridge that is being deployed, our own secrets: they hold the article.
         ("idempotency_key", [CallAnswer(status=401)] * 5, "called"),
-        ("absolute", [CallAnswer(error="no secret", is_refused=True)] * 5, "called"),
+        ("compare_and_set", [CallAnswer(error="no secret", is_refused=True)] * 5, "called"),
         ("idempotency_key", [CallAnswer(status=302)] * MAX_REFUSALS, "refused"),
         ("compare_and_set", [LEVEL, CallAnswer(status=200)], "applied"),
         ("compare_and_set", [LEVEL, CallAnswer(status=412), LEVEL], "called"),
