@@ -60,7 +60,7 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
     def _begin_attempt(self, call: StockCall) -> CallAttempt:
         return self._rules.begin_attempt(call, self.memory.time.at)
 
-    def _called(self, attempt: CallAttempt) -> StockCall:
+    def _get_message(self, attempt: CallAttempt) -> StockCall:
         return attempt.call
 
     def _find_open(self, called: StockCall) -> StockCall | None:

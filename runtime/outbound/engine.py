@@ -112,13 +112,13 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
                     is_moving |= bool(ended)
                 elif reserve(message):
                     call = self._begin_attempt(message)
-                    begun.records.extend(self.memory.remember_all([self._called(call)]))
+                    begun.records.extend(self.memory.remember_all([self._get_message(call)]))
                     begun.calls.append(call)
         return begun
 
     def record_answer(self, call: Call, answer: Answer) -> list[Record]:
         """The records that an answer changes; an answer to an earlier attempt changes nothing."""
-        called = self._called(call)
+        called = self._get_message(call)
         known = self._find_open(called)
         if known is None or known.attempts != called.attempts:
             return []
@@ -136,7 +136,7 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         return sorted(free, key=self._urgency)
 
     def _busy_lanes(self, calls: Iterable[Call]) -> set[str]:
-        return {lane for call in calls for lane in self._called(call).lane_keys}
+        return {lane for call in calls for lane in self._get_message(call).lane_keys}
 
     def _urgency(self, message: Message) -> Any:
         """The sort key of the turns, ascending; by default in their order."""
@@ -163,7 +163,7 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         """The call of a message, with one more attempt."""
 
     @abstractmethod
-    def _called(self, call: Call) -> Message:
+    def _get_message(self, call: Call) -> Message:
         """The message of a call, as it is stored while the call is under way."""
 
     @abstractmethod

@@ -137,7 +137,7 @@ class DeliveryEngine(
     def _begin_attempt(self, message: WebhookMessage) -> WebhookMessage:
         return attempts.begin_attempt(message, self.memory.time.at)
 
-    def _called(self, call: WebhookMessage) -> WebhookMessage:
+    def _get_message(self, call: WebhookMessage) -> WebhookMessage:
         return call
 
     def _find_open(self, called: WebhookMessage) -> WebhookMessage | None:
