@@ -17,7 +17,9 @@ from alerting.deliver.state.controls import (
     decode_control,
 )
 from alerting.deliver.state.records import DeliveryDecision, WebhookMessage, decode_record
+from runtime.kafka.keyed_records import newest_values
 from runtime.kafka.reader import read_to_end
+from runtime.processor.intake import to_input
 from tally.config.settings import Settings
 from tally.errors import TallyError
 from tally.time.instants import to_millis
@@ -27,10 +29,7 @@ _MILLIS = 1_000
 
 
 class StateDelivery(NamedTuple):
-    """The delivery decision for one state of an alert on a channel, and its message, if any.
-
-    For a region that is reported in one message, the message may be of another partition.
-    """
+    """The delivery decision for one state of an alert on a channel, and its message, if any."""
 
     decision: DeliveryDecision
     message: WebhookMessage | None
@@ -156,12 +155,6 @@ def redeliver_dead(settings: Settings, channel_id: str = "") -> list[WebhookMess
 
 def _latest_values(settings: Settings, topic: str) -> Iterator[bytes]:
     """The latest value of each key in each partition."""
-    found: dict[tuple[int, bytes], bytes | None] = {}
-    for message in read_to_end(settings, [topic]):
-        place = message.partition() or 0, _bytes(message.key())
-        found[place] = _bytes(message.value()) if message.value() is not None else None
-    return (value for value in found.values() if value is not None)
-
-
-def _bytes(content: str | bytes | None) -> bytes:
-    return content.encode() if isinstance(content, str) else content or b""
+    records = map(to_input, read_to_end(settings, [topic]))
+    for values in newest_values(records, lambda record: record.value or b"").values():
+        yield from values.values()

@@ -1,28 +1,21 @@
 """`python -m alerting.deliver`: sends alerts to webhooks by channels and silences."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from itertools import chain
 from threading import Event
 from typing import NamedTuple
 
-from alerting.deliver.calls import WebhookCalls
-from alerting.deliver.digest_files import DigestFiles
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.engine.groups import PartitionMemories
-from alerting.deliver.evaluated import EvaluationProgress
-from alerting.deliver.facts import ProgressLookup, RegisteredStores, StoreLookup, never_evaluated
-from alerting.deliver.peers import FamilyStoreCache
-from alerting.deliver.rule_facts import CachedRules
-from alerting.deliver.sender import WebhookSender
+from alerting.deliver.facts import CachedRules, RegisteredStores
+from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import CONTROLS, TICKS, Dispatcher
+from alerting.deliver.step import CONTROLS, TICKS, Dispatcher, webhook_calls
 from alerting.rules.store.topic import TOPIC as RULES
 from alerting.rules.store.topic import RuleReader
 from runtime.kafka.reader import read_newest, read_to_end
-from runtime.outbound.addresses import parse_networks
-from runtime.outbound.secrets import FILE, SigningKeys
+from runtime.outbound.caller import OutboundCaller, build_caller
 from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
 from runtime.processor.commit.failpoints import Failpoints
@@ -30,7 +23,6 @@ from runtime.processor.commit.record import Input
 from runtime.processor.intake import to_input
 from runtime.processor.service import run_processor
 from runtime.registry.stores import load_stores
-from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 
 GROUP = "dispatcher"
@@ -43,10 +35,9 @@ class DispatcherParts(NamedTuple):
     """The parts of a dispatcher; a test replaces one of them to inject a fault."""
 
     step: Callable[..., Dispatcher] = Dispatcher
-    sender: Callable[..., WebhookSender] = WebhookSender
+    caller: Callable[..., OutboundCaller] = OutboundCaller
     engine: Callable[..., DeliveryEngine] = DeliveryEngine
     rules: DeliveryRules = DeliveryRules()
-    evaluation_progress: ProgressLookup = never_evaluated
 
 
 def main(moments: Failpoints = Failpoints()) -> int:
@@ -57,13 +48,7 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
     def work(stopped: Event) -> None:
         settings = Settings.load()
-        views = ViewReader(settings)
-        stores = FamilyStoreCache(views, settings.partitions)
-        judged = EvaluationProgress(settings, TICKS)
-        step = build_dispatcher(
-            settings, stores.find_stores, parts=DispatcherParts(evaluation_progress=judged)
-        )
-        with closing(views), closing(stores), closing(judged), closing(step):
+        with closing(build_dispatcher(settings)) as step:
             run_processor(
                 settings, dispatch_job(step, slot=settings.dispatcher_slot), moments, stopped
             )
@@ -73,7 +58,6 @@ def main(moments: Failpoints = Failpoints()) -> int:
 
 def build_dispatcher(
     settings: Settings,
-    stores: StoreLookup,
     prefix: str = "",
     rules: str = RULES,
     parts: DispatcherParts = DispatcherParts(),
@@ -82,23 +66,21 @@ def build_dispatcher(
 
     Raises BadSettings for invalid networks or an invalid stores file.
     """
-    sender = parts.sender(parse_networks(settings.webhook_networks))
-    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
-    files = DigestFiles(settings.digests or settings.home / "digests")
+    caller = build_caller(settings, parts.caller)
     known = CachedRules(RuleReader(settings, rules))
-    entries = load_stores(settings.stores_file)
-    surroundings = RegisteredStores(entries, settings.default_timezone, known, stores)
-    surroundings.evaluation_progress = parts.evaluation_progress
+    stores = RegisteredStores(load_stores(settings.stores_file), settings.default_timezone, known)
 
-    def build_engine(partition: int, desks: Callable[[], PartitionMemories]) -> DeliveryEngine:
-        return parts.engine(parts.rules, surroundings, partition, desks)
+    def build_engine(
+        partition: int, memories: Callable[[], Collection[DeliveryMemory]]
+    ) -> DeliveryEngine:
+        return parts.engine(parts.rules, stores, partition, memories)
 
     def read_early_records() -> Iterator[Input]:
         ticks = read_newest(settings, prefix + TICKS, _NEWEST_TICKS)
         return map(to_input, chain(ticks, read_to_end(settings, [prefix + CONTROLS])))
 
     return parts.step(
-        WebhookCalls(sender, keys, files),
+        webhook_calls(caller),
         build_engine,
         prefix,
         read_early_records,

@@ -1,69 +1,107 @@
 """The facts about rules and stores that decide deliveries."""
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
+from typing import Protocol
 
-from alerting.deliver.engine.groups import EVERYWHERE
-from alerting.deliver.state.routing import RuleFacts, StoreFacts
+import structlog
+from confluent_kafka import KafkaException
+
+from alerting.deliver.state.routing import StoreFacts
+from alerting.rules.rule import RuleVersion
+from alerting.rules.versions import RuleHistory
 from runtime.registry.stores import StoreEntry
+from tally.errors import StackError, TransactionAborted
 
-# Takes the rule's id and version.
-RuleLookup = Callable[[str, int], RuleFacts]
-# Takes a family and partitions.
-StoreLookup = Callable[[str, Collection[int]], Collection[str]]
-# Takes partitions; returns the instant up to which all their ticks are judged, ms since 1970 (UTC).
-ProgressLookup = Callable[[Collection[int]], int]
+# The pause after a failed read, before the whole batch is processed again.
+_RETRY_SECONDS = 1.0
+# Takes the rule's id and version; returns the channels that it names.
+RuleLookup = Callable[[str, int], Collection[str]]
 
-
-def unknown_rule(_rule_id: str, _version: int) -> RuleFacts:
-    """Facts for when no rule is known: channels receive what they ask for themselves."""
-    return RuleFacts("", ())
+log = structlog.get_logger()
 
 
-def unknown_stores(_family: str, _partitions: Collection[int]) -> Collection[str]:
-    """No stores of any family: three stores silent at once then count as a silent region."""
-    return ()
+class RuleTopic(Protocol):
+    """The topic of rules. Both methods raise KafkaException or StackError."""
+
+    def end(self) -> int:
+        """The end offset: the first one that is not written yet."""
+
+    def read(self, until: int | None = None) -> RuleHistory:
+        """The rule versions below the offset."""
 
 
-def never_evaluated(_partitions: Collection[int]) -> int:
-    """Always 0: without knowledge of judged ticks, silences wait up to their limit."""
-    return 0
+class CachedRules:
+    """The rules up to the offset that ticks name, and further where an alert needs it.
+
+    An alert uses the channels of its rule version, in the newest revision of that version.
+    """
+
+    def __init__(self, topic: RuleTopic) -> None:
+        self._topic = topic
+        self._chains: Mapping[str, Sequence[RuleVersion]] = {}
+        self._read_until = self._required_until = 0
+        # Versions that are missing up to `_read_until`: each is looked up once, not for every
+        # alert.
+        self._missing: set[tuple[str, int]] = set()
+
+    def require_until(self, until: int) -> None:
+        """Use the rules below an offset from the next look-up on."""
+        self._required_until = max(self._required_until, until)
+
+    def __call__(self, rule_id: str, version: int) -> Collection[str]:
+        """The channels of a rule version; a version missing from the topic has none.
+
+        Raises TransactionAborted when the version is not known and the topic cannot be read now.
+        """
+        found = self._version(rule_id, version)
+        is_new = found is None and (rule_id, version) not in self._missing
+        if is_new or self._read_until < self._required_until:
+            found = self._look_up(rule_id, version) or found
+        return () if found is None else found.rule.channels
+
+    def _look_up(self, rule_id: str, version: int) -> RuleVersion | None:
+        try:
+            # Up to the end of the topic: the evaluator may be a tick ahead.
+            until = self._topic.end()
+            self._chains = self._topic.read(until).versions
+        except (StackError, KafkaException) as error:
+            log.warning("rules not read", reason=str(error))
+            # For a known version only its newest revision is missing.
+            if found := self._version(rule_id, version):
+                return found
+            time.sleep(_RETRY_SECONDS)
+            raise TransactionAborted("rules cannot be read; nothing is sent meanwhile") from error
+        # A re-created topic ends before the offset that ticks name: it is not read again for that.
+        self._read_until = self._required_until = max(until, self._required_until)
+        self._missing.clear()
+        found = self._version(rule_id, version)
+        if found is None:
+            self._missing.add((rule_id, version))
+            log.warning("rule not known", rule_id=rule_id, version=version)
+        return found
+
+    def _version(self, rule_id: str, version: int) -> RuleVersion | None:
+        chain = self._chains.get(rule_id, ())
+        return next((entry for entry in chain if entry.version == version), None)
 
 
 class RegisteredStores:
-    """The stores of the stores file, with look-ups for the other facts.
-
-    The look-ups give rules, the stores of a family, and how far the evaluators have judged.
-    """
+    """The stores of the stores file, with a look-up for the channels of rules."""
 
     def __init__(
-        self,
-        entries: Mapping[str, StoreEntry],
-        default_zone: str,
-        rules: RuleLookup,
-        stores: StoreLookup = unknown_stores,
+        self, entries: Mapping[str, StoreEntry], default_zone: str, rules: RuleLookup
     ) -> None:
-        self._entries, self._rules, self._stores = entries, rules, stores
-        self.evaluation_progress: ProgressLookup = never_evaluated
-        self._default = default_zone
+        self._entries, self._default = entries, default_zone
+        self.rule_channels = rules
         self._facts = lru_cache(100_000)(self._facts_on)
-
-    def rule(self, rule_id: str, version: int) -> RuleFacts:
-        """The facts of a rule version, from the look-up."""
-        return self._rules(rule_id, version)
 
     def store(self, store_id: str) -> StoreFacts:
         """The facts of a store; a store missing from the file has the default time zone."""
         # The facts of today decide: quiet hours apply to the present, not to the past.
         return self._facts(store_id, datetime.now(UTC).date())
-
-    def count_peers(self, family: str, region: str, partitions: Collection[int]) -> int:
-        """How many stores of the family lie in these partitions and in the region."""
-        found = self._stores(family, partitions)
-        if region == EVERYWHERE:
-            return len(found)
-        return sum(region in self.store(store_id).regions for store_id in found)
 
     def _facts_on(self, store_id: str, day: date) -> StoreFacts:
         entry = self._entries.get(store_id, StoreEntry())

@@ -18,6 +18,7 @@ from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import STATE_TOPIC, Hint, PartitionMemory, restore_memories
 from alerting.evaluate.verdicts.evaluation_pass import EvaluationPass, PassSources
 from alerting.rules.versions import RuleHistory
+from runtime.kafka.keyed_records import log_unreadable
 from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
 from serving.questions.stores import StoreRegistry
@@ -99,9 +100,8 @@ class Evaluator(Step):
             else:
                 memory.hints.add(_decode_hint(record.value or b""))
         except (msgspec.MsgspecError, BadInstant) as error:
-            # No record may stop a consumer, and a lost hint only delays an alert.
-            place = f"{record.topic} {record.partition} {record.offset}"
-            log.warning("unreadable record", place=place, reason=str(error))
+            # A lost hint only delays an alert.
+            log_unreadable(record, error)
         return ()
 
     def restore(self, state: Iterable[Input]) -> None:

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
-import structlog
 
 from inventory.movements.deduplication import (
     EventDeduplicator,
@@ -18,6 +17,7 @@ from inventory.movements.deduplication import (
 )
 from inventory.movements.movement import StockMovement, encode_movement, instant_millis
 from inventory.movements.records import document_event, receipt_event, stock_formula
+from runtime.kafka.keyed_records import log_unreadable, newest_values
 from runtime.processor.commit.record import Input, Output, parse_state
 from runtime.processor.step import Step
 from runtime.registry.receipt_lines import RECEIPTS
@@ -32,8 +32,6 @@ Reader = Callable[[bytes, str], StockEvent]
 # Takes an event, its offset and its arrival (ms since 1970, UTC); returns the events of its receipt
 # that were filed before. Raises TransactionAborted.
 EarlierEventLookup = Callable[[StockEvent, int, int], FiledEvents]
-
-log = structlog.get_logger()
 
 
 def _no_receipts(_event: StockEvent, _offset: int, _at: int) -> FiledEvents:
@@ -80,13 +78,7 @@ class StockMovements(Step):
             happened_at = instant_millis(event.happened_at)
         except (msgspec.DecodeError, BadInstant) as error:
             # Both layers skip such a record and have a dead letter of it: no record stops a layer.
-            log.error(
-                "record not understood and left out",
-                topic=record.topic,
-                partition=record.partition,
-                offset=record.offset,
-                reason=str(error)[:200],
-            )
+            log_unreadable(record, error)
             return ()
         # The time is that of the brokers, which the clock of a till cannot change.
         self._now[record.partition] = max(self._now[record.partition], record.timestamp_ms)
@@ -113,16 +105,12 @@ class StockMovements(Step):
 
     def restore(self, state: Iterable[Input]) -> None:
         """Rebuild the seen events from their records. Raises Refused for a foreign record."""
-        newest: dict[int, dict[str, StoredEvent]] = defaultdict(dict)
-        for record in state:
-            lane, event_id = newest[record.partition], (record.key or b"").decode()
-            # The key moves to the end: events are forgotten in the order in which they were stored.
-            lane.pop(event_id, None)
-            if record.value is not None:
-                lane[event_id] = parse_state(record, _DECODER.decode)
+        newest = newest_values(state, lambda record: parse_state(record, _DECODER.decode))
         self._events, self._now = {}, defaultdict(int)
+        # Events are forgotten in the order in which they were stored.
         for partition, events in newest.items():
-            self._partition_events(partition).restore(events.items())
+            known = ((event_id.decode(), event) for event_id, event in events.items())
+            self._partition_events(partition).restore(known)
 
     def _partition_events(self, partition: int) -> EventDeduplicator:
         return self._events.setdefault(partition, EventDeduplicator())

@@ -5,14 +5,12 @@ from contextlib import closing
 from threading import Event
 
 from inventory.sync.endpoints import InventoryApi
-from inventory.sync.modes import CallAnswer
-from inventory.sync.step import PartitionCall, StockAdapter
+from inventory.sync.modes import CallAnswer, CallAttempt
+from inventory.sync.step import StockAdapter
 from inventory.sync.target import read_target
 from runtime.connect import NORMALISER_ANCHOR
-from runtime.outbound.addresses import parse_networks
-from runtime.outbound.caller import OutboundCaller
+from runtime.outbound.caller import build_caller
 from runtime.outbound.calls import PendingCalls
-from runtime.outbound.secrets import FILE, SigningKeys
 from runtime.process.job import run_until_stopped
 from runtime.processor.build import ProcessorJob
 from runtime.processor.commit.failpoints import Failpoints
@@ -44,19 +42,13 @@ def adapter(settings: Settings, prefix: str = "") -> StockAdapter:
     Raises BadSettings for an invalid target or invalid networks.
     """
     target = read_target(settings.stock_target)
-    caller = OutboundCaller(parse_networks(settings.webhook_networks))
-    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
-    api = InventoryApi(target, caller, keys)
+    api = InventoryApi(target, build_caller(settings))
     return StockAdapter(build_calls(api), target.make_engine, target.covers_store, prefix)
 
 
-def build_calls(api: InventoryApi) -> PendingCalls[PartitionCall, CallAnswer]:
+def build_calls(api: InventoryApi) -> PendingCalls[CallAttempt, CallAnswer]:
     """Calls to a system, made on a thread of their own."""
-    return PendingCalls(
-        lambda placed: api.make_call(placed.attempt),
-        lambda placed: (placed.partition, placed.attempt.call.movement_id),
-        lambda error: CallAnswer(error=f"{type(error).__name__}: {error}"[:200]),
-    )
+    return PendingCalls(lambda placed: api.make_call(placed.call), CallAnswer)
 
 
 def adapter_job(step: StockAdapter, group: str = GROUP, slot: int = 0) -> ProcessorJob:

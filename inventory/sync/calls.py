@@ -10,15 +10,12 @@ Instants are milliseconds since 1970 (UTC), by ticks; amounts are in thousandths
 
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from inventory.movements.movement import MovementKind, instant_millis, lane_key
-from runtime.outbound.records import DroppedRecord, TickTime
+from runtime.outbound.records import DroppedRecord, RecordCodec, TickTime
 
-CallMode: TypeAlias = Literal[
-    "idempotency_key", "compare_and_set", "sole", "absolute", "at_least_once", "at_most_once"
-]
+CallMode: TypeAlias = Literal["idempotency_key", "compare_and_set", "absolute"]
 # The request to the other system: change a level by an amount, read a level, or set one.
 CallStep: TypeAlias = Literal["adjust", "look", "set"]
 CallOutcome: TypeAlias = Literal["intent", "called", "applied", "refused", "unknown", "overruled"]
@@ -71,6 +68,11 @@ class StockCall(Struct, frozen=True, kw_only=True, tag_field="is", tag="call"):
         return lane_key(self.store_id, self.item_id)
 
     @property
+    def lane_keys(self) -> tuple[str, ...]:
+        """Its lane alone."""
+        return (self.lane,)
+
+    @property
     def millis(self) -> int:
         """When the movement happened, milliseconds since 1970 (UTC)."""
         return instant_millis(self.happened_at)
@@ -115,21 +117,5 @@ class ReconciledDay(Struct, frozen=True, kw_only=True, tag_field="is", tag="reco
 
 StoredCall: TypeAlias = StockCall | LaneLevel | ReconciledDay | TickTime
 CallChange: TypeAlias = StoredCall | DroppedRecord
-_DECODER = msgspec.json.Decoder(StoredCall)
-_ENCODER = msgspec.json.Encoder()
-
-
-def call_key(kept: CallChange) -> bytes:
-    """The record's key in the topic."""
-    return kept.topic_key if isinstance(kept, DroppedRecord) else kept.key.encode()
-
-
-def encode_call(kept: CallChange) -> bytes | None:
-    """The record's value: JSON whose field `is` names its kind; None deletes the key's record."""
-    return None if isinstance(kept, DroppedRecord) else _ENCODER.encode(kept)
-
-
-def decode_call(value: bytes) -> StoredCall:
-    """The record of a value of the topic. Raises msgspec.DecodeError."""
-    found: StoredCall = _DECODER.decode(value)
-    return found
+CODEC: RecordCodec[StoredCall] = RecordCodec(StoredCall, lambda record: record.key)
+call_key, encode_call, decode_call = CODEC.key, CODEC.encode, CODEC.decode

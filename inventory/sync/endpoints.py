@@ -6,8 +6,7 @@ PUT  {url}/levels              sets it, with `if-match` only if the version stil
 GET  {url}/references/{id}     200 if a level was set under this reference, else 404
 """
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TypeAlias
@@ -20,9 +19,6 @@ from inventory.sync.calls import StockCall
 from inventory.sync.modes import CallAnswer, CallAttempt, quantity_after
 from inventory.sync.target import StockTarget
 from runtime.outbound.caller import OutboundAnswer, OutboundCaller, OutboundRequest
-from runtime.outbound.secrets import KeyLookup
-from runtime.outbound.signing import webhook_headers
-from tally.errors import BadSettings
 
 _BodyFields: TypeAlias = Mapping[str, int | str | None]
 _NOT_FOUND = 404
@@ -43,26 +39,17 @@ _LEVEL = msgspec.json.Decoder(_LevelBody)
 
 @dataclass(frozen=True)
 class InventoryApi:
-    """The API of a target system; `keys` looks up the keys that sign the calls."""
+    """The API of a target system."""
 
     target: StockTarget
     caller: OutboundCaller
-    keys: KeyLookup
-    now: Callable[[], float] = time.time
 
     async def make_call(self, asked: CallAttempt) -> CallAnswer:
         """Make one call and return its answer."""
-        try:
-            if asked.step == "look":
-                return await self._read_level(asked)
-            request = (
-                _adjust_request(asked, self.target)
-                if asked.step == "adjust"
-                else _set_request(asked)
-            )
-            return _answer(await self._send(asked, request))
-        except BadSettings as error:
-            return CallAnswer(error=str(error), is_refused=True)
+        if asked.step == "look":
+            return await self._read_level(asked)
+        request = _adjust_request(asked) if asked.step == "adjust" else _set_request(asked)
+        return _answer(await self._send(asked, request))
 
     async def _read_level(self, asked: CallAttempt) -> CallAnswer:
         call = asked.call
@@ -71,7 +58,7 @@ class InventoryApi:
         found = _level_answer(level_reply)
         # First the version, then the reference: a call still in flight names a version. If that has
         # changed, the call has no effect; if not, only one of it and the next can succeed.
-        if found.version is None or not asked.was_in_doubt or self.target.mode != "compare_and_set":
+        if found.version is None or not asked.was_in_doubt:
             return found
         reference = quote(asked.key, safe="")
         reply = await self._send(asked, OutboundRequest("GET", f"/references/{reference}"))
@@ -83,20 +70,17 @@ class InventoryApi:
         return _answer(reply)
 
     async def _send(self, asked: CallAttempt, request: OutboundRequest) -> OutboundAnswer:
-        keys = self.keys(self.target.secrets)
         # A hash of the key, because the key itself may not be valid in a header.
         message_id = "stk_" + sha256(asked.key.encode()).hexdigest()[:40]
-        signed = webhook_headers(keys, message_id, int(self.now()), request.body or b"")
         url = self.target.url.rstrip("/") + request.url
-        return await self.caller.call(
-            replace(request, url=url, headers={**signed, **request.headers})
+        return await self.caller.call_signed(
+            replace(request, url=url), message_id, self.target.secrets
         )
 
 
-def _adjust_request(asked: CallAttempt, target: StockTarget) -> OutboundRequest:
+def _adjust_request(asked: CallAttempt) -> OutboundRequest:
     call = asked.call
-    key_header = {"idempotency-key": quote(asked.key, safe=_PLAIN)}
-    headers = key_header if target.mode == "idempotency_key" else {}
+    headers = {"idempotency-key": quote(asked.key, safe=_PLAIN)}
     change: _BodyFields = (
         {"level_milli": call.level_milli}
         if call.delta_milli is None
@@ -143,10 +127,4 @@ def _level_answer(answer: OutboundAnswer) -> CallAnswer:
 
 
 def _answer(answer: OutboundAnswer) -> CallAnswer:
-    return CallAnswer(
-        status=answer.status,
-        retry_after=answer.retry_after,
-        error=answer.error,
-        is_refused=answer.is_refused,
-        is_unsent=answer.is_unsent,
-    )
+    return CallAnswer(**msgspec.structs.asdict(answer))

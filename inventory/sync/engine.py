@@ -1,123 +1,73 @@
-"""A partition's calls: which are needed, in which order, and their outcomes.
+"""The movements of a partition on their way to a system that keeps stock too."""
 
-Each method returns the changed records. They are stored in one transaction with the positions of
-the consumed records, and only then are the calls made that `begin_attempts()` returned.
-
-    take(movement)    the article's new level, and the call that follows
-    pass_time(tick)   the daily setting of levels, and the end of records kept long enough
-    begin()           one more attempt of the first call of each lane, when it is due
-    answered()        the outcome of an attempt
-"""
-
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable
 
 from inventory.movements.movement import StockMovement, level_effect
-from inventory.sync.calls import (
-    OPEN_OUTCOMES,
-    CallChange,
-    LaneLevel,
-    ReconciledDay,
-    StockCall,
-    StoredCall,
-)
+from inventory.sync.calls import CallChange, LaneLevel, ReconciledDay, StockCall, StoredCall
 from inventory.sync.memory import CallMemory
 from inventory.sync.modes import CallAnswer, CallAttempt, CallRules, end_call
-from runtime.outbound.records import DroppedRecord, TickTime
-from tally.time.instants import DAY_MILLIS, format_utc, from_millis
+from runtime.outbound.engine import OutboundEngine
+from runtime.outbound.records import DroppedRecord
+from tally.time.instants import format_utc, from_millis
 
 # The most calls of one process in flight at once.
 MAX_AT_ONCE = 64
 _TOO_LATE = "no answer in time"
 _COUNTED_SINCE = "a later count has it already"
 _WEEK_LATE = "it came more than 7 days late; count the article again"
-Record = TypeVar("Record", bound=StoredCall)
 
 
-class StartedCalls(NamedTuple):
-    """Records to store, and the calls to make once they are stored."""
-
-    records: list[StoredCall]
-    attempts: list[CallAttempt]
-
-
-class StockSyncEngine:
+class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAttempt, CallAnswer]):
     """One partition's calls, by the rules of a mode.
 
     `reconcile_after`: milliseconds since midnight (UTC) at which levels are set, in mode absolute.
     """
 
     def __init__(self, rules: CallRules, reconcile_after: int = 0) -> None:
-        self.memory = CallMemory()
+        super().__init__(CallMemory())
         self._rules = rules
         self._reconcile_after = reconcile_after
-        # By movement, calls of mode at_most_once whose answer may still arrive.
-        self._unconfirmed_calls: dict[str, StockCall] = {}
 
     def process_movement(self, movement: StockMovement) -> list[StoredCall]:
         """Take a movement: the record of its call, with the new level. Raises BadInstant."""
-        return [*self._remember([self._build_call(movement)])]
+        return self.memory.remember_all([self._build_call(movement)])
 
-    def advance_time(self, tick: TickTime) -> list[CallChange]:
-        """The records that a tick changes; a tick with nothing new changes nothing."""
-        time = self.memory.time
-        # Ticks are facts from several tickers: the larger number and the larger instant count.
-        n, at = max(tick.n, time.n), max(tick.at, time.at)
-        newest = TickTime(n=n, at=at)
-        if newest == time:
-            return []
-        changes: list[CallChange] = [*self._remember([newest]), *self._reconcile()]
-        # Once a day is enough, because looking through all records takes time.
-        if newest.at // DAY_MILLIS != time.at // DAY_MILLIS:
-            changes += self.memory.settle_levels()
-            # After the levels, because the calls that they include are no longer needed.
-            changes += [DroppedRecord(key.encode()) for key in self.memory.forget_ended()]
-        return changes
-
-    def begin_attempts(self, under_way: Collection[CallAttempt]) -> StartedCalls:
-        """The due calls with one more attempt; a lane with a call in flight has none.
-
-        A call that has run out of time ends instead.
-        """
-        now, busy = self.memory.time.at, {running.call.lane for running in under_way}
-        begun = StartedCalls([], [])
-        # Before the first tick the time is unknown, and with it the begin of a call.
-        for call in [*self.memory.lane_heads()] if now else ():
-            if call.lane in busy or call.due_at > now:
-                continue
-            if self._is_overruled(call):
-                begun.records.extend(
-                    self._remember([end_call(call, "overruled", now, _COUNTED_SINCE)])
-                )
-            elif self._rules.is_over(call, now):
-                over = self._rules.give_up(call, now, call.cause or _TOO_LATE)
-                begun.records.extend(self._remember([over]))
-            elif len(under_way) + len(begun.attempts) < MAX_AT_ONCE:
-                attempt = self._rules.begin_attempt(call, now)
-                begun.records.extend(self._remember([attempt.call]))
-                begun.attempts.append(attempt)
-                # A call of at_most_once has ended already, but its answer may still arrive.
-                if attempt.call.outcome not in OPEN_OUTCOMES:
-                    self._unconfirmed_calls[call.movement_id] = attempt.call
-        return begun
-
-    def record_answer(self, asked: CallAttempt, answer: CallAnswer) -> list[StoredCall]:
-        """The records that an answer changes; an answer to an earlier attempt changes nothing."""
-        call = asked.call
-        known = self.memory.find_open_call(call.lane, call.movement_id)
-        known = known or self._unconfirmed_calls.pop(call.movement_id, None)
-        if known is None or known.attempts != call.attempts:
-            return []
-        after = self._rules.apply_answer(asked, answer, self.memory.time.at)
-        return self._remember([after])
-
-    def restore(self, kept: Iterable[StoredCall]) -> None:
+    def restore(self, records: Iterable[StoredCall]) -> None:
         """Replace the state with these records."""
-        self.memory, self._unconfirmed_calls = CallMemory(), {}
         # Levels first, because they decide which movements they include.
-        for record in sorted(kept, key=lambda record: not isinstance(record, LaneLevel)):
-            self.memory.remember(record)
-        self.memory.sort_open_calls()
+        super().restore(sorted(records, key=lambda record: not isinstance(record, LaneLevel)))
+
+    def _pass_time(self, _before: int) -> list[StoredCall]:
+        return self._reconcile()
+
+    def _drop_outdated(self) -> list[CallChange]:
+        levels = self.memory.settle_levels()
+        # After the levels, because the calls that they include are no longer needed.
+        return [*levels, *(DroppedRecord(key.encode()) for key in self.memory.forget_ended())]
+
+    def _own_room(self, under_way: Collection[CallAttempt]) -> Callable[[StockCall], bool]:
+        places = iter(range(MAX_AT_ONCE - len(under_way)))
+        return lambda _call: next(places, None) is not None
+
+    def _end_turn(self, call: StockCall) -> list[StoredCall] | None:
+        now = self.memory.time.at
+        if self._is_overruled(call):
+            return [end_call(call, "overruled", now, _COUNTED_SINCE)]
+        if self._rules.is_over(call, now):
+            return [self._rules.give_up(call, now, call.cause or _TOO_LATE)]
+        return None
+
+    def _begin_attempt(self, call: StockCall) -> CallAttempt:
+        return self._rules.begin_attempt(call, self.memory.time.at)
+
+    def _get_message(self, attempt: CallAttempt) -> StockCall:
+        return attempt.call
+
+    def _find_open(self, called: StockCall) -> StockCall | None:
+        return self.memory.waiting.get(called.key)
+
+    def _apply_answer(self, attempt: CallAttempt, answer: CallAnswer) -> list[StoredCall]:
+        return [self._rules.apply_answer(attempt, answer, self.memory.time.at)]
 
     def _build_call(self, movement: StockMovement) -> StockCall:
         """The call for a movement, by the levels before and after it, None where unknown."""
@@ -165,10 +115,10 @@ class StockSyncEngine:
         last = self.memory.reconciled.day
         if day <= last:
             return []
-        records: list[StoredCall] = [*self._remember([ReconciledDay(day=day)])]
+        records: list[StoredCall] = [*self.memory.remember_all([ReconciledDay(day=day)])]
         # On the very first day, all levels have just been sent.
         for lane in self.memory.lanes_to_reconcile() if last else ():
-            records += self._remember(self._reset_calls(lane, day))
+            records += self.memory.remember_all(self._reset_calls(lane, day))
         return records
 
     def _reset_calls(self, lane: str, day: str) -> list[StockCall]:
@@ -191,8 +141,3 @@ class StockSyncEngine:
                 due_at=self.memory.time.at,
             )
         ]
-
-    def _remember(self, records: Sequence[Record]) -> list[Record]:
-        for record in records:
-            self.memory.remember(record)
-        return [*records]

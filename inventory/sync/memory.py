@@ -1,15 +1,13 @@
 """The memory of a partition's calls: the records of its state, indexed for queries.
 
-It depends on the records alone, in any order, so a restored memory answers like the one that wrote
-them.
+It depends on the records alone, in any order.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from inventory.movements.levels import RETENTION_MILLIS, ArticleLevel
 from inventory.sync.calls import OPEN_OUTCOMES, LaneLevel, ReconciledDay, StockCall, StoredCall
+from runtime.outbound.engine import OutboundMemory
 from runtime.outbound.records import TickTime
 from tally.algebra.shelf import has_count
 from tally.time.instants import DAY_MILLIS
@@ -39,20 +37,16 @@ class _NewestCall(NamedTuple):
     sets_level: bool
 
 
-class CallMemory:
+class CallMemory(OutboundMemory[StockCall]):
     """The newest record of each key; for ended calls only their times and their effects."""
 
     def __init__(self) -> None:
-        self.time = TickTime(n=0, at=0)
+        super().__init__()
         self.reconciled = ReconciledDay(day="")
-        self.order = 0
         # The level of each lane.
         self._articles: dict[str, ArticleLevel] = {}
         self._bases: dict[str, LaneLevel] = {}
         self._count_instants: dict[str, int] = {}
-        # The open calls of each lane, in order. In a plain dict, finding the first entry takes
-        # longer the more entries before it were deleted.
-        self._open_calls: dict[str, OrderedDict[str, StockCall]] = {}
         self._ended_calls: dict[str, _EndedCall] = {}
         self._newest: dict[str, _NewestCall] = {}
         # By lane, when a call ended of which an attempt may still be in flight.
@@ -107,16 +101,6 @@ class CallMemory:
             if not newest.sets_level or self._doubt_instants.get(lane, 0) > since
         ]
 
-    def lane_heads(self) -> Iterator[StockCall]:
-        """The first open call of each lane, which has to end before the others."""
-        for lane in self._open_calls.values():
-            yield next(iter(lane.values()))
-
-    def find_open_call(self, lane: str, movement_id: str) -> StockCall | None:
-        """The open call of a movement; None if it has ended or is unknown."""
-        calls = self._open_calls.get(lane)
-        return None if calls is None else calls.get(movement_id)
-
     def forget_ended(self) -> list[str]:
         """Forget the ended calls that no level needs any more, and return their keys."""
         found = [
@@ -131,12 +115,6 @@ class CallMemory:
         before = self.time.at - RETENTION_MILLIS
         found = [self._settle(lane, before) for lane in self._articles]
         return [base for base in found if base is not None]
-
-    def sort_open_calls(self) -> None:
-        """Sort the open calls in the order in which they were taken, not in that of records."""
-        for lane, calls in self._open_calls.items():
-            ordered = sorted(calls.values(), key=lambda call: call.order)
-            self._open_calls[lane] = OrderedDict((call.movement_id, call) for call in ordered)
 
     def _article(self, lane: str) -> ArticleLevel:
         if lane not in self._articles:
@@ -182,7 +160,7 @@ class CallMemory:
         # Restored records come in the order in which they were last written.
         self.order = max(self.order, call.order)
         lane = call.lane
-        is_new = self.find_open_call(lane, call.movement_id) is None
+        is_new = call.key not in self.waiting
         if is_new and call.movement_id not in self._ended_calls:
             self._apply_movement(call)
         if lane not in self._newest or self._newest[lane].order <= call.order:
@@ -192,7 +170,7 @@ class CallMemory:
             )
             self._newest[lane] = _NewestCall(call.order, sets_level)
         if call.outcome in OPEN_OUTCOMES:
-            self._open_calls.setdefault(lane, OrderedDict())[call.movement_id] = call
+            self.waiting.put(call)
             return
         is_second = call.outcome == "applied" and call.attempts > call.refusals + 1
         if call.outcome == "unknown" or is_second:
@@ -206,11 +184,7 @@ class CallMemory:
             call.brought is not None,
             call.outcome in ("applied", "overruled"),
         )
-        waiting = self._open_calls.get(lane, OrderedDict())
-        waiting.pop(call.movement_id, None)
-        # There are many articles, and few of them have an open call at a time.
-        if not waiting:
-            self._open_calls.pop(lane, None)
+        self.waiting.remove(call.key)
 
     def _apply_movement(self, call: StockCall) -> None:
         lane = call.lane

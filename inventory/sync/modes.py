@@ -3,10 +3,7 @@
     mode              request                                    in doubt
     idempotency_key   change, under the movement's key           the same, while the key lives
     compare_and_set   level; set it if the version still holds   level, and if the tag is known
-    sole              level; set it if the version still holds   a version that moved is our own
     absolute          set the level                              the same, and each night
-    at_least_once     change                                     the same
-    at_most_once      change                                     nothing: it stays unknown
 
 Each request is stored before it is sent, in the state that holds without an answer, so a process
 that dies leaves nothing to find out.
@@ -15,36 +12,27 @@ that dies leaves nothing to find out.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from inventory.sync.calls import CallMode, CallOutcome, CallStep, StockCall
-from runtime.outbound.backoff import SECOND, retry_delay
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.retries import SECOND, AnswerKind, classify_answer, retry_delay
 
 HOUR = 3_600 * SECOND
 GIVES_UP_AFTER = 72 * HOUR
 # The margin before the other system forgets a key: no call may be in flight at that time.
 KEY_MARGIN = HOUR
 MAX_REFUSALS = 3
-_UNCERTAIN_STATUSES, _CONFLICT_STATUSES = (408, 425), (409, 412)
-# Temporary faults: overload, an expired token, missing rights, a bridge that is being deployed.
-_TEMPORARY_STATUSES = (429, 401, 403, 404)
-# What an answer says about its call; everything else is "in doubt".
-CallAnswerKind = Literal["yes", "moved", "not taken", "no", "in doubt"]
+_TOO_EARLY, _CONFLICT_STATUSES = 425, (409, 412)
 
 
-class CallAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to one call: a status, or the reason why there is none.
+class CallAnswer(OutboundAnswer, frozen=True, kw_only=True):
+    """The answer to one call.
 
-    `is_refused`: no call was made, because its address is not allowed; `is_unsent`: the connection
-    was not accepted. `quantity_milli` and `version` are set for a look, and `is_known` says whether
-    the movement's reference is known.
+    `quantity_milli` and `version` are set for a look, and `is_known` says whether the movement's
+    reference is known.
     """
 
-    status: int | None = None
-    retry_after: float | None = None
-    error: str = ""
-    is_refused: bool = False
-    is_unsent: bool = False
     quantity_milli: int | None = None
     version: str | None = None
     is_known: bool = False
@@ -62,20 +50,15 @@ class CallAttempt(NamedTuple):
     key: str
 
 
-def classify_answer(answer: CallAnswer, step: CallStep) -> CallAnswerKind:
-    """What an answer says about its call; a redirect is a refusal, as its target is unknown."""
+def classify_call_answer(answer: CallAnswer, step: CallStep) -> AnswerKind | Literal["moved"]:
+    """What an answer says about its call; "moved": the level has another version by now."""
     status = answer.status
-    # Faults of this side count too: no call was made, and people repair them.
-    if answer.is_refused or answer.is_unsent or status in _TEMPORARY_STATUSES:
-        return "not taken"
-    if status is None or status < 200 or status >= 500 or status in _UNCERTAIN_STATUSES:
-        return "in doubt"
-    if status < 300:
-        return "yes"
     if status in _CONFLICT_STATUSES and step == "set":
         return "moved"
     # The answer to a key whose other attempt is still being processed.
-    return "in doubt" if status == _CONFLICT_STATUSES[0] and step == "adjust" else "no"
+    if status == _TOO_EARLY or (status == _CONFLICT_STATUSES[0] and step == "adjust"):
+        return "in doubt"
+    return classify_answer(answer)
 
 
 @dataclass(frozen=True)
@@ -88,7 +71,7 @@ class CallRules:
     @property
     def first_step(self) -> CallStep:
         """The first request of a call."""
-        if self.mode in ("compare_and_set", "sole"):
+        if self.mode == "compare_and_set":
             return "look"
         return "set" if self.mode == "absolute" else "adjust"
 
@@ -109,9 +92,6 @@ class CallRules:
         # A look has no side effect.
         if call.step != "look":
             attempt = structs.replace(attempt, in_doubt=True, step=self.first_step)
-        # It is never due again, even if this process dies.
-        if self.mode == "at_most_once":
-            attempt = end_call(attempt, "unknown", now, "")
         return CallAttempt(attempt, call.step, call.in_doubt, self.key(call))
 
     def is_over(self, call: StockCall, now: int) -> bool:
@@ -123,11 +103,11 @@ class CallRules:
         # The text of an error may be long, and it is stored with the movement.
         cause = answer.error[:200]
         call = structs.replace(asked.call, status=answer.status, cause=cause)
-        said = classify_answer(answer, asked.step)
+        said = classify_call_answer(answer, asked.step)
         # A look is not an outcome: it decides what to set, or shows that it is set already.
-        if asked.step == "look" and said == "yes":
+        if asked.step == "look" and said == "delivered":
             return self._after_look(call, answer, now)
-        if said == "yes":
+        if said == "delivered":
             return end_call(call, "applied", now, "")
         if said == "in doubt":
             return self._retry(call, answer, now)
@@ -135,15 +115,13 @@ class CallRules:
         call = structs.replace(call, in_doubt=asked.was_in_doubt)
         if said == "moved":
             return self._after_conflict(call, now)
-        if said == "no" and call.refusals + 1 >= MAX_REFUSALS:
+        if said == "refused" and call.refusals + 1 >= MAX_REFUSALS:
             return self.give_up(call, now, call.cause or "refused")
-        refusals = call.refusals + (said == "no")
+        refusals = call.refusals + (said == "refused")
         return self._retry(structs.replace(call, refusals=refusals), answer, now)
 
-    def is_done(self, call: StockCall, answer: CallAnswer) -> bool:
+    def is_done(self, answer: CallAnswer) -> bool:
         """Whether a look shows that a call in doubt has arrived."""
-        if self.mode == "sole":
-            return answer.version != call.version
         return answer.is_known
 
     def give_up(self, call: StockCall, now: int, cause: str) -> StockCall:
@@ -158,8 +136,7 @@ class CallRules:
             if refused.refusals >= MAX_REFUSALS:
                 return self.give_up(refused, now, refused.cause)
             return self._retry(refused, answer, now)
-        # A call that was never in doubt cannot have arrived, even if the version has changed.
-        if call.in_doubt and self.is_done(call, answer):
+        if call.in_doubt and self.is_done(answer):
             return end_call(call, "applied", now, "")
         return structs.replace(
             call,
@@ -171,17 +148,12 @@ class CallRules:
         )
 
     def _after_conflict(self, call: StockCall, now: int) -> StockCall:
-        # An earlier attempt under this version was in doubt, and there is no other writer.
-        if self.mode == "sole" and call.in_doubt:
-            return end_call(call, "applied", now, "")
         # The call had no version, so a conflict is not an answer that this mode expects.
         if self.mode == "absolute":
             return self._retry(call, CallAnswer(), now)
         return structs.replace(call, step="look", failures=call.failures - 1, due_at=now)
 
     def _retry(self, call: StockCall, answer: CallAnswer, now: int) -> StockCall:
-        if self.mode == "at_most_once":
-            return call if call.in_doubt else end_call(call, "refused", now, call.cause)
         # No further attempt: after the key has expired, it would be a second movement.
         if self.is_over(call, now):
             return self.give_up(call, now, call.cause)

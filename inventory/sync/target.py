@@ -1,7 +1,7 @@
 """The target system of stock movements, described by a file of its own."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -63,5 +63,7 @@ def read_target(file: Path | None) -> StockTarget:
         raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {error.strerror}") from error
     except (msgspec.DecodeError, AddressRefused) as error:
         hint = f"{error}; docs/stock-movements.md has an example"
+        if "$.mode" in str(error):
+            hint = f"{error}; a mode is one of {', '.join(get_args(CallMode))}"
         raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {hint}") from error
     return target

@@ -1,24 +1,28 @@
-"""One call to a checked address, and its answer."""
+"""One call to a checked address, signed if that is wanted, and its answer."""
 
 import asyncio
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import httpx
+from msgspec import Struct
 
 from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
     HostLookups,
+    parse_networks,
     parse_url,
     resolve_callable,
 )
-from tally.errors import AddressRefused
+from runtime.outbound.signing import FILE, KeyLookup, SigningKeys, webhook_headers
+from tally.config.settings import Settings
+from tally.errors import AddressRefused, BadSettings
 
 SECONDS = 15.0
 # At most so much of an answer's body is read, which lets the other side finish its answer.
@@ -40,13 +44,12 @@ class OutboundRequest:
     body: bytes | None = None
 
 
-@dataclass(frozen=True)
-class OutboundAnswer:
+class OutboundAnswer(Struct, frozen=True, kw_only=True):
     """A status and the begin of the body, or no status and the error.
 
-    `parse_retry_after`: seconds that the other side requests; `is_refused`: no call was made, since
-    the address must not be called; `is_unsent`: no host accepted the connection; `is_cut`: the
-    status came, but the body is incomplete.
+    `retry_after`: seconds that the other side requests; `is_refused`: no call was made because of a
+    fault on our own side (secrets, address, permissions); `is_unsent`: no host accepted the
+    connection; `is_cut`: the status came, but the body is incomplete.
     """
 
     status: int | None = None
@@ -58,11 +61,20 @@ class OutboundAnswer:
     is_cut: bool = False
 
 
+def _no_secrets(_names: Sequence[str]) -> Sequence[bytes]:
+    raise BadSettings("no secrets to sign with")
+
+
 @dataclass(frozen=True)
 class OutboundCaller:
-    """Calls addresses that may be called; `now`: seconds since 1970, `seconds`: of a whole call."""
+    """Calls addresses that may be called.
+
+    `keys`: looks up the keys that sign a call; `now`: seconds since 1970 (UTC), the signed time of
+    an attempt; `seconds`: of a whole call.
+    """
 
     allowed: Sequence[AllowedNetwork] = ()
+    keys: KeyLookup = _no_secrets
     now: Callable[[], float] = time.time
     seconds: float = SECONDS
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
@@ -89,6 +101,17 @@ class OutboundCaller:
             # A host that has not accepted the connection has certainly received nothing.
             is_unsent = isinstance(error, httpx.ConnectError | socket.gaierror)
             return OutboundAnswer(error=reason, is_unsent=is_unsent)
+
+    async def call_signed(
+        self, request: OutboundRequest, message_id: str, secrets: Sequence[str]
+    ) -> OutboundAnswer:
+        """Make one call, signed with the named secrets, and return its outcome."""
+        try:
+            keys = self.keys(secrets)
+        except BadSettings as error:
+            return OutboundAnswer(error=str(error), is_refused=True)
+        signed = webhook_headers(keys, message_id, int(self.now()), request.body or b"")
+        return await self.call(replace(request, headers={**signed, **request.headers}))
 
     async def _first_to_connect(
         self,
@@ -148,6 +171,14 @@ class OutboundCaller:
             body=body[:MAX_ANSWER_BYTES],
             is_cut=is_cut,
         )
+
+
+def build_caller(
+    settings: Settings, make: Callable[..., OutboundCaller] = OutboundCaller
+) -> OutboundCaller:
+    """A caller with the networks and secrets of the settings. Raises BadSettings."""
+    keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
+    return make(parse_networks(settings.webhook_networks), keys)
 
 
 def parse_retry_after(text: str, now: float) -> float | None:

@@ -190,9 +190,6 @@ class Settings(AlertSettings, StockSettings):
             " default TALLY_HOME/webhook-secrets.json"
         ),
     )
-    digests: Path | None = Field(
-        None, description="folder of digests that become files; default TALLY_HOME/digests"
-    )
 
     # By family, each from a variable of its own; without one a family has its source's default.
     lateness: tuple[Lateness, ...] = ()

@@ -1,34 +1,26 @@
 """Daily digests by a store's clock: the decisions about its alerts since the previous digest.
 
 A digest includes alerts that began and ended during a hold, and alerts beyond the rate limit. It is
-a function of the decisions up to a tick, and is stored with them before it is sent. So a webhook
-call or a file is the same after a crash.
+a function of the decisions up to a tick, and is stored with them before it is sent. So it is the
+same after a crash.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from alerting.deliver.state.body import MAX_BYTES, encode_body, hash_id
 from alerting.deliver.state.clock_times import start_instant
 from alerting.deliver.state.controls import AlertChannel, severity_rank
 from alerting.deliver.state.memory import DeliveryMemory
-from alerting.deliver.state.records import (
-    FILE_PREFIX,
-    DeliveryDecision,
-    StoredDelivery,
-    WebhookMessage,
-)
+from alerting.deliver.state.records import DeliveryDecision, StoredDelivery, WebhookMessage
 from alerting.deliver.state.routing import DeliveryContext
 from tally.time.instants import format_utc, from_millis, to_millis
 
 # The most bytes of a digest's line: ids are bounded, and the subject is left out.
 _LINE_BYTES = 600
-# Leaves room within the 255 bytes of a file name.
-_MAX_NAME = 200
 _MAX_LINES = MAX_BYTES // _LINE_BYTES - 1
 
 
@@ -62,24 +54,16 @@ def digest_span(clock: time, zone: ZoneInfo, before: int, now: int) -> DigestSpa
     If several are due, the last one covers the days of the others too. A date that the zone skips
     has no digest.
     """
-    today = from_millis(now).astimezone(zone).date()
+    first, last = (from_millis(at).astimezone(zone).date() for at in (before, now))
     # A clock can be a day off in a zone that skips a date.
-    for shift in range(1, -3, -1):
-        instant = _millis(start_instant(today + timedelta(days=shift), clock, zone))
-        if instant is not None and before < instant <= now:
-            day = today + timedelta(days=shift)
-            return DigestSpan(day, _previous_due(day, clock, zone, before), instant)
-    return None
-
-
-def _previous_due(day: date, clock: time, zone: ZoneInfo, before: int) -> int:
-    """The instant of the last digest that was due by `before`, counted back from a later date."""
-    back = day - from_millis(before).astimezone(zone).date()
-    for days_back in range(back.days - 2, back.days + 4):
-        instant = _millis(start_instant(day - timedelta(days=days_back), clock, zone))
-        if days_back > 0 and instant is not None and instant <= before:
-            return instant
-    return before
+    days = (first + timedelta(days=shift) for shift in range(-3, (last - first).days + 2))
+    instants = ((start_instant(day, clock, zone), day) for day in days)
+    due = [(to_millis(instant), day) for instant, day in instants if instant is not None]
+    news = [(at, day) for at, day in due if before < at <= now]
+    if not news:
+        return None
+    until, day = max(news)
+    return DigestSpan(day, max((at for at, _ in due if at <= before), default=before), until)
 
 
 def _build_channel_digests(
@@ -121,33 +105,18 @@ def _build_digest(
         "more": max(0, len(lines) - _MAX_LINES),
     }
     due = format_utc(from_millis(span.until))
-    is_file = channel.digest_as == "file"
     return WebhookMessage(
         channel=channel.channel_id,
         message_id=hash_id("digest", channel.channel_id, store_id, day, "1"),
         kind="digest",
-        url=FILE_PREFIX + file_name(channel.channel_id, store_id, day) if is_file else channel.url,
+        url=channel.url,
         body=encode_body("alerts.digest", due, fields),
         # Digests have their own lane: no alert waits for one, and yesterday's comes before today's.
         lanes=(f"digest {store_id}",),
         order=memory.order + number,
         due_at=memory.time.at,
-        # Writing a file twice gives the same file, so it is never given up.
-        promise="at_least_once" if is_file else channel.promise,
+        promise=channel.promise,
     )
-
-
-def file_name(channel_id: str, store_id: str, day: str) -> str:
-    """The path of a digest's file below the folder of digests, by channel, date and store.
-
-    >>> file_name("office", "367", "2026-11-27")
-    'office/2026-11-27_367.json'
-    """
-    # The store's name must not lead to another folder, nor to a file name that is too long.
-    store = quote(store_id, safe="")
-    if len(store) > _MAX_NAME:
-        store = hash_id("store", store_id)
-    return f"{channel_id}/{day}_{store}.json"
 
 
 def _build_lines(decisions: Sequence[DeliveryDecision]) -> list[Mapping[str, Any]]:
@@ -175,7 +144,3 @@ def _build_line(episode: Sequence[DeliveryDecision]) -> Mapping[str, Any]:
         "verdict": first.verdict,
         "why": first.why,
     }
-
-
-def _millis(instant: datetime | None) -> int | None:
-    return None if instant is None else to_millis(instant)

@@ -1,11 +1,10 @@
 """The release of alerts after a hold, and the order of messages."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from alerting.deliver.engine.groups import SilentRegions
 from alerting.deliver.state.body import (
     alert_body,
     alert_message_id,
@@ -13,7 +12,7 @@ from alerting.deliver.state.body import (
     hash_id,
     split_alerts,
 )
-from alerting.deliver.state.controls import SEVERITIES, AlertChannel, severity_rank
+from alerting.deliver.state.controls import AlertChannel
 from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.records import DeliveryDecision, StoredDelivery, WebhookMessage
 from alerting.deliver.state.routing import DeliveryContext, DeliveryRules, hold_reason
@@ -49,7 +48,7 @@ def build_alert_message(
 
 
 def release_alerts(
-    memory: DeliveryMemory, rules: DeliveryRules, around: DeliveryContext, crowds: SilentRegions
+    memory: DeliveryMemory, rules: DeliveryRules, around: DeliveryContext
 ) -> list[StoredDelivery]:
     """The messages and decisions of held alerts that nothing holds back any more.
 
@@ -62,59 +61,23 @@ def release_alerts(
     for channel_id, alert_id in sorted(memory.held, key=memory.sort_key):
         last = memory.decisions_for(channel_id, alert_id)[-1]
         channel = memory.channels[channel_id]
-        if last.key not in crowds.regions and _is_free(last, channel, memory, around):
+        if channel.enabled and is_free(last, channel, memory, around):
             # Grouped by address too, because an end goes to the address of its raise.
             free[channel_id, _find_address(last.alert, channel, memory)].append(last)
     changed: list[StoredDelivery] = []
     for (channel_id, url), decisions in sorted(free.items()):
         channel = memory.channels[channel_id]
         for records in _build_parts(channel, url, decisions, (memory, rules)):
-            for record in records:
-                memory.remember(record)
-            changed += records
+            changed += memory.remember_all(records)
     return changed
 
 
-def find_due_heads(
-    waiting: Iterable[WebhookMessage],
-    under_way: Collection[WebhookMessage],
-    now: int,
-) -> list[WebhookMessage]:
-    """The messages that are due and wait for no other message.
-
-    If two messages share a lane, the second waits for the end of the first, even if the first is
-    not due. Messages under way hold their lanes.
-    """
-    taken = {(calling.channel, lane) for calling in under_way for lane in calling.lanes}
-    keys = {message.key for message in under_way}
-    found = []
-    for message in sorted(waiting, key=lambda candidate: candidate.order):
-        lanes = {(message.channel, lane) for lane in message.lanes}
-        if message.key not in keys and not lanes & taken and message.due_at <= now:
-            found.append(message)
-        taken |= lanes
-    return found
-
-
-def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool, int]:
-    """The sort key of sending, ascending: most severe first, then untried, then by order.
-
-    Out: the negative rank of its severity; whether it was tried; its place in the order.
-    """
-    severities = (decision.alert.severity for decision in memory.message_decisions(message))
-    rank = max(map(severity_rank, severities), default=0)
-    # A heartbeat that waits behind alerts would look as if the dispatcher were down.
-    if message.kind == "heartbeat":
-        rank = len(SEVERITIES)
-    return -rank, message.attempts > 0, message.order
-
-
-def _is_free(
+def is_free(
     last: DeliveryDecision, channel: AlertChannel, memory: DeliveryMemory, around: DeliveryContext
 ) -> bool:
-    zone = around.store(last.alert.store_id).zone
-    at = memory.time.at, zone
-    return channel.enabled and not hold_reason(last.alert, channel, memory.holds, at)
+    """Whether nothing holds the alert of a decision back on the channel now."""
+    at = memory.time.at, around.store(last.alert.store_id).zone
+    return not hold_reason(last.alert, channel, memory.holds, at)
 
 
 def _build_parts(

@@ -2,12 +2,12 @@
 
 from msgspec import structs
 
-from alerting.deliver.engine.releases import build_alert_message
+from alerting.deliver.engine.releases import build_alert_message, is_free
 from alerting.deliver.state.body import alert_message_id, repeat_body
 from alerting.deliver.state.controls import AlertChannel
 from alerting.deliver.state.memory import DeliveryMemory
 from alerting.deliver.state.records import DeliveryDecision, StoredDelivery
-from alerting.deliver.state.routing import DeliveryContext, DeliveryRules, hold_reason
+from alerting.deliver.state.routing import DeliveryContext, DeliveryRules
 from tally.time.instants import format_utc, from_millis
 
 _MILLIS = 1_000
@@ -35,7 +35,7 @@ def build_reminders(
         last = decisions[-1]
         sent = [decision.at for decision in decisions if decision.verdict == "send"]
         since = max(max(sent), last.repeated_at)
-        if _is_due(channel.repeat_after, since, memory) and _is_free(channel, last, memory, around):
+        if _is_due(channel.repeat_after, since, memory) and is_free(last, channel, memory, around):
             changed += _build_repeat(memory, rules, channel, last)
         changed += _build_escalation(memory, rules, around, (channel, last, min(sent)))
     return changed
@@ -43,13 +43,6 @@ def build_reminders(
 
 def _is_due(seconds: int, since: int, memory: DeliveryMemory) -> bool:
     return bool(seconds) and memory.time.at >= since + seconds * _MILLIS
-
-
-def _is_free(
-    channel: AlertChannel, last: DeliveryDecision, memory: DeliveryMemory, around: DeliveryContext
-) -> bool:
-    at = memory.time.at, around.store(last.alert.store_id).zone
-    return not hold_reason(last.alert, channel, memory.holds, at)
 
 
 def _build_repeat(
@@ -66,7 +59,7 @@ def _build_repeat(
         needs=(alert.alert_id,),
         due_at=now,
     )
-    return _remember_all(memory, [repeat, structs.replace(last, repeated_at=now)])
+    return memory.remember_all([repeat, structs.replace(last, repeated_at=now)])
 
 
 def _build_escalation(
@@ -86,7 +79,7 @@ def _build_escalation(
         or memory.decisions_for(second.channel_id, alert.alert_id)
     ):
         return []
-    if not _is_free(second, last, memory, around):
+    if not is_free(last, second, memory, around):
         return []
     message = structs.replace(
         build_alert_message(alert, second, memory, rules), due_at=memory.time.at
@@ -100,11 +93,4 @@ def _build_escalation(
         at=memory.time.at,
         tick=memory.time.n,
     )
-    return _remember_all(memory, [message, decision])
-
-
-def _remember_all(memory: DeliveryMemory, records: list[StoredDelivery]) -> list[StoredDelivery]:
-    """Remembers the records at once, so that the next message has a higher order."""
-    for record in records:
-        memory.remember(record)
-    return records
+    return memory.remember_all([message, decision])

@@ -1,62 +1,40 @@
-"""The turns of messages: which ones are sent now, and which ones wait or end."""
+"""The turns of messages: which ones are sent now, and which ones wait or end.
 
-from collections.abc import Callable, Collection
-from typing import NamedTuple
+A decision may be outdated when the turn of its message comes: quiet hours or a silence have begun,
+or the dispatcher was down and the alert is old. A message is withdrawn if the receiver certainly
+has nothing of it, and its alerts are decided again: held until the hold is over, or left to a
+summary. A message that may have arrived already waits until the hold is over.
+"""
 
 from msgspec import structs
 
-from alerting.deliver.engine import gate, releases
+from alerting.deliver.engine import releases
 from alerting.deliver.state import attempts
-from alerting.deliver.state.call_limits import CallCapacity
-from alerting.deliver.state.controls import Redelivery
+from alerting.deliver.state.controls import SEVERITIES, AlertChannel, Redelivery, severity_rank
 from alerting.deliver.state.memory import DeliveryMemory
-from alerting.deliver.state.records import DeliveryReason, StoredDelivery, WebhookMessage
-from alerting.deliver.state.routing import DeliveryContext
+from alerting.deliver.state.records import (
+    DeliveryDecision,
+    DeliveryReason,
+    StoredDelivery,
+    WebhookMessage,
+)
+from alerting.deliver.state.routing import DeliveryContext, hold_reason, is_old, quiet_end
 
-# The check that holds a message back; tests replace it with one that is wrong on purpose.
-HoldCheck = Callable[[WebhookMessage, DeliveryMemory, DeliveryContext], DeliveryReason]
-
-
-class StartedAttempts(NamedTuple):
-    """The records to store, and the calls to make after that."""
-
-    records: list[StoredDelivery]
-    calls: list[WebhookMessage]
+# The age of an alert counts again from a decision with one of these reasons.
+_AGE_RESETS: tuple[DeliveryReason, ...] = ("released", "escalated")
 
 
-def begin_due_attempts(
-    memory: DeliveryMemory,
-    around: DeliveryContext,
-    under_way: Collection[WebhookMessage],
-    room: CallCapacity,
-    obstacle: HoldCheck = gate.message_hold_reason,
-) -> StartedAttempts:
-    """The messages whose turn it is, with one more attempt, and the messages that end."""
-    now, called = memory.time.at, {message.key for message in under_way}
-    begun = StartedAttempts([], [])
-    # Before any tick there is no time for an attempt to begin at.
-    if not now:
-        return begun
-    for message in [*memory.waiting.values()]:
-        over = attempts.give_up_overdue(message, now)
-        if over is not None and message.key not in called:
-            _remember(memory, begun, [over])
+def urgency(message: WebhookMessage, memory: DeliveryMemory) -> tuple[int, bool, int]:
+    """The sort key of sending, ascending: most severe first, then untried, then by order.
 
-    def find_hold_reason(message: WebhookMessage) -> DeliveryReason:
-        return obstacle(message, memory, around)
-
-    stays: set[str] = set()
-    is_moving = True
-    while is_moving:
-        is_moving = False
-        calls = [*under_way, *begun.calls]
-        due = releases.find_due_heads(memory.waiting.values(), calls, now)
-        turns = [message for message in due if message.key not in stays]
-        for message in sorted(turns, key=lambda turn: releases.urgency(turn, memory)):
-            # A message that ends without a call makes room for the next one of its lane.
-            is_moving |= _take_turn(memory, message, (room, begun), find_hold_reason)
-            stays.add(message.key)
-    return begun
+    Out: the negative rank of its severity; whether it was tried; its place in the order.
+    """
+    severities = (decision.alert.severity for decision in memory.message_decisions(message))
+    rank = max(map(severity_rank, severities), default=0)
+    # A heartbeat that waits behind alerts would look as if the dispatcher were down.
+    if message.kind == "heartbeat":
+        rank = len(SEVERITIES)
+    return -rank, message.attempts > 0, message.order
 
 
 def reset_for_redelivery(memory: DeliveryMemory, request: Redelivery) -> list[StoredDelivery]:
@@ -78,40 +56,82 @@ def reset_for_redelivery(memory: DeliveryMemory, request: Redelivery) -> list[St
     return [reset]
 
 
-def _take_turn(
-    memory: DeliveryMemory,
-    message: WebhookMessage,
-    room_and_begun: tuple[CallCapacity, StartedAttempts],
-    obstacle_of: Callable[[WebhookMessage], DeliveryReason],
-) -> bool:
-    """Begins an attempt of a message, ends it or leaves it; returns whether it ended."""
-    room, begun = room_and_begun
-    now = memory.time.at
+def end_turn(message: WebhookMessage, memory: DeliveryMemory) -> list[StoredDelivery] | None:
+    """The records of a message that is not called for any more; None for any other."""
+    if over := attempts.give_up_overdue(message, memory.time.at):
+        return [over]
     if cause := _end_cause(message, memory):
-        _remember(memory, begun, [structs.replace(message, outcome="dead", cause=cause)])
-        return True
+        return [structs.replace(message, outcome="dead", cause=cause)]
     if message.kind == "repeat" and not _is_repeat_needed(message, memory):
-        _remember(memory, begun, [structs.replace(message, outcome="withdrawn")])
-        return True
-    if why := obstacle_of(message):
-        if not gate.is_unsent(message, memory):
-            return False
-        _remember(memory, begun, gate.withdraw_message(message, why, memory))
-        return True
-    if not room.reserve(message.url):
-        return False
-    turn = attempts.begin_attempt(message, now)
-    _remember(memory, begun, [turn])
-    begun.calls.append(turn)
-    return False
+        return [structs.replace(message, outcome="withdrawn")]
+    return None
 
 
-def _remember(
-    memory: DeliveryMemory, begun: StartedAttempts, records: list[StoredDelivery]
-) -> None:
-    for record in records:
-        memory.remember(record)
-    begun.records.extend(records)
+def hold_back(
+    message: WebhookMessage, why: DeliveryReason, memory: DeliveryMemory
+) -> list[StoredDelivery]:
+    """The records of a message that may not be sent now; none if it stays until it may."""
+    return _withdraw(message, why, memory) if _is_unsent(message, memory) else []
+
+
+def message_hold_reason(
+    message: WebhookMessage, memory: DeliveryMemory, around: DeliveryContext
+) -> DeliveryReason:
+    """The reason why a message may not be sent now; "" for none.
+
+    A summary is held back by a reason that applies to all its alerts, any other message by one that
+    applies to any of them. A requested redelivery is never held back.
+    """
+    channel = memory.channels.get(message.channel)
+    # An unknown channel has no settings that could hold a message back; the call is refused later.
+    if message.is_asked or channel is None:
+        return ""
+    reasons = [
+        _decision_hold_reason(decision, channel, memory, around)
+        for decision in memory.message_decisions(message)
+    ]
+    if message.kind == "summary":
+        # Old alerts do not hold a summary back, because they are a reason for its existence.
+        holds = [reason if reason != "late" else "" for reason in reasons]
+        return holds[0] if holds and all(holds) else ""
+    return next((reason for reason in reasons if reason), "")
+
+
+def _is_unsent(message: WebhookMessage, memory: DeliveryMemory) -> bool:
+    """Whether the receiver certainly has none of the alerts in the message."""
+    return message.kind in ("alert", "group") and not any(
+        memory.may_have_arrived(message.channel, decision.alert.alert_id)
+        for decision in memory.message_decisions(message)
+    )
+
+
+def _withdraw(
+    message: WebhookMessage, why: DeliveryReason, memory: DeliveryMemory
+) -> list[StoredDelivery]:
+    """The records that withdraw a message and the messages that follow it.
+
+    Their alerts are held, or suppressed if they are "late"; the next tick releases those that
+    nothing holds back.
+    """
+    channel = message.channel
+    alerts = dict.fromkeys(carried.alert.alert_id for carried in memory.message_decisions(message))
+    ends = [end for alert_id in alerts for end in memory.ends_for(channel, alert_id)]
+    changed: dict[str, StoredDelivery] = {}
+    for alert_id in dict.fromkeys((*alerts, *ends)):
+        for number, decision in enumerate(memory.decisions_for(channel, alert_id)):
+            sent = memory.waiting.get(f"{channel}|{decision.message}")
+            if sent is not None:
+                changed[sent.key] = structs.replace(sent, outcome="withdrawn", cause=why)
+            reason: DeliveryReason = "followed" if number else why
+            if alert_id in ends:
+                reason = "raise not sent"
+            changed[decision.key] = structs.replace(
+                decision,
+                verdict="suppressed" if why == "late" else "held",
+                why=reason,
+                message="",
+            )
+    return [*changed.values()]
 
 
 def _end_cause(message: WebhookMessage, memory: DeliveryMemory) -> str:
@@ -133,3 +153,31 @@ def _is_repeat_needed(repeat: WebhookMessage, memory: DeliveryMemory) -> bool:
     alert_id = repeat.lanes[0]
     is_open = (repeat.channel, alert_id) in memory.open
     return is_open and alert_id not in memory.acknowledged
+
+
+def _decision_hold_reason(
+    decision: DeliveryDecision,
+    channel: AlertChannel,
+    memory: DeliveryMemory,
+    around: DeliveryContext,
+) -> DeliveryReason:
+    alert, now = decision.alert, memory.time.at
+    at = now, around.store(alert.store_id).zone
+    # A retraction passes silences, so that no receiver of the raise keeps a false alert.
+    if alert.state == "retracted":
+        return "quiet" if quiet_end(channel, at) is not None else ""
+    if held := hold_reason(alert, channel, memory.holds, at):
+        return held
+    return "late" if _is_too_old(decision, channel, memory) else ""
+
+
+def _is_too_old(decision: DeliveryDecision, channel: AlertChannel, memory: DeliveryMemory) -> bool:
+    """Whether the message would be the channel's first one about an alert beyond its max_age."""
+    alert = decision.alert
+    if alert.edge != "raise" or memory.may_have_arrived(channel.channel_id, alert.alert_id):
+        return False
+    decisions = memory.decisions_for(channel.channel_id, alert.alert_id)
+    resets = [earlier.at for earlier in decisions if earlier.why in _AGE_RESETS]
+    if resets:
+        return max(resets) < memory.time.at - channel.max_age * 1_000
+    return is_old(alert, channel, memory.time.at)

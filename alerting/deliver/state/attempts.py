@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from alerting.deliver.state.records import WebhookMessage
-from runtime.outbound.backoff import DELAYS, SECOND, retry_delay
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.retries import DELAYS, SECOND, AnswerKind, classify_answer, retry_delay
 
 _MINUTE, _HOUR = 60 * SECOND, 3_600 * SECOND
 GIVES_UP_AFTER = 72 * _HOUR
@@ -13,50 +14,12 @@ GIVES_UP_AFTER = 72 * _HOUR
 _LAST_ANSWER = _MINUTE
 MAX_REFUSALS = 3
 _TOO_LATE = "no answer in 72 hours"
-GONE, _OVERLOADED = 410, 429
-_RETRY_STATUSES = (408, _OVERLOADED)
-# Causes are expired tokens, missing rights or a receiver being deployed, which people repair.
-_BLOCKED_STATUSES = (401, 403, 404)
+_GONE = 410
 
 
-class WebhookAnswer(Struct, frozen=True, kw_only=True):
-    """The result of one call: a status, or the error without one.
-
-    `retry_after`: seconds that the receiver asks for; `is_refused`: no call was made because of a
-    fault on our own side (secrets, address, permissions); `is_unsent`: no connection was made.
-    """
-
-    status: int | None = None
-    retry_after: float | None = None
-    error: str = ""
-    is_refused: bool = False
-    is_unsent: bool = False
-
-
-# Only the receiver's status decides the meaning; a result without one is in doubt.
-AnswerKind = Literal["delivered", "gone", "refused", "blocked", "again", "in doubt"]
-
-
-def classify_answer(answer: WebhookAnswer) -> AnswerKind:
-    """The meaning of an answer for its message.
-
-    "again": the receiver has not accepted it; "blocked": nor will it, until secrets, address or
-    permissions are repaired; "in doubt": it may have accepted it. Redirects are refusals, because
-    their targets are not checked.
-    """
-    status = answer.status
-    if answer.is_refused or status in _BLOCKED_STATUSES:
-        return "blocked"
-    if answer.is_unsent:
-        return "again"
-    if status is None or status >= 500 or status < 200:
-        return "in doubt"
-    if status < 300:
-        return "delivered"
-    # An overloaded receiver has not accepted the message; one that timed out may have.
-    if status in _RETRY_STATUSES:
-        return "again" if status == _OVERLOADED else "in doubt"
-    return "gone" if status == GONE else "refused"
+def classify_webhook_answer(answer: OutboundAnswer) -> AnswerKind | Literal["gone"]:
+    """The meaning of an answer for its message; "gone": the address takes nothing any more."""
+    return "gone" if answer.status == _GONE else classify_answer(answer)
 
 
 def begin_attempt(message: WebhookMessage, now: int) -> WebhookMessage:
@@ -83,9 +46,9 @@ def begin_attempt(message: WebhookMessage, now: int) -> WebhookMessage:
     return tried
 
 
-def apply_answer(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookMessage:
+def apply_answer(message: WebhookMessage, answer: OutboundAnswer, now: int) -> WebhookMessage:
     """The message after the answer to its last attempt, which `begin_attempt()` had recorded."""
-    verdict = classify_answer(answer)
+    verdict = classify_webhook_answer(answer)
     after = structs.replace(
         message,
         status=answer.status,
@@ -109,7 +72,7 @@ def apply_answer(message: WebhookMessage, answer: WebhookAnswer, now: int) -> We
     return _retry(after, answer, now)
 
 
-def _retry(message: WebhookMessage, answer: WebhookAnswer, now: int) -> WebhookMessage:
+def _retry(message: WebhookMessage, answer: OutboundAnswer, now: int) -> WebhookMessage:
     if message.promise == "at_most_once":
         # A call that was never made does not count as the single attempt.
         if not (answer.is_refused or answer.is_unsent):

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from alerting.deliver.state.attempts import WebhookAnswer, classify_answer
+from alerting.deliver.state.records import WebhookMessage
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.retries import classify_answer
 
 # The most concurrent calls to one address, and in the whole process.
 MAX_ADDRESS_CALLS, MAX_CALLS = 8, 64
@@ -25,7 +27,7 @@ class CircuitBreakers:
     def __init__(self) -> None:
         self._failures: Counter[str] = Counter()
 
-    def record_answer(self, url: str, answer: WebhookAnswer) -> None:
+    def record_answer(self, url: str, answer: OutboundAnswer) -> None:
         """Counts the result of a call; a status that decides the message's outcome is a success."""
         has_failed = classify_answer(answer) in ("blocked", "again", "in doubt")
         self._failures[url_origin(url)] = self._failures[url_origin(url)] + 1 if has_failed else 0
@@ -42,9 +44,9 @@ class CallCapacity:
         self._calls = Counter(map(url_origin, under_way))
         self._breakers = breakers
 
-    def reserve(self, url: str) -> bool:
+    def reserve(self, message: WebhookMessage) -> bool:
         """Takes a place for one more call; returns whether there was one."""
-        address = url_origin(url)
+        address = url_origin(message.url)
         is_full = self._calls.total() >= MAX_CALLS
         if is_full or self._calls[address] >= self._breakers.max_calls(address):
             return False

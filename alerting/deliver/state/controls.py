@@ -4,7 +4,7 @@ Each is stored under its key in every partition whose deliveries it may affect. 
 partition has read the controls that apply to it, up to an offset of its own.
 """
 
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -31,19 +31,30 @@ class Escalation(Struct, frozen=True, forbid_unknown_fields=True):
     channel: ChannelId
 
 
-class AlertChannel(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="channel"
-):
+class _Control(Struct, frozen=True, forbid_unknown_fields=True, tag_field="is"):
+    """A control, whose tag and key fields are its key in the topic."""
+
+    key_fields: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def key(self) -> str:
+        """Its key in the topic."""
+        names = (getattr(self, field) for field in self.key_fields)
+        return _SEPARATOR.join((str(self.__struct_config__.tag), *names))
+
+
+class AlertChannel(_Control, frozen=True, kw_only=True, tag="channel"):
     """A webhook, which alerts it takes, and when.
 
     `rules`: those whose alerts it takes beside the rules that name it; `leaves_out`: states that
     are not sent after an earlier one; `max_age`: seconds after which an alert is old;
     `most_a_minute`: so many raises one by one, further ones are counted; `quiet`, `digest`: by the
-    clock of the alert's store; `digest_as`: a call as any other, or a file of each store and date;
-    `secrets`: names of what signs its messages, never the secrets; `repeat_after`: seconds after
-    which an open alert that was not acknowledged is sent again, 0 for never.
+    clock of the alert's store; `secrets`: names of what signs its messages, never the secrets;
+    `repeat_after`: seconds after which an open alert that was not acknowledged is sent again, 0 for
+    never.
     """
 
+    key_fields: ClassVar[tuple[str, ...]] = ("channel_id",)
     channel_id: ChannelId
     url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
     secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
@@ -55,7 +66,6 @@ class AlertChannel(
     most_a_minute: Annotated[int, Meta(ge=1)] = 30
     quiet: tuple[ClockHours, ...] = ()
     digest: Annotated[str, Meta(pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?\Z")] = ""
-    digest_as: Literal["webhook", "file"] = "webhook"
     promise: Literal["at_least_once", "at_most_once"] = "at_least_once"
     heartbeat: bool = False
     repeat_after: Annotated[int, Meta(ge=0)] = 0
@@ -63,21 +73,15 @@ class AlertChannel(
     owner: str = ""
     enabled: bool = True
 
-    @property
-    def key(self) -> str:
-        """Its key in the topic."""
-        return f"channel{_SEPARATOR}{self.channel_id}"
 
-
-class Silence(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="silence"
-):
+class Silence(_Control, frozen=True, kw_only=True, tag="silence"):
     """Alerts that are kept back from `starts` to `ends`, milliseconds since 1970 (UTC).
 
     Ended early it is written again with the earlier end: who has not read that holds for too long,
     and forgets nothing.
     """
 
+    key_fields: ClassVar[tuple[str, ...]] = ("silence_id",)
     silence_id: SilenceId
     starts: int
     ends: int
@@ -87,58 +91,35 @@ class Silence(
     by: str = ""
     comment: str = ""
 
-    @property
-    def key(self) -> str:
-        """Its key in the topic."""
-        return f"silence{_SEPARATOR}{self.silence_id}"
 
-
-class Snooze(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="snooze"
-):
+class Snooze(_Control, frozen=True, kw_only=True, tag="snooze"):
     """An alert of which nothing more is to be heard until an instant, milliseconds since 1970."""
 
+    key_fields: ClassVar[tuple[str, ...]] = ("alert_id",)
     alert_id: AlertId
     store_id: StoreId
     until: int
     by: str = ""
 
-    @property
-    def key(self) -> str:
-        """Its key in the topic."""
-        return f"snooze{_SEPARATOR}{self.alert_id}"
 
-
-class Acknowledgement(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="ack"
-):
+class Acknowledgement(_Control, frozen=True, kw_only=True, tag="ack"):
     """A person has acknowledged an alert, at an instant; it is sent as before."""
 
+    key_fields: ClassVar[tuple[str, ...]] = ("alert_id",)
     alert_id: AlertId
     store_id: StoreId
     at: int
     by: str
 
-    @property
-    def key(self) -> str:
-        """Its key in the topic."""
-        return f"ack{_SEPARATOR}{self.alert_id}"
 
-
-class Redelivery(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="is", tag="redeliver"
-):
+class Redelivery(_Control, frozen=True, kw_only=True, tag="redeliver"):
     """A message that is to be called for again, under its key and with its bytes."""
 
+    key_fields: ClassVar[tuple[str, ...]] = ("channel_id", "message_id")
     channel_id: ChannelId
     message_id: str
     asked_at: int
     by: str = ""
-
-    @property
-    def key(self) -> str:
-        """Its key in the topic."""
-        return f"redeliver{_SEPARATOR}{self.channel_id}{_SEPARATOR}{self.message_id}"
 
 
 AlertControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement | Redelivery

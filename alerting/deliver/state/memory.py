@@ -1,7 +1,6 @@
 """The memory of a partition's deliveries: the records of its state, indexed for lookups.
 
-It is built only from the records, in the order in which they were last written. So a restored
-memory gives the same answers as the memory that wrote the records.
+It is built only from the records, in the order in which they were last written.
 """
 
 from collections import Counter, defaultdict
@@ -23,6 +22,7 @@ from alerting.deliver.state.records import (
     WebhookMessage,
 )
 from alerting.deliver.state.routing import Holds, combine_verdicts
+from runtime.outbound.engine import OutboundMemory
 from runtime.outbound.records import TickTime, UndeliveredMessages
 
 MINUTE = 60_000
@@ -31,22 +31,19 @@ _STATES = ("provisional", "confirmed", "retracted")
 ChannelAlert = tuple[str, str]
 
 
-class DeliveryMemory:
+class DeliveryMemory(OutboundMemory[WebhookMessage]):
     """The newest record of each key, with indexes."""
 
     def __init__(self) -> None:
-        self.time = TickTime(n=0, at=0)
+        super().__init__()
         self.channels: dict[str, AlertChannel] = {}
         self.messages: dict[str, WebhookMessage] = {}
-        # Messages without a final outcome.
-        self.waiting: dict[str, WebhookMessage] = {}
         # Dicts instead of sets keep the order of arrival. `held`: alerts that are held back and may
         # still be sent; `open`: raises that were sent and are not over.
         self.held: dict[ChannelAlert, None] = {}
         self.open: dict[ChannelAlert, None] = {}
         self.acknowledged: dict[str, Acknowledgement] = {}
         self._dead_counts: Counter[str] = Counter()
-        self.order = 0
         # Stores with at least one decision.
         self.stores: set[str] = set()
         self._silences: dict[str, Silence] = {}
@@ -273,9 +270,9 @@ class DeliveryMemory:
         self.messages[message.key] = message
         self.order = max(self.order, message.order)
         if message.outcome == "waiting":
-            self.waiting[message.key] = message
+            self.waiting.put(message)
         else:
-            self.waiting.pop(message.key, None)
+            self.waiting.remove(message.key)
 
     def _count_dead(self, message: WebhookMessage | None, more: int) -> None:
         # Dead heartbeats do not count, because the next one follows.

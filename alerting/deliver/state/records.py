@@ -11,11 +11,10 @@ Instants are milliseconds since 1970 (UTC), by ticks.
 
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from alerting.deliver.state.controls import Acknowledgement, AlertChannel, Silence, Snooze
-from runtime.outbound.records import DroppedRecord, TickTime
+from runtime.outbound.records import DroppedRecord, RecordCodec, TickTime
 from tally.alerts.message import Alert
 
 DeliveryVerdict: TypeAlias = Literal["send", "held", "suppressed"]
@@ -28,7 +27,6 @@ DeliveryReason: TypeAlias = Literal[
     "maintenance",
     "snooze",
     "quiet",
-    "many silent",
     "late",
     "storm",
     "backfilled",
@@ -36,21 +34,8 @@ DeliveryReason: TypeAlias = Literal[
     "escalated",
 ]
 DeliveryOutcome: TypeAlias = Literal["waiting", "delivered", "dead", "unknown", "withdrawn"]
-# `storm`, `catchup` and `silence` occur only in records of earlier versions of Tally.
-WebhookKind: TypeAlias = Literal[
-    "alert",
-    "repeat",
-    "group",
-    "summary",
-    "digest",
-    "heartbeat",
-    "storm",
-    "catchup",
-    "silence",
-]
+WebhookKind: TypeAlias = Literal["alert", "repeat", "group", "summary", "digest", "heartbeat"]
 DeliveryGuarantee: TypeAlias = Literal["at_least_once", "at_most_once"]
-# Prefix of a file name in the place of an address.
-FILE_PREFIX = "file:"
 # Prefix of the key of a control.
 CONTROL_PREFIX = "control|"
 
@@ -59,8 +44,8 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
     """What was decided about one state of an alert on a channel.
 
     `message`: id of the message that carries it, "" while none does; `at`, `tick`: the instant and
-    the number of the tick by which it was decided; `crowd`: the region with which it was sent as
-    one message, "" for none; `repeated_at`: when the alert was sent again last, 0 for never.
+    the number of the tick by which it was decided; `repeated_at`: when the alert was sent again
+    last, 0 for never.
     """
 
     channel: str
@@ -70,7 +55,6 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
     message: str
     at: int
     tick: int
-    crowd: str = ""
     repeated_at: int = 0
 
     @property
@@ -82,7 +66,6 @@ class DeliveryDecision(Struct, frozen=True, kw_only=True, tag_field="is", tag="d
 class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="message"):
     """One message to one address, made once: each attempt has its id and these bytes.
 
-    `url`: where it is called for, or FILE and the name of the file that it becomes.
     `lanes`: of two messages of a channel that share one, the lower `order` has to come to an end
     first; `needs`: alerts of which something must have arrived before; `begun_at`: first attempt;
     `may_have_arrived`: false only while it is certain that the receiver has not taken it;
@@ -118,6 +101,11 @@ class WebhookMessage(Struct, frozen=True, kw_only=True, tag_field="is", tag="mes
         name = self.kind if self.kind == "heartbeat" else self.message_id
         return f"{self.channel}|{name}"
 
+    @property
+    def lane_keys(self) -> tuple[str, ...]:
+        """Its lanes among those of all channels."""
+        return tuple(f"{self.channel}|{lane}" for lane in self.lanes)
+
 
 class GoneAddress(Struct, frozen=True, kw_only=True, tag_field="is", tag="gone"):
     """An address that has answered 410: nothing is called there until its channel is set again."""
@@ -137,33 +125,14 @@ StoredControl: TypeAlias = AlertChannel | Silence | Snooze | Acknowledgement
 StoredDelivery: TypeAlias = (
     DeliveryDecision | WebhookMessage | GoneAddress | TickTime | StoredControl
 )
-_DECODER = msgspec.json.Decoder(StoredDelivery)
-_ENCODER = msgspec.json.Encoder()
-
-
 DeliveryChange: TypeAlias = StoredDelivery | DroppedRecord
 
 
-def record_key(record: DeliveryChange) -> bytes:
-    """The key of a record in the topic."""
-    if isinstance(record, DroppedRecord):
-        return record.topic_key
+def _key_text(record: StoredDelivery) -> str:
     # Controls have a prefix, because a channel may have the name of another kind of record.
     is_control = isinstance(record, StoredControl | GoneAddress)
-    return (f"{CONTROL_PREFIX}{record.key}" if is_control else record.key).encode()
+    return f"{CONTROL_PREFIX}{record.key}" if is_control else record.key
 
 
-def encode_record(record: DeliveryChange) -> bytes | None:
-    """The record's value, JSON whose field `is` names its kind; None deletes the record."""
-    if isinstance(record, DroppedRecord):
-        return None
-    return _ENCODER.encode(record)
-
-
-def decode_record(value: bytes) -> StoredDelivery:
-    """The record in a value of the topic.
-
-    Raises msgspec.DecodeError, whose subclass ValidationError is included.
-    """
-    record: StoredDelivery = _DECODER.decode(value)
-    return record
+CODEC: RecordCodec[StoredDelivery] = RecordCodec(StoredDelivery, _key_text)
+record_key, encode_record, decode_record = CODEC.key, CODEC.encode, CODEC.decode

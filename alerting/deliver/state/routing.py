@@ -21,13 +21,6 @@ from tally.time.instants import from_millis, parse_instant, to_millis
 _MILLIS = 1_000
 
 
-class RuleFacts(NamedTuple):
-    """The facts about a rule that deliveries need: its kind, and the channels that it names."""
-
-    kind: str
-    channels: tuple[str, ...]
-
-
 class StoreFacts(NamedTuple):
     """The facts about a store that deliveries need; `regions`: the groups that it belongs to."""
 
@@ -38,23 +31,11 @@ class StoreFacts(NamedTuple):
 class DeliveryContext(Protocol):
     """The source of the facts about rules and stores that deliveries need."""
 
-    def rule(self, rule_id: str, version: int) -> RuleFacts:
-        """The facts about a rule; an unknown one has the kind "" and names no channels."""
+    def rule_channels(self, rule_id: str, version: int) -> Collection[str]:
+        """The channels that a rule version names; none for an unknown one."""
 
     def store(self, store_id: str) -> StoreFacts:
         """The facts about a store."""
-
-    def count_peers(self, family: str, region: str, partitions: Collection[int]) -> int:
-        """The number of stores of these partitions and the region that send any of the family.
-
-        EVERYWHERE (groups.py) is a region too; 0 while the number is unknown.
-        """
-
-    def evaluation_progress(self, partitions: Collection[int]) -> int:
-        """The instant up to which the evaluators have judged all ticks of these partitions.
-
-        It is in milliseconds since 1970 (UTC); 0 while it is unknown.
-        """
 
 
 class Holds(NamedTuple):
@@ -78,12 +59,11 @@ class FirstState(Struct, frozen=True, kw_only=True):
     hold_reason: DeliveryReason
     raise_verdict: DeliveryVerdict | None
     sent_count: int
-    is_silence: bool
 
 
-def matches_channel(alert: Alert, channel: AlertChannel, facts: RuleFacts) -> bool:
-    """Whether the channel takes alerts like this one."""
-    is_named = channel.channel_id in facts.channels or selects(channel.rules, alert.rule_id)
+def matches_channel(alert: Alert, channel: AlertChannel, named: Collection[str]) -> bool:
+    """Whether the channel takes alerts like this one; `named`: the channels of its rule."""
+    is_named = channel.channel_id in named or selects(channel.rules, alert.rule_id)
     return (
         channel.enabled
         and is_named
@@ -155,10 +135,6 @@ class DeliveryRules:
         # Age is checked before the holds, because an old alert is even older after them.
         if is_old(asked.alert, asked.channel, asked.now):
             return "suppressed", "late"
-        # Silences are held before any other hold, so that their stores are counted for a crowd. A
-        # confirmed silence is sent, for any number of silent stores.
-        if asked.is_silence and asked.alert.state == "provisional":
-            return "held", "many silent"
         if asked.hold_reason:
             return "held", asked.hold_reason
         if asked.sent_count >= asked.channel.most_a_minute:

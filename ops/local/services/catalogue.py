@@ -86,7 +86,7 @@ SERVICES: dict[str, Service] = {
         _job("master", "batch_layer.master.ingest", ("kafka", "cassandra"), spark_driver=True),
         _job("evaluator", "alerting.evaluate", ("kafka", "cassandra")),
         _job("projector", "alerting.publish", ("kafka", "cassandra")),
-        _job("dispatcher", "alerting.deliver", ("kafka", "cassandra")),
+        _job("dispatcher", "alerting.deliver", ("kafka",)),
         _web("api", "web", ("kafka", "cassandra")),
         AIRFLOW,
     )

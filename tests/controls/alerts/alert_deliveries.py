@@ -15,7 +15,6 @@ from msgspec import structs
 from typing_extensions import override
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.records import (
     DeliveryDecision,
     DeliveryReason,
@@ -24,6 +23,7 @@ from alerting.deliver.state.records import (
     WebhookMessage,
 )
 from alerting.deliver.state.routing import DeliveryRules, FirstState
+from runtime.outbound.caller import OutboundAnswer
 from tally.alerts.message import Alert
 from tests.laws.alerting.worlds.alert_topic import OneRule
 from tests.laws.deliveries.delivery_world import DispatcherRules
@@ -71,7 +71,7 @@ class WithoutDoubt(DeliveryEngine):
     """Where no answer comes nothing has arrived."""
 
     @override
-    def record_answer(self, called: WebhookMessage, answer: WebhookAnswer) -> list[StoredDelivery]:
+    def record_answer(self, called: WebhookMessage, answer: OutboundAnswer) -> list[StoredDelivery]:
         if answer.status is not None:
             return super().record_answer(called, answer)
         unsent: list[StoredDelivery] = [
@@ -80,7 +80,7 @@ class WithoutDoubt(DeliveryEngine):
             for one in self.memory.decisions_for(called.channel, alert_id)
             if one.message == called.message_id
         ]
-        return self._remember([structs.replace(called, outcome="dead"), *unsent])
+        return self.memory.remember_all([structs.replace(called, outcome="dead"), *unsent])
 
 
 def _with(rules: DeliveryRules) -> DispatcherRules:

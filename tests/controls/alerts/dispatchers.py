@@ -14,10 +14,10 @@ from typing import Any
 from typing_extensions import override
 
 from alerting.deliver.__main__ import DispatcherParts
-from alerting.deliver.sender import WebhookSender
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.records import WebhookMessage, decode_record
 from alerting.deliver.step import Dispatcher
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller, OutboundRequest
+from runtime.outbound.calls import PendingCalls
 from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.commit.record import Input, Output
 from tally.config.settings import Settings
@@ -35,8 +35,6 @@ DECIDED, ATTEMPT_STORED, ANSWERED = "decided", "attempt_stored", "answered"
 OUTCOME_TAKEN, OUTCOME_STORED, RESTORING = "outcome_taken", "outcome_stored", "restoring"
 OWN_MOMENTS = (DECIDED, ATTEMPT_STORED, ANSWERED, OUTCOME_TAKEN, OUTCOME_STORED, RESTORING)
 _PATIENCE_SECONDS = 20.0
-# Milliseconds since 1970, later than any tick.
-_ALL_JUDGED = 10**15
 
 
 class WatchedDispatcher(Dispatcher):
@@ -102,8 +100,9 @@ class CallingFirst(Dispatcher):
         """Called already."""
 
     def _are_under_way(self) -> bool:
-        calls = self._calls._calls
-        return len(calls.pending_requests()) > len(calls._completed)
+        calls = self._calls
+        assert isinstance(calls, PendingCalls)
+        return len(calls.pending_calls()) > len(calls._completed)
 
 
 class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
@@ -111,33 +110,33 @@ class WatchedCallingFirst(WatchedDispatcher, CallingFirst):
 
 
 @dataclass(frozen=True)
-class WatchedSender(WebhookSender):
+class WatchedCaller(OutboundCaller):
     """Tells `moments` of each good answer before anybody else has it."""
 
     moments: Failpoints = field(default_factory=Failpoints)
 
     @override
-    async def call(
-        self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
-    ) -> WebhookAnswer:
-        answer = await super().call(url, message_id, body, keys)
+    async def call_signed(
+        self, request: OutboundRequest, message_id: str, secrets: Sequence[str]
+    ) -> OutboundAnswer:
+        answer = await super().call_signed(request, message_id, secrets)
         if answer.status == 204:
             self.moments.hit(ANSWERED)
         return answer
 
 
 @dataclass(frozen=True)
-class KeyOfAttempt(WatchedSender):
+class KeyOfAttempt(WatchedCaller):
     """webhook=attempt: each call has a key of its own."""
 
     @override
-    async def call(
-        self, url: str, message_id: str, body: bytes, keys: Sequence[bytes]
-    ) -> WebhookAnswer:
-        return await super().call(url, f"{message_id}_{token_hex(4)}", body, keys)
+    async def call_signed(
+        self, request: OutboundRequest, message_id: str, secrets: Sequence[str]
+    ) -> OutboundAnswer:
+        return await super().call_signed(request, f"{message_id}_{token_hex(4)}", secrets)
 
 
-SHIPPED = DispatcherParts(step=WatchedDispatcher, sender=WatchedSender)
+SHIPPED = DispatcherParts(step=WatchedDispatcher, caller=WatchedCaller)
 WRONG_PARTS = {
     "intent=after": SHIPPED._replace(step=WatchedCallingFirst),
     "silence=all": SHIPPED._replace(rules=SilencingAll()),
@@ -145,7 +144,7 @@ WRONG_PARTS = {
     "order=any": SHIPPED._replace(rules=AnyOrder()),
     "order=alert": SHIPPED._replace(rules=OrderOfAlerts()),
     "ends=alone": SHIPPED._replace(rules=EndsAlone()),
-    "webhook=attempt": SHIPPED._replace(sender=KeyOfAttempt),
+    "webhook=attempt": SHIPPED._replace(caller=KeyOfAttempt),
 }
 
 
@@ -158,7 +157,5 @@ def watched_parts(settings: Settings, moments: Failpoints, wrong: str = "") -> D
     parts = WRONG_PARTS[wrong] if wrong else SHIPPED
     return parts._replace(
         step=partial(parts.step, moments),
-        sender=partial(parts.sender, moments=moments),
-        # Beside topics of their own there are no evaluators whose positions say it.
-        evaluation_progress=lambda _partitions: _ALL_JUDGED,
+        caller=partial(parts.caller, moments=moments),
     )

@@ -3,7 +3,6 @@ for laws alone.
 
 stock=rekey        each attempt has a key of its own
 stock=reread       after a lost answer the version is read anew, and nothing looked for
-stock=shared       a version that moved is taken for one's own write, while others write too
 intent=after       an attempt is stored when it is answered
 reference=first    the reference is looked for before the version is read
 nights=none        levels are set as they change, and not once more at night
@@ -29,7 +28,7 @@ class ReadAnew(CallRules):
     """Whatever may have arrived, it is done again."""
 
     @override
-    def is_done(self, call: StockCall, answer: CallAnswer) -> bool:
+    def is_done(self, answer: CallAnswer) -> bool:
         return False
 
 
@@ -44,8 +43,7 @@ class WithoutNights(StockSyncEngine):
 WRONG_ADAPTERS = {
     "stock=rekey": AdapterRules(KeyOfTheAttempt("idempotency_key")),
     "stock=reread": AdapterRules(ReadAnew("compare_and_set")),
-    "stock=shared": AdapterRules(CallRules("sole"), others_write=True),
-    "intent=after": AdapterRules(CallRules("sole"), stores_before_call=False),
+    "intent=after": AdapterRules(CallRules("compare_and_set"), stores_before_call=False),
     "nights=none": AdapterRules(CallRules("absolute"), desk=WithoutNights),
     "reference=first": AdapterRules(CallRules("compare_and_set"), looks_for_reference_first=True),
 }

@@ -32,9 +32,9 @@ MOVES, ITEMS, COUNTED = 60, 8, 100_000
 NOON, MINUTE = 1_795_694_400_000, 60_000
 TICK_SECONDS, TICK_MINUTES = 0.2, 4
 KILLS = (f"{failpoints.BEFORE_COMMIT}:4", f"{failpoints.AFTER_COMMIT}:5", f"{failpoints.BETWEEN}:3")
-# Whoever else writes is promised to do no harm here alone.
+# Each movement is applied once in these, whoever else writes.
 SHARED: tuple[CallMode, ...] = ("idempotency_key", "compare_and_set")
-# Six adapters begin at once, on a busy machine.
+# Three adapters begin at once, on a busy machine.
 SETTLED_SECONDS = 600
 
 

@@ -13,7 +13,6 @@ from tally.config.settings import Settings
 from tests.integration.stock.shop import MOVES, SHARED, Adapted, adapted
 
 MODES: tuple[CallMode, ...] = get_args(CallMode)
-ONCE: tuple[CallMode, ...] = ("idempotency_key", "compare_and_set", "sole")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def test_every_movement_has_come_to_an_end(one: Adapted) -> None:
     assert {call.outcome for call in one.calls.values()} <= {"applied", "refused", "unknown"}
 
 
-@pytest.mark.parametrize("mode", ONCE)
+@pytest.mark.parametrize("mode", SHARED)
 def test_applied_once_and_in_order(mode: CallMode, all_modes: dict[CallMode, Adapted]) -> None:
     one = all_modes[mode]
     applied, book = one.inventory.book.applied(), one.inventory.book
@@ -72,25 +71,3 @@ def test_levels_are_right_after_the_night(all_modes: dict[CallMode, Adapted]) ->
 
     assert dict(one.inventory.book.levels) == one.expected()
     assert any(call.kind == "reconciliation" for call in one.calls.values())
-
-
-def test_at_least_once_applies_each_and_some_twice(all_modes: dict[CallMode, Adapted]) -> None:
-    applied = all_modes["at_least_once"].inventory.book.applied()
-
-    assert {movement.movement_id for movement in all_modes["at_least_once"].movements} == (
-        applied.keys()
-    )
-    assert max(applied.values()) > 1
-
-
-def test_at_most_once_applies_none_twice_and_says_of_which_it_does_not_know(
-    all_modes: dict[CallMode, Adapted],
-) -> None:
-    one = all_modes["at_most_once"]
-    applied = one.inventory.book.applied()
-    unknown = {name for name, call in one.calls.items() if call.outcome == "unknown"}
-
-    assert set(applied.values()) == {1}
-    assert 0 < len(applied) < MOVES
-    told = {name for name, call in one.calls.items() if call.outcome == "applied"}
-    assert told <= applied.keys() <= told | unknown

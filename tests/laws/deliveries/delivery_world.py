@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.controls import AlertChannel, Silence
 from alerting.deliver.state.memory import MINUTE
 from alerting.deliver.state.records import (
@@ -23,6 +22,7 @@ from alerting.deliver.state.records import (
     record_key,
 )
 from alerting.deliver.state.routing import DeliveryRules
+from runtime.outbound.caller import OutboundAnswer
 from runtime.outbound.records import TickTime
 from tally.alerts.message import Alert, AlertState
 from tests.laws.alerting.worlds.alert_topic import CHANNEL, Evaluator, OneRule
@@ -185,7 +185,7 @@ class DeliveryWorld:
             self._arrive(message)
         self.fired["answers lost"] += how == ANSWER_LOST
         status = {ANSWERED: 204, REFUSED: 400}.get(how)
-        kept = self.desk.record_answer(message, WebhookAnswer(status=status))
+        kept = self.desk.record_answer(message, OutboundAnswer(status=status))
         self.fired["refused for good"] += any(one.outcome == "dead" for one in messages(kept))
         return kept
 

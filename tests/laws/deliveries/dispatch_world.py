@@ -15,18 +15,19 @@ from typing import Any, NamedTuple
 import msgspec
 from confluent_kafka import TopicPartition
 
-from alerting.deliver.calls import CallResult, OutboundMessage
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.records import WebhookMessage
 from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
 from runtime.kafka.topics import PartitionId
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.calls import PlacedCall
 from runtime.processor.alignment import AlignmentLimits
 from runtime.processor.commit.failpoints import Failpoints
 from runtime.processor.commit.record import Input, Output
 from runtime.processor.intake import Intake, IntakeOptions
 from runtime.processor.loop import BatchLimits, Processor
 
+WebhookCall = PlacedCall[WebhookMessage]
 AT_ONCE = BatchLimits(10_000, idle_seconds=0.0)
 
 
@@ -72,23 +73,20 @@ class StoredRecord(NamedTuple):
 class Webhook:
     """Calls that end at once. `answer` says how, by what is asked and when."""
 
-    answer: Callable[[Called], WebhookAnswer]
+    answer: Callable[[Called], OutboundAnswer]
     now: int = 0
     called: list[Called] = field(default_factory=list)
-    _ended: list[CallResult] = field(default_factory=list)
+    _ended: list[tuple[WebhookCall, OutboundAnswer]] = field(default_factory=list)
 
-    def begin(self, placed: OutboundMessage) -> None:
-        call = Called(self.now, placed.message)
+    def begin(self, placed: WebhookCall) -> None:
+        call = Called(self.now, placed.call)
         self.called.append(call)
-        self._ended.append(CallResult(placed.partition, placed.message, self.answer(call)))
+        self._ended.append((placed, self.answer(call)))
 
-    def in_flight(self, _partition: int) -> list[WebhookMessage]:
-        return [ended.message for ended in self._ended]
+    def pending_calls(self) -> list[WebhookCall]:
+        return [placed for placed, _ in self._ended]
 
-    def urls(self) -> list[str]:
-        return [ended.message.url for ended in self._ended]
-
-    def take_answers(self) -> list[CallResult]:
+    def take_answers(self) -> list[tuple[WebhookCall, OutboundAnswer]]:
         ended, self._ended = self._ended, []
         return ended
 
@@ -150,7 +148,7 @@ class DispatchProcess:
         self._turns = 0
         self._on_assign: Callable[..., None] | None = None
         step = world.step(
-            world.webhook,  # type: ignore[arg-type]
+            world.webhook,
             lambda _number, desks: world.make_desk(desks),
             foreseen=world.foreseen,
         )

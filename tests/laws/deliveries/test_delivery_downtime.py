@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.controls import Silence
 from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
 from alerting.rules.rule import ClockHours
+from runtime.outbound.caller import OutboundAnswer
 from tally.alerts.message import Alert
 from tally.time.instants import parse_instant
 from tests.controls.alerts.undated_dispatchers import ALERTS_FIRST, ClockOfBefore, DecidedOnce
@@ -57,15 +57,15 @@ class Parts(NamedTuple):
     reads: tuple[str, ...] = ()
 
 
-def answer(call: Called) -> WebhookAnswer:
+def answer(call: Called) -> OutboundAnswer:
     """What the receiver answers: every third message fails for a while, one way or the other."""
     number = int.from_bytes(call.message.message_id.encode()[-20:]) % 6
     # The first attempts of some stay without an answer, those of others never leave.
     if number == 1 and call.message.attempts < 4:
-        return WebhookAnswer(status=503)
+        return OutboundAnswer(status=503)
     if number == 2 and call.message.attempts < 5:
-        return WebhookAnswer(error="nobody there", is_unsent=True)
-    return WebhookAnswer(status=204)
+        return OutboundAnswer(error="nobody there", is_unsent=True)
+    return OutboundAnswer(status=204)
 
 
 def played(down_at: int, down_for: int, parts: Parts = Parts()) -> Night:

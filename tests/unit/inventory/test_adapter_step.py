@@ -36,8 +36,9 @@ def adapter_of(
             secrets=("inventory",),
             stores=stores,
         )
-        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
-        api = InventoryApi(target, caller, lambda _names: [b"k" * 32])
+        networks = parse_networks("127.0.0.0/8")
+        caller = OutboundCaller(networks, lambda _names: [b"k" * 32], seconds=5.0)
+        api = InventoryApi(target, caller)
         with closing(
             StockAdapter(build_calls(api), target.make_engine, target.covers_store)
         ) as step:

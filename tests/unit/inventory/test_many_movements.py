@@ -76,7 +76,7 @@ def told(
     desk, kept = desk_of(mode), list[CallChange]()
     for one in movements:
         kept += desk.process_movement(one)
-        for asked in (begun := desk.begin_attempts([])).attempts:
+        for asked in (begun := desk.begin_attempts([])).calls:
             kept += [*begun.records, *desk.record_answer(asked, CallAnswer(status=200))]
     return desk, kept
 
@@ -84,7 +84,7 @@ def told(
 @pytest.mark.parametrize("story", [never_counted, counted, backwards, counts_among_sales])
 def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
     def take(number: int) -> None:
-        desk = desk_of("at_least_once")
+        desk = desk_of("idempotency_key")
         for one in story(number):
             desk.process_movement(one)
 
@@ -94,10 +94,10 @@ def test_taking_the_movements_of_one_article_is_linear(story: Story) -> None:
 @pytest.mark.parametrize("story", [never_counted, counted, counts_among_sales])
 def test_calling_for_what_has_waited_is_linear(story: Story) -> None:
     def call(number: int) -> None:
-        desk = desk_of("at_least_once")
+        desk = desk_of("idempotency_key")
         for one in story(number):
             desk.process_movement(one)
-        while asked := desk.begin_attempts([]).attempts:
+        while asked := desk.begin_attempts([]).calls:
             for one_asked in asked:
                 desk.record_answer(one_asked, CallAnswer(status=200))
 
@@ -110,14 +110,14 @@ def test_restoring_the_movements_of_one_article_is_linear(story: Story, is_waiti
     stored: dict[int, list[StoredCall]] = {}
     for number in (FEW, MANY):
         if is_waiting:
-            desk = desk_of("at_least_once")
+            desk = desk_of("idempotency_key")
             stored[number] = [kept for one in story(number) for kept in desk.process_movement(one)]
         else:
-            _, kept = told("at_least_once", story(number))
+            _, kept = told("idempotency_key", story(number))
             newest = {call_key(one): one for one in kept}
             stored[number] = [one for one in newest.values() if isinstance(one, StockCall)]
 
-    assert ratio(lambda number: desk_of("at_least_once").restore(stored[number])) <= MAX_RATIO
+    assert ratio(lambda number: desk_of("idempotency_key").restore(stored[number])) <= MAX_RATIO
 
 
 def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> list[int]:
@@ -130,9 +130,9 @@ def kept_after(desk: StockSyncEngine, days: int, each_day: int, mode: str) -> li
             number += 1
             happened = format_utc(from_millis(desk.memory.time.at))
             kept += desk.process_movement(movement(number, happened_at=happened))
-        while (begun := desk.begin_attempts([])).attempts:
+        while (begun := desk.begin_attempts([])).calls:
             kept += begun.records
-            for asked in begun.attempts:
+            for asked in begun.calls:
                 kept += desk.record_answer(
                     asked, CallAnswer(status=200, quantity_milli=0, version="a")
                 )
@@ -173,7 +173,7 @@ def test_a_night_sets_the_levels_that_have_changed_and_no_others() -> None:
     for night in range(4):
         if night == 2:
             desk.process_movement(movement(10, item_id="item-2", happened_at=at(2000)))
-        while asked := desk.begin_attempts([]).attempts:
+        while asked := desk.begin_attempts([]).calls:
             for one in asked:
                 desk.record_answer(one, CallAnswer(status=204))
         nights.append(sorted(one.item_id for one in calls(later(desk, DAY_MILLIS))))
@@ -184,7 +184,7 @@ def test_a_night_sets_the_levels_that_have_changed_and_no_others() -> None:
 def test_a_level_that_could_not_be_set_at_night_is_set_in_the_next_one() -> None:
     desk = desk_of("absolute", gives_up_after=2 * DAY_MILLIS)
     desk.process_movement(count(1, 9000))
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     desk.record_answer(asked, CallAnswer(status=204))
     found = []
     for answer in (422, 422, 422, 204, 204):
@@ -192,7 +192,7 @@ def test_a_level_that_could_not_be_set_at_night_is_set_in_the_next_one() -> None
         found.append(len(nightly))
         for _ in nightly:
             for _ in range(3):
-                for one in desk.begin_attempts([]).attempts:
+                for one in desk.begin_attempts([]).calls:
                     desk.record_answer(one, CallAnswer(status=answer))
                 later(desk, 60_000)
 
@@ -214,9 +214,9 @@ def test_a_restored_desk_sets_the_same_levels_at_night() -> None:
         )
     for _ in range(2):
         keep(later(desk, DAY_MILLIS))
-        while (begun := desk.begin_attempts([])).attempts:
+        while (begun := desk.begin_attempts([])).calls:
             keep(begun.records)
-            for asked in begun.attempts:
+            for asked in begun.calls:
                 keep(desk.record_answer(asked, CallAnswer(status=204)))
     keep(desk.process_movement(movement(9, item_id="3", happened_at=at(2000))))
 

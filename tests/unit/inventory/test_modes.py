@@ -13,6 +13,7 @@ from tests.unit.inventory.moved import NOON, calls, count, desk_of, later, movem
 
 NOTHING = CallAnswer(error="no answer in 15 s")
 LEVEL = CallAnswer(status=200, quantity_milli=7000, version="a")
+KNOWN = structs.replace(LEVEL, version="b", is_known=True)
 
 
 def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
@@ -20,7 +21,7 @@ def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
     desk = desk_of(mode)
     [call] = calls([*desk.process_movement(movement())])
     for answer in answers:
-        [asked] = desk.begin_attempts([]).attempts
+        [asked] = desk.begin_attempts([]).calls
         kept = calls([*desk.record_answer(asked, answer)])
         call = kept[-1]
         later(desk, 12 * HOUR if call.due_at > desk.memory.time.at else 1)
@@ -39,22 +40,14 @@ def outcome_of(mode: CallMode, *answers: CallAnswer) -> tuple[CallOutcome, int]:
         ("idempotency_key", [NOTHING, *[CallAnswer(status=422)] * MAX_REFUSALS], "unknown"),
         # Expired tokens, a bridge that is being deployed, our own secrets: they hold the article.
         ("idempotency_key", [CallAnswer(status=401)] * 5, "called"),
-        ("sole", [CallAnswer(error="no secret", is_refused=True)] * 5, "called"),
+        ("compare_and_set", [CallAnswer(error="no secret", is_refused=True)] * 5, "called"),
         ("idempotency_key", [CallAnswer(status=302)] * MAX_REFUSALS, "refused"),
         ("compare_and_set", [LEVEL, CallAnswer(status=200)], "applied"),
         ("compare_and_set", [LEVEL, CallAnswer(status=412), LEVEL], "called"),
         ("compare_and_set", [CallAnswer(status=404)] * 5, "called"),
         ("compare_and_set", [CallAnswer(status=200)] * MAX_REFUSALS, "refused"),
-        ("sole", [LEVEL, NOTHING, structs.replace(LEVEL, version="b")], "applied"),
-        ("sole", [LEVEL, NOTHING, LEVEL, CallAnswer(status=412)], "applied"),
-        # Nobody else writes, it was said; and yet somebody has, so it is done on what there is now.
-        ("sole", [LEVEL, CallAnswer(status=412), LEVEL], "called"),
-        ("at_least_once", [NOTHING, CallAnswer(status=503), CallAnswer(status=204)], "applied"),
-        ("at_most_once", [CallAnswer(status=204)], "applied"),
-        ("at_most_once", [NOTHING], "unknown"),
-        ("at_most_once", [CallAnswer(status=429)], "refused"),
-        ("at_most_once", [CallAnswer(error="no connection", is_unsent=True)], "refused"),
-        ("at_most_once", [CallAnswer(error="not to be called", is_refused=True)], "refused"),
+        ("compare_and_set", [LEVEL, NOTHING, KNOWN], "applied"),
+        ("compare_and_set", [LEVEL, NOTHING, structs.replace(LEVEL, version="b")], "called"),
     ],
 )
 def test_what_answers_make_of_a_movement(
@@ -66,65 +59,53 @@ def test_what_answers_make_of_a_movement(
 def test_nobody_is_called_any_more_once_the_key_may_be_forgotten() -> None:
     desk = desk_of("idempotency_key", gives_up_after=23 * HOUR)
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     desk.record_answer(asked, CallAnswer(status=500, error=""))
     later(desk, 23 * HOUR)
 
     begun = desk.begin_attempts([])
 
-    assert begun.attempts == []
+    assert begun.calls == []
     [ended] = calls([*begun.records])
     assert (ended.outcome, ended.attempts) == ("unknown", 1)
 
 
 def test_a_call_waits_for_the_one_before_it_and_not_for_other_articles() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     for number in (1, 2):
         desk.process_movement(movement(number))
     desk.process_movement(movement(3, item_id="bread"))
 
-    first = desk.begin_attempts([]).attempts
-    more = desk.begin_attempts(first).attempts
+    first = desk.begin_attempts([]).calls
+    more = desk.begin_attempts(first).calls
 
     assert [one.call.movement_id[-3:] for one in first] == ["1#1", "3#1"]
     assert more == []
 
 
-def test_what_is_called_at_most_once_is_not_overtaken_either() -> None:
-    desk = desk_of("at_most_once")
-    for number in (1, 2):
-        desk.process_movement(movement(number))
-
-    [first] = desk.begin_attempts([]).attempts
-
-    assert desk.begin_attempts([first]).attempts == []
-    desk.record_answer(first, NOTHING)
-    assert [one.call.movement_id[-3:] for one in desk.begin_attempts([]).attempts] == ["2#1"]
-
-
 def test_so_many_are_under_way_at_once() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     for number in range(MAX_AT_ONCE + 5):
         desk.process_movement(movement(number, item_id=f"item-{number}"))
 
-    assert len(desk.begin_attempts([]).attempts) == MAX_AT_ONCE
+    assert len(desk.begin_attempts([]).calls) == MAX_AT_ONCE
 
 
 def test_an_answer_to_an_earlier_attempt_changes_nothing() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     later(desk, HOUR)
-    [again] = desk.begin_attempts([]).attempts
+    [again] = desk.begin_attempts([]).calls
 
     assert desk.record_answer(asked, CallAnswer(status=400)) == []
     assert calls([*desk.record_answer(again, CallAnswer(status=200))])[0].outcome == "applied"
 
 
 def test_asked_to_come_later_it_comes_later() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
 
     [kept] = calls([*desk.record_answer(asked, CallAnswer(status=503, retry_after=1800))])
 
@@ -132,7 +113,7 @@ def test_asked_to_come_later_it_comes_later() -> None:
 
 
 def test_a_count_sets_a_level_and_what_it_has_already_is_not_told() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
 
     [counted] = calls([*desk.process_movement(count(1, 9000, "2026-11-26T12:00:00.000Z"))])
     [before] = calls([*desk.process_movement(movement(2))])
@@ -170,9 +151,9 @@ def test_on_the_first_day_of_all_nothing_is_set_anew() -> None:
 
 
 def test_what_has_ended_is_dropped_after_its_time() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(movement())
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     desk.record_answer(asked, CallAnswer(status=200))
 
     assert [one for one in later(desk, DAY_MILLIS) if isinstance(one, DroppedRecord)] == []

@@ -23,7 +23,7 @@ def told(desk: StockSyncEngine, *answers: CallAnswer) -> list[str]:
     found, given = [], [*answers]
     # One that is overruled when its turn has come makes room for the next.
     while (begun := desk.begin_attempts([])).records:
-        for one in begun.attempts:
+        for one in begun.calls:
             found.append(one.call.movement_id[-3:])
             known = CallAnswer(status=200, quantity_milli=1, version="a")
             desk.record_answer(one, given.pop(0) if given else known)
@@ -74,9 +74,8 @@ def test_a_count_that_comes_more_than_a_week_late_is_overruled(
 def test_a_count_that_waits_when_a_later_one_comes_is_not_called_for(mode: CallMode) -> None:
     desk = desk_of(mode)
     desk.process_movement(count(1, 70_000, at(-2 * HOUR)))
-    if mode != "at_most_once":
-        [asked] = desk.begin_attempts([]).attempts
-        desk.record_answer(asked, UNSENT)
+    [asked] = desk.begin_attempts([]).calls
+    desk.record_answer(asked, UNSENT)
     desk.process_movement(count(2, 50_000, at(-HOUR)))
     later(desk, 60_000)
 
@@ -86,7 +85,7 @@ def test_a_count_that_waits_when_a_later_one_comes_is_not_called_for(mode: CallM
 def test_a_count_that_may_have_arrived_is_asked_for_until_that_is_known() -> None:
     desk = desk_of("idempotency_key")
     desk.process_movement(count(1, 70_000, at(-2 * HOUR)))
-    [asked] = desk.begin_attempts([]).attempts
+    [asked] = desk.begin_attempts([]).calls
     desk.record_answer(asked, CallAnswer(error="no answer in 15 s"))
     desk.process_movement(count(2, 50_000, at(-HOUR)))
     later(desk, 60_000)
@@ -112,7 +111,7 @@ def test_a_restored_desk_tells_the_same_counts(mode: CallMode) -> None:
 
 
 def test_the_newest_count_and_one_between_movements_are_told() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(count(1, 50_000, at(-5 * HOUR)))
     desk.process_movement(movement(2, happened_at=at(-HOUR)))
     told(desk)

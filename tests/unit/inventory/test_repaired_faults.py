@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 from msgspec import structs
@@ -17,19 +18,12 @@ from inventory.sync.modes import HOUR, CallAnswer
 from inventory.sync.target import StockTarget
 from runtime.outbound.addresses import parse_networks
 from runtime.outbound.caller import OutboundCaller
-from runtime.outbound.secrets import SigningKeys
+from runtime.outbound.signing import SigningKeys
 from tests.support.clients.inventory_api import FaultyInventory, served
 from tests.unit.inventory.moved import calls, count, desk_of, later, movement
 
 ITEMS = ("milk", "bread", "tea")
 SECRET = "whsec_" + "a" * 43 + "="
-RETRIED: tuple[CallMode, ...] = (
-    "idempotency_key",
-    "compare_and_set",
-    "sole",
-    "absolute",
-    "at_least_once",
-)
 
 
 class Outcomes:
@@ -49,7 +43,7 @@ class Outcomes:
             later(self.desk, HOUR // 4)
             while (begun := self.desk.begin_attempts([])).records:
                 self._note(begun.records)
-                for one in begun.attempts:
+                for one in begun.calls:
                     told = asyncio.run(api.make_call(one)) if api else answer
                     self._note(self.desk.record_answer(one, told))
 
@@ -61,7 +55,7 @@ class Outcomes:
         self.last |= {one.movement_id: one.outcome for one in movements}
 
 
-@pytest.mark.parametrize("mode", RETRIED)
+@pytest.mark.parametrize("mode", get_args(CallMode))
 @pytest.mark.parametrize(
     "answer",
     [
@@ -83,7 +77,7 @@ def test_what_is_repaired_within_hours_is_applied_then(mode: CallMode, answer: C
 
 @pytest.mark.parametrize("status", [400, 409, 410, 422])
 def test_what_the_system_refuses_for_good_is_refused_after_three(status: int) -> None:
-    ten = Outcomes("sole")
+    ten = Outcomes("compare_and_set")
 
     ten.pass_hours(22, None, CallAnswer(status=status))
 
@@ -91,7 +85,7 @@ def test_what_the_system_refuses_for_good_is_refused_after_three(status: int) ->
 
 
 def test_what_is_never_repaired_is_refused_after_three_days() -> None:
-    ten = Outcomes("at_least_once")
+    ten = Outcomes("idempotency_key")
 
     # One article has four movements, each with three days of its own.
     ten.pass_hours(5 * 80, None, CallAnswer(status=401))
@@ -108,8 +102,9 @@ def test_a_secrets_file_that_others_may_read_for_hours_loses_nothing(
     secrets.chmod(0o644)
     with served(system) as port:
         target = StockTarget(url=f"http://127.0.0.1:{port}", mode=mode, secrets=("inventory",))
-        caller = OutboundCaller(parse_networks("127.0.0.0/8"), seconds=5.0)
-        api, ten = InventoryApi(target, caller, SigningKeys(secrets)), Outcomes(mode)
+        networks = parse_networks("127.0.0.0/8")
+        caller = OutboundCaller(networks, SigningKeys(secrets), seconds=5.0)
+        api, ten = InventoryApi(target, caller), Outcomes(mode)
 
         ten.pass_hours(8, api, CallAnswer())
         assert system.happened["calls"] == 0

@@ -92,7 +92,7 @@ def test_without_what_is_old_the_level_is_the_same(
 
 
 def test_what_came_a_week_late_is_told_and_what_a_count_has_is_not() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
     desk.process_movement(movement(2, happened_at="2026-11-17T10:00:00.000Z"))
     later(desk, DAY_MILLIS)
@@ -115,7 +115,7 @@ def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bo
         happened = format_utc(from_millis(NOON + (number - days) * DAY_MILLIS))
         one = movement(number, happened_at=happened, delta_milli=milli or 7)
         kept = [*desk.process_movement(one if milli else count(number, 9000, happened))]
-        for asked in desk.begin_attempts([]).attempts:
+        for asked in desk.begin_attempts([]).calls:
             kept += [asked.call, *desk.record_answer(asked, CallAnswer(status=200))]
         kept += later(desk, DAY_MILLIS) if passes else []
         stored |= {call_key(each): each for each in kept if not isinstance(each, DroppedRecord)}
@@ -127,7 +127,7 @@ def test_a_restored_desk_knows_what_the_first_knew(told: list[tuple[int, int, bo
 
 
 def test_of_an_article_that_has_not_moved_nothing_is_written_anew() -> None:
-    desk = desk_of("at_least_once")
+    desk = desk_of("idempotency_key")
     desk.process_movement(count(1, 9000, "2026-11-16T10:00:00.000Z"))
 
     written = [

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 
 from alerting.deliver.__main__ import build_dispatcher, dispatch_job
-from alerting.deliver.facts import unknown_stores
 from runtime.processor.commit.failpoints import NAMES, Failpoints
 from tally.config.settings import Settings
 from tests.controls.alerts.dispatchers import OWN_MOMENTS, watched_parts
@@ -24,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
     settings = Settings.load()
     moments = Crash.of(crash, settings, (*NAMES, *OWN_MOMENTS)) if crash else Failpoints()
     parts = watched_parts(settings, moments, wrong)
-    step = build_dispatcher(settings, unknown_stores, prefix, rules, parts)
+    step = build_dispatcher(settings, prefix, rules, parts)
     try:
         job = dispatch_job(step, prefix, settings.dispatcher_slot)
         return run_job(job, moments=moments)

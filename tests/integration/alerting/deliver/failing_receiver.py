@@ -35,8 +35,15 @@ class ReceivedCall(NamedTuple):
     is_refused: bool = False
 
     @property
+    def is_digest(self) -> bool:
+        """Whether it lists what was decided, which tells of no state."""
+        return bool(json.loads(self.body).get("type") == "alerts.digest")
+
+    @property
     def told(self) -> list[Told]:
         """The states of alerts that it tells of."""
+        if self.is_digest:
+            return []
         data = json.loads(self.body)["data"]
         return [Told(one["alert_id"], one["state"]) for one in data.get("alerts", [data])]
 

@@ -14,12 +14,7 @@ from random import Random
 from msgspec import structs
 
 from alerting.deliver.state.controls import AlertChannel, Silence
-from alerting.deliver.state.records import (
-    FILE_PREFIX,
-    DeliveryDecision,
-    DeliveryGuarantee,
-    WebhookMessage,
-)
+from alerting.deliver.state.records import DeliveryDecision, DeliveryGuarantee, WebhookMessage
 from runtime.processor.commit import failpoints
 from tally.alerts.message import Alert
 from tally.config.settings import Settings
@@ -59,8 +54,6 @@ class Ordeal:
     at: FailingReceiver
     start: Start
     random: Random
-    # Where digests become files.
-    digests: Path
     wrong: str = ""
     fired: Counter[str] = field(default_factory=Counter)
     held: dict[str, int] = field(default_factory=dict)
@@ -134,17 +127,10 @@ class Ordeal:
         wait_until(self._is_settled, MAX_SECONDS)
         assert [stop(one) for one in running] == [0] * slots
 
-    def filed(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """By name the digests that were stored as messages, and those that are files."""
+    def digests(self) -> dict[str, bytes]:
+        """By key the digests that were stored."""
         kept = of_kind(WebhookMessage, self.town.kept())
-        stored = {
-            one.url.removeprefix(FILE_PREFIX): one.body.encode()
-            for one in kept
-            if one.kind == "digest"
-        }
-        files = [one for one in self.digests.rglob("*") if one.is_file()]
-        found = {str(one.relative_to(self.digests)): one.read_bytes() for one in files}
-        return stored, found
+        return {one.message_id: one.body.encode() for one in kept if one.kind == "digest"}
 
     def witness(self) -> Witness:
         """What has happened."""
@@ -238,7 +224,6 @@ def ordeal(settings: Settings, folder: Path, seed: int, wrong: str = "") -> Iter
         "TALLY_KEYSPACE": "test_dispatcher",
         "TALLY_WEBHOOK_NETWORKS": "127.0.0.0/8",
         "TALLY_WEBHOOK_SECRETS": str(secrets),
-        "TALLY_DIGESTS": str(folder / "digests"),
     }
     at = FailingReceiver(Random(seed))
     with (
@@ -251,12 +236,11 @@ def ordeal(settings: Settings, folder: Path, seed: int, wrong: str = "") -> Iter
         for one in channels(port):
             town.settle(one)
         with town.clock():
-            yield Ordeal(town, at, start, Random(seed + 1), folder / "digests", wrong)
+            yield Ordeal(town, at, start, Random(seed + 1), wrong)
 
 
 def channels(port: int) -> Sequence[AlertChannel]:
-    """One that is called until it answers, and one that is called once and whose digests are
-    files."""
+    """One that is called until it answers, and one that is called once and gets digests."""
     named: Sequence[tuple[str, str, DeliveryGuarantee]] = (
         (CHANNEL, AT_LEAST_ONCE, "at_least_once"),
         (PAGER, AT_MOST_ONCE, "at_most_once"),
@@ -270,7 +254,6 @@ def channels(port: int) -> Sequence[AlertChannel]:
             most_a_minute=10**6,
             promise=promise,
             digest="07:00" if channel_id == PAGER else "",
-            digest_as="file",
         )
         for channel_id, path, promise in named
     ]

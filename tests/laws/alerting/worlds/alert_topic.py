@@ -1,11 +1,10 @@
 """An evaluator of one rule, for laws of deliveries: raises, ends, and what becomes of them."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
-from alerting.deliver.state.routing import RuleFacts, StoreFacts
+from alerting.deliver.state.routing import StoreFacts
 from tally.alerts.message import Alert, AlertState, AlertWindow, Edge, EpisodeSpan, Evidence
 
 CHANNEL = "floor-tablet"
@@ -15,17 +14,11 @@ INSTANT = "2026-09-21T14:13:20.000Z"
 class OneRule:
     """A rule that names the channel, and stores of one zone."""
 
-    def rule(self, _rule_id: str, _version: int) -> RuleFacts:
-        return RuleFacts("threshold", (CHANNEL,))
+    def rule_channels(self, _rule_id: str, _version: int) -> tuple[str, ...]:
+        return (CHANNEL,)
 
     def store(self, _store_id: str) -> StoreFacts:
         return StoreFacts(ZoneInfo("Europe/Rome"), ("north",))
-
-    def count_peers(self, _family: str, _region: str, _partitions: Collection[int]) -> int:
-        return 1
-
-    def evaluation_progress(self, _partitions: Collection[int]) -> int:
-        return 0
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Alerts, channels and a desk for the tests of deliveries."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -9,7 +9,7 @@ from msgspec import structs
 from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.state.controls import AlertChannel
 from alerting.deliver.state.records import DeliveryChange, DeliveryDecision, WebhookMessage
-from alerting.deliver.state.routing import DeliveryRules, RuleFacts, StoreFacts
+from alerting.deliver.state.routing import DeliveryRules, StoreFacts
 from runtime.outbound.records import TickTime
 from tally.alerts.message import Alert, AlertWindow, EpisodeSpan, Evidence, ReadRows
 from tally.time.instants import format_utc, from_millis
@@ -64,27 +64,16 @@ def channel(channel_id: str = "floor", **changed: Any) -> AlertChannel:
 
 
 class Town:
-    """Rules of one kind, and stores of one region: in each partition `count_peers` of them.
+    """Rules that name no channel, and stores of one region."""
 
-    `judged_at`: up to which instant all partitions are judged; by default nobody is waited for.
-    """
+    def __init__(self, zone: str = "Europe/Rome") -> None:
+        self.zone = zone
 
-    def __init__(self, kind: str = "threshold", zone: str = "Europe/Rome", peers: int = 5) -> None:
-        self.kind, self.zone, self.peers_each = kind, zone, peers
-        self.judged_at = 10**15
-
-    def rule(self, _rule_id: str, _version: int) -> RuleFacts:
-        return RuleFacts(self.kind, ())
+    def rule_channels(self, _rule_id: str, _version: int) -> tuple[str, ...]:
+        return ()
 
     def store(self, _store_id: str) -> StoreFacts:
         return StoreFacts(ZoneInfo(self.zone), ("west",))
-
-    def count_peers(self, _family: str, region: str, partitions: Collection[int]) -> int:
-        # As many in each partition, and as many again elsewhere.
-        return self.peers_each * len(partitions) * (1 if region == "west" else 2)
-
-    def evaluation_progress(self, _partitions: Collection[int]) -> int:
-        return self.judged_at
 
 
 def desk_with(*channels: AlertChannel, town: Town | None = None, at: int = NOON) -> DeliveryEngine:

@@ -9,16 +9,16 @@ from msgspec import structs
 
 from alerting.deliver.state.attempts import (
     GIVES_UP_AFTER,
-    WebhookAnswer,
     apply_answer,
     begin_attempt,
     give_up_overdue,
 )
 from alerting.deliver.state.records import WebhookMessage
-from runtime.outbound.backoff import DELAYS
+from runtime.outbound.caller import OutboundAnswer
+from runtime.outbound.retries import DELAYS
 from tests.unit.alerting.deliver.deliveries import HOUR, MINUTE, NOON, SECOND, URL
 
-NOTHING = WebhookAnswer(error="no answer in 15 s")
+NOTHING = OutboundAnswer(error="no answer in 15 s")
 
 
 def message(**changed: object) -> WebhookMessage:
@@ -35,7 +35,7 @@ def message(**changed: object) -> WebhookMessage:
     return structs.replace(made, **changed)
 
 
-def played(answer: WebhookAnswer, one: WebhookMessage | None = None) -> list[int]:
+def played(answer: OutboundAnswer, one: WebhookMessage | None = None) -> list[int]:
     """The instants of all attempts, in milliseconds after the first, when each has this answer."""
     waiting = one or message()
     found: list[int] = []
@@ -66,7 +66,7 @@ def test_attempts_without_an_answer_follow_the_schedule_and_end_after_three_days
 
 @pytest.mark.parametrize("status", [None, 408, 429, 500, 503, 599, 100])
 def test_an_answer_that_may_be_better_next_time_is_asked_for_again(status: int | None) -> None:
-    after = apply_answer(begin_attempt(message(), NOON), WebhookAnswer(status=status), NOON)
+    after = apply_answer(begin_attempt(message(), NOON), OutboundAnswer(status=status), NOON)
 
     assert after.outcome == "waiting"
     assert after.may_have_arrived == (status != 429)
@@ -74,13 +74,13 @@ def test_an_answer_that_may_be_better_next_time_is_asked_for_again(status: int |
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
 def test_every_2xx_is_delivered(status: int) -> None:
-    after = apply_answer(begin_attempt(message(), NOON), WebhookAnswer(status=status), NOON)
+    after = apply_answer(begin_attempt(message(), NOON), OutboundAnswer(status=status), NOON)
 
     assert (after.outcome, after.may_have_arrived) == ("delivered", True)
 
 
 def test_410_ends_a_message_at_once() -> None:
-    after = apply_answer(begin_attempt(message(), NOON), WebhookAnswer(status=410), NOON)
+    after = apply_answer(begin_attempt(message(), NOON), OutboundAnswer(status=410), NOON)
 
     assert (after.outcome, after.may_have_arrived) == ("dead", False)
 
@@ -98,7 +98,7 @@ def test_410_ends_a_message_at_once() -> None:
 def test_retry_after_is_obeyed_within_bounds(asked: float, gap: int) -> None:
     one = begin_attempt(message(), NOON)
 
-    after = apply_answer(one, WebhookAnswer(status=503, retry_after=asked), NOON)
+    after = apply_answer(one, OutboundAnswer(status=503, retry_after=asked), NOON)
 
     assert after.due_at - NOON == gap
 
@@ -113,7 +113,7 @@ def test_an_attempt_whose_process_died_is_due_again_by_its_record_alone() -> Non
 def test_an_attempt_that_nobody_heard_of_stays_in_doubt_when_the_next_is_refused() -> None:
     again = begin_attempt(begin_attempt(message(), NOON), NOON + MINUTE)
 
-    assert apply_answer(again, WebhookAnswer(status=400), NOON + MINUTE).may_have_arrived
+    assert apply_answer(again, OutboundAnswer(status=400), NOON + MINUTE).may_have_arrived
 
 
 def test_who_was_not_there_at_the_end_makes_one_last_attempt() -> None:
@@ -137,13 +137,13 @@ def test_a_last_attempt_whose_process_died_is_given_up() -> None:
     ("answer", "outcome"),
     [
         (NOTHING, "unknown"),
-        (WebhookAnswer(status=503, retry_after=1), "unknown"),
-        (WebhookAnswer(status=429), "dead"),
-        (WebhookAnswer(status=404), "dead"),
-        (WebhookAnswer(status=204), "delivered"),
+        (OutboundAnswer(status=503, retry_after=1), "unknown"),
+        (OutboundAnswer(status=429), "dead"),
+        (OutboundAnswer(status=404), "dead"),
+        (OutboundAnswer(status=204), "delivered"),
     ],
 )
-def test_at_most_once_is_called_once(answer: WebhookAnswer, outcome: str) -> None:
+def test_at_most_once_is_called_once(answer: OutboundAnswer, outcome: str) -> None:
     one = begin_attempt(message(promise="at_most_once"), NOON)
 
     assert one.outcome == "unknown"
@@ -164,7 +164,7 @@ def test_whatever_is_answered_the_attempts_end_within_three_days(
         if waiting.outcome != "waiting" or give_up_overdue(waiting, now):
             break
         assert now <= NOON + GIVES_UP_AFTER
-        answer = WebhookAnswer(status=status, retry_after=seconds)
+        answer = OutboundAnswer(status=status, retry_after=seconds)
         before, waiting = waiting, apply_answer(begin_attempt(waiting, now), answer, now)
         assert waiting.outcome == "dead" or waiting.due_at > before.due_at
 
@@ -173,6 +173,6 @@ def test_retry_after_does_not_lead_beyond_the_end() -> None:
     two_days_later = NOON + 48 * HOUR
     one = begin_attempt(begin_attempt(message(), NOON), two_days_later)
 
-    after = apply_answer(one, WebhookAnswer(status=503, retry_after=10**6), two_days_later)
+    after = apply_answer(one, OutboundAnswer(status=503, retry_after=10**6), two_days_later)
 
     assert after.due_at == NOON + GIVES_UP_AFTER

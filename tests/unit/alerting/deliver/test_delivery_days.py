@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.sender import WebhookSender
-from alerting.deliver.state.attempts import GIVES_UP_AFTER, WebhookAnswer
+from alerting.deliver.state.attempts import GIVES_UP_AFTER
 from alerting.deliver.state.records import WebhookMessage
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
-from runtime.outbound.secrets import SigningKeys
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller
+from runtime.outbound.signing import SigningKeys
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     MINUTE,
@@ -34,13 +33,13 @@ from tests.unit.alerting.deliver.deliveries import (
 from tests.unit.alerting.dispatch.test_dispatcher_step import record, tick, wait_for
 from tests.unit.alerting.webhooks.receivers import Got, receiver, status
 
-AWAY = WebhookAnswer(error="no answer in 15 s")
-BUSY = WebhookAnswer(status=429, retry_after=30)
+AWAY = OutboundAnswer(error="no answer in 15 s")
+BUSY = OutboundAnswer(status=429, retry_after=30)
 # Of a message its state, and the milliseconds since NOON.
 Call = tuple[str, int]
 
 
-def days(desk: DeliveryEngine, answer: Callable[[int], WebhookAnswer], hours: int) -> list[Call]:
+def days(desk: DeliveryEngine, answer: Callable[[int], OutboundAnswer], hours: int) -> list[Call]:
     """The calls of so many hours, a tick every five minutes, each answered by its instant."""
     found: list[Call] = []
     for _ in range(hours * 12):
@@ -65,7 +64,7 @@ def test_a_retraction_waits_for_its_raise_as_long_as_that_is_called_for(hour: in
     desk.process_alert(alert(state="retracted", reason="late_data"))
 
     calls += days(desk, lambda _: AWAY, 73 - hour)
-    calls += days(desk, lambda _: WebhookAnswer(status=204), 24)
+    calls += days(desk, lambda _: OutboundAnswer(status=204), 24)
 
     raises = [at for state, at in calls if state == "provisional"]
     [*_, retracted] = [at for state, at in calls if state == "retracted"]
@@ -80,7 +79,7 @@ def test_who_is_back_at_the_very_end_has_it_with_the_last_attempt() -> None:
     desk = desk_with(channel(max_age=10**9))
     desk.process_alert(alert())
 
-    calls = days(desk, lambda at: WebhookAnswer(status=204 if at >= GIVES_UP_AFTER else 503), 80)
+    calls = days(desk, lambda at: OutboundAnswer(status=204 if at >= GIVES_UP_AFTER else 503), 80)
 
     assert calls[-1] == ("provisional", GIVES_UP_AFTER)
     assert messages_of(desk)["provisional"].outcome == "delivered"
@@ -91,7 +90,7 @@ def test_who_has_taken_nothing_for_three_days_is_not_told_that_it_was_taken_back
     desk.process_alert(alert())
     desk.process_alert(alert(state="retracted", reason="late_data"))
 
-    calls = days(desk, lambda at: BUSY if at <= GIVES_UP_AFTER else WebhookAnswer(status=204), 90)
+    calls = days(desk, lambda at: BUSY if at <= GIVES_UP_AFTER else OutboundAnswer(status=204), 90)
 
     assert {state for state, _ in calls} == {"provisional"}
     assert messages_of(desk)["retracted"].outcome == "dead"
@@ -118,7 +117,7 @@ def test_after_days_without_ticks_one_last_attempt_is_made_and_then_what_follows
     desk.record_answer(first, AWAY)
     later(desk, 200 * HOUR)
 
-    calls = days(desk, lambda at: AWAY if at == 200 * HOUR else WebhookAnswer(status=204), 2)
+    calls = days(desk, lambda at: AWAY if at == 200 * HOUR else OutboundAnswer(status=204), 2)
 
     assert [state for state, _ in calls] == ["provisional", "confirmed"]
     assert messages_of(desk)["provisional"].outcome == "dead"
@@ -129,13 +128,13 @@ def test_nothing_of_any_kind_is_called_at_an_address_that_wants_no_more() -> Non
     desk.process_alert(alert(1))
     changes = desk.begin_attempts(()).calls
     for called in changes:
-        desk.record_answer(called, WebhookAnswer(status=410))
+        desk.record_answer(called, OutboundAnswer(status=410))
     # Too many, so that a message tells their number; and all of them are in the digest.
     for number in range(2, 9):
         desk.process_alert(alert(number))
 
     assert changes
-    assert days(desk, lambda _: WebhookAnswer(status=204), 30) == []
+    assert days(desk, lambda _: OutboundAnswer(status=204), 30) == []
     told = {one.kind: one.outcome for one in desk.memory.messages.values()}
     assert told == {"alert": "dead", "summary": "dead", "digest": "dead", "heartbeat": "dead"}
 
@@ -158,8 +157,7 @@ def test_a_secret_that_follows_another_between_two_attempts_signs_the_next_besid
         file.chmod(0o600)
 
     keep(old=old)
-    sender = WebhookSender(parse_networks("127.0.0.0/8"))
-    calls = WebhookCalls(sender, SigningKeys(file))
+    calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), SigningKeys(file)))
     step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     with receiver(status(503)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", secrets=("old",))
@@ -195,7 +193,7 @@ def _taken(step: Dispatcher, *records: Any) -> None:
 
 
 def test_a_receiver_that_wants_no_more_is_not_called_again_by_whatever_comes() -> None:
-    calls = WebhookCalls(WebhookSender(parse_networks("127.0.0.0/8")), lambda _: [b"k" * 32])
+    calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), lambda _: [b"k" * 32]))
     step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     with receiver(status(410)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", heartbeat=True)
@@ -203,14 +201,14 @@ def test_a_receiver_that_wants_no_more_is_not_called_again_by_whatever_comes() -
 
         def are_answered() -> bool:
             step.tick()
-            return not calls.in_flight(0)
+            return not calls.pending_calls()
 
         wait_for(are_answered)
         came = len(got)
         for number in range(2, 40):
             ended = record(ALERTS, alert(1, state="retracted", reason="late_data"))
             _taken(step, tick(number), record(ALERTS, alert(number)), ended)
-        assert calls.in_flight(0) == []
+        assert calls.pending_calls() == []
     step.close()
 
     assert came <= 2 and len(got) == came

@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.controls import Acknowledgement, Silence, Snooze
 from alerting.deliver.state.records import DeliveryDecision, WebhookMessage
 from alerting.rules.rule import ClockHours
+from runtime.outbound.caller import OutboundAnswer
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     MINUTE,
@@ -25,7 +25,7 @@ from tests.unit.alerting.deliver.deliveries import (
     messages,
 )
 
-SENT, DELIVERED = [("send", "")], WebhookAnswer(status=204)
+SENT, DELIVERED = [("send", "")], OutboundAnswer(status=204)
 NIGHT = (ClockHours("mon-sun", "22:00", "06:00"),)
 
 
@@ -33,7 +33,7 @@ def silence(ends: int = NOON + HOUR, **changed: Any) -> Silence:
     return structs.replace(Silence(silence_id="lunch", starts=NOON, ends=ends), **changed)
 
 
-def called(desk: DeliveryEngine, answer: WebhookAnswer = DELIVERED) -> list[str]:
+def called(desk: DeliveryEngine, answer: OutboundAnswer = DELIVERED) -> list[str]:
     """Ids of the messages whose turn it is; each gets the answer."""
     calls = desk.begin_attempts(()).calls
     for message in calls:
@@ -204,7 +204,7 @@ def test_a_lane_waits_for_the_next_attempt_and_others_do_not() -> None:
     desk = desk_with()
     desk.process_alert(alert(1))
     desk.process_alert(alert(1, state="retracted"))
-    assert len(called(desk, WebhookAnswer())) == 1
+    assert len(called(desk, OutboundAnswer())) == 1
     desk.process_alert(alert(2))
 
     assert called(desk) == [f"alrt_{alert(2).alert_id[:40]}_provisional"]
@@ -219,7 +219,7 @@ def test_what_was_refused_for_good_is_neither_ended_nor_taken_back() -> None:
     desk.process_alert(end_of(alert(), 2))
     desk.process_alert(alert(state="retracted"))
     for _ in range(3):
-        called(desk, WebhookAnswer(status=400))
+        called(desk, OutboundAnswer(status=400))
         later(desk, 3 * MINUTE)
 
     assert called(desk) == []
@@ -243,7 +243,7 @@ def test_410_ends_all_calls_to_the_address_until_its_channel_is_set_anew() -> No
     desk.process_alert(alert(1))
     desk.process_alert(alert(2))
     first, _second = desk.begin_attempts(()).calls
-    desk.record_answer(first, WebhookAnswer(status=410))
+    desk.record_answer(first, OutboundAnswer(status=410))
     assert desk.memory.waiting == {}
 
     [gone] = messages(desk.process_alert(alert(3)))
@@ -262,4 +262,4 @@ def test_an_answer_that_is_not_of_the_last_attempt_changes_nothing() -> None:
 
     assert desk.record_answer(first, DELIVERED) == []
     assert messages(desk.record_answer(second, DELIVERED))[0].outcome == "delivered"
-    assert desk.record_answer(second, WebhookAnswer()) == []
+    assert desk.record_answer(second, OutboundAnswer()) == []

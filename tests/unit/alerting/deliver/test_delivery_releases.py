@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.body import MAX_BYTES, alert_body, alert_message_id, hash_id
 from alerting.deliver.state.controls import AlertChannel, Redelivery, Silence
+from runtime.outbound.caller import OutboundAnswer
 from runtime.outbound.records import DroppedRecord
 from tally.alerts.message import ReadRows
 from tests.unit.alerting.deliver.deliveries import (
@@ -77,7 +77,7 @@ def test_an_alert_refused_before_a_silence_comes_in_a_group_only_if_the_refusal_
     desk = desk_with()
     desk.process_alert(alert(1))
     [refused] = desk.begin_attempts(()).calls
-    desk.record_answer(refused, WebhookAnswer(status=status))
+    desk.record_answer(refused, OutboundAnswer(status=status))
     desk.apply_control(LUNCH)
     later(desk, 30 * MINUTE)
     assert desk.begin_attempts(()).calls == []
@@ -178,7 +178,7 @@ def test_a_dead_message_is_called_for_again_under_its_key_with_its_bytes() -> No
     [made] = messages(desk.process_alert(alert()))
     for _ in range(3):
         [call] = desk.begin_attempts(()).calls
-        desk.record_answer(call, WebhookAnswer(status=400))
+        desk.record_answer(call, OutboundAnswer(status=400))
         later(desk, 3 * MINUTE)
     assert desk.begin_attempts(()).calls == []
 
@@ -232,7 +232,7 @@ def test_what_ended_ninety_days_ago_is_kept_no_longer_and_what_goes_on_is() -> N
     desk.process_alert(structs.replace(gone, state="retracted"))
     while calls := desk.begin_attempts(()).calls:
         for call in calls:
-            desk.record_answer(call, WebhookAnswer(status=204))
+            desk.record_answer(call, OutboundAnswer(status=204))
     assert of_kind(DroppedRecord, later(desk, 89 * 24 * HOUR)) == []
 
     dropped = {one.topic_key.decode() for one in of_kind(DroppedRecord, later(desk, 48 * HOUR))}

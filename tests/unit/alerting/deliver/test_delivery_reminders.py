@@ -8,7 +8,6 @@ import pytest
 from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.controls import (
     Acknowledgement,
     Escalation,
@@ -18,6 +17,7 @@ from alerting.deliver.state.controls import (
 )
 from alerting.deliver.state.records import WebhookMessage, decode_record, encode_record, record_key
 from alerting.rules.rule import ClockHours
+from runtime.outbound.caller import OutboundAnswer
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     MINUTE,
@@ -41,7 +41,7 @@ def called(desk: DeliveryEngine, minutes: int) -> list[tuple[int, WebhookMessage
     found = []
     for _ in range(minutes):
         for call in desk.begin_attempts(()).calls:
-            desk.record_answer(call, WebhookAnswer(status=204))
+            desk.record_answer(call, OutboundAnswer(status=204))
             found.append(((desk.memory.time.at - NOON) // MINUTE, call))
         later(desk, MINUTE)
     return found
@@ -138,7 +138,7 @@ def test_who_restores_the_records_repeats_and_escalates_as_before() -> None:
             begun = desk.begin_attempts(())
             kept += begun.records
             for call in begun.calls:
-                kept += desk.record_answer(call, WebhookAnswer(status=204))
+                kept += desk.record_answer(call, OutboundAnswer(status=204))
                 at = (desk.memory.time.at - NOON) // MINUTE
                 found.append((at, call.channel, call.message_id))
             kept += later(desk, MINUTE)

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec import structs
 
-from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertControl,
@@ -19,7 +17,8 @@ from alerting.deliver.state.controls import (
 )
 from alerting.deliver.state.records import decode_record
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher, webhook_calls
+from runtime.outbound.caller import OutboundCaller
 from runtime.processor.commit.record import Input, Output
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -45,7 +44,7 @@ SNOOZED = Snooze(alert_id=alert(7).alert_id, store_id="367", until=NOON - 3 * DA
 
 def dispatcher(*foreseen: Input) -> Dispatcher:
     return Dispatcher(
-        WebhookCalls(WebhookSender(), keys),
+        webhook_calls(OutboundCaller((), keys)),
         lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
         foreseen=lambda: foreseen,
     )

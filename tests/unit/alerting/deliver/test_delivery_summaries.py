@@ -3,12 +3,16 @@
 import json
 from zoneinfo import ZoneInfo
 
-from alerting.deliver.engine.groups import WAIT
+from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.engine.summaries import WAIT
 from alerting.deliver.state.body import MAX_BYTES
-from alerting.deliver.state.routing import StoreFacts
+from alerting.deliver.state.records import WebhookMessage
+from alerting.deliver.state.routing import DeliveryRules, StoreFacts
+from runtime.outbound.records import TickTime
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
     NOON,
+    SECOND,
     Town,
     alert,
     channel,
@@ -17,7 +21,34 @@ from tests.unit.alerting.deliver.deliveries import (
     later,
     messages,
 )
-from tests.unit.alerting.deliver.test_delivery_groups import Desks
+
+
+class Desks:
+    """The partitions of one process, with stores of one region."""
+
+    def __init__(self, count: int) -> None:
+        self.desks = {
+            number: DeliveryEngine(
+                DeliveryRules(),
+                Town(),
+                number,
+                lambda: [desk.memory for desk in self.desks.values()],
+            )
+            for number in range(count)
+        }
+        for desk in self.desks.values():
+            desk.apply_control(channel())
+        self.pass_ticks(1)
+
+    def pass_ticks(self, count: int) -> list[WebhookMessage]:
+        """The messages that so many ticks bring about, partition by partition."""
+        found = []
+        for _ in range(count):
+            for desk in self.desks.values():
+                time = desk.memory.time
+                tick = TickTime(n=time.n + 1, at=(time.at or NOON) + 5 * SECOND)
+                found += messages(desk.advance_time(tick))
+        return found
 
 
 class TwoRegions(Town):
@@ -28,7 +59,7 @@ class TwoRegions(Town):
 
 
 def test_the_cap_of_a_minute_is_of_all_partitions_and_each_tells_its_own_storm() -> None:
-    town = Desks(2, peers=9, kind="threshold")
+    town = Desks(2)
     for desk in town.desks.values():
         desk.apply_control(channel(most_a_minute=3))
     found = [

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.attempts import (
     GIVES_UP_AFTER,
-    WebhookAnswer,
     apply_answer,
     begin_attempt,
 )
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller
 from runtime.outbound.records import UndeliveredMessages
-from runtime.outbound.secrets import SigningKeys
+from runtime.outbound.signing import SigningKeys
 from tests.unit.alerting.deliver.deliveries import (
     MINUTE,
     NOON,
@@ -35,17 +33,17 @@ from tests.unit.alerting.webhooks.receivers import Got, receiver, status
 from tests.unit.alerting.webhooks.test_webhook_sender import LOOPBACK, called
 
 SECRET = '{"floor": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}'
-OWN_FAULT = WebhookAnswer(error="secrets: others may read it", is_refused=True)
+OWN_FAULT = OutboundAnswer(error="secrets: others may read it", is_refused=True)
 FAULTS = [
     OWN_FAULT,
-    WebhookAnswer(error="nobody there", is_unsent=True),
-    *(WebhookAnswer(status=code) for code in (401, 403, 404)),
+    OutboundAnswer(error="nobody there", is_unsent=True),
+    *(OutboundAnswer(status=code) for code in (401, 403, 404)),
 ]
 FAULT_CASES = pytest.mark.parametrize("fault", FAULTS)
 
 
 @FAULT_CASES
-def test_a_fault_that_people_repair_is_retried_for_72_hours(fault: WebhookAnswer) -> None:
+def test_a_fault_that_people_repair_is_retried_for_72_hours(fault: OutboundAnswer) -> None:
     times = played(fault)
 
     assert (times[-1], len(times) > 10) == (GIVES_UP_AFTER, True)
@@ -54,11 +52,11 @@ def test_a_fault_that_people_repair_is_retried_for_72_hours(fault: WebhookAnswer
 
 @pytest.mark.parametrize("code", [300, 301, 307, 400, 409, 413, 422, 499])
 def test_a_message_that_the_receiver_rejects_ends_after_three(code: int) -> None:
-    assert len(played(WebhookAnswer(status=code))) == 3
+    assert len(played(OutboundAnswer(status=code))) == 3
 
 
 @FAULT_CASES
-def test_a_blocked_message_holds_its_lane_and_is_counted(fault: WebhookAnswer) -> None:
+def test_a_blocked_message_holds_its_lane_and_is_counted(fault: OutboundAnswer) -> None:
     desk = desk_with(channel(max_age=10**9))
     desk.process_alert(alert(1))
     desk.process_alert(alert(1, state="retracted"))
@@ -85,7 +83,7 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
     file = tmp_path / "secrets.json"
     file.write_text(SECRET)
     file.chmod(0o644)
-    calls = WebhookCalls(WebhookSender(parse_networks("127.0.0.0/8")), SigningKeys(file))
+    calls = webhook_calls(OutboundCaller(parse_networks("127.0.0.0/8"), SigningKeys(file)))
     step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
     with receiver(status(204)) as (port, got):
         at = channel(url=f"http://127.0.0.1:{port}/", max_age=10**9)
@@ -95,7 +93,7 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
         for hour in range(1, 25):
             step.tick()
             step.on_commit()
-            wait_for(lambda: not calls.in_flight(0) or calls._calls._completed)
+            wait_for(lambda: not calls.pending_calls() or calls._completed)
             step.process(tick(1 + 60 * hour))
         assert got == []
         file.chmod(0o600)
@@ -103,7 +101,7 @@ def test_a_secrets_file_that_is_repaired_after_a_day_loses_no_message(tmp_path: 
             step.process(tick(1 + 60 * hour))
             step.tick()
             step.on_commit()
-            wait_for(lambda: not calls.in_flight(0) or calls._calls._completed)
+            wait_for(lambda: not calls.pending_calls() or calls._completed)
     step.close()
 
     assert len(got) == 1
@@ -132,6 +130,6 @@ def break_off(handler: BaseHTTPRequestHandler, _got: Got) -> None:
 
 @pytest.mark.parametrize("react", [leave_open, break_off])
 def test_a_success_in_the_head_counts_whatever_becomes_of_the_body(react: object) -> None:
-    answer, calls = called(react, WebhookSender(LOOPBACK, seconds=1.0))  # type: ignore[arg-type]
+    answer, calls = called(react, OutboundCaller(LOOPBACK, seconds=1.0))  # type: ignore[arg-type]
 
     assert (answer.status, len(calls)) == (200, 1)

@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from alerting.deliver.calls import CallResult, OutboundMessage, WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.sender import WebhookSender
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.call_limits import (
     MAX_ADDRESS_CALLS,
     MAX_CALLS,
@@ -25,8 +22,10 @@ from alerting.deliver.state.call_limits import (
 )
 from alerting.deliver.state.records import WebhookMessage
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
+from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller
+from runtime.outbound.calls import PlacedCall
 from runtime.processor.commit.record import Output
 from tests.unit.alerting.deliver.deliveries import (
     MINUTE,
@@ -41,34 +40,34 @@ from tests.unit.alerting.deliver.test_delivery_attempts import message
 from tests.unit.alerting.dispatch.test_dispatcher_step import record, tick, wait_for
 from tests.unit.alerting.webhooks.receivers import receiver, status
 
-AWAY = WebhookAnswer(error="no answer in 15 s")
-TAKEN = WebhookAnswer(status=204)
+AWAY = OutboundAnswer(error="no answer in 15 s")
+TAKEN = OutboundAnswer(status=204)
 
 
 class HeldCalls:
     """Calls that end when a test says so."""
 
     def __init__(self) -> None:
-        self.placed: list[OutboundMessage] = []
-        self.ended: list[CallResult] = []
+        self.placed: list[PlacedCall[WebhookMessage]] = []
+        self.ended: list[tuple[PlacedCall[WebhookMessage], OutboundAnswer]] = []
         self.most = 0
 
-    def begin(self, placed: OutboundMessage) -> None:
+    def begin(self, placed: PlacedCall[WebhookMessage]) -> None:
         self.placed.append(placed)
         self.most = max(self.most, len(self.placed))
 
-    def in_flight(self, partition: int) -> list[WebhookMessage]:
-        return [one.message for one in self.placed if one.partition == partition]
+    def pending_calls(self) -> list[PlacedCall[WebhookMessage]]:
+        return [*self.placed]
 
     def urls(self) -> list[str]:
-        return [one.message.url for one in self.placed]
+        return [one.call.url for one in self.placed]
 
-    def take_answers(self) -> list[CallResult]:
+    def take_answers(self) -> list[tuple[PlacedCall[WebhookMessage], OutboundAnswer]]:
         ended, self.ended = self.ended, []
         return ended
 
-    def end(self, answer: WebhookAnswer) -> None:
-        self.ended += [CallResult(one.partition, one.message, answer) for one in self.placed]
+    def end(self, answer: OutboundAnswer) -> None:
+        self.ended += [(one, answer) for one in self.placed]
         self.placed = []
 
     def close(self) -> None: ...
@@ -116,8 +115,8 @@ def test_an_address_that_does_not_answer_is_called_by_one_message_at_a_time() ->
     with dispatching(4, channels=2) as (step, calls):
         turn(step)
         for _ in range(OPENS_AFTER):
-            mine = [one for one in calls.placed if "c0" in one.message.url]
-            calls.ended += [CallResult(one.partition, one.message, AWAY) for one in mine]
+            mine = [one for one in calls.placed if "c0" in one.call.url]
+            calls.ended += [(one, AWAY) for one in mine]
             calls.placed = [one for one in calls.placed if one not in mine]
             turn(step)
 
@@ -134,11 +133,11 @@ def test_a_breaker_closes_with_the_first_answer_about_the_message() -> None:
     for _ in range(OPENS_AFTER):
         breakers.record_answer("https://a.example/x", AWAY)
     opened = breakers.max_calls("https://a.example")
-    breakers.record_answer("https://a.example/y", WebhookAnswer(status=400))
+    breakers.record_answer("https://a.example/y", OutboundAnswer(status=400))
 
     assert (opened, breakers.max_calls("https://a.example")) == (1, MAX_ADDRESS_CALLS)
     assert not CallCapacity(["https://b.example/"] * MAX_CALLS, breakers).reserve(
-        "https://a.example/"
+        message(url="https://a.example/")
     )
 
 
@@ -153,14 +152,14 @@ def test_a_new_critical_alert_is_called_for_before_all_that_fail(failing: int) -
             breakers.record_answer(called.url, AWAY)
             desk.record_answer(called, AWAY)
         later(desk, 10 * MINUTE)
-        under_way = desk.begin_attempts([], CallCapacity([], breakers)).calls
+        under_way = desk.begin_attempts([], CallCapacity([], breakers).reserve).calls
     desk.process_alert(alert(10**6, severity="critical"))
 
     # Those under way end after 15 seconds.
     for called in under_way:
         desk.record_answer(called, AWAY)
     later(desk, 15 * SECOND)
-    [first] = desk.begin_attempts([], CallCapacity([], breakers)).calls
+    [first] = desk.begin_attempts([], CallCapacity([], breakers).reserve).calls
 
     assert first.message_id == f"alrt_{alert(10**6).alert_id[:40]}_provisional"
 
@@ -179,22 +178,22 @@ def test_a_name_that_hangs_keeps_one_thread_however_many_messages_wait(
         return real(host, *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    sender = WebhookSender(parse_networks("127.0.0.0/8"), seconds=1.0)
-    calls = WebhookCalls(sender, lambda _names: [b"k" * 32])
+    networks = parse_networks("127.0.0.0/8")
+    calls = webhook_calls(OutboundCaller(networks, lambda _names: [b"k" * 32], seconds=1.0))
     try:
         for number in range(300):
             one = message(message_id=f"alrt_{number}_confirmed", url="https://hanging.test/")
-            calls.begin(OutboundMessage(0, one, ("a",)))
-        wait_for(lambda: len(calls._calls._completed) == 300)
+            calls.begin(PlacedCall(0, one, ("a",)))
+        wait_for(lambda: len(calls._completed) == 300)
         new = [one for one in all_threads() if one.ident not in before]
         lookups = [one for one in new if one.name.startswith("lookups")]
         with receiver(status(204)) as (port, _):
             calls.take_answers()
             other = message(message_id="alrt_999_confirmed", url=f"http://127.0.0.1:{port}/")
-            calls.begin(OutboundMessage(0, other, ("a",)))
-            [found] = wait_for(calls.take_answers)
+            calls.begin(PlacedCall(0, other, ("a",)))
+            [(_, answer)] = wait_for(calls.take_answers)
     finally:
         let_go.set()
         calls.close()
 
-    assert (next(asked), len(lookups), found.answer.status) == (1, 1, 204)
+    assert (next(asked), len(lookups), answer.status) == (1, 1, 204)

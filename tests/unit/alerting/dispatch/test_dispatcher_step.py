@@ -8,9 +8,7 @@ import msgspec
 import pytest
 from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
-from alerting.deliver.calls import WebhookCalls
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.controls import AlertControl
 from alerting.deliver.state.records import (
     GoneAddress,
@@ -20,8 +18,9 @@ from alerting.deliver.state.records import (
     record_key,
 )
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher
+from alerting.deliver.step import ALERTS, CONTROLS, DELIVERIES, TICKS, Dispatcher, webhook_calls
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller
 from runtime.processor.commit.record import Input, Output
 from tally.alerts.message import Alert
 from tally.errors import BadSettings, UnrecoverableError
@@ -42,7 +41,7 @@ def make() -> Iterator[Callable[[], Dispatcher]]:
     made: list[Dispatcher] = []
 
     def begin() -> Dispatcher:
-        calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
+        calls = webhook_calls(OutboundCaller(LOOPBACK, keys))
         made.append(
             Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks))
         )
@@ -203,7 +202,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
     assert outcomes(step.process(record(ALERTS, alert(2)))) == []
 
     step = Dispatcher(
-        WebhookCalls(WebhookSender(LOOPBACK), keys),
+        webhook_calls(OutboundCaller(LOOPBACK, keys)),
         lambda number, desks: DeliveryEngine(DeliveryRules(), Town(), number, desks),
         foreseen=lambda: [record(CONTROLS, channel()), record(CONTROLS, b"{}")],
     )
@@ -215,7 +214,7 @@ def test_what_was_settled_before_an_alert_holds_though_its_turn_comes_later(
 
 def test_a_tick_says_up_to_where_there_are_rules() -> None:
     learned: list[int] = []
-    calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
+    calls = webhook_calls(OutboundCaller(LOOPBACK, keys))
     step = Dispatcher(
         calls,
         lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
@@ -229,30 +228,11 @@ def test_a_tick_says_up_to_where_there_are_rules() -> None:
     assert learned == [7, 0]
 
 
-def test_a_region_whose_stores_lie_in_two_partitions_is_told_of_once() -> None:
-    town = Town(kind="silence", peers=2)
-    calls = WebhookCalls(WebhookSender(LOOPBACK), keys)
-    step = Dispatcher(calls, lambda n, desks: DeliveryEngine(DeliveryRules(), town, n, desks))
-    for at in (0, 1):
-        step.process(record(CONTROLS, channel(), at))
-        step.process(record(TICKS, {"n": 1, "at": NOON}, at))
-    for number in range(3):
-        step.process(record(ALERTS, alert(number, store_id=f"{number}"), number % 2))
-
-    ticks = [{"n": n, "at": NOON + n * SECOND} for n in range(2, 9)]
-    later = [record(TICKS, one, at) for one in ticks for at in (0, 1)]
-    outputs = [out for one in later for out in step.process(one)]
-    step.close()
-
-    made = [decode_record(one.value or b"") for one in outputs]
-    assert [one.kind for one in made if isinstance(one, WebhookMessage)] == ["summary"]
-
-
 def test_an_address_that_was_gone_stays_so_for_whoever_reads_how_its_channel_came_to_be() -> None:
     older, newer = channel(least_severity="critical"), channel()
     gone = GoneAddress(channel="floor", url=newer.url, at=NOON)
     step = Dispatcher(
-        WebhookCalls(WebhookSender(LOOPBACK), keys),
+        webhook_calls(OutboundCaller(LOOPBACK, keys)),
         lambda n, desks: DeliveryEngine(DeliveryRules(), Town(), n, desks),
         foreseen=lambda: [record(CONTROLS, older), record(CONTROLS, newer)],
     )

@@ -3,9 +3,9 @@
 from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
-from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.controls import Redelivery
 from alerting.deliver.state.records import decode_record, encode_record
+from runtime.outbound.caller import OutboundAnswer
 from runtime.outbound.records import TickTime, UndeliveredMessages
 from tests.unit.alerting.deliver.deliveries import (
     MINUTE,
@@ -18,7 +18,7 @@ from tests.unit.alerting.deliver.deliveries import (
     of_kind,
 )
 
-REFUSED, AWAY = WebhookAnswer(status=400), WebhookAnswer(status=503)
+REFUSED, AWAY = OutboundAnswer(status=400), OutboundAnswer(status=503)
 NOTHING = UndeliveredMessages()
 
 
@@ -28,7 +28,7 @@ def undelivered(desk: DeliveryEngine, millis: int = SECOND) -> dict[str, Undeliv
     return told.undelivered
 
 
-def answer_all(desk: DeliveryEngine, answer: WebhookAnswer) -> None:
+def answer_all(desk: DeliveryEngine, answer: OutboundAnswer) -> None:
     for one in desk.begin_attempts([]).calls:
         desk.record_answer(one, answer)
 
@@ -45,7 +45,7 @@ def test_what_waits_is_as_old_as_its_first_attempt_whatever_the_next_one_is_due(
     hour_later = undelivered(desk, 60 * MINUTE)
 
     assert first == hour_later == {"floor": UndeliveredMessages(began), "office": NOTHING}
-    answer_all(desk, WebhookAnswer(status=204))
+    answer_all(desk, OutboundAnswer(status=204))
     assert undelivered(desk) == {"floor": NOTHING, "office": NOTHING}
 
 

@@ -6,15 +6,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from alerting.deliver.sender import WebhookSender
 from alerting.deliver.state.body import alert_body, alert_message_id
 from runtime.outbound.addresses import parse_networks
+from runtime.outbound.caller import OutboundCaller, OutboundRequest
 from runtime.outbound.signing import secret_key
 from tests.unit.alerting.deliver.deliveries import alert
 from tests.unit.architecture.counts.sources import ROOT
@@ -31,12 +32,13 @@ class Running(NamedTuple):
     process: "subprocess.Popen[str]"
     port: int
 
-    def call(self, *keys: bytes, sender: WebhookSender = WebhookSender(LOOPBACK)) -> int | None:
+    def call(self, *keys: bytes, sender: OutboundCaller = OutboundCaller(LOOPBACK)) -> int | None:
         """The status of one call."""
         one = alert()
         url = f"http://127.0.0.1:{self.port}/"
-        calling = sender.call(url, alert_message_id(one), alert_body(one).encode(), keys)
-        return asyncio.run(calling).status
+        signing = replace(sender, keys=lambda _names: keys)
+        request = OutboundRequest("POST", url, body=alert_body(one).encode())
+        return asyncio.run(signing.call_signed(request, alert_message_id(one), ())).status
 
     def printed(self) -> list[str]:
         """What it has printed, once it is ended."""
@@ -83,7 +85,7 @@ def test_a_message_that_comes_again_is_acted_on_once(running: Running) -> None:
 
 
 def test_what_is_not_signed_or_was_signed_long_ago_is_refused(running: Running) -> None:
-    long_ago = WebhookSender(LOOPBACK, now=lambda: 1_614_265_330.0)
+    long_ago = OutboundCaller(LOOPBACK, now=lambda: 1_614_265_330.0)
 
     statuses = [
         running.call(OTHER),

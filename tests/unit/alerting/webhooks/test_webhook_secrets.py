@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.outbound.secrets import SigningKeys
-from runtime.outbound.signing import secret_key
+from runtime.outbound.signing import SigningKeys, secret_key
 from tally.errors import BadSettings
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -4,15 +4,19 @@ import asyncio
 import socket
 import ssl
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
-from alerting.deliver.sender import WebhookSender
-from alerting.deliver.state.attempts import WebhookAnswer
 from runtime.outbound.addresses import parse_networks
-from runtime.outbound.caller import parse_retry_after
+from runtime.outbound.caller import (
+    OutboundAnswer,
+    OutboundCaller,
+    OutboundRequest,
+    parse_retry_after,
+)
 from runtime.outbound.signing import signature
 from tests.support.stack.nominal_processor import slowness
 from tests.unit.alerting.webhooks.receivers import (
@@ -28,14 +32,16 @@ LOOPBACK = parse_networks("127.0.0.0/8")
 KEYS = (b"k" * 32, b"o" * 32)
 NOW = 1_795_694_400.7
 BODY = '{"type":"alert.confirmed","ä":1}'.encode()
-SENDER = WebhookSender(LOOPBACK, now=lambda: NOW, seconds=5.0)
+SENDER = OutboundCaller(LOOPBACK, now=lambda: NOW, seconds=5.0)
 
 
-def call(url: str, sender: WebhookSender = SENDER) -> WebhookAnswer:
-    return asyncio.run(sender.call(url, "alrt_1_confirmed", BODY, KEYS))
+def call(url: str, sender: OutboundCaller = SENDER) -> OutboundAnswer:
+    signing = replace(sender, keys=lambda _names: KEYS)
+    request = OutboundRequest("POST", url, body=BODY)
+    return asyncio.run(signing.call_signed(request, "alrt_1_confirmed", ("new", "old")))
 
 
-def called(react: Reaction, sender: WebhookSender = SENDER) -> tuple[WebhookAnswer, list[Got]]:
+def called(react: Reaction, sender: OutboundCaller = SENDER) -> tuple[OutboundAnswer, list[Got]]:
     with receiver(react) as (port, calls):
         return call(f"http://127.0.0.1:{port}/alerts?a=b", sender), calls
 
@@ -44,7 +50,7 @@ def test_what_arrives_is_signed_by_each_key_with_the_instant_of_the_attempt() ->
     answer, [got] = called(status(204))
 
     signed = [signature(key, "alrt_1_confirmed", int(NOW), BODY) for key in KEYS]
-    assert answer == WebhookAnswer(status=204)
+    assert answer == OutboundAnswer(status=204)
     assert (got.path, got.body) == ("/alerts?a=b", BODY)
     assert got.headers["webhook-id"] == "alrt_1_confirmed"
     assert got.headers["webhook-timestamp"] == str(int(NOW))
@@ -55,7 +61,9 @@ def test_what_arrives_is_signed_by_each_key_with_the_instant_of_the_attempt() ->
 
 @pytest.mark.parametrize("code", [200, 400, 404, 410, 429, 500, 503])
 def test_a_status_is_told_as_it_is(code: int) -> None:
-    assert called(status(code, retry_after="120"))[0] == WebhookAnswer(status=code, retry_after=120)
+    answer, _ = called(status(code, retry_after="120"))
+
+    assert answer == OutboundAnswer(status=code, retry_after=120)
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
@@ -116,7 +124,7 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
 
 
 def test_an_answer_that_comes_byte_by_byte_is_none_after_the_time_out() -> None:
-    answer, calls = called(drip, WebhookSender(LOOPBACK, seconds=0.5))
+    answer, calls = called(drip, OutboundCaller(LOOPBACK, seconds=0.5))
 
     assert (answer.status, answer.is_refused, len(calls)) == (None, False, 1)
     # All of them take forty times the time-out.
@@ -142,7 +150,7 @@ def test_nobody_there_is_no_answer() -> None:
 def test_an_address_inside_is_not_called() -> None:
     with receiver(status(204)) as (port, calls):
         answers = [
-            call(f"{scheme}://{host}:{port}/", WebhookSender())
+            call(f"{scheme}://{host}:{port}/", OutboundCaller())
             for scheme in ("http", "https")
             for host in ("127.0.0.1", "localhost", "2130706433", "[::ffff:127.0.0.1]")
         ]
@@ -187,7 +195,7 @@ def test_the_certificate_has_to_be_that_of_the_name_and_not_of_the_address(
 ) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", Lookups(name, "127.0.0.1"))
     trusted = ssl.create_default_context(cafile=str(CERTIFICATE))
-    sender = WebhookSender(LOOPBACK, tls=trusted)
+    sender = OutboundCaller(LOOPBACK, tls=trusted)
     with receiver(status(204), tls=True) as (port, calls):
         answer = call(f"https://{name}:{port}/", sender)
 

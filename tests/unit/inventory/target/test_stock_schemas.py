@@ -1,5 +1,7 @@
 """What is written to the topics of stock is what schemas/topics says."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
@@ -37,14 +39,14 @@ def test_what_was_seen_is_as_its_schema_says() -> None:
         assert {*record["value"]} == {*named}
 
 
-@pytest.mark.parametrize("mode", ["compare_and_set", "absolute", "at_most_once"])
+@pytest.mark.parametrize("mode", get_args(CallMode))
 def test_a_record_of_calls_is_as_its_schema_says(mode: CallMode) -> None:
     desk = desk_of(mode)
     kept = [*desk.process_movement(count(1, 9000)), *later(desk, 8 * DAY_MILLIS)]
     begun = desk.begin_attempts([])
     kept += [
         *begun.records,
-        *desk.record_answer(begun.attempts[0], CallAnswer(status=200, version="a")),
+        *desk.record_answer(begun.calls[0], CallAnswer(status=200, version="a")),
     ]
 
     assert {type(one) for one in kept} >= {StockCall, LaneLevel, TickTime}

@@ -27,7 +27,10 @@ def test_retries_end_an_hour_before_the_key_does(tmp_path: Path) -> None:
     target = read_target(written(tmp_path))
 
     assert target.rules.gives_up_after == 23 * HOUR
-    assert read_target(written(tmp_path, mode="sole")).rules.gives_up_after == GIVES_UP_AFTER
+    assert (
+        read_target(written(tmp_path, mode="compare_and_set")).rules.gives_up_after
+        == GIVES_UP_AFTER
+    )
 
 
 def test_of_other_stores_nothing_is_told(tmp_path: Path) -> None:
@@ -56,6 +59,16 @@ def test_a_target_that_does_not_fit_is_refused_by_its_field(
         read_target(written(tmp_path, **changed))
 
     assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("mode", ["sole", "at_least_once", "at_most_once"])
+def test_a_mode_that_is_gone_is_refused_with_those_that_there_are(
+    mode: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadSettings, match=mode) as refused:
+        read_target(written(tmp_path, mode=mode))
+
+    assert "one of idempotency_key, compare_and_set, absolute" in str(refused.value)
 
 
 def test_without_a_file_it_says_which_setting_names_it(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 import structlog
 
-from alerting.deliver.digest_files import DigestFiles
 from ingest.senders.drop.folder import DropFolder
 from runtime.process import job, log
 from runtime.process.files import write_atomically
@@ -128,18 +127,6 @@ def test_a_line_of_the_log_that_cannot_be_written_ends_nothing(
 
     assert isinstance(logger, structlog.PrintLogger)
     assert stream.getvalue() == "written\n"
-
-
-def test_a_digest_is_tried_again_and_no_half_of_it_is_left(tmp_path: Path) -> None:
-    files, name = DigestFiles(tmp_path), "office/2026-11-27_367.json"
-
-    with full_disk():
-        answers = [files.write(name, attempt, b"x" * 100) for attempt in (1, 2)]
-
-    assert [(one.status, one.is_refused) for one in answers] == [(None, False)] * 2
-    assert [*(tmp_path / "office").iterdir()] == []
-    assert files.write(name, 3, b"x" * 100).status == 201
-    assert (tmp_path / name).read_bytes() == b"x" * 100
 
 
 def test_no_short_key_is_ever_used_and_none_is_left(tmp_path: Path) -> None:

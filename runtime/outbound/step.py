@@ -1,0 +1,137 @@
+"""The processor step of a sender: records to messages, their attempts and their outcomes.
+
+    process(record)    what a record brings about, into the state
+    tick()             outcomes of calls, and the attempts that are due, into the state
+    on_commit()        now that they are stored: the calls
+
+A call is never made before its attempt is stored, and never within a transaction. A process that
+restores the state finds each attempt, with or without its outcome; an attempt without one is
+treated as unanswered.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from runtime.kafka.keyed_records import log_unreadable, newest_values
+from runtime.outbound.calls import Answer, Call, PlacedCall
+from runtime.outbound.engine import OutboundEngine
+from runtime.outbound.records import RecordCodec
+from runtime.processor.commit.record import Input, Output, parse_state
+from runtime.processor.step import Step
+from tally.errors import BadInstant
+
+_Answer_co = TypeVar("_Answer_co", covariant=True)
+Engine = TypeVar("Engine", bound=OutboundEngine[Any, Any, Any, Any, Any])
+
+
+class OutboundCalls(Protocol[Call, _Answer_co]):
+    """Begins calls and keeps their answers until they are taken."""
+
+    def begin(self, placed: PlacedCall[Call]) -> None:
+        """Begin a call."""
+
+    def pending_calls(self) -> list[PlacedCall[Call]]:
+        """The calls whose answers are not taken yet."""
+
+    def take_answers(self) -> Sequence[tuple[PlacedCall[Call], _Answer_co]]:
+        """The answers of the calls that have ended; each is returned once."""
+
+    def close(self) -> None:
+        """Abandon the calls under way."""
+
+
+class OutboundStep(Step, Generic[Engine, Call, Answer]):
+    """The messages of the assigned partitions, each partition with an engine of its own.
+
+    `codec` has the form of the records in the state topic.
+    """
+
+    def __init__(self, calls: OutboundCalls[Call, Answer], codec: RecordCodec[Any]) -> None:
+        self._calls, self._codec = calls, codec
+        self._engines: dict[int, Engine] = {}
+        self._to_call: list[PlacedCall[Call]] = []
+
+    def process(self, record: Input) -> Sequence[Output]:
+        """The outputs of a record: changed records of the state, and tombstones."""
+        if record.value is None:
+            return []
+        try:
+            return self._process_value(record, record.value)
+        # Another program wrote this record.
+        except (msgspec.DecodeError, BadInstant) as error:
+            log_unreadable(record, error)
+            return []
+
+    def tick(self) -> Sequence[Output]:
+        """The outputs of the calls that have ended, and of the attempts that are due now."""
+        outputs: list[Output] = []
+        for placed, answer in self._calls.take_answers():
+            self._note_answer(placed, answer)
+            # If the partition was revoked, its next owner makes the call again.
+            if placed.partition in self._engines:
+                changes = self._engines[placed.partition].record_answer(placed.call, answer)
+                outputs += self._outputs(placed.partition, changes)
+        # After the answers, because a call that has just ended frees its lane for the next one.
+        pending = self._calls.pending_calls()
+        reserve = self._room(pending)
+        for partition, engine in self._engines.items():
+            own = [placed.call for placed in pending if placed.partition == partition]
+            begun = engine.begin_attempts(own, reserve)
+            outputs += self._outputs(partition, begun.records)
+            self._to_call += [self._place(partition, call) for call in begun.calls]
+        return outputs
+
+    def on_commit(self) -> None:
+        """Begin the calls whose attempts are stored now."""
+        to_begin, self._to_call = self._to_call, []
+        for placed in to_begin:
+            self._calls.begin(placed)
+
+    def restore(self, state: Iterable[Input]) -> None:
+        """Rebuild the engines from their records; calls that had not begun are due again.
+
+        Raises Refused for a record that is not the sender's own.
+        """
+        # Their transaction may have been aborted; if it was committed, they are due again.
+        self._to_call = []
+        newest = newest_values(state, lambda record: parse_state(record, self._codec.decode))
+        self._engines = {}
+        for partition, records in newest.items():
+            self._engine(partition).restore(records.values())
+
+    def close(self) -> None:
+        """Abandon the calls under way: they count as unanswered."""
+        self._calls.close()
+
+    def _engine(self, partition: int) -> Engine:
+        if partition not in self._engines:
+            self._engines[partition] = self._make_engine(partition)
+        return self._engines[partition]
+
+    def _outputs(self, partition: int, changes: Sequence[Any]) -> list[Output]:
+        key, encode = self._codec.key, self._codec.encode
+        return [
+            Output(self.state_topic, key(change), encode(change), partition) for change in changes
+        ]
+
+    @abstractmethod
+    def _make_engine(self, partition: int) -> Engine:
+        """A new engine of a partition."""
+
+    @abstractmethod
+    def _process_value(self, record: Input, value: bytes) -> Sequence[Output]:
+        """The outputs of a record's value. Raises msgspec.DecodeError or BadInstant."""
+
+    def _place(self, partition: int, call: Call) -> PlacedCall[Call]:
+        """The call with what is needed to make it."""
+        return PlacedCall(partition, call)
+
+    def _room(self, _pending: Sequence[PlacedCall[Call]]) -> Callable[[Any], bool] | None:
+        """Takes places that all partitions share; None: each has its own."""
+        return None
+
+    def _note_answer(self, _placed: PlacedCall[Call], _answer: Answer) -> None:
+        """Note an answer beside the state."""
