@@ -8,12 +8,12 @@ from cassandra.cluster import Session
 
 from ops.audit.against_master import generation_differences
 from ops.audit.cut import Cut, take_cut
-from ops.audit.gaps import GapFinding, read_gaps
 from ops.audit.read.master import Fates, Master, WindowKey
 from ops.audit.read.served import read_claims, speed_windows
 from ops.audit.read.topics import DeadLetterOrigin, count_committed_records, dead_letters
 from ops.conflicts import TillConflicts, till_conflicts
 from ops.oracle.complete_journey import Scope
+from runtime.records.gaps import AcceptedGap, read_gaps
 from runtime.registry.sources import FAMILIES
 from runtime.registry.visit_rules import load_families
 from schemas.loader import topics
@@ -41,7 +41,7 @@ class Ledgers:
     left_out: dict[str, int]
     waiting: int
     unserved: int
-    gaps: Sequence[GapFinding]
+    gaps: Sequence[AcceptedGap]
     tills: Sequence[TillConflicts]
 
     @property

@@ -25,6 +25,7 @@ from runtime.registry.visit_rules import load_families
 from tally.algebra.parts import Value
 from tally.config.settings import Settings
 from tally.events.tills import describe_conflicts
+from tally.time.instants import format_utc
 
 # How many differences are shown per comparison, and how many values of a list from where it
 # begins to differ; --json has them all.
@@ -161,10 +162,10 @@ def as_json(audit: Audit) -> dict[str, Any]:
                 "left_out",
                 "waiting",
                 "unserved",
-                "gaps",
                 "tills",
             )
         }
+        answer["beside"]["gaps"] = [gap.to_fields(format_utc) for gap in audit.ledgers.gaps]
     for name, comparison in (("oracle", audit.rows), ("http", audit.http)):
         answer[name] = asdict(comparison) if comparison is not None else None
     answer["master"] = {
@@ -228,7 +229,8 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
     )
     for gap in ledgers.gaps:
         span = f"offsets {gap.from_offset:,} to {gap.until_offset:,}"
-        arrived = f"arrived {gap.first_arrival} to {gap.last_arrival}"
+        first, last = format_utc(gap.first_arrival), format_utc(gap.last_arrival)
+        arrived = f"arrived {first} to {last}"
         console.print(f"gap: {gap.topic} partition {gap.partition} {span}, {arrived}: {gap.reason}")
     for till in ledgers.tills:
         where = f"store {till.store_id} till {till.till_id} {till.day}"

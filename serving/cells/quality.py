@@ -13,7 +13,6 @@ from serving.merge.reading import Pointers
 from serving.merge.served import UNSETTLED, FamilyReading, through_instant
 from serving.metrics.catalogue import Metric
 from serving.questions.instants import format_instant
-from serving.storage.protocol import Gap
 
 
 def answer_quality(
@@ -81,13 +80,4 @@ def caveats(
     return {
         "master_behind_since": format_instant(min(behind)) if behind else None,
         "numbering": numbering,
-    }
-
-
-def gap_fields(gap: Gap) -> dict[str, Any]:
-    """The fields of a gap as an answer shows them; instants are text in UTC."""
-    return {
-        **gap._asdict(),
-        "first_arrival": format_instant(gap.first_arrival),
-        "last_arrival": format_instant(gap.last_arrival),
     }

@@ -23,7 +23,7 @@ from serving.cells.dimensions import (
     refuse_unregistered,
 )
 from serving.cells.measured import read_family
-from serving.cells.quality import answer_quality, caveats, common_through_instant, gap_fields
+from serving.cells.quality import answer_quality, caveats, common_through_instant
 from serving.cells.rows import Rows, format_rows
 from serving.disclosure.policy import DisclosurePolicies, dimension_values, suppress_rows
 from serving.disclosure.small_cells import SmallCells
@@ -251,7 +251,7 @@ class QueryEngine:
         tolerance = self._settings.future_tolerance_seconds
         families = query.metric.families
         found = await read_gaps(self._views, families, span, partitions, tolerance)
-        return [gap_fields(gap) for gap in found]
+        return [gap.to_fields(format_instant) for gap in found]
 
     async def _speed(
         self, pointers: Sequence[Pointers], as_of: datetime | None

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from runtime.records.gaps import AcceptedGap, source_topics
 from runtime.registry.sources import FAMILIES
 from serving.disclosure.small_cells import SmallCells
-from serving.merge.gaps import filter_gaps, source_topics
+from serving.merge.gaps import filter_gaps
 from serving.merge.reading import StoreDays, read_pointers, read_store
 from serving.merge.served import (
     UNSETTLED,
@@ -24,7 +25,7 @@ from serving.merge.served import (
 from serving.questions.instants import UTC_CLOCK, format_instant
 from serving.questions.question import check_years, instant
 from serving.questions.stores import StoreRegistry
-from serving.storage.protocol import Gap, ViewReader
+from serving.storage.protocol import ViewReader
 from tally.algebra.merge import Axes, Parts, WindowState
 from tally.config.settings import Settings
 from tally.errors import BadQuery, UnknownName
@@ -144,7 +145,10 @@ def _explain_choice(reading: FamilyReading, start: datetime) -> str:
 
 
 def reasons(
-    reading: FamilyReading, behind_since: datetime | None, start: datetime, gaps: Sequence[Gap]
+    reading: FamilyReading,
+    behind_since: datetime | None,
+    start: datetime,
+    gaps: Sequence[AcceptedGap],
 ) -> list[str]:
     """The reasons that keep the window from being final, a sentence each; empty if it is final."""
     published = reading.published.get(start.date())

@@ -6,14 +6,9 @@ A gap is a range of records that were not counted, and never will be.
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, time, timedelta
 
-from schemas import loader
-from serving.storage.protocol import Gap, ViewReader
+from runtime.records.gaps import AcceptedGap, source_topics
+from serving.storage.protocol import ViewReader
 from tally.families.family import Family
-
-
-def source_topics(family: Family) -> list[str]:
-    """The topics that the family is computed from: the canonical one, and the raw one before it."""
-    return [family.topic, loader.topics()[family.topic]["raw"]]
 
 
 async def read_gaps(
@@ -22,18 +17,18 @@ async def read_gaps(
     span: tuple[datetime, datetime],
     partitions: Collection[int],
     tolerance_seconds: int,
-) -> list[Gap]:
+) -> list[AcceptedGap]:
     """The gaps of the families' topics, filtered as in filter_gaps(). Raises ViewsUnreachable."""
     topics = [topic for family in families for topic in source_topics(family)]
     return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
 
 
 def filter_gaps(
-    gaps: Iterable[Gap],
+    gaps: Iterable[AcceptedGap],
     span: tuple[datetime, datetime],
     partitions: Collection[int],
     tolerance_seconds: int,
-) -> list[Gap]:
+) -> list[AcceptedGap]:
     """The gaps, in order, whose records may have happened in the span in one of these stores.
 
     The span is [start, end), the stores are those of these canonical partitions. A lost record may
@@ -52,5 +47,5 @@ def filter_gaps(
         for gap in gaps
         if day < gap.last_arrival + timedelta(seconds=tolerance_seconds)
         and span[1] > gap.first_arrival
-        and (loader.topics()[gap.topic]["kind"] == "raw" or gap.partition in partitions)
+        and (gap.is_raw or gap.partition in partitions)
     )

@@ -10,6 +10,7 @@ from datetime import date, datetime
 from typing import Any, TypeVar
 
 from runtime.cassandra.chunks import chunks
+from runtime.records.gaps import AcceptedGap, parse_gap
 from runtime.registry.sources import FAMILIES
 from serving.storage import statements
 from serving.storage.baselines import CassandraBaselines
@@ -21,7 +22,6 @@ from serving.storage.protocol import (
     Activity,
     AnsweredSpans,
     DayRange,
-    Gap,
     GenerationSpan,
     TillFinding,
     ViewRow,
@@ -168,16 +168,10 @@ class CassandraViews:
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
         return next((assume_utc(current_at) for (current_at,) in rows if current_at), None)
 
-    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+    async def gaps(self, topics: Sequence[str]) -> list[AcceptedGap]:
         """All rows of the topics, which are few: an operator has entered each of them."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
-        return [
-            gap._replace(
-                first_arrival=assume_utc(gap.first_arrival),
-                last_arrival=assume_utc(gap.last_arrival),
-            )
-            for gap in map(Gap._make, rows)
-        ]
+        return [*map(parse_gap, rows)]
 
     async def speed_until(self, family: Family) -> dict[int, int]:
         """Offsets by partition."""

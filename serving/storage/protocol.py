@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
+from runtime.records.gaps import AcceptedGap
 from serving.storage.alerts import AlertReader
 from serving.storage.baselines import BaselineReader
 from serving.storage.receipts import ReceiptReader
@@ -50,21 +51,6 @@ class Activity(NamedTuple):
     store_id: str
     first_day: date
     last_day: date
-
-
-class Gap(NamedTuple):
-    """Records of a topic-partition that were gone before they were read.
-
-    They arrived between the two instants.
-    """
-
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
-    first_arrival: datetime
-    last_arrival: datetime
-    reason: str
 
 
 class TillFinding(NamedTuple):
@@ -187,7 +173,7 @@ class ViewReader(Protocol):
         """
         ...
 
-    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+    async def gaps(self, topics: Sequence[str]) -> list[AcceptedGap]:
         """Every accepted gap of the topics, in no order."""
         ...
 

@@ -8,9 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from runtime.connect import cassandra_session
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
 from serving.storage.cassandra_views import STORES_AT_ONCE, CassandraViews
-from serving.storage.protocol import Gap, GenerationSpan, TillFinding, ViewReader
+from serving.storage.protocol import GenerationSpan, TillFinding, ViewReader
 from tally.config.settings import Settings
 from tests.support.serving.raw_receipts import line, raw
 from tests.support.serving.serving_tables import insert_world
@@ -44,12 +45,13 @@ WORLD = World(
         (SALES, "406", TillFinding(DAY, "1", 50, 30)),
     ],
     gaps=[
-        Gap(
+        AcceptedGap(
             "posTransactionTopic",
             1,
             7,
             12,
             at("1970-01-01T00:00"),
+            at("2026-11-21T08:00"),
             at("2026-11-21T08:00"),
             "deleted by hand",
         )
