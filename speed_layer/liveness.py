@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from runtime.kafka.offsets import TopicOffsets
+from runtime.kafka.offsets import TopicOffsets, find_unread
 from runtime.process.heartbeat import Heartbeat
 from speed_layer.input.session import Driver
 from speed_layer.input.source import read_ends_quickly
@@ -77,7 +77,7 @@ class Liveness:
             self._is_behind, self._records_wait = True, False
             return
         self._is_behind = self._records_wait = any(
-            places != held[topic]
+            find_unread(held[topic], places)
             for keeper in self._keepers
             for topic, places in keeper.position.items()
         )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from cassandra.cluster import Session
 
 from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
-from runtime.kafka.offsets import TopicOffsets
-from runtime.kafka.topics import read_committed_positions, read_ends
+from runtime.kafka.offsets import TopicOffsets, find_unread, flatten_offsets
+from runtime.kafka.topics import PartitionId, read_ends, read_group_positions
 from runtime.records.dead_letter import TOPIC as DEAD_LETTERS
 from runtime.registry.sources import FAMILIES
 from schemas.loader import topics
@@ -44,26 +44,20 @@ def take_cut(settings: Settings, session: Session) -> Cut:
     # The ends are read one after the other: if all were read at one moment, records on their way
     # through the normaliser would be in neither ledger.
     raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
-    _wait(lambda: _is_reached(raw, _normaliser_positions(settings, raw)), deadline)
+    _wait_until_read(raw, lambda: _normaliser_positions(settings, raw), deadline)
     # The normaliser has written these by now; readers of committed records may see them later.
     written = _ends(settings, [*FAMILIES, DEAD_LETTERS], UNCOMMITTED)
-    _wait(lambda: _is_reached(written, _ends(settings, written)), deadline)
+    _wait_until_read(written, lambda: flatten_offsets(_ends(settings, written)), deadline)
     canonical = {family: written[family] for family in FAMILIES}
-    _wait(lambda: _is_reached(canonical, _master_positions(session)), deadline)
+    _wait_until_read(canonical, lambda: _master_positions(session), deadline)
     return Cut(raw, canonical)
 
 
-def _wait(condition: Callable[[], bool], deadline: float) -> None:
-    while not condition() and time.monotonic() < deadline:
+def _wait_until_read(
+    ends: TopicOffsets, read: Callable[[], Mapping[PartitionId, int]], deadline: float
+) -> None:
+    while find_unread(flatten_offsets(ends), read()) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-
-
-def _is_reached(ends: TopicOffsets, reached: TopicOffsets) -> bool:
-    return all(
-        reached.get(topic, {}).get(number, 0) >= end
-        for topic, partitions in ends.items()
-        for number, end in partitions.items()
-    )
 
 
 def _ends(
@@ -77,18 +71,12 @@ def _ends(
         return read_ends(consumer, names, _TIMEOUT_SECONDS)
 
 
-def _normaliser_positions(settings: Settings, raw: TopicOffsets) -> TopicOffsets:
-    lanes = [(topic, number) for topic, partitions in raw.items() for number in partitions]
-    reached: dict[str, dict[int, int]] = {}
+def _normaliser_positions(settings: Settings, raw: TopicOffsets) -> Mapping[PartitionId, int]:
     # This consumer uses the group's name without joining it: its partitions stay assigned.
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
-        for part in read_committed_positions(consumer, lanes, _TIMEOUT_SECONDS):
-            reached.setdefault(part.topic, {})[part.partition] = max(0, part.offset)
-    return reached
+        return read_group_positions(consumer, flatten_offsets(raw), _TIMEOUT_SECONDS)
 
 
-def _master_positions(session: Session) -> TopicOffsets:
-    reached: dict[str, dict[int, int]] = {}
-    for row in session.execute("SELECT family, partition, until FROM master_position"):
-        reached.setdefault(row.family, {})[row.partition] = row.until
-    return reached
+def _master_positions(session: Session) -> Mapping[PartitionId, int]:
+    rows = session.execute("SELECT family, partition, until FROM master_position")
+    return {(row.family, row.partition): row.until for row in rows}

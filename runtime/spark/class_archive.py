@@ -1,7 +1,7 @@
 """Class-data archives: a JVM's classes as they are after reading and checking (ADR 006).
 
-`make setup` makes them once (ops/local/machine/archived.py), and each later JVM starts from one. An
-archive belongs to one Java and to exactly these jars: for others the file name differs, the file
+`make setup` makes them once (ops/local/setup/jvm_classes.py), and each later JVM starts from one.
+An archive belongs to one Java and to exactly these jars: for others the file name differs, the file
 does not exist, and a JVM reads its classes from the jars.
 """
 
@@ -47,7 +47,7 @@ def archive_options(cache: Path, part: str = SPARK) -> tuple[str, ...]:
 
 def _jars(cache: Path, part: str) -> list[Path]:
     if part == SPARK:
-        return [classes_jar(cache), *sorted(_spark_jars().glob("*.jar"))]
+        return [classes_jar(cache), *sorted(spark_jars().glob("*.jar"))]
     return sorted((cache / "jars" / part).glob("*.jar"))
 
 
@@ -59,7 +59,8 @@ def _java_modules() -> Path | None:
     return modules if modules and modules.is_file() else None
 
 
-def _spark_jars() -> Path:
+def spark_jars() -> Path:
+    """The folder of the jars that PySpark ships, found without a slow import of PySpark."""
     spec = find_spec("pyspark")
     home = os.environ.get("SPARK_HOME") or (
         Path(spec.origin).parent if spec and spec.origin else ""

@@ -2,7 +2,7 @@
 
 This module has the path of its classes, and Spark's settings to use them.
 
-`make setup` compiles them from forkless.scala (ops/local/machine/compiled.py), once for each
+`make setup` compiles them from forkless.scala (ops/local/setup/jvm_classes.py), once for each
 version of that source.
 """
 

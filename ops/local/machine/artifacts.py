@@ -1,4 +1,4 @@
-"""The JVM parts of Tally, kept in the user's cache; and our own.
+"""The JVM parts of Tally, kept in the user's cache.
 
 They are fetched by the Ivy that PySpark ships and verified against artifacts.lock.
 
@@ -9,7 +9,6 @@ keeps finished downloads. `--record` writes artifacts.lock again after a change 
 import argparse
 import fcntl
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -20,11 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ops.local.machine.archived import make_archives
-from ops.local.machine.compiled import compile_classes
-from ops.local.machine.machine import check_folder, check_java, java_command
+from ops.local.machine.machine import check_folder, check_java
 from runtime.process.output import Advance, print_note, show_progress
 from runtime.process.repository import REPOSITORY
+from runtime.spark.class_archive import spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 
@@ -45,10 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = arguments.parse_args(argv)
     try:
-        cache = Settings.load().cache.absolute()
-        fetch_parts(cache, record=options.record)
-        compile_classes(java_command(os.environ), _spark_jars(), cache)
-        make_archives(cache)
+        fetch_parts(Settings.load().cache.absolute(), record=options.record)
     except TallyError as error:
         print_note(f"setup: {error}")
         return 1
@@ -212,18 +207,10 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
 
 
 def _ivy_jar() -> Path:
-    return next(_spark_jars().glob("ivy-*.jar"))
-
-
-def _spark_jars() -> Path:
-    """The folder of the jars that PySpark ships.
-
-    It is found without an import of PySpark, which would take longer than everything else here.
-    """
-    pyspark = importlib.util.find_spec("pyspark")
-    if pyspark is None or pyspark.origin is None:
+    jar = next(spark_jars().glob("ivy-*.jar"), None)
+    if jar is None:
         raise StackError("PySpark is not installed; run `make setup`")
-    return Path(pyspark.origin).parent / "jars"
+    return jar
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:

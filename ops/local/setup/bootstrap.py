@@ -43,8 +43,11 @@ def main() -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     # Run by the new environment, because the JVM parts need its packages.
-    command = [str(PYTHON), "-m", "ops.local.machine.artifacts"]
-    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
+    for module in ("ops.local.machine.artifacts", "ops.local.setup.jvm_classes"):
+        command = [str(PYTHON), "-m", module]
+        if code := subprocess.run(command, cwd=REPOSITORY, check=False).returncode:
+            return code
+    return 0
 
 
 def _environment_is_current() -> bool:

@@ -126,7 +126,7 @@ def test_a_planted_violation_is_found(module: str, line: str, name: str) -> None
         ("ops.oracle.sums", "import duckdb\nfrom schemas import loader"),
         ("ops.cli.app", "from ops.local.stack import control"),
         ("ops.local.demo.run", "from ops.local.stack import control"),
-        ("ops.local.machine.sample_session", "import pyspark"),
+        ("ops.local.setup.jvm_classes", "import pyspark"),
         ("web.api.app", "import fastapi, pydantic\nfrom serving.engine import answer"),
         ("web.__main__", "from serving.storage import cassandra_views"),
         ("dags.rebuild_views", "from airflow.sdk import dag"),
