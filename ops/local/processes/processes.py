@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -161,10 +162,8 @@ def has_jvm(process: psutil.Process) -> bool:
 
 def send(process: psutil.Process, number: signal.Signals) -> None:
     """Send the signal to the process, if it still exists."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         process.send_signal(number)
-    except psutil.NoSuchProcess:
-        return
 
 
 def reap_children() -> None:

@@ -1,12 +1,9 @@
 """`up`, `down` and `status` of the whole stack, with start order, deadlines and a lock."""
 
-import fcntl
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ops.local.machine.private import make_private
 from ops.local.processes import supervisor, watching
 from ops.local.processes.service import Service, Site
 from ops.local.stack import states
@@ -40,7 +37,7 @@ def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
     Raises StackError, with the name of each service that did not come up, after the others have.
     """
-    with _lock_stack(site):
+    with supervisor.lock_stack(site):
         progress = _StartProgress(list(services))
         while progress.waiting or progress.started:
             _start_what_can_start(site, progress, tell)
@@ -56,7 +53,7 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
     A service ends after those that need it, Kafka last.
     """
-    with _lock_stack(site):
+    with supervisor.lock_stack(site):
         left = list(services)
         while left:
             needed = {need for service in left for need in service.needs}
@@ -77,7 +74,7 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
 def watch(site: Site) -> None:
     """Start the watcher, which restarts services that end by themselves."""
-    with _lock_stack(site):
+    with supervisor.lock_stack(site):
         watching.ensure_watcher(site)
 
 
@@ -172,35 +169,3 @@ def _is_ready(site: Site, service: Service, seconds: float) -> bool:
 def _address_text(site: Site, service: Service) -> str:
     address = service.address(site.settings)
     return f" at {address}" if address else ""
-
-
-@contextmanager
-def _lock_stack(site: Site) -> Iterator[None]:
-    """Hold the stack's lock: two concurrent `tally up` would start every service twice."""
-    try:
-        make_private(site.home)
-        site.run("lock").parent.mkdir(exist_ok=True)
-        with site.run("lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    except PermissionError as error:
-        raise StackError(
-            f"folder {site.home}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_HOME"
-        ) from error
-
-
-@contextmanager
-def try_lock_stack(site: Site) -> Iterator[bool]:
-    """Yield whether the stack's lock was free; if so, it is held in the block.
-
-    Raises FileNotFoundError when the home was deleted.
-    """
-    # r+ does not create the file: a watcher must not re-create its deleted home.
-    with site.run("lock").open("r+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True

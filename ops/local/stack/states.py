@@ -11,8 +11,8 @@ from typing import Literal
 import psutil
 
 from ops.local.processes import supervisor, watching
-from ops.local.processes.restart_policy import read_restart_state
 from ops.local.processes.service import Service, Site
+from ops.local.stack.watcher import read_restart_state
 from runtime.process import heartbeat
 from runtime.process.job import REFUSED
 
