@@ -17,7 +17,6 @@ from deltalake import DeltaTable
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
 from runtime.kafka.bookmarks import LogState, PositionMetadata, TopicIds, loss_reason
 from runtime.kafka.log_identity import RecordFingerprint, read_fingerprints, read_topic_ids
-from runtime.kafka.offsets import parse_offsets, parse_partition_keys
 from runtime.kafka.topics import read_partition_bounds
 from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap
 from runtime.registry.sources import FAMILIES
@@ -202,21 +201,17 @@ def _master_position(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> tuple[int, PositionMetadata | None]:
     # The position that the ingest itself uses, with the gaps that were accepted before.
-    note: dict[str, Any] = next(
-        _commit_notes(settings),
-        {"until": {}, "marks": {}},
-    )
-    until = parse_offsets(note["until"]).get(topic, {}).get(partition, 0)
-    mark = parse_partition_keys(
-        note.get("marks", {}).get(topic, {}),
-    ).get(partition)
+    note: dict[str, Any] = next(_commit_notes(settings), {})
+    # JSON has the partition as text.
+    number = str(partition)
+    untils, marks = note.get("until", {}), note.get("marks", {})
+    until = untils.get(topic, {}).get(number, 0)
+    mark = marks.get(topic, {}).get(number)
     bookmark = (
         PositionMetadata(note["topic_ids"][topic], RecordFingerprint(**mark)) if mark else None
     )
-    return skip_gaps(
-        {topic: {partition: until}},
-        read_gaps(session),
-    )[topic][partition], bookmark
+    wanted = skip_gaps({topic: {partition: until}}, read_gaps(session))
+    return wanted[topic][partition], bookmark
 
 
 def _commit_notes(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ Every family, part and axes value is compared, for any data that was sent.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from cassandra.cluster import Session
 
@@ -46,9 +47,7 @@ class FamilyComparison:
 
 
 def compute_expected_values(
-    master: Master,
-    families: Mapping[str, Family],
-    scope: Scope = WHOLE,
+    master: Master, families: Mapping[str, Family], scope: Scope = WHOLE
 ) -> dict[str, dict[WindowKey, WindowValues]]:
     """The values that must be served, by family name and window.
 
@@ -152,15 +151,7 @@ def compare_values(
     A window that a side lacks counts as zero there.
     """
     keys = sorted(expected.keys() | served.keys())
-    wrong = {
-        key: _differences(
-            family,
-            key,
-            expected.get(key, {}),
-            served.get(key, {}),
-        )
-        for key in keys
-    }
+    wrong = {key: _differences(family, key, expected, served) for key in keys}
     rows = [parts for values in served.values() for parts in values.values()]
 
     def total(name: str) -> int:
@@ -175,23 +166,20 @@ def compare_values(
 
 
 def _differences(
-    family: Family, key: WindowKey, expected: WindowValues, got: WindowValues
+    family: Family,
+    key: WindowKey,
+    expected: Mapping[WindowKey, WindowValues],
+    served: Mapping[WindowKey, WindowValues],
 ) -> list[Difference]:
+    where = partial(Difference, key[0], format_utc(key[1]))
+    windows = expected.get(key, {}), served.get(key, {})
     found = []
-    for axes in sorted(expected.keys() | got.keys()):
+    for axes in sorted({*windows[0], *windows[1]}):
         for part in family.parts:
-            sides = (side.get(axes, {}) for side in (expected, got))
+            sides = (window.get(axes, {}) for window in windows)
             should, does = (_plain(side.get(part.name, part.zero)) for side in sides)
             if should != does:
-                found.append(
-                    Difference(
-                        key[0],
-                        format_utc(key[1]),
-                        " ".join((part.name, *axes)),
-                        should,
-                        does,
-                    )
-                )
+                found.append(where(" ".join((part.name, *axes)), should, does))
     return found
 
 

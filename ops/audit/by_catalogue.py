@@ -155,11 +155,7 @@ def _queryable_windows(asked: AuditedFamily) -> list[WindowKey]:
     return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
-def _compare_window(
-    ask: FetchRows,
-    asked: AuditedFamily,
-    key: WindowKey,
-) -> WindowFindings:
+def _compare_window(ask: FetchRows, asked: AuditedFamily, key: WindowKey) -> WindowFindings:
     """Compare all answers about one window; counts the rows, and lists those that differ."""
     levels = LevelCheck(asked.family, asked.values, asked.claims, asked.days)
     count, left_out, wrong = levels.compare(ask, key)

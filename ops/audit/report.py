@@ -253,10 +253,8 @@ def _canonical_table(ledgers: Ledgers) -> Table:
     title = f"committed = {' + '.join(fates)}; master = committed"
     table = Table("topic", *columns, title=title)
     for line in ledgers.canonical:
-        table.add_row(
-            line.topic,
-            *_numbers(*(getattr(line, column) for column in columns)),
-        )
+        counts = (getattr(line, column) for column in columns)
+        table.add_row(line.topic, *_numbers(*counts))
     return table
 
 

@@ -18,6 +18,7 @@ answered with success is a problem document (RFC 9457). What one client may take
 it beyond that, is in [what is guaranteed](../guarantees.md#from-the-sender-on); words are in the
 [glossary](../glossary.md).
 """
+# A JSON document, or a part of one.
 Document = Mapping[str, Any]
 
 
@@ -43,7 +44,7 @@ def _application(document: Document) -> Iterator[str]:
             yield from _operation(operation)
 
 
-def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
+def _operation(operation: Document) -> Iterator[str]:
     yield f"{operation['summary']}.\n"
     if "requestBody" in operation:
         yield f"Body: {_body(operation['requestBody']['content'])}.\n"
@@ -57,7 +58,7 @@ def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
     yield table(("status", "answer", "meaning"), (_answer(*answer) for answer in answers))
 
 
-def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _parameter(parameter: Document) -> tuple[str, str, str, str]:
     schema = parameter["schema"]
     default = "required" if parameter["required"] else f"`{json.dumps(schema.get('default'))}`"
     kind = f"{describe_type(schema)}{describe_limits(schema)}"
@@ -65,7 +66,7 @@ def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return f"`{parameter['name']}`{place}", kind, default, parameter.get("description", "")
 
 
-def _body(content: Mapping[str, Any]) -> str:
+def _body(content: Document) -> str:
     """The media types of a body, with the file of the message's schema or the shape."""
     titles = {loader.message_schema(name)["title"]: name for name in loader.builtin_sources()}
     if "application/json" not in content:
@@ -79,10 +80,7 @@ def _body(content: Mapping[str, Any]) -> str:
     return f"{single}, or one a line as `application/x-ndjson`"
 
 
-def _answer(
-    status: str,
-    response: Mapping[str, Any],
-) -> tuple[str, str, str]:
+def _answer(status: str, response: Document) -> tuple[str, str, str]:
     bodies = [
         f"`{media_type}`" if media_type == "text/plain" else describe_type(body["schema"])
         for media_type, body in response["content"].items()
@@ -90,8 +88,8 @@ def _answer(
     return status, ", ".join(bodies), response["description"]
 
 
-def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Document]:
+    found: dict[str, Document] = {}
     for document in documents:
         for name, shape in document["components"]["schemas"].items():
             if found.setdefault(name, shape) != shape:
@@ -99,7 +97,7 @@ def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Mapping[str, Any]]
     return found
 
 
-def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
+def _shape(name: str, shape: Document) -> Iterator[str]:
     yield f"### {name}\n"
     yield f"{shape['description']}\n"
     rows = (

@@ -14,6 +14,7 @@ from schemas.generated import build_event_schema, render_views
 from schemas.loader import builtin_sources
 from schemas.source import Source, read_json_file
 
+Sources = Mapping[str, Source]
 HEADING = """# Sources
 
 Made from each source's `source.yaml` by `python -m ops.docs`; do not edit.
@@ -21,10 +22,7 @@ Made from each source's `source.yaml` by `python -m ops.docs`; do not edit.
 """
 
 
-def copies(
-    found: Mapping[str, Source],
-    root: Path = REPOSITORY,
-) -> dict[Path, str]:
+def copies(found: Sources, root: Path = REPOSITORY) -> dict[Path, str]:
     """The content of each source's files in schemas/, by path."""
     files = {}
     for name, source in found.items():
@@ -34,7 +32,7 @@ def copies(
     return files
 
 
-def sources_page(found: Mapping[str, Source] | None = None) -> str:
+def sources_page(found: Sources | None = None) -> str:
     """The page as Markdown, one section per source, by default for the product's own sources.
 
     Raises BadSource for a wrong descriptor.

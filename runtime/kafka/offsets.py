@@ -41,9 +41,10 @@ def find_unread(
 
 def flatten_offsets(offsets: TopicOffsets) -> dict[tuple[str, int], int]:
     """The offsets by topic and partition, with both in one key."""
-    return {
-        (topic, number): at for topic, places in offsets.items() for number, at in places.items()
-    }
+    flat: dict[tuple[str, int], int] = {}
+    for topic, places in offsets.items():
+        flat |= {(topic, number): at for number, at in places.items()}
+    return flat
 
 
 def parse_partition_keys(by_partition: Mapping[str, Value]) -> dict[int, Value]:

@@ -6,7 +6,7 @@ They are stored in Cassandra for good.
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from cassandra.cluster import Session
 
@@ -70,7 +70,8 @@ def read_gaps(session: Session, topics: Collection[str] | None = None) -> list[A
 
 def parse_gap(row: Iterable[Any]) -> AcceptedGap:
     """The gap in a row of SELECT_GAPS."""
-    return AcceptedGap(*(assume_utc(at) if isinstance(at, datetime) else at for at in row))
+    values = (assume_utc(at) if isinstance(at, datetime) else at for at in row)
+    return AcceptedGap(*cast("list[Any]", [*values]))
 
 
 def store_gap(session: Session, gap: AcceptedGap) -> None:

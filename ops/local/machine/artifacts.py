@@ -185,15 +185,9 @@ def _retrieve(fetch: _Fetch) -> int:
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     """Yield Ivy's output lines while it works; a failure is one more line."""
     command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
-    command += [
-        "-ivy",
-        str(IVY_FILE),
-        "-confs",
-        fetch.part,
-        "-cache",
-        str(fetch.ivy / "cache"),
-    ]
-    command += ["-retrieve", str(fetch.download_folder / JAR_NAME), "-types", "jar", "bundle"]
+    cache, pattern = str(fetch.ivy / "cache"), str(fetch.download_folder / JAR_NAME)
+    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", cache]
+    command += ["-retrieve", pattern, "-types", "jar", "bundle"]
     # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has
     # written its files.
     output = subprocess.PIPE

@@ -5,7 +5,7 @@ Receipts, logs and Airflow's database must be private on a shared machine.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tally.errors import StackError
@@ -37,20 +37,12 @@ def make_private(home: Path) -> None:
         with owner_only():
             home.mkdir(parents=True, exist_ok=True)
         if home.stat().st_mode & _OTHERS:
-            # The home itself comes last, so that the next start repeats an interrupted run. Other
-            # files in it are not Tally's.
-            for path in [
-                *(
-                    path
-                    for name in _OWN
-                    for path in (
-                        home / name,
-                        *(home / name).rglob("*"),
-                    )
-                ),
-                home,
-            ]:
-                _remove_access(path)
+            # Other files in the home are not Tally's.
+            for name in _OWN:
+                for path in (home / name, *(home / name).rglob("*")):
+                    _remove_access(path)
+            # The home itself comes last, so that the next start repeats an interrupted run.
+            _remove_access(home)
     except OSError as error:
         raise StackError(
             f"folder {home}: cannot be written ({error.strerror});"
@@ -59,8 +51,7 @@ def make_private(home: Path) -> None:
 
 
 def _remove_access(path: Path) -> None:
-    try:
+    # A service that runs may have removed the file meanwhile.
+    with suppress(FileNotFoundError):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~_OTHERS)
-    except FileNotFoundError:
-        return  # removed meanwhile by a service that runs

@@ -129,12 +129,8 @@ def log_tail(site: Site, service: Service) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - LOG_BYTES))
         lines = file.read().decode("utf-8", errors="replace").splitlines()
-    return (
-        " | ".join(
-            [line.strip() for line in lines if line.strip()][-LOG_LINES:],
-        )
-        or "nothing logged"
-    )
+    written = [line.strip() for line in lines if line.strip()]
+    return " | ".join(written[-LOG_LINES:]) or "nothing logged"
 
 
 def _prepare_start(site: Site, service: Service) -> None:

@@ -28,11 +28,8 @@ QUICK_START = (
 def launch(site: Site) -> Launch:
     """The node's command, with its configuration written for this site."""
     java, jars = check_java(site.environment), class_path(site.settings.cache, "cassandra")
-    options = (
-        line
-        for line in (CONFIG / "cassandra-jvm.options").read_text("utf-8").splitlines()
-        if not line.startswith("#")
-    )
+    lines = (CONFIG / "cassandra-jvm.options").read_text("utf-8").splitlines()
+    configured = (part for line in lines if not line.startswith("#") for part in line.split())
     allow = (
         ("-Djava.security.manager=allow",) if java_version(java) >= SECURITY_MANAGER_SINCE else ()
     )
@@ -43,24 +40,11 @@ def launch(site: Site) -> Launch:
         f"-XX:ErrorFile={site.home / 'logs' / 'cassandra-crash.log'}",
         f"-XX:HeapDumpPath={site.home / 'logs'}",
     )
-    flags = [
-        *archive_options(site.settings.cache, "cassandra"),
-        *(part for line in options for part in line.split()),
-    ]
+    flags = [*archive_options(site.settings.cache, "cassandra"), *configured]
+    options = (*JVM, *flags, *allow, *QUICK_START, *properties)
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
     # Fewer arenas: otherwise each native thread would hold its own part of the memory.
-    return Launch(
-        (
-            java,
-            *JVM,
-            *flags,
-            *allow,
-            *QUICK_START,
-            *properties,
-            *main,
-        ),
-        {"MALLOC_ARENA_MAX": "2"},
-    )
+    return Launch((java, *options, *main), {"MALLOC_ARENA_MAX": "2"})
 
 
 def _write_config(site: Site) -> Path:

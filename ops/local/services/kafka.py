@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from ops import provision
@@ -24,12 +25,11 @@ def launch(site: Site) -> Launch:
     java, jars = check_java(site.environment), class_path(site.settings.cache, "kafka")
     config, archive = _write_config(site), archive_options(site.settings.cache, "kafka")
     if not (site.data("kafka") / "meta.properties").exists():
-        _format(java, jars, config, archive)
+        _format((java, *JVM, *archive), jars, config)
     logging = f"-Dlog4j2.configurationFile={CONFIG / 'kafka-log4j2.properties'}"
     crash = f"-XX:ErrorFile={site.home / 'logs' / 'kafka-crash.log'}"
-    return Launch(
-        (java, *JVM, *archive, crash, logging, "-cp", jars, "kafka.Kafka", str(config)),
-    )
+    options = (*JVM, *archive, crash, logging)
+    return Launch((java, *options, "-cp", jars, "kafka.Kafka", str(config)))
 
 
 def _write_config(site: Site) -> Path:
@@ -47,31 +47,12 @@ def _write_config(site: Site) -> Path:
     return file
 
 
-def _format(
-    java: str,
-    jars: str,
-    config: Path,
-    archive: tuple[str, ...],
-) -> None:
+def _format(java: Sequence[str], jars: str, config: Path) -> None:
     # A cluster id is 16 random bytes in URL-safe base 64, and must not start like an option.
     cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-    command = [
-        java,
-        *JVM,
-        *archive,
-        f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}",
-        "-cp",
-        jars,
-    ]
-    command += [
-        "kafka.tools.StorageTool",
-        "format",
-        "--ignore-formatted",
-        "-t",
-        cluster,
-        "-c",
-        str(config),
-    ]
+    logging = f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}"
+    command = [*java, logging, "-cp", jars, "kafka.tools.StorageTool", "format"]
+    command += ["--ignore-formatted", "-t", cluster, "-c", str(config)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
         lines = (answer.stderr or answer.stdout).strip().splitlines()

@@ -12,11 +12,11 @@ from tally.errors import StackError
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TIMEOUT_SECONDS = 60.0
 BROKER_ID = "1"  # node.id of config/kafka.properties
+Rows = list[dict[str, str]]
+Variables = Mapping[str, str]
 
 
-def hanging_transactions(
-    settings: Settings, environment: Mapping[str, str]
-) -> list[dict[str, str]]:
+def hanging_transactions(settings: Settings, environment: Variables) -> Rows:
     """Transactions that no coordinator will end, by column name.
 
     Each blocks `read_committed` readers for ever.
@@ -24,10 +24,7 @@ def hanging_transactions(
     return _table(settings, environment, "find-hanging", "--broker-id", BROKER_ID)
 
 
-def open_transactions(
-    settings: Settings,
-    environment: Mapping[str, str],
-) -> list[dict[str, str]]:
+def open_transactions(settings: Settings, environment: Variables) -> Rows:
     """Transactions that are neither committed nor aborted yet, by column name.
 
     The columns are TransactionalId, TransactionState, ….
@@ -40,18 +37,10 @@ def open_transactions(
     ]
 
 
-def _table(
-    settings: Settings, environment: Mapping[str, str], *arguments: str
-) -> list[dict[str, str]]:
+def _table(settings: Settings, environment: Variables, *arguments: str) -> Rows:
     java, jars = check_java(environment), class_path(settings.cache, "kafka")
-    command = [
-        java,
-        "-Xmx128m",
-        f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}",
-        "-cp",
-        jars,
-        TRANSACTIONS,
-    ]
+    logging = f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'}"
+    command = [java, "-Xmx128m", logging, "-cp", jars, TRANSACTIONS]
     command += ["--bootstrap-server", settings.kafka, *arguments]
     answer = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
@@ -64,9 +53,6 @@ def _table(
     lines = answer.stdout.splitlines()
     # The tool has no machine-readable format; its remarks beside the table have no tab.
     header, *rows = [line.split("\t") for line in lines if "\t" in line]
-    return [
-        dict(
-            zip(map(str.strip, header), map(str.strip, row), strict=False),
-        )
-        for row in rows
-    ]
+    names = [name.strip() for name in header]
+    cells = ([cell.strip() for cell in row] for row in rows)
+    return [dict(zip(names, row, strict=False)) for row in cells]

@@ -113,7 +113,7 @@ def _install_packages() -> None:
         "--python",
         str(PYTHON),
     ]
-    _run(uv, "packages", {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)})
+    _run(uv, "packages")
 
 
 def _read_uv_lock() -> tuple[str, str]:
@@ -128,24 +128,12 @@ def _read_uv_lock() -> tuple[str, str]:
     )
 
 
-def _run(
-    command: Sequence[str],
-    what: str,
-    more: dict[str, str] | None = None,
-    quiet: bool = False,
-) -> None:
+def _run(command: Sequence[str], what: str, quiet: bool = False) -> None:
     output = subprocess.DEVNULL if quiet else None
-    finished = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            **(more or {}),
-        },
-        stdout=output,
-        check=False,
-    )
-    if finished.returncode:
+    # uv installs into this environment, whatever else is activated.
+    own = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)}
+    answer = subprocess.run(command, cwd=REPOSITORY, env=own, stdout=output, check=False)
+    if answer.returncode:
         raise StackError(
             f"{what}: not installed (see above);"
             " check the network and run `make setup` again: what is done is kept"

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +53,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     # The own classes come first: they are in the archive of Spark, whose name depends on them.
     files = {part: archive_file(cache, part) for part in PARTS}
-    missing = {part: file for part, file in files.items() if file and not file.is_file()}
+    needed = {part: file for part, file in files.items() if file is not None}
+    missing = {part: file for part, file in needed.items() if not file.is_file()}
     if missing:
         print_note(
             f"JVM parts: an archive of the classes of {', '.join(missing)},"
@@ -71,8 +72,8 @@ def _compile_classes(final: Path) -> None:
         return
     print_note(f"JVM parts: compiling {SOURCE.name}")
     scala = [java_command(os.environ), "-cp", str(spark_jars() / "*"), COMPILER, "-usejavacp"]
-    options = ["-deprecation", "-Werror"]
-    complaint = _make(final, lambda file: [*scala, *options, "-d", str(file), str(SOURCE)])
+    scala += ["-deprecation", "-Werror", str(SOURCE), "-d"]
+    complaint = _make(final, scala)
     if complaint is not None:
         raise StackError(
             f"JVM parts: {SOURCE} was not compiled ({complaint}); run `make setup` again"
@@ -80,8 +81,7 @@ def _compile_classes(final: Path) -> None:
 
 
 def _make_archive(part: str, final: Path) -> None:
-    sample = [sys.executable, "-m", "ops.local.setup.jvm_classes", part]
-    complaint = _make(final, lambda file: [*sample, str(file)])
+    complaint = _make(final, [sys.executable, "-m", "ops.local.setup.jvm_classes", part])
     if complaint is not None:
         print_note(
             f"JVM parts: no archive of the classes of {part} was made,"
@@ -93,14 +93,16 @@ def _make_archive(part: str, final: Path) -> None:
             older.unlink()
 
 
-def _make(final: Path, command: Callable[[Path], list[str]]) -> str | None:
-    """Run the command that writes the file; returns the end of its output if it did not."""
+def _make(final: Path, command: Sequence[str]) -> str | None:
+    """Run the command, which writes the file of its last argument.
+
+    Returns the end of its output if it did not.
+    """
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=final.parent, prefix=f".{final.stem}.") as arriving:
         file = Path(arriving) / final.name
-        answer = subprocess.run(
-            command(file), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        argv = [*command, str(file)]
+        answer = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
         if answer.returncode or not file.is_file():
             return (answer.stdout + answer.stderr).strip()[-500:]
         # The files of a sample are readable by their owner only; classes are no personal data.

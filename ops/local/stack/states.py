@@ -102,14 +102,8 @@ def _status(
     process: psutil.Process | None = None,
     *details: str | None,
 ) -> ServiceStatus:
-    pid = process.pid if process else None
-    return ServiceStatus(
-        state,
-        pid,
-        service.address(site.settings),
-        str(site.log(service.name)),
-        *details,
-    )
+    pid, log = process.pid if process else None, str(site.log(service.name))
+    return ServiceStatus(state, pid, service.address(site.settings), log, *details)
 
 
 def _text(instant: float) -> str:
