@@ -10,7 +10,7 @@ from functools import partial
 
 from cassandra.cluster import Session
 
-from ops.audit.oracle import Difference
+from ops.audit.oracle import ComparedWindows, Difference
 from ops.audit.read.master import Master, WindowKey, WindowValues
 from ops.audit.read.presence import (
     CoveredWindows,
@@ -29,21 +29,14 @@ from tally.time.instants import format_utc
 
 
 @dataclass(frozen=True)
-class FamilyComparison:
-    """How many windows of a family were compared and equal, and each value that differs.
+class FamilyComparison(ComparedWindows):
+    """The comparison of a family's windows, and each value that differs.
 
     `totals` are the sums of its parts over all served windows, each in the part's unit.
     """
 
-    windows: int
-    equal: int
     totals: Mapping[str, int]
     differences: list[Difference]
-
-    @property
-    def ok(self) -> bool:
-        """Whether something was compared and everything is equal."""
-        return self.windows > 0 and self.windows == self.equal
 
 
 def compute_expected_values(

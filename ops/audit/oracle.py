@@ -46,19 +46,25 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How many cells were compared and equal, what they sum to, and each one that differs."""
+class ComparedWindows:
+    """How many windows were compared, and how many of them are equal."""
 
     windows: int
     equal: int
-    receipts: int
-    minor: int
-    differences: list[Difference] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         """Whether something was compared and everything is equal."""
         return self.windows > 0 and self.windows == self.equal
+
+
+@dataclass(frozen=True)
+class Comparison(ComparedWindows):
+    """A comparison with the oracle: what the windows sum to, and each cell that differs."""
+
+    receipts: int
+    minor: int
+    differences: list[Difference] = field(default_factory=list)
 
 
 def compare_rows(

@@ -1,11 +1,9 @@
 """The page of the HTTP API, generated from the OpenAPI documents of the applications."""
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from ops.docs.markdown import table
-from ops.docs.shapes import describe_limits, describe_type
+from ops.docs.markdown import Document, describe_limits, describe_type, table
 from schemas import loader
 
 HEADING = """# The HTTP API
@@ -18,8 +16,6 @@ answered with success is a problem document (RFC 9457). What one client may take
 it beyond that, is in [what is guaranteed](../guarantees.md#from-the-sender-on); words are in the
 [glossary](../glossary.md).
 """
-# A JSON document, or a part of one.
-Document = Mapping[str, Any]
 
 
 def api_page(*documents: Document) -> str:

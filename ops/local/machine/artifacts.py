@@ -22,7 +22,7 @@ from pathlib import Path
 from ops.local.machine.machine import check_folder, check_java
 from runtime.process.output import Advance, print_note, show_progress
 from runtime.process.repository import REPOSITORY
-from runtime.spark.class_archive import spark_jars
+from runtime.spark.jvm_classes import spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 

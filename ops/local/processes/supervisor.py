@@ -219,7 +219,10 @@ def _record_file(site: Site, service: Service) -> Path:
 
 @contextmanager
 def lock_stack(site: Site) -> Iterator[None]:
-    """Hold the stack's lock: two concurrent `tally up` would start every service twice."""
+    """Hold the stack's lock: two concurrent `tally up` would start every service twice.
+
+    Raises StackError when the home cannot be written.
+    """
     try:
         make_private(site.home)
         site.run("lock").parent.mkdir(exist_ok=True)

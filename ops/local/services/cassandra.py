@@ -7,8 +7,8 @@ from ops.local.machine.artifacts import class_path
 from ops.local.machine.machine import check_java, java_version
 from ops.local.processes import probes
 from ops.local.processes.service import Launch, Service, Site
-from runtime.spark.class_archive import archive_options
 from runtime.spark.configuration import FIRST_COMPILER
+from runtime.spark.jvm_classes import archive_options
 
 CONFIG = Path(__file__).with_name("config")
 # The node takes 870 MB with this heap (measured).
@@ -49,19 +49,13 @@ def launch(site: Site) -> Launch:
 
 def _write_config(site: Site) -> Path:
     host, native_port = site.settings.cassandra.rsplit(":", 1)
-    storage_port = site.settings.cassandra_storage.rsplit(":", 1)[1]
-    text = (CONFIG / "cassandra.yaml").read_text("utf-8")
     values = {
         "data": site.data("cassandra"),
         "host": host,
         "native_port": native_port,
-        "storage_port": storage_port,
+        "storage_port": site.settings.cassandra_storage.rsplit(":", 1)[1],
     }
-    for name, value in values.items():
-        text = text.replace("{" + name + "}", str(value))
-    file = site.run("cassandra.yaml")
-    file.write_text(text)
-    return file
+    return site.write_config(CONFIG / "cassandra.yaml", values)
 
 
 CASSANDRA = Service(

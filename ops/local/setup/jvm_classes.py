@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from ops.local.machine.machine import java_command
 from runtime.process.output import print_note
-from runtime.spark.class_archive import SPARK, archive_file, creation_option, spark_jars
-from runtime.spark.forkless import SOURCE, classes_jar
+from runtime.spark.jvm_classes import SOURCE, SPARK, archive_file, classes_jar, spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     if arguments:
         part, file = arguments
-        option = creation_option(Path(file))
+        option = f"-XX:ArchiveClassesAtExit={file}"
         _run_session(option) if part == SPARK else _run_service(part, option)
         return 0
     cache = Settings.load().cache.absolute()
