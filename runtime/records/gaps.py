@@ -6,7 +6,7 @@ They are stored in Cassandra for good.
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from cassandra.cluster import Session
 
@@ -70,8 +70,8 @@ def read_gaps(session: Session, topics: Collection[str] | None = None) -> list[A
 
 def parse_gap(row: Iterable[Any]) -> AcceptedGap:
     """The gap in a row of SELECT_GAPS."""
-    values = (assume_utc(at) if isinstance(at, datetime) else at for at in row)
-    return AcceptedGap(*cast("list[Any]", [*values]))
+    values: Any = (assume_utc(at) if isinstance(at, datetime) else at for at in row)
+    return AcceptedGap(*values)
 
 
 def store_gap(session: Session, gap: AcceptedGap) -> None:

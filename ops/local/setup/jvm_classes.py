@@ -42,10 +42,13 @@ def main(arguments: Sequence[str]) -> int:
     if arguments:
         part, file = arguments
         option = f"-XX:ArchiveClassesAtExit={file}"
-        _run_session(option) if part == SPARK else _run_service(part, option)
+        if part == SPARK:
+            _run_session(option)
+        else:
+            _run_service(part, option)
         return 0
-    cache = Settings.load().cache.absolute()
     try:
+        cache = Settings.load().cache.absolute()
         _compile_classes(classes_jar(cache))
     except TallyError as error:
         print_note(f"setup: {error}")
