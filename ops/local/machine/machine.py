@@ -3,7 +3,6 @@
 It uses the standard library only, because it runs before the set-up.
 """
 
-import os
 import shutil
 import socket
 import subprocess
@@ -121,8 +120,3 @@ def port_is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def executable(path: Path) -> bool:
-    """Whether the file exists and is executable."""
-    return path.is_file() and os.access(path, os.X_OK)

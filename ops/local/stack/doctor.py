@@ -13,8 +13,7 @@ from ops.local.processes import probes, supervisor, watching
 from ops.local.processes.addresses import variable
 from ops.local.processes.service import Service, Site
 from ops.local.services import catalogue, kafka, pipeline
-from ops.local.stack import states
-from ops.local.stack.states import ServiceStatus
+from ops.local.stack.control import ServiceStatus, service_status
 from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
 from runtime.spark.jvm_classes import classes_jar
@@ -97,7 +96,7 @@ def _folder(site: Site) -> str:
 
 
 def _service(site: Site, service: Service) -> Check:
-    status = states.service_status(site, service)
+    status = service_status(site, service)
     if status.state == "stopped":
         return _outcome(lambda: _free_ports(site, service))
     if status.state in ("failed", "failing", "stalled"):
