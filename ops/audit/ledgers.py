@@ -7,7 +7,7 @@ no difference.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from cassandra.cluster import Session
 
@@ -200,18 +200,9 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
         spans = count_committed_records(settings, family.topic, cut.canonical[family.topic])
         fates, rows = master.fates(family.name, spans), master.rows(family.name, spans)
         for number, span in spans.items():
-            fate = fates.get(number, Fates())
-            sums = {
-                "counted": fate.counted,
-                "duplicate": fate.duplicate,
-                "conflict": fate.conflict,
-                "unreadable": fate.unreadable,
-            }
-            lines.append(
-                CanonicalLedger(
-                    family.topic, number, span.committed, rows.get(number, 0), erased=0, **sums
-                )
-            )
+            fate, held = fates.get(number, Fates()), rows.get(number, 0)
+            line = (family.topic, number, span.committed, held)
+            lines.append(CanonicalLedger(*line, erased=0, **asdict(fate)))
     return lines
 
 

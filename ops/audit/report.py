@@ -151,21 +151,9 @@ def as_json(audit: Audit) -> dict[str, Any]:
     }
     if audit.ledgers is not None:
         beside = asdict(audit.ledgers)
-        answer["ledgers"] = [*beside["raw"], *beside["canonical"]]
-        answer["beside"] = {
-            name: beside[name]
-            for name in (
-                "dead_letters",
-                "events",
-                "windows",
-                "late_pending",
-                "left_out",
-                "waiting",
-                "unserved",
-                "tills",
-            )
-        }
-        answer["beside"]["gaps"] = [gap.to_fields(format_utc) for gap in audit.ledgers.gaps]
+        answer["ledgers"] = [*beside.pop("raw"), *beside.pop("canonical")]
+        beside["gaps"] = [gap.to_fields(format_utc) for gap in audit.ledgers.gaps]
+        answer["beside"] = beside
     for name, comparison in (("oracle", audit.rows), ("http", audit.http)):
         answer[name] = asdict(comparison) if comparison is not None else None
     answer["master"] = {

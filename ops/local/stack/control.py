@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-import psutil
-
 from ops.local.processes import supervisor, watching
 from ops.local.processes.service import Service, Site
 from ops.local.stack.watcher import read_restart_state
@@ -116,42 +114,36 @@ def service_status(site: Site, service: Service) -> ServiceStatus:
 
     `failing`: it ended by itself and the watcher handles it; `failed`: no watcher runs.
     """
+    log = str(site.log(service.name))
+    stopped = ServiceStatus("stopped", None, service.address(site.settings), log)
     record = supervisor.read_service_record(site, service)
     if record is None:
-        return _status(site, service, "stopped")
+        return stopped
     process = supervisor.working_process(site, service)
     if process is None:
-        return _status_after_end(site, service)
+        return _status_after_end(site, service, stopped)
+    known = replace(stopped, pid=process.pid, since=_text(record.create_time))
     if not (record.ready or service.is_ready(site)):
         failing = read_restart_state(site, service)
-        return _status(
-            site,
-            service,
-            "starting",
-            process,
-            _text(record.create_time),
-            failing.reason if failing else None,
-        )
+        return replace(known, state="starting", reason=failing.reason if failing else None)
     if found := _read_stall(site, service):
         seconds, reason = found
-        return _status(site, service, "stalled", process, _text(time.time() - seconds), reason)
-    return _status(site, service, "running", process, _text(record.create_time))
+        since = _text(time.time() - seconds)
+        return replace(known, state="stalled", since=since, reason=reason)
+    return replace(known, state="running")
 
 
-def _status_after_end(site: Site, service: Service) -> ServiceStatus:
+def _status_after_end(site: Site, service: Service, stopped: ServiceStatus) -> ServiceStatus:
     code, reason = supervisor.exit_reason(site, service)
     known = read_restart_state(site, service)
-    since = _text(known.since) if known else None
-    if code == REFUSED or (known and known.given_up):
-        return _status(site, service, "failing", None, since, known.reason if known else reason)
-    if not watching.is_running(site):
-        return _status(site, service, "failed", None, since, reason)
+    is_final = code == REFUSED or (known is not None and known.given_up)
+    ended = replace(stopped, since=_text(known.since) if known else None, reason=reason)
+    if not is_final and not watching.is_running(site):
+        return replace(ended, state="failed")
+    failing = replace(ended, state="failing", reason=known.reason if known else reason)
     # Without an instant the watcher has not checked yet: it will within a second.
     next_try = known.next_try if known and known.next_try else time.time()
-    return replace(
-        _status(site, service, "failing", None, since, known.reason if known else reason),
-        next_try=_text(next_try),
-    )
+    return failing if is_final else replace(failing, next_try=_text(next_try))
 
 
 def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
@@ -167,17 +159,6 @@ def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
     silent = site.trace(service.name, supervisor.SILENT)
     seconds = time.time() - silent.stat().st_mtime if silent.exists() else 0.0
     return (seconds, f"has not answered for {seconds:.0f} s") if seconds > after else None
-
-
-def _status(
-    site: Site,
-    service: Service,
-    state: ServiceState,
-    process: psutil.Process | None = None,
-    *details: str | None,
-) -> ServiceStatus:
-    pid, log = process.pid if process else None, str(site.log(service.name))
-    return ServiceStatus(state, pid, service.address(site.settings), log, *details)
 
 
 def _text(instant: float) -> str:
