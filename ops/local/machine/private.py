@@ -27,13 +27,24 @@ def owner_only() -> Iterator[None]:
         os.umask(before)
 
 
+@contextmanager
+def explain_unwritable(folder: Path, fix: str, kind: type[OSError] = OSError) -> Iterator[None]:
+    """Raise StackError, which ends with `fix`, for such an error in the block."""
+    try:
+        yield
+    except kind as error:
+        raise StackError(
+            f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}"
+        ) from error
+
+
 def make_private(home: Path) -> None:
     """Remove the access of other users to the folder and to Tally's files in it.
 
     A missing folder is created. Raises StackError when it cannot be created or belongs to another
     user.
     """
-    try:
+    with explain_unwritable(home, "set TALLY_HOME"):
         with owner_only():
             home.mkdir(parents=True, exist_ok=True)
         if home.stat().st_mode & _OTHERS:
@@ -43,11 +54,6 @@ def make_private(home: Path) -> None:
                     _remove_access(path)
             # The home itself comes last, so that the next start repeats an interrupted run.
             _remove_access(home)
-    except OSError as error:
-        raise StackError(
-            f"folder {home}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_HOME"
-        ) from error
 
 
 def _remove_access(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from ops.local.machine.machine import port_is_free
-from ops.local.machine.private import make_private
+from ops.local.machine.private import explain_unwritable, make_private
 from ops.local.processes import processes
 from ops.local.processes.addresses import variable
 from ops.local.processes.processes import Record
@@ -223,17 +223,12 @@ def lock_stack(site: Site) -> Iterator[None]:
 
     Raises StackError when the home cannot be written.
     """
-    try:
+    with explain_unwritable(site.home, "set TALLY_HOME", PermissionError):
         make_private(site.home)
         site.run("lock").parent.mkdir(exist_ok=True)
         with site.run("lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-    except PermissionError as error:
-        raise StackError(
-            f"folder {site.home}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_HOME"
-        ) from error
 
 
 @contextmanager
