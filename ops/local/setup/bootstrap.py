@@ -88,32 +88,18 @@ def _install_uv() -> None:
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "uv.txt"
         wanted.write_text(requirement)
-        pip = [
-            str(PYTHON),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            # uv is the one package that uv does not fetch: its hashes come from the lock too.
-            "--require-hashes",
-            "--no-deps",
-        ]
-        _run([*pip, "-r", str(wanted)], "uv")
+        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # uv is the one package that uv does not fetch: its hashes come from the lock too.
+        pip += ["--require-hashes", "--no-deps", "-r", str(wanted)]
+        _run(pip, "uv")
 
 
 def _install_packages() -> None:
     """Install exactly the packages of uv.lock."""
     _say("packages of uv.lock into .venv")
-    uv = [
-        str(ENVIRONMENT / "bin" / "uv"),
-        "sync",
-        "--frozen",  # use the lock as it is, without a query for newer versions
-        "--no-python-downloads",
-        "--python",
-        str(PYTHON),
-    ]
-    _run(uv, "packages")
+    uv = [str(ENVIRONMENT / "bin" / "uv"), "sync", "--no-python-downloads", "--python", str(PYTHON)]
+    # The lock is used as it is, without a query for newer versions.
+    _run([*uv, "--frozen"], "packages")
 
 
 def _read_uv_lock() -> tuple[str, str]:
