@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from confluent_kafka import Message
 
@@ -65,17 +64,16 @@ def replay(settings: Settings, letter: DeadLetter, fixed: bytes | None) -> str:
     if fixed is None:
         original = _original(settings, letter)
         fixed, key = original.value() or b"", original.key()
-    headers = [
-        ("attempts", str(letter.attempts).encode()),
-        ("first_seen", letter.first_seen.encode()),
-    ]
-    return _send(
-        settings,
-        loader.topics()[topic].get("raw", topic),
-        key,
-        fixed,
-        headers,
-    )
+    attempts, first_seen = str(letter.attempts).encode(), letter.first_seen.encode()
+    stored: list[Message] = []
+    sender = BlockingProducer(kafka_producer(settings), _SECONDS, stored.append)
+    # No partition is named: a raw record may lie in any, the normaliser assigns a new key.
+    raw = loader.topics()[topic].get("raw", topic)
+    headers = [("attempts", attempts), ("first_seen", first_seen)]
+    sender.send(raw, fixed, key, headers=headers)
+    sender.flush(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
+    [message] = stored
+    return f"{message.topic()}:{message.partition()}:{message.offset()}"
 
 
 def _original(settings: Settings, letter: DeadLetter) -> Message:
@@ -99,19 +97,3 @@ def _original(settings: Settings, letter: DeadLetter) -> Message:
 def _is_original(settings: Settings, letter: DeadLetter, message: Message) -> bool:
     # After a log was truncated an offset may be reused: the digest identifies the original.
     return hmac_digest(load_digest_key(settings.home), message.value() or b"") == letter.sha256
-
-
-def _send(
-    settings: Settings,
-    topic: str,
-    key: Any,
-    value: bytes,
-    headers: list[tuple[str, bytes]],
-) -> str:
-    stored: list[Message] = []
-    sender = BlockingProducer(kafka_producer(settings), _SECONDS, stored.append)
-    # No partition is named: a raw record may lie in any, the normaliser assigns a new key.
-    sender.send(topic, value, key, headers=headers)
-    sender.flush(f"Kafka at {settings.kafka}", "`tally status` shows whether it runs")
-    [message] = stored
-    return f"{message.topic()}:{message.partition()}:{message.offset()}"

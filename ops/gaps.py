@@ -3,28 +3,23 @@
 An operator decides whether to accept a gap.
 """
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from cassandra.cluster import Session
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from deltalake import DeltaTable
 
+from batch_layer.master.positions import read_extent
 from runtime.connect import NORMALISER_ANCHOR, NORMALISER_GROUP, kafka_admin, kafka_consumer
 from runtime.kafka.log_identity import (
     LogState,
     PositionMetadata,
-    RecordFingerprint,
     TopicIds,
     loss_reason,
     read_fingerprints,
     read_topic_ids,
 )
-from runtime.kafka.offsets import parse_offsets, parse_partition_keys
 from runtime.kafka.topics import read_partition_bounds
 from runtime.records.gaps import AcceptedGap, read_gaps, skip_gaps, store_gap
 from runtime.registry.sources import FAMILIES
@@ -209,27 +204,9 @@ def _master_position(
     settings: Settings, session: Session, topic: str, partition: int
 ) -> tuple[int, PositionMetadata | None]:
     # The position that the ingest itself uses, with the gaps that were accepted before.
-    note: dict[str, Any] = next(
-        _commit_notes(settings),
-        {"until": {}, "marks": {}},
-    )
-    until = parse_offsets(note["until"]).get(topic, {}).get(partition, 0)
-    mark = parse_partition_keys(
-        note.get("marks", {}).get(topic, {}),
-    ).get(partition)
-    bookmark = (
-        PositionMetadata(note["topic_ids"][topic], RecordFingerprint(**mark)) if mark else None
-    )
-    return skip_gaps(
-        {topic: {partition: until}},
-        read_gaps(session),
-    )[topic][partition], bookmark
-
-
-def _commit_notes(settings: Settings) -> Iterator[dict[str, Any]]:
-    """The notes in the master dataset's commits about what it holds, newest first."""
-    if DeltaTable.is_deltatable(str(settings.master_path)):
-        commits = DeltaTable(str(settings.master_path)).history()
-        yield from (
-            json.loads(commit["userMetadata"]) for commit in commits if commit.get("userMetadata")
-        )
+    held = read_extent(settings.master_path)
+    until = held.until.get(topic, {}).get(partition, 0)
+    mark = held.marks.get(topic, {}).get(partition)
+    bookmark = PositionMetadata(held.topic_ids[topic], mark) if mark else None
+    wanted = skip_gaps({topic: {partition: until}}, read_gaps(session))
+    return wanted[topic][partition], bookmark

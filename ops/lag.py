@@ -4,15 +4,15 @@ The values come from the brokers and the views.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cassandra.cluster import Session
-from confluent_kafka import Consumer
 
 from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
+from runtime.kafka.offsets import find_unread, flatten_offsets
 from runtime.kafka.reader import first_records
-from runtime.kafka.topics import PartitionId, read_committed_positions, read_ends
+from runtime.kafka.topics import PartitionId, read_ends, read_group_positions
 from runtime.registry.sources import FAMILIES
 from schemas.loader import topics
 from tally.config.settings import Settings
@@ -93,28 +93,16 @@ def _read_positions(settings: Settings, session: Session) -> _ReaderPositions:
         kafka_consumer(settings, NORMALISER_GROUP) as normaliser,
         kafka_consumer(settings, NORMALISER_GROUP, UNCOMMITTED) as any_record,
     ):
-        raw_ends = _ends(any_record, raw)
-        committed = read_committed_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
-        canonical_ends = _ends(any_record, FAMILIES)
-    positions = {(part.topic, part.partition): part.offset for part in committed}
-    # A group without a committed offset (-1001) has read nothing.
-    done = {lane: max(0, position) for lane, position in positions.items()}
+        raw_ends = flatten_offsets(read_ends(any_record, raw, _TIMEOUT_SECONDS))
+        normalised = read_group_positions(normaliser, raw_ends, _TIMEOUT_SECONDS)
+        canonical_ends = flatten_offsets(read_ends(any_record, FAMILIES, _TIMEOUT_SECONDS))
     return _ReaderPositions(
         raw_ends,
         canonical_ends,
-        done,
+        normalised,
         _positions(session, "speed_progress"),
         _positions(session, "master_position"),
     )
-
-
-def _ends(consumer: Consumer, names: Iterable[str]) -> LaneOffsets:
-    """The end offset by (topic, partition)."""
-    return {
-        (name, number): end
-        for name, by_number in read_ends(consumer, names, _TIMEOUT_SECONDS).items()
-        for number, end in by_number.items()
-    }
 
 
 def _positions(session: Session, table: str) -> LaneOffsets:
@@ -124,27 +112,12 @@ def _positions(session: Session, table: str) -> LaneOffsets:
 
 def _records(reached: LaneOffsets, ends: LaneOffsets) -> int:
     # Counted in offsets, not records: transaction markers are among them.
-    return sum(
-        max(
-            0,
-            end - reached.get(key, 0),
-        )
-        for key, end in ends.items()
-    )
+    return sum(ends[lane] - at for lane, at in find_unread(ends, reached).items())
 
 
 def _seconds(settings: Settings, reached: LaneOffsets, ends: LaneOffsets) -> float:
-    read = {key: reached.get(key, 0) for key in ends}
-    unread = {key: offset for key, offset in read.items() if offset < ends[key]}
-    arrivals = _first_arrivals(settings, unread) if unread else []
-    return max(0.0, time.time() - min(arrivals)) if arrivals else 0.0
-
-
-def _first_arrivals(settings: Settings, unread: LaneOffsets) -> list[float]:
-    """Arrival times (seconds since 1970) of the first record at or after each position.
-
-    A partition where only transaction markers follow yields no time.
-    """
-    places = [(*lane, offset) for lane, offset in unread.items()]
+    places = [(*lane, at) for lane, at in find_unread(ends, reached).items()]
     found = first_records(settings, places, _TIMEOUT_SECONDS).values()
-    return [first.timestamp()[1] / 1000 for first in found if first is not None]
+    # A partition where only transaction markers follow has no first record.
+    arrivals = [first.timestamp()[1] / 1000 for first in found if first is not None]
+    return max(0.0, time.time() - min(arrivals)) if arrivals else 0.0

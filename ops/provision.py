@@ -196,11 +196,7 @@ def _check_partitions(topic: str, partitions: int, kind: str, settings: Settings
         )
 
 
-def _create(
-    admin: AdminClient,
-    kinds: Mapping[str, str],
-    settings: Settings,
-) -> None:
+def _create(admin: AdminClient, kinds: Mapping[str, str], settings: Settings) -> None:
     new = [
         NewTopic(
             name,

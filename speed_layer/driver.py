@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from runtime.connect import cassandra_session
-from runtime.kafka.offsets import TopicOffsets
+from runtime.kafka.offsets import TopicOffsets, find_unread
 from runtime.process.heartbeat import Heartbeat
 from runtime.process.job import exit_failed, run_until_stopped, signal_ready
 from runtime.process.lock import lock_folder
@@ -91,7 +91,7 @@ class Liveness:
             self._is_behind, self._records_wait = True, False
             return
         self._is_behind = self._records_wait = any(
-            places != held[topic]
+            find_unread(held[topic], places)
             for keeper in self._keepers
             for topic, places in keeper.position.items()
         )

@@ -12,9 +12,9 @@ pipeline that has caught up shows it at once.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from runtime.kafka.offsets import Offsets
+from runtime.kafka.offsets import OffsetBarrier, Offsets
 from tally.alerts.tick import SpeedEpoch
 
 
@@ -25,11 +25,10 @@ class SpeedPosition(NamedTuple):
     epoch: SpeedEpoch
 
 
-class OffsetBarrier(NamedTuple):
-    """The end offsets below which all records lie that had arrived by `at` (ms since 1970, UTC)."""
-
-    at: int
-    ends: Offsets
+# The end offsets of one family's topic by partition, at an instant in ms since 1970 (UTC).
+Milestone: TypeAlias = OffsetBarrier[int, int]
+# A partition without a known offset is not behind anything, even if it is empty.
+_UNKNOWN = -1
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ class FamilyWatermarks:
     to be read.
     """
 
-    raw_barriers: tuple[OffsetBarrier, ...] = ()
-    canonical_barriers: Mapping[int, tuple[OffsetBarrier, ...]] = field(default_factory=dict)
+    raw_barriers: tuple[Milestone, ...] = ()
+    canonical_barriers: Mapping[int, tuple[Milestone, ...]] = field(default_factory=dict)
     watermarks: Mapping[int, Watermark] = field(default_factory=dict)
 
 
@@ -107,28 +106,21 @@ def _read_offsets(look: PipelineSnapshot, number: int, reach: SpeedPosition) -> 
     return {number: reach.until} if is_of_this_log else {}
 
 
-def _add_barrier(
-    waiting: Sequence[OffsetBarrier], newest: OffsetBarrier
-) -> tuple[OffsetBarrier, ...]:
+def _add_barrier(waiting: Sequence[Milestone], newest: Milestone) -> tuple[Milestone, ...]:
     """The oldest milestone that lies no further than the newest, and the newest."""
     # An end that moves back belongs to another log: the milestones of the old log are void.
-    behind = [milestone for milestone in waiting if _lies_behind(milestone.ends, newest.ends)]
+    behind = [milestone for milestone in waiting if milestone.is_passed(newest.ends, _UNKNOWN)]
     return (*behind[:1], newest)
 
 
 def _split_barriers(
-    waiting: tuple[OffsetBarrier, ...], offsets: Offsets
-) -> tuple[int | None, tuple[OffsetBarrier, ...]]:
+    waiting: tuple[Milestone, ...], offsets: Offsets
+) -> tuple[int | None, tuple[Milestone, ...]]:
     """The latest instant whose milestone lies behind the offsets, and the milestones ahead."""
-    passed = [milestone.at for milestone in waiting if _lies_behind(milestone.ends, offsets)]
+    passed = [milestone.at for milestone in waiting if milestone.is_passed(offsets, _UNKNOWN)]
     if not passed:
         return None, waiting
     return max(passed), tuple(milestone for milestone in waiting if milestone.at > max(passed))
-
-
-def _lies_behind(ends: Offsets, offsets: Offsets) -> bool:
-    # A partition without a known offset is not behind anything, even if it is empty.
-    return all(end <= offsets.get(number, -1) for number, end in ends.items())
 
 
 def _merge_watermarks(before: Watermark | None, now: Watermark) -> Watermark:

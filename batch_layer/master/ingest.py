@@ -118,7 +118,7 @@ def start_ingest(
         read_fingerprints(settings, held.last_record_places()),
         read_retained_offsets(settings, topics),
     )
-    gaps = [gap for gap in read_gaps(session) if gap.topic in topics]
+    gaps = read_gaps(session, topics)
     wanted = skip_gaps(held.until, gaps)
     # The start follows from the table and never from the checkpoint's batch numbers: an older
     # checkpoint, restored with larger micro-batches, lost 20 of 65 records without an error (seen).

@@ -21,7 +21,8 @@ from batch_layer.master.positions import stable_ends
 from runtime.cassandra.writes import write_rows
 from runtime.connect import CASSANDRA_ERRORS
 from runtime.kafka.log_identity import RecordFingerprint
-from runtime.kafka.offsets import TopicOffsets
+from runtime.kafka.offsets import OffsetBarrier, TopicOffsets, flatten_offsets
+from runtime.kafka.topics import PartitionId
 from runtime.process.heartbeat import Heartbeat
 from runtime.registry.sources import FAMILIES
 from runtime.spark.causes import root_cause
@@ -123,25 +124,6 @@ class RunningQuery:
     refusal: Callable[[], TallyError | None]
 
 
-@dataclass(frozen=True)
-class CommittedEnds:
-    """The ends of the topics, and an instant before they were read.
-
-    A reader that has reached these ends is current at that instant.
-    """
-
-    at: datetime
-    ends: TopicOffsets
-
-    def is_reached(self, until: TopicOffsets) -> bool:
-        """Whether every record that was committed at that instant is read."""
-        return all(
-            until.get(topic, {}).get(number, 0) >= end
-            for topic, ends in self.ends.items()
-            for number, end in ends.items()
-        )
-
-
 class IngestWatch:
     """Writes the heartbeat, and reports to the serving layer how current the master is."""
 
@@ -149,7 +131,7 @@ class IngestWatch:
         self._settings = settings
         self._session = session
         self._heartbeat = Heartbeat(settings.heartbeat_file)
-        self._barrier: CommittedEnds | None = None
+        self._barrier: OffsetBarrier[datetime, PartitionId] | None = None
         self._ends_read_at = float("-inf")
 
     def watch_until_stopped(self, running: RunningQuery, stop: Event) -> None:
@@ -171,7 +153,7 @@ class IngestWatch:
         if self._barrier is None and time.monotonic() - self._ends_read_at >= ENDS_SECONDS:
             self._ends_read_at = time.monotonic()
             self._try_call(self._read_ends)
-        if self._barrier is not None and self._barrier.is_reached(reached):
+        if self._barrier is not None and self._barrier.is_passed(flatten_offsets(reached)):
             at, self._barrier = self._barrier.at, None
             self._try_call(lambda: upsert_current_instant(self._session, FAMILIES, at))
         self._heartbeat.beat(reached, self._is_behind())
@@ -188,7 +170,7 @@ class IngestWatch:
         # Taken before the ends: records that arrive in between are not claimed to be read.
         at = datetime.now(UTC)
         topics = [family.topic for family in FAMILIES.values()]
-        self._barrier = CommittedEnds(at, stable_ends(self._settings, topics))
+        self._barrier = OffsetBarrier(at, flatten_offsets(stable_ends(self._settings, topics)))
 
     def _try_call(self, call: Callable[[], None]) -> None:
         # A broker or node that does not answer must not end a query that still runs: the query

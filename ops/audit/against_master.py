@@ -6,10 +6,11 @@ Every family, part and axes value is compared, for any data that was sent.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from cassandra.cluster import Session
 
-from ops.audit.oracle import Difference
+from ops.audit.oracle import ComparedWindows, Difference
 from ops.audit.read.master import Master, WindowKey, WindowValues
 from ops.audit.read.presence import (
     CoveredWindows,
@@ -28,27 +29,18 @@ from tally.time.instants import format_utc
 
 
 @dataclass(frozen=True)
-class FamilyComparison:
-    """How many windows of a family were compared and equal, and each value that differs.
+class FamilyComparison(ComparedWindows):
+    """The comparison of a family's windows, and each value that differs.
 
     `totals` are the sums of its parts over all served windows, each in the part's unit.
     """
 
-    windows: int
-    equal: int
     totals: Mapping[str, int]
     differences: list[Difference]
 
-    @property
-    def ok(self) -> bool:
-        """Whether something was compared and everything is equal."""
-        return self.windows > 0 and self.windows == self.equal
-
 
 def compute_expected_values(
-    master: Master,
-    families: Mapping[str, Family],
-    scope: Scope = WHOLE,
+    master: Master, families: Mapping[str, Family], scope: Scope = WHOLE
 ) -> dict[str, dict[WindowKey, WindowValues]]:
     """The values that must be served, by family name and window.
 
@@ -152,15 +144,7 @@ def compare_values(
     A window that a side lacks counts as zero there.
     """
     keys = sorted(expected.keys() | served.keys())
-    wrong = {
-        key: _differences(
-            family,
-            key,
-            expected.get(key, {}),
-            served.get(key, {}),
-        )
-        for key in keys
-    }
+    wrong = {key: _differences(family, key, expected, served) for key in keys}
     rows = [parts for values in served.values() for parts in values.values()]
 
     def total(name: str) -> int:
@@ -175,23 +159,20 @@ def compare_values(
 
 
 def _differences(
-    family: Family, key: WindowKey, expected: WindowValues, got: WindowValues
+    family: Family,
+    key: WindowKey,
+    expected: Mapping[WindowKey, WindowValues],
+    served: Mapping[WindowKey, WindowValues],
 ) -> list[Difference]:
+    where = partial(Difference, key[0], format_utc(key[1]))
+    windows = expected.get(key, {}), served.get(key, {})
     found = []
-    for axes in sorted(expected.keys() | got.keys()):
+    for axes in sorted({*windows[0], *windows[1]}):
         for part in family.parts:
-            sides = (side.get(axes, {}) for side in (expected, got))
+            sides = (window.get(axes, {}) for window in windows)
             should, does = (_plain(side.get(part.name, part.zero)) for side in sides)
             if should != does:
-                found.append(
-                    Difference(
-                        key[0],
-                        format_utc(key[1]),
-                        " ".join((part.name, *axes)),
-                        should,
-                        does,
-                    )
-                )
+                found.append(where(" ".join((part.name, *axes)), should, does))
     return found
 
 

@@ -14,7 +14,13 @@ from functools import partial
 from typing import TypeAlias
 
 from ops.audit.levels import LevelCheck, StoreDayStarts, WindowFindings
-from ops.audit.oracle import Difference, Sample, is_claim_correct, random_windows
+from ops.audit.oracle import (
+    ComparedWindows,
+    Difference,
+    Sample,
+    is_claim_correct,
+    random_windows,
+)
 from ops.audit.read.api_answers import READERS, ApiRow, FetchRows, query_parameters
 from ops.audit.read.master import WindowKey, WindowValues
 from schemas import loader
@@ -75,22 +81,15 @@ class AuditedFamily:
 
 
 @dataclass(frozen=True)
-class ApiComparison:
-    """How many windows were asked and equal, in how many rows, and each row that differs.
+class ApiComparison(ComparedWindows):
+    """The comparison of asked windows, in how many rows, and each row that differs.
 
     `left_out`: levels that could not be compared, because their day is not wholly in the scope.
     """
 
-    windows: int
-    equal: int
     rows: int
     differences: list[Difference]
     left_out: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """Whether something was compared and everything is equal."""
-        return self.windows > 0 and self.windows == self.equal
 
 
 def sum_metrics(family: Family) -> list[SumMetric]:
@@ -155,11 +154,7 @@ def _queryable_windows(asked: AuditedFamily) -> list[WindowKey]:
     return [key for key in asked.values if _FIRST_YEAR <= key[1].year <= _LAST_YEAR]
 
 
-def _compare_window(
-    ask: FetchRows,
-    asked: AuditedFamily,
-    key: WindowKey,
-) -> WindowFindings:
+def _compare_window(ask: FetchRows, asked: AuditedFamily, key: WindowKey) -> WindowFindings:
     """Compare all answers about one window; counts the rows, and lists those that differ."""
     levels = LevelCheck(asked.family, asked.values, asked.claims, asked.days)
     count, left_out, wrong = levels.compare(ask, key)

@@ -1,25 +1,50 @@
-"""The conservation ledger, from what Kafka, the master dataset and the views hold."""
+"""The conservation ledger, from what Kafka, the master dataset and the views hold.
 
+The end offsets up to which it counts are read first, so records that arrive during the audit make
+no difference.
+"""
+
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from cassandra.cluster import Session
 
 from ops.audit.against_master import generation_differences
-from ops.audit.cut import Cut, take_cut
-from ops.audit.gaps import GapFinding, read_gaps
 from ops.audit.read.master import Fates, Master, WindowKey
 from ops.audit.read.served import read_claims, speed_windows
 from ops.audit.read.topics import DeadLetterOrigin, count_committed_records, dead_letters
 from ops.conflicts import TillConflicts, till_conflicts
 from ops.oracle.complete_journey import Scope
+from runtime.connect import NORMALISER_GROUP, UNCOMMITTED, kafka_consumer
+from runtime.kafka.offsets import TopicOffsets, find_unread, flatten_offsets
+from runtime.kafka.topics import PartitionId, read_ends, read_group_positions
+from runtime.records.dead_letter import TOPIC as DEAD_LETTERS
+from runtime.records.gaps import AcceptedGap, read_gaps
 from runtime.registry.sources import FAMILIES
 from runtime.registry.visit_rules import load_families
 from schemas.loader import topics
 from tally.config.settings import Settings
 from tally.events.ledger import CanonicalLedger, RawLedger, late_pending
 from tally.families.family import Family
+
+_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.5
+# Added to the time between two appends to the master: it covers the normaliser's transaction and
+# the append itself.
+_GRACE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Cut:
+    """End offsets of the raw topics at one moment, and of the canonical topics after it.
+
+    The canonical ends are read once the normaliser has passed the raw ones.
+    """
+
+    raw: TopicOffsets
+    canonical: TopicOffsets
 
 
 @dataclass(frozen=True)
@@ -41,7 +66,7 @@ class Ledgers:
     left_out: dict[str, int]
     waiting: int
     unserved: int
-    gaps: Sequence[GapFinding]
+    gaps: Sequence[AcceptedGap]
     tills: Sequence[TillConflicts]
 
     @property
@@ -89,6 +114,53 @@ def read_ledgers(settings: Settings, session: Session) -> Ledgers:
     )
 
 
+def take_cut(settings: Settings, session: Session) -> Cut:
+    """The cut of now, returned once the master holds all of it.
+
+    After a timeout it is returned anyway: records that are still missing then are a difference.
+    """
+    deadline = time.monotonic() + settings.ingest_trigger_seconds + _GRACE_SECONDS
+    # The ends are read one after the other: if all were read at one moment, records on their way
+    # through the normaliser would be in neither ledger.
+    raw = _ends(settings, [topics()[family]["raw"] for family in FAMILIES])
+    _wait_until_read(raw, lambda: _normaliser_positions(settings, raw), deadline)
+    # The normaliser has written these by now; readers of committed records may see them later.
+    written = _ends(settings, [*FAMILIES, DEAD_LETTERS], UNCOMMITTED)
+    _wait_until_read(written, lambda: flatten_offsets(_ends(settings, written)), deadline)
+    canonical = {family: written[family] for family in FAMILIES}
+    _wait_until_read(canonical, lambda: _master_positions(session), deadline)
+    return Cut(raw, canonical)
+
+
+def _wait_until_read(
+    ends: TopicOffsets, read: Callable[[], Mapping[PartitionId, int]], deadline: float
+) -> None:
+    while find_unread(flatten_offsets(ends), read()) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _ends(
+    settings: Settings, names: Iterable[str], overrides: Mapping[str, str] | None = None
+) -> TopicOffsets:
+    """The end offset of each partition: the first offset that a reader cannot have yet.
+
+    Readers see committed records, unless the consumer's overrides change the isolation level.
+    """
+    with kafka_consumer(settings, "audit", overrides) as consumer:
+        return read_ends(consumer, names, _TIMEOUT_SECONDS)
+
+
+def _normaliser_positions(settings: Settings, raw: TopicOffsets) -> Mapping[PartitionId, int]:
+    # This consumer uses the group's name without joining it: its partitions stay assigned.
+    with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
+        return read_group_positions(consumer, flatten_offsets(raw), _TIMEOUT_SECONDS)
+
+
+def _master_positions(session: Session) -> Mapping[PartitionId, int]:
+    rows = session.execute("SELECT family, partition, until FROM master_position")
+    return {(row.family, row.partition): row.until for row in rows}
+
+
 def _left_out_by_rule(master: Master) -> dict[str, int]:
     found: Counter[str] = Counter()
     for name in FAMILIES:
@@ -128,18 +200,9 @@ def _canonical_ledgers(settings: Settings, master: Master, cut: Cut) -> list[Can
         spans = count_committed_records(settings, family.topic, cut.canonical[family.topic])
         fates, rows = master.fates(family.name, spans), master.rows(family.name, spans)
         for number, span in spans.items():
-            fate = fates.get(number, Fates())
-            sums = {
-                "counted": fate.counted,
-                "duplicate": fate.duplicate,
-                "conflict": fate.conflict,
-                "unreadable": fate.unreadable,
-            }
-            lines.append(
-                CanonicalLedger(
-                    family.topic, number, span.committed, rows.get(number, 0), erased=0, **sums
-                )
-            )
+            fate, held = fates.get(number, Fates()), rows.get(number, 0)
+            line = (family.topic, number, span.committed, held)
+            lines.append(CanonicalLedger(*line, erased=0, **asdict(fate)))
     return lines
 
 

@@ -4,7 +4,7 @@ A level is the number of persons who came and have not left in a store's day. Th
 which metrics are levels, the stores file says when days begin.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -79,7 +79,8 @@ class LevelCheck:
             for question in questions
             if all(self.days.scope.holds(key[0], start) for start in question.windows)
         ]
-        answers = [[*_ask_level(ask, question)] for question in whole]
+        asked = (ask(question.metric.id, question.parameters, ()) for question in whole)
+        answers = [*map(list, asked)]
         wrong = [
             difference
             for question, rows in zip(whole, answers, strict=True)
@@ -133,10 +134,6 @@ class LevelCheck:
             for parts in self.values.get((store, start), {}).values()
             for part, sign in signs
         )
-
-
-def _ask_level(ask: FetchRows, question: LevelQuestion) -> Iterable[ApiRow]:
-    return ask(question.metric.id, question.parameters, ())
 
 
 def _local_day_question(store: str, day: date) -> QueryParameters:

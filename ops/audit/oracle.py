@@ -20,6 +20,7 @@ from tally.time.windows import WINDOW
 
 # These are compared by HTTP; units are compared in the table rows only.
 METRICS = {"transactions": "receipts", "revenue": "minor"}
+_NONE = Totals()
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,25 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How many cells were compared and equal, what they sum to, and each one that differs."""
+class ComparedWindows:
+    """How many windows were compared, and how many of them are equal."""
 
     windows: int
     equal: int
-    receipts: int
-    minor: int
-    differences: list[Difference] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         """Whether something was compared and everything is equal."""
         return self.windows > 0 and self.windows == self.equal
+
+
+@dataclass(frozen=True)
+class Comparison(ComparedWindows):
+    """A comparison with the oracle: what the windows sum to, and each cell that differs."""
+
+    receipts: int
+    minor: int
+    differences: list[Difference] = field(default_factory=list)
 
 
 def compare_rows(
@@ -66,17 +73,7 @@ def compare_rows(
     """Compare the three values of all windows that the oracle or the tables hold."""
     got = {key: totals(window) for key, window in served.items()}
     keys = sorted(expected.keys() | got.keys())
-    wrong = {
-        # A window that a side lacks counts as zero: neither side writes rows without records.
-        key: list(
-            _differences(
-                key,
-                expected.get(key, Totals()),
-                got.get(key, Totals()),
-            )
-        )
-        for key in keys
-    }
+    wrong = {key: [*_differences(key, expected, got)] for key in keys}
     return Comparison(
         windows=len(keys),
         equal=sum(not found for found in wrong.values()),
@@ -86,16 +83,15 @@ def compare_rows(
     )
 
 
-def _differences(key: WindowKey, expected: Totals, got: Totals) -> Iterator[Difference]:
+def _differences(
+    key: WindowKey, expected: Mapping[WindowKey, Totals], got: Mapping[WindowKey, Totals]
+) -> Iterator[Difference]:
+    # A window that a side lacks counts as zero: neither side writes rows without records.
+    sides = expected.get(key, _NONE), got.get(key, _NONE)
     for metric, name in {**METRICS, "units": "units_milli"}.items():
-        if getattr(expected, name) != getattr(got, name):
-            yield Difference(
-                key[0],
-                format_utc(key[1]),
-                metric,
-                getattr(expected, name),
-                getattr(got, name),
-            )
+        should, does = (getattr(side, name) for side in sides)
+        if should != does:
+            yield Difference(key[0], format_utc(key[1]), metric, should, does)
 
 
 def compare_http(
@@ -122,31 +118,24 @@ def compare_http(
 
         answers = list(readers.map(fetch_answers, keys))
     wrong: list[Difference] = []
-    for (store, start), answer in zip(keys, answers, strict=True):
-        where = store, format_utc(start)
+    for key, answer in zip(keys, answers, strict=True):
+        where = key[0], format_utc(key[1])
+        oracle = expected.get(key, _NONE)
         for metric, name in METRICS.items():
-            should, row = (
-                getattr(
-                    expected.get((store, start), Totals()),
-                    name,
-                ),
-                answer[metric],
-            )
+            row, should = answer[metric], getattr(oracle, name)
             if row["value"] != should:
                 wrong.append(Difference(*where, metric, should, row["value"]))
             # A comparison of values alone would accept an API that calls everything final.
-            if not is_claim_correct(row, start, claims):
+            if not is_claim_correct(row, key[1], claims):
                 wrong.append(
                     Difference(
                         *where, f"{metric}: {row['source']}, {row['status']}", should, row["value"]
                     )
                 )
+    unequal = {(difference.store, difference.start) for difference in wrong}
     return Comparison(
         windows=len(keys),
-        equal=len(keys)
-        - len(
-            {(difference.store, difference.start) for difference in wrong},
-        ),
+        equal=len(keys) - len(unequal),
         receipts=sum(answer["transactions"]["value"] or 0 for answer in answers),
         minor=sum(answer["revenue"]["value"] or 0 for answer in answers),
         differences=wrong,
@@ -154,9 +143,7 @@ def compare_http(
 
 
 def is_claim_correct(
-    row: Mapping[str, Any],
-    start: datetime,
-    claims: Mapping[date, Generation],
+    row: Mapping[str, Any], start: datetime, claims: Mapping[date, Generation]
 ) -> bool:
     """Whether the answer's claim about a window agrees with the generation of its day.
 
@@ -173,9 +160,7 @@ def claim_matches_coverage(row: Mapping[str, Any], *, is_covered: bool) -> bool:
 
 
 def random_windows(
-    filled: Collection[WindowKey],
-    count: int,
-    chance: random.Random,
+    filled: Collection[WindowKey], count: int, chance: random.Random
 ) -> list[WindowKey]:
     """Draw `count` random windows from the stores and days of the filled windows.
 
@@ -185,11 +170,7 @@ def random_windows(
     first, last = min(start for _, start in known), max(start for _, start in known)
     # Half are drawn anywhere: most quarter hours are empty, and a zero is an answer too.
     grid = (last - first) // WINDOW + 1
-    anywhere = [
-        (
-            chance.choice(stores),
-            first + chance.randrange(grid) * WINDOW,
-        )
-        for _ in range(count // 2)
-    ]
-    return anywhere + [chance.choice(known) for _ in range(count - len(anywhere))]
+    drawn: list[WindowKey] = []
+    for _ in range(count // 2):
+        drawn.append((chance.choice(stores), first + chance.randrange(grid) * WINDOW))
+    return drawn + [chance.choice(known) for _ in range(count - len(drawn))]

@@ -41,11 +41,7 @@ def list_refused_events(
         for letter in dead_letters(settings).values()
         if wanted.matches(letter) and letter.reason != CONFLICT
     )
-    found = [
-        *group_letters(letters),
-        *_read_master(settings, wanted),
-        *_conflicts(session, wanted),
-    ]
+    found = [*group_letters(letters), *_read_master(settings, wanted), *_conflicts(session, wanted)]
     selected = [refused for refused in found if store in ("", refused.store)]
     selected.sort(key=lambda refused: (refused.store, -refused.events, refused.reason))
     return selected

@@ -25,6 +25,7 @@ from runtime.registry.visit_rules import load_families
 from tally.algebra.parts import Value
 from tally.config.settings import Settings
 from tally.events.tills import describe_conflicts
+from tally.time.instants import format_utc
 
 # How many differences are shown per comparison, and how many values of a list from where it
 # begins to differ; --json has them all.
@@ -150,21 +151,9 @@ def as_json(audit: Audit) -> dict[str, Any]:
     }
     if audit.ledgers is not None:
         beside = asdict(audit.ledgers)
-        answer["ledgers"] = [*beside["raw"], *beside["canonical"]]
-        answer["beside"] = {
-            name: beside[name]
-            for name in (
-                "dead_letters",
-                "events",
-                "windows",
-                "late_pending",
-                "left_out",
-                "waiting",
-                "unserved",
-                "gaps",
-                "tills",
-            )
-        }
+        answer["ledgers"] = [*beside.pop("raw"), *beside.pop("canonical")]
+        beside["gaps"] = [gap.to_fields(format_utc) for gap in audit.ledgers.gaps]
+        answer["beside"] = beside
     for name, comparison in (("oracle", audit.rows), ("http", audit.http)):
         answer[name] = asdict(comparison) if comparison is not None else None
     answer["master"] = {
@@ -228,7 +217,8 @@ def _show_ledgers(ledgers: Ledgers, console: Console) -> None:
     )
     for gap in ledgers.gaps:
         span = f"offsets {gap.from_offset:,} to {gap.until_offset:,}"
-        arrived = f"arrived {gap.first_arrival} to {gap.last_arrival}"
+        first, last = format_utc(gap.first_arrival), format_utc(gap.last_arrival)
+        arrived = f"arrived {first} to {last}"
         console.print(f"gap: {gap.topic} partition {gap.partition} {span}, {arrived}: {gap.reason}")
     for till in ledgers.tills:
         where = f"store {till.store_id} till {till.till_id} {till.day}"
@@ -251,10 +241,8 @@ def _canonical_table(ledgers: Ledgers) -> Table:
     title = f"committed = {' + '.join(fates)}; master = committed"
     table = Table("topic", *columns, title=title)
     for line in ledgers.canonical:
-        table.add_row(
-            line.topic,
-            *_numbers(*(getattr(line, column) for column in columns)),
-        )
+        counts = (getattr(line, column) for column in columns)
+        table.add_row(line.topic, *_numbers(*counts))
     return table
 
 

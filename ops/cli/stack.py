@@ -10,7 +10,7 @@ from runtime.process.output import print_json, print_note
 
 if TYPE_CHECKING:
     from ops.local.processes.service import Site
-    from ops.local.stack.states import ServiceStatus
+    from ops.local.stack.control import ServiceStatus
 
 ServiceNames = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")

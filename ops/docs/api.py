@@ -1,11 +1,9 @@
 """The page of the HTTP API, generated from the OpenAPI documents of the applications."""
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from ops.docs.markdown import table
-from ops.docs.shapes import describe_limits, describe_type
+from ops.docs.markdown import Document, describe_limits, describe_type, table
 from schemas import loader
 
 HEADING = """# The HTTP API
@@ -18,7 +16,6 @@ answered with success is a problem document (RFC 9457). What one client may take
 it beyond that, is in [what is guaranteed](../guarantees.md#from-the-sender-on); words are in the
 [glossary](../glossary.md).
 """
-Document = Mapping[str, Any]
 
 
 def api_page(*documents: Document) -> str:
@@ -43,7 +40,7 @@ def _application(document: Document) -> Iterator[str]:
             yield from _operation(operation)
 
 
-def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
+def _operation(operation: Document) -> Iterator[str]:
     yield f"{operation['summary']}.\n"
     if "requestBody" in operation:
         yield f"Body: {_body(operation['requestBody']['content'])}.\n"
@@ -57,7 +54,7 @@ def _operation(operation: Mapping[str, Any]) -> Iterator[str]:
     yield table(("status", "answer", "meaning"), (_answer(*answer) for answer in answers))
 
 
-def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _parameter(parameter: Document) -> tuple[str, str, str, str]:
     schema = parameter["schema"]
     default = "required" if parameter["required"] else f"`{json.dumps(schema.get('default'))}`"
     kind = f"{describe_type(schema)}{describe_limits(schema)}"
@@ -65,7 +62,7 @@ def _parameter(parameter: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return f"`{parameter['name']}`{place}", kind, default, parameter.get("description", "")
 
 
-def _body(content: Mapping[str, Any]) -> str:
+def _body(content: Document) -> str:
     """The media types of a body, with the file of the message's schema or the shape."""
     titles = {loader.message_schema(name)["title"]: name for name in loader.builtin_sources()}
     if "application/json" not in content:
@@ -79,10 +76,7 @@ def _body(content: Mapping[str, Any]) -> str:
     return f"{single}, or one a line as `application/x-ndjson`"
 
 
-def _answer(
-    status: str,
-    response: Mapping[str, Any],
-) -> tuple[str, str, str]:
+def _answer(status: str, response: Document) -> tuple[str, str, str]:
     bodies = [
         f"`{media_type}`" if media_type == "text/plain" else describe_type(body["schema"])
         for media_type, body in response["content"].items()
@@ -90,8 +84,8 @@ def _answer(
     return status, ", ".join(bodies), response["description"]
 
 
-def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Document]:
+    found: dict[str, Document] = {}
     for document in documents:
         for name, shape in document["components"]["schemas"].items():
             if found.setdefault(name, shape) != shape:
@@ -99,7 +93,7 @@ def _all_shapes(documents: tuple[Document, ...]) -> dict[str, Mapping[str, Any]]
     return found
 
 
-def _shape(name: str, shape: Mapping[str, Any]) -> Iterator[str]:
+def _shape(name: str, shape: Document) -> Iterator[str]:
     yield f"### {name}\n"
     yield f"{shape['description']}\n"
     rows = (

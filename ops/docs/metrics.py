@@ -1,7 +1,7 @@
 """The page of metrics, generated from the catalogue in schemas/metrics."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ops.docs.markdown import codes, table
 from schemas import loader
@@ -24,6 +24,7 @@ Uniques are exact below {Uniques.SKETCH_SIZE:,} and an estimate above; a percent
 of a bucket, which is exact below {2**Histogram.STEPS}. `error` says how far a value may be off,
 beside each metric in words and beside each value of one of these two kinds as a share of it.
 """
+Names = Sequence[str]
 _MEANING_FIELDS = ("id", "name", "unit", "formula", "meaning")
 _QUERY_FIELDS = ("id", "kind", "families", "by", "grains", "variants")
 
@@ -42,17 +43,9 @@ def metrics_page() -> str:
     )
 
 
-def _section(
-    title: str,
-    names: tuple[str, ...],
-    entries: Iterable[MetricShape],
-) -> tuple[str, str]:
-    rows = (_row(entry, names) for entry in entries)
-    return f"## {title}\n", table(names, rows)
-
-
-def _row(entry: MetricShape, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_cell(name, getattr(entry, name)) for name in names)
+def _section(title: str, names: Names, entries: Iterable[MetricShape]) -> list[str]:
+    rows = ([_cell(name, getattr(entry, name)) for name in names] for entry in entries)
+    return [f"## {title}\n", table(names, rows)]
 
 
 def _cell(name: str, value: str | tuple[str, ...]) -> str:

@@ -1,11 +1,11 @@
 """The page of settings, generated from tally/config/settings.py."""
 
-import re
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from pydantic import SecretStr
-from pydantic.fields import FieldInfo
 
+from ops.docs.markdown import table
 from runtime.process.job import EXIT_FILE
 from schemas.loader import SOURCES_VARIABLE, builtin_sources
 from tally.config.lateness import lateness_variable
@@ -19,8 +19,6 @@ Each is an environment variable. Where one is not set, `TALLY_HOME/addresses.env
 `tally up`) is looked into, then the default is taken. A value that does not fit ends the process
 with one line that names the variable.
 
-| variable | default | meaning |
-|---|---|---|
 """
 # Defaults that depend on the user are described by the rule that makes them.
 RULES = {
@@ -33,8 +31,6 @@ ALONE_HEADING = """
 
 These are no settings: `addresses.env` is not looked into for them, a process is started with them.
 
-| variable | meaning |
-|---|---|
 """
 ALONE = {
     # Not a setting: Spark's Python workers need the sources, and no settings reach them.
@@ -48,36 +44,30 @@ LATENESS = "lateness"
 
 def settings_page() -> str:
     """The page as Markdown, one row per setting, in the order of the class."""
-    rows = (
-        _lateness() if name == LATENESS else _row(name, field)
-        for name, field in Settings.model_fields.items()
-    )
-    alone = (f"| `{name}` | {meaning} |\n" for name, meaning in ALONE.items())
-    return "".join([HEADING, *rows, ALONE_HEADING, *alone])
+    alone = table(("variable", "meaning"), ((f"`{name}`", ALONE[name]) for name in ALONE))
+    settings = table(("variable", "default", "meaning"), _rows())
+    return "".join([HEADING, settings, ALONE_HEADING, alone])
 
 
 def variables() -> set[str]:
     """All environment variables on the page."""
-    return set(re.findall(r"^\| `(TALLY_\w+)`", settings_page(), re.MULTILINE))
+    return {variable.strip("`") for variable, *_ in _rows()} | {*ALONE}
 
 
-def _lateness() -> str:
-    """One row for each source of the product; further sources have a variable of the same form."""
-    return "".join(
-        f"| `{lateness_variable(name)}` | `{source.lateness_seconds}` | seconds that"
-        f" the speed layer keeps a {name} window open |\n"
-        for name, source in builtin_sources().items()
-    )
-
-
-def _row(name: str, field: FieldInfo) -> str:
-    meaning = field.description or ""
-    choices = [f"`{choice}`" for choice in get_args(field.annotation) if isinstance(choice, str)]
-    if choices:
-        meaning += f"; one of {', '.join(choices)}"
-    return (
-        f"| `TALLY_{name.upper()}` | {RULES.get(name) or _default(field.default)} | {meaning} |\n"
-    )
+def _rows() -> Iterator[tuple[str, str, str]]:
+    for name, field in Settings.model_fields.items():
+        if name == LATENESS:
+            # One row for each source of the product; further sources have a variable like these.
+            for source, content in builtin_sources().items():
+                meaning = f"seconds that the speed layer keeps a {source} window open"
+                default = f"`{content.lateness_seconds}`"
+                yield f"`{lateness_variable(source)}`", default, meaning
+            continue
+        meaning = field.description or ""
+        choices = [f"`{choice}`" for choice in get_args(field.annotation) if type(choice) is str]
+        if choices:
+            meaning += f"; one of {', '.join(choices)}"
+        yield f"`TALLY_{name.upper()}`", RULES.get(name) or _default(field.default), meaning
 
 
 def _default(value: Any) -> str:

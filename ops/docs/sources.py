@@ -8,12 +8,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from ops.docs.markdown import codes, table
 from runtime.process.repository import REPOSITORY
-from schemas.family import PartShape
 from schemas.generated import build_event_schema, render_views
 from schemas.loader import builtin_sources
 from schemas.source import Source, read_json_file
 
+Sources = Mapping[str, Source]
 HEADING = """# Sources
 
 Made from each source's `source.yaml` by `python -m ops.docs`; do not edit.
@@ -21,10 +22,7 @@ Made from each source's `source.yaml` by `python -m ops.docs`; do not edit.
 """
 
 
-def copies(
-    found: Mapping[str, Source],
-    root: Path = REPOSITORY,
-) -> dict[Path, str]:
+def copies(found: Sources, root: Path = REPOSITORY) -> dict[Path, str]:
     """The content of each source's files in schemas/, by path."""
     files = {}
     for name, source in found.items():
@@ -34,7 +32,7 @@ def copies(
     return files
 
 
-def sources_page(found: Mapping[str, Source] | None = None) -> str:
+def sources_page(found: Sources | None = None) -> str:
     """The page as Markdown, one section per source, by default for the product's own sources.
 
     Raises BadSource for a wrong descriptor.
@@ -49,26 +47,18 @@ def _section(source: Source) -> str:
     facts = {
         "what": source.meaning,
         "taken at": f"`POST {source.path}`, or the Kafka topic `{source.raw_topic}`",
-        "vendors' own forms at": ", ".join(
-            f"`POST {source.path}/{form}`" for form in source.formats
-        )
-        or "–",
+        "vendors' own forms at": codes(f"POST {source.path}/{form}" for form in source.formats),
         "canonical topic": f"`{source.name}`",
         "tables": f"`{source.name}_15min`, `batch_{source.name}_15min`",
         "one event is distinguished from another by": source.identity,
         "`happened_at`": source.happened_at,
         "a window is kept open": f"{source.lateness_seconds} seconds",
-        "rows of a window, by": ", ".join(f"`{axis}`" for axis in family.axes) or "–",
+        "rows of a window, by": codes(family.axes),
         "definition epoch": str(family.epoch),
     }
-    rows = "".join(f"| {name} | {fact} |\n" for name, fact in facts.items())
-    parts = "".join(map(_part_row, family.parts))
+    parts = ((f"`{part.name}`", part.kind, part.unit, part.meaning) for part in family.parts)
     return (
-        f"## {source.name}\n\n| | |\n|---|---|\n{rows}\n"
-        f"| part | kind | unit | meaning |\n|---|---|---|---|\n{parts}\n"
+        f"## {source.name}\n\n{table(('', ''), facts.items())}\n"
+        f"{table(('part', 'kind', 'unit', 'meaning'), parts)}\n"
         f"A message:\n\n```json\n{example}\n```\n"
     )
-
-
-def _part_row(part: PartShape) -> str:
-    return f"| `{part.name}` | {part.kind} | {part.unit} | {part.meaning} |\n"

@@ -115,13 +115,24 @@ def read_committed_positions(
     return found
 
 
-def read_topic_positions(consumer: Any, topic: str, seconds: float) -> dict[int, int]:
-    """The first offset that the consumer's group has not passed, by partition of the topic.
+def read_group_positions(
+    consumer: Any, lanes: Iterable[PartitionId], seconds: float
+) -> dict[PartitionId, int]:
+    """The first offset of each partition that the consumer's group has not passed.
 
     0 where nothing is committed. Raises KafkaException. To a consumer of committed records the
     brokers answer once no transaction is under way that would move the positions.
     """
-    lanes = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
     found = read_committed_positions(consumer, lanes, seconds)
     # A partition without a position (-1001) has been read up to its beginning.
-    return {at.partition: max(0, at.offset) for at in found}
+    return {(at.topic, at.partition): max(0, at.offset) for at in found}
+
+
+def read_topic_positions(consumer: Any, topic: str, seconds: float) -> dict[int, int]:
+    """The first offset of each partition of the topic that the group has not passed.
+
+    0 where nothing is committed. Raises KafkaException as read_group_positions().
+    """
+    lanes = [(topic, number) for number in partition_numbers(consumer, topic, seconds)]
+    found = read_group_positions(consumer, lanes, seconds)
+    return {number: at for (_, number), at in found.items()}

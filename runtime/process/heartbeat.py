@@ -66,11 +66,11 @@ class Heartbeat:
             self._is_missed = False
 
 
-def find_stall(
-    file: Path,
-    seconds: float,
-    now: float | None = None,
-) -> tuple[float, str] | None:
+# For how many seconds, and the symptom.
+Stall = tuple[float, str]
+
+
+def find_stall(file: Path, seconds: float, now: float | None = None) -> Stall | None:
     """For how many seconds the job that writes the file has stalled, and the symptom.
 
     None while it works or is idle, and before its first beat, while it starts. `now` is of

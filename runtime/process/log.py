@@ -6,16 +6,36 @@ begin a line of its own or move a terminal's cursor.
 
 import logging
 import sys
+from contextlib import suppress
 from typing import Any, TextIO, cast
 
 import structlog
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import Processor
 
-from runtime.process.log_stream import LogStream
-
 # The level of libraries that log by themselves: lines that may need an operator.
 _LIBRARIES = logging.WARNING
+
+
+class LogStream:
+    """Standard error that ignores a full disk, or a reader that is gone: no process fails of it.
+
+    There is nowhere to report it; once there is space again the next lines are written.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text if possible; return its length in characters."""
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush buffered text if possible."""
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure_log() -> None:

@@ -37,12 +37,8 @@ class Watchdog:
 
     def start(self, stopped: Event) -> None:
         """Watch until the event is set, and as long again after it: a shutdown may hang too."""
-        Thread(
-            target=self._watch,
-            args=(stopped,),
-            name="watchdog",
-            daemon=True,
-        ).start()
+        thread = Thread(target=self._watch, args=(stopped,), name="watchdog", daemon=True)
+        thread.start()
 
     def _watch(self, stopped: Event) -> None:
         # Looks are counted, not seconds: a process that was frozen as a whole can beat first.

@@ -3,17 +3,20 @@
 They are stored in Cassandra for good.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 from cassandra.cluster import Session
 
 from runtime.cassandra.writes import write_rows
 from runtime.kafka.offsets import TopicOffsets
+from schemas import loader
+from tally.families.family import Family
+from tally.time.instants import assume_utc
 
-# The query reads all gaps: each was accepted by hand, so there are few.
-_SELECT_GAPS = (
+SELECT_GAPS = (
     "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival,"
     " noted_at, reason FROM gap"
 )
@@ -24,7 +27,7 @@ _INSERT_GAP = """
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class AcceptedGap:
     """The lost offsets [from, until) of one partition.
 
@@ -40,14 +43,35 @@ class AcceptedGap:
     noted_at: datetime
     reason: str
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether raw records were lost: they may be of any store, whatever their partition."""
+        return bool(loader.topics()[self.topic]["kind"] == "raw")
 
-def read_gaps(session: Session) -> list[AcceptedGap]:
-    """All gaps ever accepted, ordered by topic, partition and offset.
+    def to_fields(self, format_instant: Callable[[datetime], str]) -> dict[str, Any]:
+        """The fields that an answer or a report shows, which is all but when it was noted."""
+        first, last = format_instant(self.first_arrival), format_instant(self.last_arrival)
+        fields = {**asdict(self), "first_arrival": first, "last_arrival": last}
+        del fields["noted_at"]
+        return fields
 
-    Instants have no zone and are in UTC, as the driver gives them.
-    """
-    found = [AcceptedGap(*row) for row in session.execute(_SELECT_GAPS)]
-    return sorted(found, key=lambda gap: (gap.topic, gap.partition, gap.from_offset))
+
+def source_topics(family: Family) -> list[str]:
+    """The topics that the family is computed from: the canonical one, and the raw one before it."""
+    return [family.topic, loader.topics()[family.topic]["raw"]]
+
+
+def read_gaps(session: Session, topics: Collection[str] | None = None) -> list[AcceptedGap]:
+    """The accepted gaps of these topics, of all if None, by topic, partition and offset."""
+    # All gaps are read: each was accepted by hand, so there are few.
+    found = sorted(map(parse_gap, session.execute(SELECT_GAPS)))
+    return [gap for gap in found if topics is None or gap.topic in topics]
+
+
+def parse_gap(row: Iterable[Any]) -> AcceptedGap:
+    """The gap in a row of SELECT_GAPS."""
+    values: Any = (assume_utc(at) if isinstance(at, datetime) else at for at in row)
+    return AcceptedGap(*values)
 
 
 def store_gap(session: Session, gap: AcceptedGap) -> None:

@@ -15,18 +15,9 @@ def root_cause(text: str) -> str:
     """
     _, traceback, after = text.rpartition(_TRACEBACK)
     if traceback:
-        lines = after.splitlines()[1:]
-        found = next(
-            (line for line in lines if line and not line[0].isspace()),
-            text,
-        )
+        lines = filter(None, after.splitlines()[1:])
+        found = next((line for line in lines if not line[0].isspace()), text)
     else:
-        found = next(
-            (
-                line.removeprefix(_CAUSED_BY)
-                for line in reversed(text.splitlines())
-                if line.startswith(_CAUSED_BY)
-            ),
-            text,
-        )
+        _, marker, cause = f"\n{text}".rpartition(f"\n{_CAUSED_BY}")
+        found = cause.partition("\n")[0] if marker else text
     return " ".join(found.split())[:_MAX_CHARACTERS]

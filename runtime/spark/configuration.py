@@ -1,7 +1,6 @@
 """Spark's configuration as data, the same for both layers."""
 
-from runtime.spark.class_archive import archive_options
-from runtime.spark.forkless import forkless_conf
+from runtime.spark.jvm_classes import archive_options, forkless_conf
 from tally.config.settings import Settings
 from tally.errors import TallyError
 

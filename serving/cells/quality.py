@@ -16,7 +16,6 @@ from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import UNSETTLED, FamilyReading, common_instant, through_instant
 from serving.metrics.catalogue import Metric
 from serving.questions.stores import Store
-from serving.storage.rows import Gap
 from serving.storage.views import ViewReader
 from tally.time.instants import format_instant
 
@@ -100,15 +99,6 @@ def caveats(
     return {
         "master_behind_since": format_instant(min(behind)) if behind else None,
         "numbering": numbering,
-    }
-
-
-def gap_fields(gap: Gap) -> dict[str, Any]:
-    """The fields of a gap as an answer shows them; instants are text in UTC."""
-    return {
-        **gap._asdict(),
-        "first_arrival": format_instant(gap.first_arrival),
-        "last_arrival": format_instant(gap.last_arrival),
     }
 
 

@@ -29,7 +29,6 @@ from serving.cells.quality import (
     caveats,
     common_through_instant,
     format_rows,
-    gap_fields,
     read_family,
 )
 from serving.disclosure import (
@@ -251,7 +250,7 @@ class QueryEngine:
         tolerance = self._settings.future_tolerance_seconds
         families = query.metric.families
         found = await read_gaps(self._views, families, span, partitions, tolerance)
-        return [gap_fields(gap) for gap in found]
+        return [gap.to_fields(format_instant) for gap in found]
 
     async def _speed(
         self, pointers: Sequence[Pointers], as_of: datetime | None

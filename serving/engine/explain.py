@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from runtime.records.gaps import AcceptedGap, source_topics
 from runtime.registry.sources import FAMILIES
 from serving.disclosure import SmallCells
-from serving.merge.reading import StoreDays, filter_gaps, read_pointers, read_store, source_topics
+from serving.merge.reading import StoreDays, filter_gaps, read_pointers, read_store
 from serving.merge.served import (
     UNSETTLED,
     FamilyReading,
@@ -22,7 +23,6 @@ from serving.merge.served import (
 )
 from serving.questions.question import check_years, instant
 from serving.questions.stores import StoreRegistry
-from serving.storage.rows import Gap
 from serving.storage.views import ViewReader
 from tally.algebra.merge import Axes, Parts, WindowState
 from tally.config.settings import Settings
@@ -144,7 +144,10 @@ def _explain_choice(reading: FamilyReading, start: datetime) -> str:
 
 
 def reasons(
-    reading: FamilyReading, behind_since: datetime | None, start: datetime, gaps: Sequence[Gap]
+    reading: FamilyReading,
+    behind_since: datetime | None,
+    start: datetime,
+    gaps: Sequence[AcceptedGap],
 ) -> list[str]:
     """The reasons that keep the window from being final, a sentence each; empty if it is final."""
     published = reading.published.get(start.date())

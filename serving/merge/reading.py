@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from runtime.http.work_pools import run_in_thread_if_large
-from schemas import loader
+from runtime.records.gaps import AcceptedGap, source_topics
 from serving.merge.served import FamilyReading, InputDays, Windows, own_day, window_states
-from serving.storage.rows import AnsweredSpans, Gap
+from serving.storage.rows import AnsweredSpans
 from serving.storage.views import ViewReader
 from tally.families.family import Family
 from tally.families.generation import (
@@ -224,29 +224,24 @@ async def _read_spans(
     }
 
 
-def source_topics(family: Family) -> list[str]:
-    """The topics that the family is computed from: the canonical one, and the raw one before it."""
-    return [family.topic, loader.topics()[family.topic]["raw"]]
-
-
 async def read_gaps(
     views: ViewReader,
     families: Sequence[Family],
     span: tuple[datetime, datetime],
     partitions: Collection[int],
     tolerance_seconds: int,
-) -> list[Gap]:
+) -> list[AcceptedGap]:
     """The gaps of the families' topics, filtered as in filter_gaps(). Raises ViewsUnreachable."""
     topics = [topic for family in families for topic in source_topics(family)]
     return filter_gaps(await views.gaps(topics), span, partitions, tolerance_seconds)
 
 
 def filter_gaps(
-    gaps: Iterable[Gap],
+    gaps: Iterable[AcceptedGap],
     span: tuple[datetime, datetime],
     partitions: Collection[int],
     tolerance_seconds: int,
-) -> list[Gap]:
+) -> list[AcceptedGap]:
     """The gaps, in order, whose records may have happened in the span in one of these stores.
 
     The span is [start, end), the stores are those of these canonical partitions. A lost record may
@@ -261,5 +256,5 @@ def filter_gaps(
         for gap in gaps
         if day < gap.last_arrival + timedelta(seconds=tolerance_seconds)
         and span[1] > gap.first_arrival
-        and (loader.topics()[gap.topic]["kind"] == "raw" or gap.partition in partitions)
+        and (gap.is_raw or gap.partition in partitions)
     )

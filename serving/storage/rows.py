@@ -38,21 +38,6 @@ class Activity(NamedTuple):
     last_day: date
 
 
-class Gap(NamedTuple):
-    """Records of a topic-partition that were gone before they were read.
-
-    They arrived between the two instants.
-    """
-
-    topic: str
-    partition: int
-    from_offset: int
-    until_offset: int
-    first_arrival: datetime
-    last_arrival: datetime
-    reason: str
-
-
 class TillFinding(NamedTuple):
     """A till of the asked store, and how many of its records of a day are conflicts.
 

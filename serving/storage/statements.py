@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
+from runtime.records.gaps import SELECT_GAPS
 from runtime.registry.sources import FAMILIES
 from tally.families.family import Family
 from tally.families.generation import GENERATION_COLUMNS, RANGE_COLUMNS
@@ -25,10 +26,7 @@ ANSWERED_SPANS = (
     "SELECT day, generation, since, until FROM answered_span"
     " WHERE store_id = ? AND family = ? AND day IN ?"
 )
-GAPS = (
-    "SELECT topic, partition, from_offset, until_offset, first_arrival, last_arrival, reason"
-    " FROM gap WHERE topic IN ?"
-)
+GAPS = f"{SELECT_GAPS} WHERE topic IN ?"
 SPEED_UNTIL = "SELECT partition, until FROM speed_progress WHERE family = ?"
 LATE_RECORDS = "SELECT dropped FROM speed_late WHERE family = ? AND recorded_at > ? LIMIT ?"
 ACTIVITY = "SELECT store_id, first_day, last_day FROM store_activity WHERE family = ?"

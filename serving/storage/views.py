@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from runtime.cassandra.reads import chunks
 from runtime.http.work_pools import run_in_thread_if_large
+from runtime.records.gaps import AcceptedGap, parse_gap
 from runtime.registry.sources import FAMILIES
 from serving.storage import statements
 from serving.storage.alerts import AlertReader
@@ -21,7 +22,6 @@ from serving.storage.rows import (
     Activity,
     AnsweredSpans,
     DayRange,
-    Gap,
     TillFinding,
     ViewRow,
     view_rows,
@@ -175,13 +175,10 @@ class ViewReader:
         rows = await self._connection.rows(statements.MASTER_CURRENT, (family.name,))
         return next((assume_utc(current_at) for (current_at,) in rows if current_at), None)
 
-    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+    async def gaps(self, topics: Sequence[str]) -> list[AcceptedGap]:
         """Every accepted gap of the topics, in no order: few, for an operator entered each."""
         rows = await self._connection.rows(statements.GAPS, ([*topics],))
-        return [
-            Gap(topic, partition, since, until, assume_utc(first), assume_utc(last), reason)
-            for topic, partition, since, until, first, last, reason in rows
-        ]
+        return [*map(parse_gap, rows)]
 
     async def speed_until(self, family: Family) -> dict[int, int]:
         """The first offset that the speed layer has not read, by partition."""

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from ops.docs.api import api_page
-from ops.docs.markdown import codes, table
+from ops.docs.markdown import codes, describe_limits, describe_type, table
 from ops.docs.pages import FOLDER, PAGES
-from ops.docs.shapes import describe_limits, describe_type
 from schemas import loader
 
 

@@ -7,9 +7,8 @@ from datetime import date, datetime, timedelta
 from cassandra.cluster import Session
 
 from runtime.records.backfill import read_backfills
-from schemas.loader import topics
+from runtime.records.gaps import AcceptedGap
 from tally.families.family import Family
-from tally.time.instants import assume_utc
 from tally.time.windows import (
     LAST_INSTANT,
     MAX_DAYS,
@@ -33,19 +32,6 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class ArrivalGap:
-    """Records that were lost before they were read, and when they had arrived.
-
-    partition: that of the family's canonical topic, whose stores alone are affected; None for raw
-    records, of any store.
-    """
-
-    partition: int | None
-    first_arrival: datetime
-    last_arrival: datetime
-
-
-@dataclass(frozen=True)
 class Coverage:
     """The coverage that a rebuild could claim now.
 
@@ -56,7 +42,7 @@ class Coverage:
     first_arrival: datetime | None
     tolerance: timedelta
     backfills: Sequence[tuple[date, date]] = ()
-    gaps: Sequence[ArrivalGap] = ()
+    gaps: Sequence[AcceptedGap] = ()
 
     def days(self) -> set[date]:
         """The days with a claim, with or without records.
@@ -116,28 +102,8 @@ class Coverage:
             for gap in self.gaps
             # An event may lie ahead of its own arrival by the tolerance.
             if start < gap.last_arrival + self.tolerance
-            and (partition is None or gap.partition in (None, partition))
+            and (partition is None or gap.is_raw or gap.partition == partition)
         ]
-
-
-def read_gaps(session: Session, family: Family) -> list[ArrivalGap]:
-    """The accepted gaps in the family's topics."""
-    found = []
-    for topic, is_raw in (
-        (topics()[family.topic]["raw"], True),
-        (family.topic, False),
-    ):
-        for row in session.execute(
-            "SELECT partition, first_arrival, last_arrival FROM gap WHERE topic = %s", [topic]
-        ):
-            gap = ArrivalGap(
-                # A raw record may be of any store: its partition does not give the canonical one.
-                None if is_raw else row.partition,
-                assume_utc(row.first_arrival),
-                assume_utc(row.last_arrival),
-            )
-            found.append(gap)
-    return found
 
 
 def read_backfill_spans(session: Session, family: Family) -> list[tuple[date, date]]:

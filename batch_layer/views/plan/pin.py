@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from batch_layer.master.positions import read_extent, read_retained_offsets
 from batch_layer.master.table import read_version
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
+from runtime.kafka.offsets import Offsets, find_unread
 from runtime.kafka.reader import first_records
 from runtime.kafka.topics import Bounds, read_topic_bounds, read_topic_positions
 from runtime.spark.kafka_source import read_committed_records
@@ -113,10 +114,10 @@ def oldest_raw(settings: Settings, topic: str) -> datetime | None:
     with kafka_consumer(settings, NORMALISER_GROUP) as consumer:
         kept = read_topic_bounds(consumer, topic, TIMEOUT_SECONDS)
         reached = read_topic_positions(consumer, topic, TIMEOUT_SECONDS)
-    behind = [number for number in kept if reached[number] < kept[number].end]
-    if any(reached[number] < kept[number].earliest for number in behind):
+    behind = find_unread(_ends(kept), reached)
+    if any(at < kept[number].earliest for number, at in behind.items()):
         return UNKNOWN_PAST
-    places = [(topic, number, reached[number]) for number in behind]
+    places = [(topic, number, at) for number, at in behind.items()]
     found = first_records(settings, places, TIMEOUT_SECONDS).values()
     # A place has no record (None) where only transaction markers follow.
     arrivals = [from_millis(first.timestamp()[1]) for first in found if first is not None]
@@ -146,7 +147,7 @@ def stable_offsets(settings: Settings, topic: str) -> tuple[BoundsByPartition, s
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         kept = read_retained_offsets(settings, [topic])[topic]
-        still_open = {number for number in written if kept[number].end < written[number].end}
+        still_open = {*find_unread(_ends(written), _ends(kept))}
         if not still_open or time.monotonic() > deadline:
             return kept, still_open
         time.sleep(POLL_SECONDS)
@@ -164,11 +165,7 @@ def oldest_canonical(
     Partitions without such records are absent. held: first offset not held, by partition; kept: the
     offsets that stable_offsets() returns.
     """
-    behind = {
-        number: held.get(number, 0)
-        for number, (_, end) in kept.items()
-        if held.get(number, 0) < end
-    }
+    behind = find_unread(_ends(kept), held)
     gone = [number for number, offset in behind.items() if offset < kept[number].earliest]
     lost = dict.fromkeys(gone, UNKNOWN_PAST)
     starting = {number: offset for number, offset in behind.items() if number not in lost}
@@ -190,3 +187,7 @@ def oldest_canonical(
     earliest = F.min("arrival").alias("oldest")
     oldest = waiting.groupBy("partition").agg(earliest).collect()
     return lost | {row["partition"]: from_millis(row["oldest"]) for row in oldest}
+
+
+def _ends(bounds: BoundsByPartition) -> Offsets:
+    return {number: end for number, (_, end) in bounds.items()}

@@ -18,7 +18,7 @@ from batch_layer.views.compute.computation import (
 )
 from batch_layer.views.compute.rows import write_generation
 from batch_layer.views.compute.survey import Survey
-from batch_layer.views.plan.coverage import Coverage, read_backfill_spans, read_gaps
+from batch_layer.views.plan.coverage import Coverage, read_backfill_spans
 from batch_layer.views.plan.pin import pin_master
 from batch_layer.views.plan.scope import (
     RebuildRequest,
@@ -35,6 +35,7 @@ from batch_layer.views.publish.registers import write_answered_spans, write_day_
 from batch_layer.views.publish.tills import conflicting_tills, write_findings
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
+from runtime.records.gaps import read_gaps, source_topics
 from runtime.registry.sources import FAMILIES
 from tally.config.keys import load_digest_key
 from tally.config.settings import Settings
@@ -122,7 +123,7 @@ def _pin_family(job: RebuildJob, family: Family, table: PointerTable) -> PinnedR
         first_arrival=survey.first_arrival,
         tolerance=timedelta(seconds=job.settings.future_tolerance_seconds),
         backfills=read_backfill_spans(job.session, family),
-        gaps=read_gaps(job.session, family),
+        gaps=read_gaps(job.session, source_topics(family)),
     )
     return PinnedRecords(pin, master, fates, survey, current, coverage)
 

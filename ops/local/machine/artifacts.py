@@ -1,4 +1,4 @@
-"""The JVM parts of Tally, kept in the user's cache; and our own.
+"""The JVM parts of Tally, kept in the user's cache.
 
 They are fetched by the Ivy that PySpark ships and verified against artifacts.lock.
 
@@ -9,7 +9,6 @@ keeps finished downloads. `--record` writes artifacts.lock again after a change 
 import argparse
 import fcntl
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -20,11 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ops.local.machine.archived import make_archives
-from ops.local.machine.compiled import compile_classes
-from ops.local.machine.machine import check_folder, check_java, java_command
+from ops.local.machine.machine import check_folder, check_java
 from runtime.process.output import Advance, print_note, show_progress
 from runtime.process.repository import REPOSITORY
+from runtime.spark.jvm_classes import spark_jars
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
 
@@ -45,10 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = arguments.parse_args(argv)
     try:
-        cache = Settings.load().cache.absolute()
-        fetch_parts(cache, record=options.record)
-        compile_classes(java_command(os.environ), _spark_jars(), cache)
-        make_archives(cache)
+        fetch_parts(Settings.load().cache.absolute(), record=options.record)
     except TallyError as error:
         print_note(f"setup: {error}")
         return 1
@@ -190,15 +185,9 @@ def _retrieve(fetch: _Fetch) -> int:
 def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
     """Yield Ivy's output lines while it works; a failure is one more line."""
     command = [fetch.java, f"-Divy.default.ivy.user.dir={fetch.ivy}", "-jar", str(_ivy_jar())]
-    command += [
-        "-ivy",
-        str(IVY_FILE),
-        "-confs",
-        fetch.part,
-        "-cache",
-        str(fetch.ivy / "cache"),
-    ]
-    command += ["-retrieve", str(fetch.download_folder / JAR_NAME), "-types", "jar", "bundle"]
+    cache, pattern = str(fetch.ivy / "cache"), str(fetch.download_folder / JAR_NAME)
+    command += ["-ivy", str(IVY_FILE), "-confs", fetch.part, "-cache", cache]
+    command += ["-retrieve", pattern, "-types", "jar", "bundle"]
     # Ivy inherits the lock: if this process is killed, the next run waits until that Ivy has
     # written its files.
     output = subprocess.PIPE
@@ -212,18 +201,10 @@ def _ivy_lines(fetch: _Fetch) -> Iterator[str]:
 
 
 def _ivy_jar() -> Path:
-    return next(_spark_jars().glob("ivy-*.jar"))
-
-
-def _spark_jars() -> Path:
-    """The folder of the jars that PySpark ships.
-
-    It is found without an import of PySpark, which would take longer than everything else here.
-    """
-    pyspark = importlib.util.find_spec("pyspark")
-    if pyspark is None or pyspark.origin is None:
+    jar = next(spark_jars().glob("ivy-*.jar"), None)
+    if jar is None:
         raise StackError("PySpark is not installed; run `make setup`")
-    return Path(pyspark.origin).parent / "jars"
+    return jar
 
 
 def _verify(folder: Path, locked: dict[str, str], cache: Path) -> None:

@@ -22,11 +22,9 @@ def rotate(folder: Path, most_bytes: int = MAX_BYTES) -> None:
 
 def _rotate(file: Path) -> None:
     past = [file.with_name(f"{file.name}.{number}") for number in range(1, OLD_FILES + 1)]
-    for older, newer in reversed(
-        list(zip(past[1:], past, strict=False)),
-    ):
-        if newer.exists():
-            newer.rename(older)
+    for number in reversed(range(1, OLD_FILES)):
+        if past[number - 1].exists():
+            past[number - 1].rename(past[number])
     # A copy, not a rename: it keeps the mode of the log, which only the owner may read.
     shutil.copy(file, past[0])
     with file.open("r+b") as log:

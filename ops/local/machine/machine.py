@@ -3,7 +3,6 @@
 It uses the standard library only, because it runs before the set-up.
 """
 
-import os
 import shutil
 import socket
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from ops.local.machine.private import explain_unwritable
 from tally.errors import StackError
 
 JAVA_VERSIONS = (17, 21)
@@ -90,15 +90,11 @@ def check_folder(folder: Path, needed_gigabytes: float, fix: str) -> None:
 
     A missing folder is created; room is in 10^9 bytes.
     """
-    try:
+    with explain_unwritable(folder, fix):
         folder.mkdir(parents=True, exist_ok=True)
         # A real write, not a check of permissions: the disk may be full or read-only.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"tally")
-    except OSError as error:
-        raise StackError(
-            f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}"
-        ) from error
     if scarce := scarce_disk(folder, needed_gigabytes):
         raise StackError(f"{scarce}; free some or {fix}")
 
@@ -121,8 +117,3 @@ def port_is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def executable(path: Path) -> bool:
-    """Whether the file exists and is executable."""
-    return path.is_file() and os.access(path, os.X_OK)

@@ -5,12 +5,13 @@ Receipts, logs and Airflow's database must be private on a shared machine.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tally.errors import StackError
 
 _OTHERS = 0o077
+_Kind = type[OSError]
 _OWN = ("data", "logs", "run", "addresses.env")
 
 
@@ -27,40 +28,37 @@ def owner_only() -> Iterator[None]:
         os.umask(before)
 
 
+@contextmanager
+def explain_unwritable(folder: Path, fix: str, kind: _Kind = OSError) -> Iterator[None]:
+    """Raise StackError, which ends with `fix`, for such an error in the block."""
+    try:
+        yield
+    except kind as error:
+        raise StackError(
+            f"folder {folder}: cannot be written ({error.strerror}); make it writable or {fix}"
+        ) from error
+
+
 def make_private(home: Path) -> None:
     """Remove the access of other users to the folder and to Tally's files in it.
 
     A missing folder is created. Raises StackError when it cannot be created or belongs to another
     user.
     """
-    try:
+    with explain_unwritable(home, "set TALLY_HOME"):
         with owner_only():
             home.mkdir(parents=True, exist_ok=True)
         if home.stat().st_mode & _OTHERS:
-            # The home itself comes last, so that the next start repeats an interrupted run. Other
-            # files in it are not Tally's.
-            for path in [
-                *(
-                    path
-                    for name in _OWN
-                    for path in (
-                        home / name,
-                        *(home / name).rglob("*"),
-                    )
-                ),
-                home,
-            ]:
-                _remove_access(path)
-    except OSError as error:
-        raise StackError(
-            f"folder {home}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_HOME"
-        ) from error
+            # Other files in the home are not Tally's.
+            for name in _OWN:
+                for path in (home / name, *(home / name).rglob("*")):
+                    _remove_access(path)
+            # The home itself comes last, so that the next start repeats an interrupted run.
+            _remove_access(home)
 
 
 def _remove_access(path: Path) -> None:
-    try:
+    # A service that runs may have removed the file meanwhile.
+    with suppress(FileNotFoundError):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~_OTHERS)
-    except FileNotFoundError:
-        return  # removed meanwhile by a service that runs

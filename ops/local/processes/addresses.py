@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ops.local.machine.machine import port_is_free
-from ops.local.machine.private import make_private
+from ops.local.machine.private import explain_unwritable, make_private
 from runtime.process.files import write_atomically
 from tally.config.home import ADDRESSES_FILE, home_folder, load_addresses
 from tally.config.settings import Settings
@@ -81,16 +81,11 @@ def _free_address(taken: set[str]) -> str:
 
 def _write_addresses(home: Path, addresses: Mapping[str, str]) -> None:
     lines = "".join(f"{name}={address}\n" for name, address in addresses.items())
-    try:
+    with explain_unwritable(home, "set TALLY_HOME"):
         write_atomically(
             home / ADDRESSES_FILE,
             "# Written by `tally up`; an environment variable of the same name wins.\n" + lines,
         )
-    except OSError as error:
-        raise StackError(
-            f"folder {home}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_HOME"
-        ) from error
 
 
 @contextmanager
@@ -100,7 +95,7 @@ def _lock_other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
     Only one process does it at a time. A port is free until its service has started, so two homes
     that ask the system for a free port could get the same one.
     """
-    try:
+    with explain_unwritable(cache, "set TALLY_CACHE"):
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / HOMES_FILE).open("a+", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -115,15 +110,5 @@ def _lock_other_homes(cache: Path, home: Path) -> Iterator[list[str]]:
             # Written only now: no other process may read the list before this home has stored its
             # addresses.
             file.truncate(0)
-            file.writelines(
-                f"{line}\n"
-                for line in (
-                    *(line for line, addresses in homes.items() if addresses),
-                    home.resolve(),
-                )
-            )
-    except OSError as error:
-        raise StackError(
-            f"folder {cache}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_CACHE"
-        ) from error
+            used = [line for line, addresses in homes.items() if addresses]
+            file.writelines(f"{line}\n" for line in (*used, home.resolve()))

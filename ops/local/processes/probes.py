@@ -16,7 +16,6 @@ ANSWER_SECONDS = 1.0
 # before authentication.
 KAFKA_HELLO = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
 CASSANDRA_HELLO = bytes.fromhex("04 00 0000 05 00000000")
-SYSLOG_ERROR = 3
 
 
 def accepts_connections(address: str) -> bool:

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ MARK = "TALLY_SERVICE"
 SAME_START_SECONDS = 2.0
 LEFTOVER_SECONDS = 5.0
 LOOK_EVERY_SECONDS = 0.02
+Command = tuple[str, ...]
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ class Record(msgspec.Struct, frozen=True):
 
     pid: int
     create_time: float
-    argv: tuple[str, ...]
+    argv: Command
     ready: bool = False
 
 
@@ -45,38 +47,23 @@ def write_record(file: Path, record: Record) -> None:
     write_atomically(file, msgspec.json.encode(record))
 
 
-def start_detached(
-    argv: tuple[str, ...],
-    environment: Mapping[str, str],
-    log: Path,
-) -> Record:
+def start_detached(argv: Command, environment: Mapping[str, str], log: Path) -> Record:
     """Start a process in its own session, with both outputs appended to `log` and no input.
 
     Files that it creates are readable by their owner only. Raises OSError if it cannot start.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
+    # Append mode: after a log is truncated in place (logs.py) writing continues at its new end, not
+    # after a hole.
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        # Append mode: after a log is truncated in place (logs.py) writing continues at its new
-        # end, not after a hole.
-        (
-            os.POSIX_SPAWN_OPEN,
-            1,
-            str(log),
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-            0o600,
-        ),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     # Spawn, not Popen: the service outlives this process, so no object here may own it.
     with owner_only():
-        pid = os.posix_spawn(
-            argv[0],
-            argv,
-            dict(environment),
-            file_actions=files,
-            setsid=True,
-        )
+        pid = os.posix_spawn(argv[0], argv, environment, file_actions=files, setsid=True)
     try:
         return Record(pid, psutil.Process(pid).create_time(), argv)
     except psutil.NoSuchProcess:
@@ -161,10 +148,8 @@ def has_jvm(process: psutil.Process) -> bool:
 
 def send(process: psutil.Process, number: signal.Signals) -> None:
     """Send the signal to the process, if it still exists."""
-    try:
+    with suppress(psutil.NoSuchProcess):
         process.send_signal(number)
-    except psutil.NoSuchProcess:
-        return
 
 
 def reap_children() -> None:

@@ -49,6 +49,15 @@ class Site:
         """A file in the folder of the process records."""
         return self.home / "run" / file
 
+    def write_config(self, template: Path, values: Mapping[str, object]) -> Path:
+        """Write the template, with values in place of {name}, as a file of that folder."""
+        text = template.read_text("utf-8")
+        for name, value in values.items():
+            text = text.replace("{" + name + "}", str(value))
+        file = self.run(template.name)
+        file.write_text(text)
+        return file
+
     def trace(self, service: str, kind: str) -> Path:
         """A file that a service or its watcher writes: record, heartbeat, exit, and so on."""
         return self.run(f"{service}.{kind}")

@@ -1,14 +1,17 @@
-"""Start and stop of one service, by its record and its mark, and the reason of its end."""
+"""Start and stop of one service by its record and mark, its end's reason; and the stack's lock."""
 
+import fcntl
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
 from ops.local.machine.machine import port_is_free
+from ops.local.machine.private import explain_unwritable, make_private
 from ops.local.processes import processes
 from ops.local.processes.addresses import variable
 from ops.local.processes.processes import Record
@@ -126,12 +129,8 @@ def log_tail(site: Site, service: Service) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - LOG_BYTES))
         lines = file.read().decode("utf-8", errors="replace").splitlines()
-    return (
-        " | ".join(
-            [line.strip() for line in lines if line.strip()][-LOG_LINES:],
-        )
-        or "nothing logged"
-    )
+    written = [line.strip() for line in lines if line.strip()]
+    return " | ".join(written[-LOG_LINES:]) or "nothing logged"
 
 
 def _prepare_start(site: Site, service: Service) -> None:
@@ -216,3 +215,33 @@ def _mark(site: Site, service: Service) -> str:
 
 def _record_file(site: Site, service: Service) -> Path:
     return site.trace(service.name, "json")
+
+
+@contextmanager
+def lock_stack(site: Site) -> Iterator[None]:
+    """Hold the stack's lock: two concurrent `tally up` would start every service twice.
+
+    Raises StackError when the home cannot be written.
+    """
+    with explain_unwritable(site.home, "set TALLY_HOME", PermissionError):
+        make_private(site.home)
+        site.run("lock").parent.mkdir(exist_ok=True)
+        with site.run("lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+@contextmanager
+def try_lock_stack(site: Site) -> Iterator[bool]:
+    """Yield whether the stack's lock was free; if so, it is held in the block.
+
+    Raises FileNotFoundError when the home was deleted.
+    """
+    # r+ does not create the file: a watcher must not re-create its deleted home.
+    with site.run("lock").open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

@@ -14,11 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
-from ops.local.processes.tree_guard import reap_process_tree
+from ops.local.processes import processes
 
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
 COMPONENTS = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
-LOOK_EVERY_SECONDS = 0.5
+LOOK_EVERY_SECONDS, GUARD_EVERY_SECONDS = 0.5, 0.3
 STOP_SECONDS = 20.0  # less than the supervisor's stop deadline for this process
 # A rebuild that a task starts must not write its end, or a heartbeat, to Airflow's files.
 OWN_FILES = ("TALLY_READY_FILE", "TALLY_HEARTBEAT_FILE", "TALLY_EXIT_FILE")
@@ -30,8 +30,7 @@ def main() -> int:
     """Return 0 after SIGTERM, 1 when a component has ended by itself."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     signal.signal(signal.SIGTERM, _leave)
-    # A SIGKILL of this process does not reach its components; the watcher ends them.
-    reap_process_tree()
+    _guard_components()
     for name in OWN_FILES:
         os.environ.pop(name, None)
     _migrate(Path(os.environ["AIRFLOW_HOME"]))
@@ -50,6 +49,24 @@ def main() -> int:
         _stop(list(running.values()))
 
 
+def _guard_components() -> None:
+    """Fork a child that outlives this process and then ends all that it has started.
+
+    A SIGKILL of this process does not reach its components.
+    """
+    guarded, mark = os.getpid(), os.environ[processes.MARK]
+    if os.fork():
+        return
+    # The guard must survive the signal that ends this process.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # When its parent dies, a process gets another parent.
+    while os.getppid() == guarded:
+        time.sleep(GUARD_EVERY_SECONDS)
+    processes.end_leftovers(mark)
+    os._exit(0)
+
+
 def _migrate(home: Path) -> None:
     """Migrate the database to the schema of this Airflow version.
 
@@ -61,12 +78,12 @@ def _migrate(home: Path) -> None:
         stamp.write_text(version("apache-airflow"))
 
 
-def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
+def _stop(components: list[subprocess.Popen[bytes]]) -> None:
+    for process in components:
         process.terminate()
     # One deadline for all, because they end in parallel.
     deadline = time.monotonic() + STOP_SECONDS
-    for process in processes:
+    for process in components:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:

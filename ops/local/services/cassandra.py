@@ -7,8 +7,8 @@ from ops.local.machine.artifacts import class_path
 from ops.local.machine.machine import check_java, java_version
 from ops.local.processes import probes
 from ops.local.processes.service import Launch, Service, Site
-from runtime.spark.class_archive import archive_options
 from runtime.spark.configuration import FIRST_COMPILER
+from runtime.spark.jvm_classes import archive_options
 
 CONFIG = Path(__file__).with_name("config")
 # The node takes 870 MB with this heap (measured).
@@ -28,11 +28,8 @@ QUICK_START = (
 def launch(site: Site) -> Launch:
     """The node's command, with its configuration written for this site."""
     java, jars = check_java(site.environment), class_path(site.settings.cache, "cassandra")
-    options = (
-        line
-        for line in (CONFIG / "cassandra-jvm.options").read_text("utf-8").splitlines()
-        if not line.startswith("#")
-    )
+    lines = (CONFIG / "cassandra-jvm.options").read_text("utf-8").splitlines()
+    configured = (part for line in lines if not line.startswith("#") for part in line.split())
     allow = (
         ("-Djava.security.manager=allow",) if java_version(java) >= SECURITY_MANAGER_SINCE else ()
     )
@@ -43,41 +40,22 @@ def launch(site: Site) -> Launch:
         f"-XX:ErrorFile={site.home / 'logs' / 'cassandra-crash.log'}",
         f"-XX:HeapDumpPath={site.home / 'logs'}",
     )
-    flags = [
-        *archive_options(site.settings.cache, "cassandra"),
-        *(part for line in options for part in line.split()),
-    ]
+    flags = [*archive_options(site.settings.cache, "cassandra"), *configured]
+    options = (*JVM, *flags, *allow, *QUICK_START, *properties)
     main = ("-cp", jars, "org.apache.cassandra.service.CassandraDaemon")
     # Fewer arenas: otherwise each native thread would hold its own part of the memory.
-    return Launch(
-        (
-            java,
-            *JVM,
-            *flags,
-            *allow,
-            *QUICK_START,
-            *properties,
-            *main,
-        ),
-        {"MALLOC_ARENA_MAX": "2"},
-    )
+    return Launch((java, *options, *main), {"MALLOC_ARENA_MAX": "2"})
 
 
 def _write_config(site: Site) -> Path:
     host, native_port = site.settings.cassandra.rsplit(":", 1)
-    storage_port = site.settings.cassandra_storage.rsplit(":", 1)[1]
-    text = (CONFIG / "cassandra.yaml").read_text("utf-8")
     values = {
         "data": site.data("cassandra"),
         "host": host,
         "native_port": native_port,
-        "storage_port": storage_port,
+        "storage_port": site.settings.cassandra_storage.rsplit(":", 1)[1],
     }
-    for name, value in values.items():
-        text = text.replace("{" + name + "}", str(value))
-    file = site.run("cassandra.yaml")
-    file.write_text(text)
-    return file
+    return site.write_config(CONFIG / "cassandra.yaml", values)
 
 
 CASSANDRA = Service(

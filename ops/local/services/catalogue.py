@@ -1,9 +1,8 @@
 """All services of the local stack, in start order."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from types import MappingProxyType
 
 from ops.local.processes import probes
 from ops.local.processes.service import Launch, Service, Site
@@ -13,36 +12,30 @@ from ops.local.services.kafka import KAFKA
 from runtime.process.repository import python_path
 from tally.errors import StackError
 
+Names = tuple[str, ...]
+Services = dict[str, Service]
 
-def python_module(
-    module: str, site: Site, environment: Mapping[str, str] = MappingProxyType({})
-) -> Launch:
+
+def python_module(module: str, site: Site, **own: str) -> Launch:
     """The launch of a module of this repository by this Python, independent of the folder."""
+    path = python_path(site.environment)
     return Launch(
-        (sys.executable, "-m", module),
-        {"PYTHONPATH": python_path(site.environment), "PYTHONUNBUFFERED": "1", **environment},
+        (sys.executable, "-m", module), {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **own}
     )
 
 
 def _normaliser(slot: int) -> Service:
     """One of several normalisers; each has its own identity for the brokers."""
-    name, own = (
-        f"normaliser-{slot + 1}" if slot else "normaliser",
-        {"TALLY_NORMALISER_SLOT": str(slot)},
+    name, module = f"normaliser-{slot + 1}" if slot else "normaliser", "ingest.normaliser"
+    return replace(
+        _job(name, module, ("kafka",)),
+        launch=lambda site: python_module(module, site, TALLY_NORMALISER_SLOT=str(slot)),
+        # The key for the hashes of loyalty ids is in no other process's environment.
+        secrets=("TALLY_LOYALTY_KEY",),
     )
-    # The key for the hashes of loyalty ids is in no other process's environment.
-    service = _job(name, "ingest.normaliser", ("kafka",), secrets=("TALLY_LOYALTY_KEY",))
-    return replace(service, launch=lambda site: python_module("ingest.normaliser", site, own))
 
 
-def _job(
-    name: str,
-    module: str,
-    needs: tuple[str, ...],
-    *,
-    spark_driver: bool = False,
-    secrets: tuple[str, ...] = (),
-) -> Service:
+def _job(name: str, module: str, needs: Names, spark_driver: bool = False) -> Service:
     """A job without HTTP, which is ready when it has touched its ready file."""
     return Service(
         name=name,
@@ -50,17 +43,11 @@ def _job(
         is_ready=lambda site: site.run(f"{name}.ready").exists(),
         needs=needs,
         spark_driver=spark_driver,
-        secrets=secrets,
         start_seconds=180,
     )
 
 
-def _web(
-    name: str,
-    module: str,
-    needs: tuple[str, ...],
-    secrets: tuple[str, ...] = (),
-) -> Service:
+def _web(name: str, module: str, needs: Names, secrets: Names = ()) -> Service:
     return Service(
         name=name,
         launch=lambda site: python_module(module, site),
@@ -73,7 +60,7 @@ def _web(
     )
 
 
-SERVICES: dict[str, Service] = {
+SERVICES: Services = {
     service.name: service
     for service in (
         KAFKA,
@@ -98,7 +85,7 @@ STOCK_ADAPTER = _job("stock-adapter", "inventory.sync", ("kafka",))
 OPTIONAL = {service.name: service for service in (STOCK, STOCK_ADAPTER)}
 
 
-def list_services(site: Site) -> dict[str, Service]:
+def list_services(site: Site) -> Services:
     """All services of this site.
 
     There is a normaliser for each slot that the settings want, or that was started and not stopped.
@@ -109,14 +96,9 @@ def list_services(site: Site) -> dict[str, Service]:
         int(record.stem.rpartition("-")[2])
         for record in site.run("").glob("normaliser-[0-9]*.json")
     ]
-    more = [
-        _normaliser(slot)
-        for slot in range(
-            1,
-            max(site.settings.normalisers, *begun, 1),
-        )
-    ]
-    further = {service.name: service for service in (*more, *_stock_services(site))}
+    slots = range(1, max(site.settings.normalisers, *begun, 1))
+    more = (*map(_normaliser, slots), *_stock_services(site))
+    further = {service.name: service for service in more}
     return {**SERVICES, **further}
 
 
@@ -134,10 +116,7 @@ def _stock_services(site: Site) -> list[Service]:
     ]
 
 
-def select_services(
-    names: Iterable[str],
-    services: dict[str, Service] = SERVICES,
-) -> list[Service]:
+def select_services(names: Iterable[str], services: Services = SERVICES) -> list[Service]:
     """The services with these names, all services if no name is given, in start order.
 
     Raises StackError for an unknown name.
@@ -149,10 +128,7 @@ def select_services(
     return [service for name, service in services.items() if name in chosen]
 
 
-def with_needs(
-    chosen: Iterable[Service],
-    services: dict[str, Service] = SERVICES,
-) -> list[Service]:
+def with_needs(chosen: Iterable[Service], services: Services = SERVICES) -> list[Service]:
     """The chosen services and all that they need, in start order."""
     wanted: set[str] = set()
     waiting = [service.name for service in chosen]

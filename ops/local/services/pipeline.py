@@ -16,9 +16,9 @@ from confluent_kafka import KafkaException
 from ops.conflicts import till_conflicts
 from ops.lag import WaitingSeconds, read_waiting
 from runtime.connect import cassandra_session
+from runtime.records.gaps import read_gaps
 from tally.config.settings import Settings
 from tally.errors import StackError
-from tally.time.instants import assume_utc
 
 Row = TypeVar("Row")
 RowReader: TypeAlias = Callable[[Session], list[Row]]
@@ -70,20 +70,19 @@ def late_readers(settings: Settings, waiting: WaitingSeconds) -> Iterator[str]:
 
 def gaps(settings: Settings, now: datetime | None = None) -> str:
     """A text about accepted gaps. Raises StackError if one was accepted in the last 31 days."""
-    question = "SELECT topic, partition, from_offset, until_offset, noted_at FROM gap"
-    rows = _read(settings, lambda session: [*session.execute(question)])
+    accepted = _read(settings, read_gaps)
     since = (now or datetime.now(UTC)) - RECENT
-    new = [row for row in rows if assume_utc(row.noted_at) > since]
+    new = [gap for gap in accepted if gap.noted_at > since]
     if new:
         where = ", ".join(
-            f"{row.topic}-{row.partition} {row.from_offset} to {row.until_offset}"
-            for row in new[:SHOWN]
+            f"{gap.topic}-{gap.partition} {gap.from_offset} to {gap.until_offset}"
+            for gap in new[:SHOWN]
         )
         raise StackError(
             f"{len(new)} in the last {RECENT.days} days: {where};"
             " send again what was lost; `tally audit` names them all"
         )
-    return f"none in the last {RECENT.days} days, {len(rows)} in all"
+    return f"none in the last {RECENT.days} days, {len(accepted)} in all"
 
 
 def tills(settings: Settings, now: datetime | None = None) -> str:

@@ -43,8 +43,11 @@ def main() -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     # Run by the new environment, because the JVM parts need its packages.
-    command = [str(PYTHON), "-m", "ops.local.machine.artifacts"]
-    return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
+    for module in ("ops.local.machine.artifacts", "ops.local.setup.jvm_classes"):
+        command = [str(PYTHON), "-m", module]
+        if code := subprocess.run(command, cwd=REPOSITORY, check=False).returncode:
+            return code
+    return 0
 
 
 def _environment_is_current() -> bool:
@@ -85,32 +88,18 @@ def _install_uv() -> None:
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "uv.txt"
         wanted.write_text(requirement)
-        pip = [
-            str(PYTHON),
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            # uv is the one package that uv does not fetch: its hashes come from the lock too.
-            "--require-hashes",
-            "--no-deps",
-        ]
-        _run([*pip, "-r", str(wanted)], "uv")
+        pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # uv is the one package that uv does not fetch: its hashes come from the lock too.
+        pip += ["--require-hashes", "--no-deps", "-r", str(wanted)]
+        _run(pip, "uv")
 
 
 def _install_packages() -> None:
     """Install exactly the packages of uv.lock."""
     _say("packages of uv.lock into .venv")
-    uv = [
-        str(ENVIRONMENT / "bin" / "uv"),
-        "sync",
-        "--frozen",  # use the lock as it is, without a query for newer versions
-        "--no-python-downloads",
-        "--python",
-        str(PYTHON),
-    ]
-    _run(uv, "packages", {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)})
+    uv = [str(ENVIRONMENT / "bin" / "uv"), "sync", "--no-python-downloads", "--python", str(PYTHON)]
+    # The lock is used as it is, without a query for newer versions.
+    _run([*uv, "--frozen"], "packages")
 
 
 def _read_uv_lock() -> tuple[str, str]:
@@ -125,24 +114,12 @@ def _read_uv_lock() -> tuple[str, str]:
     )
 
 
-def _run(
-    command: Sequence[str],
-    what: str,
-    more: dict[str, str] | None = None,
-    quiet: bool = False,
-) -> None:
+def _run(command: Sequence[str], what: str, quiet: bool = False) -> None:
     output = subprocess.DEVNULL if quiet else None
-    finished = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env={
-            **os.environ,
-            **(more or {}),
-        },
-        stdout=output,
-        check=False,
-    )
-    if finished.returncode:
+    # uv installs into this environment, whatever else is activated.
+    own = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)}
+    answer = subprocess.run(command, cwd=REPOSITORY, env=own, stdout=output, check=False)
+    if answer.returncode:
         raise StackError(
             f"{what}: not installed (see above);"
             " check the network and run `make setup` again: what is done is kept"

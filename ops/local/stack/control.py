@@ -1,21 +1,44 @@
-"""`up`, `down` and `status` of the whole stack, with start order, deadlines and a lock."""
+"""`up`, `down` and `status` of the whole stack, with start order, deadlines and a lock.
 
-import fcntl
+A status has no side effect: it follows from the service's record, its heartbeat and the watcher's
+files.
+"""
+
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Literal
 
-from ops.local.machine.private import make_private
 from ops.local.processes import supervisor, watching
 from ops.local.processes.service import Service, Site
-from ops.local.stack import states
-from ops.local.stack.states import ServiceStatus
+from ops.local.stack.watcher import read_restart_state
+from runtime.process import heartbeat
+from runtime.process.job import REFUSED
 from tally.errors import RestartNeeded, StackError, TallyError
 
 LOOK_EVERY_SECONDS = 0.1
 
 Tell = Callable[[str], None]
+ServiceState = Literal["running", "starting", "stalled", "failing", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class ServiceStatus:
+    """One line of `tally status`.
+
+    `pid` is a process whose SIGKILL ends the service, None when it does not run. `since`: when it
+    got into this state. `reason`: why it does no work. `next_try`: when it is restarted
+    automatically, None if never. Instants are RFC 3339 in UTC.
+    """
+
+    state: ServiceState
+    pid: int | None
+    address: str | None
+    log: str
+    since: str | None = None
+    reason: str | None = None
+    next_try: str | None = None
 
 
 @dataclass
@@ -40,7 +63,7 @@ def up(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
     Raises StackError, with the name of each service that did not come up, after the others have.
     """
-    with _lock_stack(site):
+    with supervisor.lock_stack(site):
         progress = _StartProgress(list(services))
         while progress.waiting or progress.started:
             _start_what_can_start(site, progress, tell)
@@ -56,7 +79,7 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
     A service ends after those that need it, Kafka last.
     """
-    with _lock_stack(site):
+    with supervisor.lock_stack(site):
         left = list(services)
         while left:
             needed = {need for service in left for need in service.needs}
@@ -77,13 +100,69 @@ def down(site: Site, services: Sequence[Service], tell: Tell) -> None:
 
 def watch(site: Site) -> None:
     """Start the watcher, which restarts services that end by themselves."""
-    with _lock_stack(site):
+    with supervisor.lock_stack(site):
         watching.ensure_watcher(site)
 
 
 def status(site: Site, services: Sequence[Service]) -> dict[str, ServiceStatus]:
     """The state of each service by name, in start order."""
-    return {service.name: states.service_status(site, service) for service in services}
+    return {service.name: service_status(site, service) for service in services}
+
+
+def service_status(site: Site, service: Service) -> ServiceStatus:
+    """The current state of the service.
+
+    `failing`: it ended by itself and the watcher handles it; `failed`: no watcher runs.
+    """
+    log = str(site.log(service.name))
+    stopped = ServiceStatus("stopped", None, service.address(site.settings), log)
+    record = supervisor.read_service_record(site, service)
+    if record is None:
+        return stopped
+    process = supervisor.working_process(site, service)
+    if process is None:
+        return _status_after_end(site, service, stopped)
+    known = replace(stopped, pid=process.pid, since=_text(record.create_time))
+    if not (record.ready or service.is_ready(site)):
+        failing = read_restart_state(site, service)
+        return replace(known, state="starting", reason=failing.reason if failing else None)
+    if found := _read_stall(site, service):
+        seconds, reason = found
+        since = _text(time.time() - seconds)
+        return replace(known, state="stalled", since=since, reason=reason)
+    return replace(known, state="running")
+
+
+def _status_after_end(site: Site, service: Service, stopped: ServiceStatus) -> ServiceStatus:
+    code, reason = supervisor.exit_reason(site, service)
+    known = read_restart_state(site, service)
+    is_final = code == REFUSED or (known is not None and known.given_up)
+    ended = replace(stopped, since=_text(known.since) if known else None, reason=reason)
+    if not is_final and not watching.is_running(site):
+        return replace(ended, state="failed")
+    failing = replace(ended, state="failing", reason=known.reason if known else reason)
+    # Without an instant the watcher has not checked yet: it will within a second.
+    next_try = known.next_try if known and known.next_try else time.time()
+    return failing if is_final else replace(failing, next_try=_text(next_try))
+
+
+def _read_stall(site: Site, service: Service) -> tuple[float, str] | None:
+    """For how many seconds the service has done no work, and the evidence.
+
+    None while it works or is idle.
+    """
+    after = site.settings.stalled_after_seconds
+    if found := heartbeat.find_stall(site.trace(service.name, supervisor.HEARTBEAT), after):
+        return found
+    # A service with a heartbeat is judged by it; for others the watcher notes since when they are
+    # silent.
+    silent = site.trace(service.name, supervisor.SILENT)
+    seconds = time.time() - silent.stat().st_mtime if silent.exists() else 0.0
+    return (seconds, f"has not answered for {seconds:.0f} s") if seconds > after else None
+
+
+def _text(instant: float) -> str:
+    return datetime.fromtimestamp(instant, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _start_what_can_start(site: Site, progress: _StartProgress, tell: Tell) -> None:
@@ -172,35 +251,3 @@ def _is_ready(site: Site, service: Service, seconds: float) -> bool:
 def _address_text(site: Site, service: Service) -> str:
     address = service.address(site.settings)
     return f" at {address}" if address else ""
-
-
-@contextmanager
-def _lock_stack(site: Site) -> Iterator[None]:
-    """Hold the stack's lock: two concurrent `tally up` would start every service twice."""
-    try:
-        make_private(site.home)
-        site.run("lock").parent.mkdir(exist_ok=True)
-        with site.run("lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    except PermissionError as error:
-        raise StackError(
-            f"folder {site.home}: cannot be written ({error.strerror});"
-            " make it writable or set TALLY_HOME"
-        ) from error
-
-
-@contextmanager
-def try_lock_stack(site: Site) -> Iterator[bool]:
-    """Yield whether the stack's lock was free; if so, it is held in the block.
-
-    Raises FileNotFoundError when the home was deleted.
-    """
-    # r+ does not create the file: a watcher must not re-create its deleted home.
-    with site.run("lock").open("r+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True

@@ -12,12 +12,11 @@ from ops.local.machine import artifacts, machine
 from ops.local.processes import probes, supervisor, watching
 from ops.local.processes.addresses import variable
 from ops.local.processes.service import Service, Site
-from ops.local.services import catalogue, kafka_tools, pipeline
-from ops.local.stack import states
-from ops.local.stack.states import ServiceStatus
+from ops.local.services import catalogue, kafka, pipeline
+from ops.local.stack.control import ServiceStatus, service_status
 from ops.topic_configuration import partition_count
 from runtime.connect import cassandra_session, kafka_admin
-from runtime.spark.forkless import classes_jar
+from runtime.spark.jvm_classes import classes_jar
 from schemas import loader
 from tally.errors import StackError, TallyError
 
@@ -97,7 +96,7 @@ def _folder(site: Site) -> str:
 
 
 def _service(site: Site, service: Service) -> Check:
-    status = states.service_status(site, service)
+    status = service_status(site, service)
     if status.state == "stopped":
         return _outcome(lambda: _free_ports(site, service))
     if status.state in ("failed", "failing", "stalled"):
@@ -171,7 +170,7 @@ def _topics(site: Site) -> str:
 
 
 def _transactions(site: Site) -> str:
-    hanging = kafka_tools.hanging_transactions(site.settings, site.environment)
+    hanging = kafka.hanging_transactions(site.settings, site.environment)
     if hanging:
         where = ", ".join(
             f"{row['Topic']}-{row['Partition']} from offset {row['StartOffset']}" for row in hanging
@@ -180,7 +179,7 @@ def _transactions(site: Site) -> str:
             f"hanging: {where}; end each with Kafka's tool:"
             " TransactionsCommand abort --topic --partition --start-offset"
         )
-    return f"none hangs, {len(kafka_tools.open_transactions(site.settings, site.environment))} open"
+    return f"none hangs, {len(kafka.open_transactions(site.settings, site.environment))} open"
 
 
 def _guardrails(site: Site) -> str:

@@ -9,19 +9,20 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import psutil
 from confluent_kafka import KafkaException
 
 from ops.local.machine import logs, machine
-from ops.local.processes import processes, restart_policy, supervisor, watching
+from ops.local.processes import processes, supervisor, watching
 from ops.local.processes.processes import Record
-from ops.local.processes.restart_policy import RestartPolicy, RestartState
 from ops.local.processes.service import Service, Site
 from ops.local.services import catalogue
-from ops.local.stack import control
 from runtime.connect import CASSANDRA_ERRORS
+from runtime.process.files import write_atomically
 from runtime.process.job import REFUSED, run_job
 from tally.config.settings import Settings
 from tally.errors import TallyError
@@ -33,19 +34,92 @@ ROTATE_EVERY_CHECKS = 10
 # If Cassandra starts on a full disk, it leaves a commit log without a header, which it refuses to
 # read on all later starts; with the size of two of its logs free it starts.
 NEEDED_GIGABYTES = 0.25
+_WAITS = "; waits for "
 
-log = logging.getLogger("watcher")
+log = logging.getLogger(watching.NAME)
+
+
+@dataclass(frozen=True)
+class RestartPolicy:
+    """When to retry, and when to give up.
+
+    It has the seconds to the first try, the most seconds between tries, the number of tries in a
+    row, and the seconds of work after which the count is reset.
+    """
+
+    first_seconds: float = 1.0
+    most_seconds: float = 60.0
+    tries: int = 8
+    steady_seconds: float = 60.0
+
+
+class RestartState(msgspec.Struct, frozen=True):
+    """The failure of a service: since when, why, the number of tries, and the next try.
+
+    Times are seconds since 1970. `next_try` is None during a try, and permanently once the service
+    is `given_up`.
+    """
+
+    since: float
+    reason: str
+    tries: int = 0
+    next_try: float | None = None
+    given_up: bool = False
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether a try is in progress: a service that is found ended has then failed again."""
+        return self.next_try is None and not self.given_up
+
+    def record_end(
+        self, reason: str, refused: bool, policy: RestartPolicy, now: float
+    ) -> "RestartState":
+        """With its next try, later after each one; or given up.
+
+        It is given up after too many tries, or after a refusal, which a new start would repeat.
+        """
+        if refused or self.tries >= policy.tries:
+            return msgspec.structs.replace(self, reason=reason, next_try=None, given_up=True)
+        # Doubled each time: a short problem is retried soon, and a long one costs few starts.
+        wait = min(policy.first_seconds * 2**self.tries, policy.most_seconds)
+        return msgspec.structs.replace(self, reason=reason, next_try=now + wait)
+
+    def is_due(self, policy: RestartPolicy, now: float) -> bool:
+        """Whether the next try is due.
+
+        A wall clock that was set back must not delay the try for hours.
+        """
+        return self.next_try is not None and not 0 < self.next_try - now <= policy.most_seconds
+
+    def wait_for_needs(self, needs: list[str], policy: RestartPolicy, now: float) -> "RestartState":
+        """The state while a needed service does not work; waiting does not count as a try."""
+        # The needs of the previous check are removed from the reason.
+        reason = self.reason.partition(_WAITS)[0] + _WAITS + ", ".join(needs)
+        return msgspec.structs.replace(self, reason=reason, next_try=now + policy.first_seconds)
+
+    def record_try(self) -> "RestartState":
+        """The state during a new try, with one more start counted."""
+        reason, tries = self.reason.partition(_WAITS)[0], self.tries + 1
+        return msgspec.structs.replace(self, reason=reason, tries=tries, next_try=None)
+
+
+def read_restart_state(site: Site, service: Service) -> RestartState | None:
+    """The stored failure of a service that ended by itself.
+
+    None if it did not end by itself, or was started or stopped by hand since.
+    """
+    file = site.trace(service.name, supervisor.FAILING)
+    return msgspec.json.decode(file.read_bytes(), type=RestartState) if file.exists() else None
 
 
 def main() -> int:
     """Return 0 once everything was stopped; otherwise run until killed."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    return run_job(
-        "watcher",
-        lambda: watch(
-            Site.from_settings(Settings.load(), dict(os.environ)),
-        ),
-    )
+
+    def watch_site() -> None:
+        watch(Site.from_settings(Settings.load(), dict(os.environ)))
+
+    return run_job(watching.NAME, watch_site)
 
 
 def watch(site: Site) -> None:
@@ -72,11 +146,6 @@ def watch(site: Site) -> None:
         time.sleep(CHECK_EVERY_SECONDS)
 
 
-def _is_current(site: Site) -> bool:
-    record = processes.read_record(watching.record_file(site))
-    return record is not None and record.pid == os.getpid()
-
-
 class Watcher:
     """The state of one watcher for the services of one site.
 
@@ -84,12 +153,12 @@ class Watcher:
     """
 
     def __init__(
-        self, site: Site, services: Iterable[Service] = (), patience: RestartPolicy | None = None
+        self, site: Site, services: Iterable[Service] = (), policy: RestartPolicy | None = None
     ) -> None:
         self._site = site
         self._services: dict[str, Service] = {}
         self.add_services(services)
-        self._policy = patience or RestartPolicy()
+        self._policy = policy or RestartPolicy()
         # Only in memory, never on disk: an environment may hold secrets.
         self._environments: dict[str, tuple[Record, Mapping[str, str]]] = {}
         self._steady_since: dict[str, float] = {}
@@ -105,7 +174,7 @@ class Watcher:
         """
         for service in self._services.values():
             self._remember(service)
-        with control.try_lock_stack(self._site) as alone:
+        with supervisor.try_lock_stack(self._site) as alone:
             for service in self._services.values() if alone else ():
                 self._check(service)
 
@@ -138,7 +207,9 @@ class Watcher:
         record = supervisor.read_service_record(self._site, service)
         alive = supervisor.is_alive(self._site, service)
         if alive and ((record and record.ready) or supervisor.is_ready(self._site, service)):
-            self._note_working(service)
+            since = self._steady_since.setdefault(service.name, time.monotonic())
+            if time.monotonic() - since >= self._policy.steady_seconds:
+                self._site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
             return
         self._steady_since.pop(service.name, None)
         if record and not alive:
@@ -146,21 +217,14 @@ class Watcher:
         elif not record:
             self._environments.pop(service.name, None)
 
-    def _note_working(self, service: Service) -> None:
-        since = self._steady_since.setdefault(service.name, time.monotonic())
-        if time.monotonic() - since >= self._policy.steady_seconds:
-            self._site.trace(service.name, supervisor.FAILING).unlink(missing_ok=True)
-
     def _handle_end(self, service: Service) -> None:
-        known, now = restart_policy.read_restart_state(self._site, service), time.time()
+        known, now = read_restart_state(self._site, service), time.time()
         if known is None or known.is_trying:
             code, words = supervisor.exit_reason(self._site, service)
             # Tally's jobs leave a reason; for other services there is only the end of the log.
             reason = words if code is not None else f"ended by itself; the end of its log: {words}"
             failed = known or RestartState(now, reason)
-            self._write_state(
-                service, failed.record_end(reason, code == REFUSED, self._policy, now)
-            )
+            self._note(service, failed.record_end(reason, code == REFUSED, self._policy, now))
         elif known.is_due(self._policy, now):
             self._try(service, known, now)
 
@@ -169,45 +233,43 @@ class Watcher:
         needs = (self._services[name] for name in service.needs)
         missing = [need.name for need in needs if not need.is_ready(self._site)]
         if missing := [*missing, *scarce_disks(self._site)]:
-            restart_policy.write_restart_state(
-                self._site, service, known.wait_for_needs(missing, self._policy, now)
-            )
+            self._write(service, known.wait_for_needs(missing, self._policy, now))
             return
         # Stored before the start, so that a try during which this watcher ends is counted too.
         tried = known.record_try()
-        self._write_state(service, tried)
+        self._note(service, tried)
         try:
-            self._start(service)
+            record, environment = self._environments.get(service.name, (None, {}))
+            if record is None:
+                supervisor.start(self._site, service)
+            else:
+                supervisor.restart(self._site, service, environment)
         except (OSError, TallyError) as error:
-            self._write_state(service, tried.record_end(str(error), False, self._policy, now))
+            self._note(service, tried.record_end(str(error), False, self._policy, now))
 
-    def _start(self, service: Service) -> None:
-        remembered = self._environments.get(service.name)
-        if remembered is None:
-            supervisor.start(self._site, service)
-        else:
-            supervisor.restart(self._site, service, remembered[1])
+    def _note(self, service: Service, state: RestartState) -> None:
+        self._write(service, state)
+        coming = f"try {state.tries} now" if state.is_trying else f"try {state.tries + 1} to come"
+        what = "given up" if state.given_up else coming
+        log.info("%s: %s; %s", service.name, state.reason, what)
 
-    def _write_state(self, service: Service, known: RestartState) -> None:
-        restart_policy.write_restart_state(self._site, service, known)
-        what = (
-            "given up"
-            if known.given_up
-            else f"try {known.tries} now"
-            if known.is_trying
-            else f"try {known.tries + 1} to come"
-        )
-        log.info("%s: %s; %s", service.name, known.reason, what)
+    def _write(self, service: Service, state: RestartState) -> None:
+        file = self._site.trace(service.name, supervisor.FAILING)
+        write_atomically(file, msgspec.json.encode(state))
 
 
 def scarce_disks(site: Site) -> list[str]:
     """Texts about disks without space for a start, of the home and its data folders."""
     services = filter(Path.is_dir, (site.home / "data").glob("*"))
-    folders = [site.home, *services]
     # Usually all folders are on one disk.
-    by_disk = {folder.stat().st_dev: folder for folder in reversed(folders)}
+    by_disk = {folder.stat().st_dev: folder for folder in (*services, site.home)}
     scarce = (machine.scarce_disk(path, NEEDED_GIGABYTES) for path in by_disk.values())
     return [text for text in scarce if text]
+
+
+def _is_current(site: Site) -> bool:
+    record = processes.read_record(watching.record_file(site))
+    return record is not None and record.pid == os.getpid()
 
 
 if __name__ == "__main__":

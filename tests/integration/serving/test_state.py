@@ -8,8 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from runtime.connect import cassandra_session
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
-from serving.storage.rows import Gap, TillFinding
+from serving.storage.rows import TillFinding
 from serving.storage.views import STORES_AT_ONCE, ViewReader
 from tally.config.settings import Settings
 from tally.families.generation import GenerationSpan
@@ -46,12 +47,13 @@ WORLD = World(
         (SALES, "406", TillFinding(DAY, "1", 50, 30)),
     ],
     gaps=[
-        Gap(
+        AcceptedGap(
             "posTransactionTopic",
             1,
             7,
             12,
             at("1970-01-01T00:00"),
+            at("2026-11-21T08:00"),
             at("2026-11-21T08:00"),
             "deleted by hand",
         )

@@ -16,7 +16,7 @@ from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 from ops.local.processes import processes
 from ops.local.processes.service import Launch, Service, Site
 from ops.local.services import airflow
-from ops.local.stack import control, states
+from ops.local.stack import control
 from tests.conftest import make_site
 
 DAG = """
@@ -119,10 +119,10 @@ def test_every_listener_is_on_loopback(running: Site) -> None:
 
 def test_sigkill_of_its_pid_ends_every_component(running: Site, service: Service) -> None:
     tree = processes.find_marked_processes(f"{running.home}:airflow")
-    pid = states.service_status(running, service).pid
+    pid = control.service_status(running, service).pid
     assert pid is not None and len(tree) > 3
     psutil.Process(pid).send_signal(signal.SIGKILL)
 
     _, alive = psutil.wait_procs(tree, timeout=20)
 
-    assert (alive, states.service_status(running, service).state) == ([], "failed")
+    assert (alive, control.service_status(running, service).state) == ([], "failed")

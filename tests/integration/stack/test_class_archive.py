@@ -10,13 +10,12 @@ import pytest
 
 from ops.local.services import catalogue
 from runtime.process.repository import REPOSITORY
-from runtime.spark.class_archive import archive_file, archive_options
-from runtime.spark.forkless import classes_jar
+from runtime.spark.jvm_classes import archive_file, archive_options, classes_jar
 from tally.config.settings import Settings
 from tests.conftest import make_site
 
 SESSION = """
-from runtime.spark.forkless import classes_jar
+from runtime.spark.jvm_classes import classes_jar
 from runtime.spark.session import build_session
 from tally.config.settings import Settings
 options = {{"spark_java_options": "-Xlog:class+load:file={log}"}}

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from ops import lag
-from ops.audit import cut
+from ops.audit import ledgers
 from ops.local.processes.service import Site
 from runtime.connect import NORMALISER_GROUP, cassandra_session, kafka_admin, kafka_consumer
 from runtime.kafka.topics import read_topic_bounds
@@ -81,7 +81,7 @@ def after_question(
 
         return answer
 
-    for name in ("ends", "committed_positions"):
+    for name in ("read_ends", "read_group_positions"):
         monkeypatch.setattr(asking, name, recorder(name, getattr(asking, name)))
     return asked
 
@@ -131,7 +131,7 @@ def test_record_of_an_unfinished_commit_is_in_the_cut(
     settings = own_site.settings
     admin = kafka_admin(settings)
     with cassandra_session(settings) as session:
-        before = cut.take_cut(settings, session).canonical[CANONICAL][0]
+        before = ledgers.take_cut(settings, session).canonical[CANONICAL][0]
     with normalising(settings) as (producer, _member), cassandra_session(settings) as session:
         admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(NORMALISER_GROUP, raw_positions(settings))]
@@ -141,7 +141,7 @@ def test_record_of_an_unfinished_commit_is_in_the_cut(
             producer.commit_transaction(30)
             read_to_the_end(settings)
 
-        after_question(monkeypatch, cut, QUESTIONS, commit)
-        found = cut.take_cut(settings, session)
+        after_question(monkeypatch, ledgers, QUESTIONS, commit)
+        found = ledgers.take_cut(settings, session)
 
     assert found.canonical[CANONICAL][0] == before + 1

@@ -1,5 +1,6 @@
 """A world put into real tables, with the columns that the layers write."""
 
+from dataclasses import asdict
 from typing import Any
 
 from cassandra.cluster import Session
@@ -82,7 +83,7 @@ def _insert_state(session: Session, world: World) -> None:
         )
     _insert_answers(session, world)
     for gap in world.gaps:
-        _insert(session, "gap", {**gap._asdict(), "noted_at": gap.last_arrival})
+        _insert(session, "gap", asdict(gap))
 
 
 def _insert_answers(session: Session, world: World) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import FAMILIES, SALES, TRAFFIC
-from serving.storage.rows import Activity, AnsweredSpans, DayRange, Gap, TillFinding, ViewRow
+from serving.storage.rows import Activity, AnsweredSpans, DayRange, TillFinding, ViewRow
 from serving.storage.views import ViewReader
 from tally.errors import ViewsUnreachable
 from tally.events.identity import digest_text, sensor_key
@@ -52,7 +53,7 @@ class World:
     findings: list[tuple[Family, str, TillFinding]] = field(default_factory=list)
     # By store, day and generation for which windows it answers, where not for the whole day.
     answered: dict[tuple[str, date, int], AnsweredSpan | None] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[AcceptedGap] = field(default_factory=list)
     receipts: list[Raw] = field(default_factory=list)
     snapshots: Snapshots = field(default_factory=list)
     # None: it never said; the default is a master that keeps up.
@@ -243,7 +244,7 @@ class MemoryViews(ViewReader):
         await self.check()
         return self.world.master_current
 
-    async def gaps(self, topics: Sequence[str]) -> list[Gap]:
+    async def gaps(self, topics: Sequence[str]) -> list[AcceptedGap]:
         await self.check()
         return [one for one in self.world.gaps if one.topic in topics]
 

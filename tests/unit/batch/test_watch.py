@@ -6,14 +6,15 @@ import pytest
 from cassandra import OperationTimedOut, cqltypes
 
 from batch_layer.master import progress
-from batch_layer.master.progress import CommittedEnds, IngestWatch
+from batch_layer.master.progress import IngestWatch
 from runtime.cassandra import writes
-from runtime.kafka.offsets import TopicOffsets
+from runtime.kafka.offsets import OffsetBarrier, TopicOffsets, flatten_offsets
 from tally.config.settings import Settings
 from tests.support.serving.unplugged_session import UnpluggedSession
 
-SIGHT = CommittedEnds(
-    datetime(2026, 11, 22, tzinfo=UTC), {"sales": {0: 5, 1: 0}, "traffic": {0: 2}}
+SIGHT = OffsetBarrier(
+    datetime(2026, 11, 22, tzinfo=UTC),
+    flatten_offsets({"sales": {0: 5, 1: 0}, "traffic": {0: 2}}),
 )
 
 
@@ -28,7 +29,7 @@ SIGHT = CommittedEnds(
     ],
 )
 def test_sight_is_reached_when_every_end_of_it_is(reached: TopicOffsets, expected: bool) -> None:
-    assert SIGHT.is_reached(reached) is expected
+    assert SIGHT.is_passed(flatten_offsets(reached)) is expected
 
 
 def test_watch_goes_on_when_cassandra_does_not_take_how_current_the_master_is(

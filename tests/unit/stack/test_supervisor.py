@@ -13,7 +13,7 @@ from ops.local.machine.machine import port_is_free
 from ops.local.processes import processes
 from ops.local.processes.processes import Record
 from ops.local.processes.service import Service, Site
-from ops.local.stack import control, states
+from ops.local.stack import control
 from tally.errors import StackError
 from tests.unit.stack.conftest import READY_WITH_CHILD, READY_WITH_JVM, MakeService
 
@@ -25,7 +25,7 @@ def up(site: Site, *services: Service) -> list[str]:
 
 
 def pid_of(site: Site, service: Service) -> int:
-    pid = states.service_status(site, service).pid
+    pid = control.service_status(site, service).pid
     assert pid is not None
     return pid
 
@@ -37,7 +37,7 @@ def kill(pid: int) -> None:
 
 
 def test_service_never_started_is_stopped(site: Site, service: MakeService) -> None:
-    status = states.service_status(site, service())
+    status = control.service_status(site, service())
 
     assert (status.state, status.pid) == ("stopped", None)
 
@@ -47,7 +47,7 @@ def test_service_that_is_up_is_running(site: Site, service: MakeService) -> None
 
     told = up(site, job)
 
-    assert states.service_status(site, job).state == "running"
+    assert control.service_status(site, job).state == "running"
     assert told[0] == "job: starting" and told[1].startswith("job: ready after ")
 
 
@@ -67,11 +67,11 @@ def test_killed_service_is_failed_and_up_brings_it_back(site: Site, service: Mak
     before = pid_of(site, job)
     kill(before)
 
-    failed = states.service_status(site, job)
+    failed = control.service_status(site, job)
     up(site, job)
 
     assert (failed.state, failed.pid) == ("failed", None)
-    assert states.service_status(site, job).state == "running" and pid_of(site, job) != before
+    assert control.service_status(site, job).state == "running" and pid_of(site, job) != before
 
 
 def test_up_ends_the_child_of_a_killed_service_before_it_starts_it_again(
@@ -97,7 +97,7 @@ def test_spark_driver_without_its_jvm_has_failed_though_its_python_lives(
     [jvm] = python.children()
     kill(jvm.pid)
 
-    failed = states.service_status(site, driver).state
+    failed = control.service_status(site, driver).state
     lived_on = not processes.has_ended(python)
     told = up(site, driver)
 
@@ -119,7 +119,7 @@ def test_down_ends_the_child_of_a_killed_service(site: Site, service: MakeServic
     control.down(site, [driver], print)
 
     assert processes.has_ended(orphan)
-    assert states.service_status(site, driver).state == "stopped"
+    assert control.service_status(site, driver).state == "stopped"
 
 
 def test_down_ends_a_service_that_ignores_the_polite_signal(
@@ -147,7 +147,7 @@ def test_another_process_with_the_recorded_pid_is_neither_running_nor_killed(
         site.run("job.json"), Record(os.getpid(), create_time=1.0, argv=("old",), ready=True)
     )
 
-    state = states.service_status(site, job).state
+    state = control.service_status(site, job).state
     control.down(site, [job], print)
 
     assert state == "failed" and psutil.Process().is_running()
@@ -230,4 +230,4 @@ def test_service_that_never_gets_ready_meets_its_deadline(site: Site, service: M
 
     with pytest.raises(StackError, match=r"job: not ready after 0 s; see .*job.log"):
         up(site, silent)
-    assert states.service_status(site, silent).state == "starting"
+    assert control.service_status(site, silent).state == "starting"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity, Gap, TillFinding
+from serving.storage.rows import Activity, TillFinding
 from tally.config.settings import Settings
 from tests.support.questions.api_suite import FINAL, PROVISIONAL, Ask, asking, window
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
@@ -145,8 +146,8 @@ def test_till_whose_numbers_begin_again_keeps_its_stores_day_from_being_final(
     assert (other["complete"], other["numbering"]) == (True, [])
 
 
-def gap(topic: str, partition: int, first: str, last: str) -> Gap:
-    return Gap(topic, partition, 7, 12, at(first), at(last), "deleted by hand")
+def gap(topic: str, partition: int, first: str, last: str) -> AcceptedGap:
+    return AcceptedGap(topic, partition, 7, 12, at(first), at(last), at(last), "deleted by hand")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def gap(topic: str, partition: int, first: str, last: str) -> Gap:
     ],
 )
 def test_gap_that_the_asked_span_may_lack_records_of_is_named(
-    ask: Ask, views: MemoryViews, lost: Gap, is_named: bool
+    ask: Ask, views: MemoryViews, lost: AcceptedGap, is_named: bool
 ) -> None:
     views.world.gaps = [lost]
     body = ask("/v1/metrics/revenue", **ASKED).json()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import TRAFFIC
-from serving.storage.rows import Gap, ViewRow
+from serving.storage.rows import ViewRow
 from tests.support.questions.api_suite import Ask
 from tests.support.questions.level_world import (
     BRATISLAVA,
@@ -150,7 +151,7 @@ def test_rebuild_of_the_day_before_a_page_is_told(world: World, ask: Ask) -> Non
 
 def test_records_that_are_gone_of_before_the_question_are_told(world: World, ask: Ask) -> None:
     first, last = (at(f"{SUNDAY}T22:{minute}") for minute in (10, 40))
-    world.gaps = [Gap("raw-traffic", 0, 7, 12, first, last, "deleted by hand")]
+    world.gaps = [AcceptedGap("raw-traffic", 0, 7, 12, first, last, last, "deleted by hand")]
     noon = {"from": f"{MONDAY}T12:00:00Z", "to": f"{MONDAY}T12:15:00Z"}
 
     found = {

@@ -129,7 +129,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.channels": (*BELOW, "alerting"),
     "ops.conflicts": BELOW,
     "ops.dead_letters": BELOW,
-    "ops.gaps": BELOW,
+    "ops.gaps": (*BELOW, "batch_layer.master"),
     "ops.lag": BELOW,
     "ops.provision": (*BELOW, "ops.rekeying", "ops.topic_configuration"),
     "ops.moved_days": BELOW,

@@ -20,7 +20,7 @@ NAMES: dict[str, dict[str, str]] = {
         "batch_layer": "the command becomes the job, of which it imports nothing"
     },
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
-    "ops.docs.described": {
+    "ops.docs.pages": {
         "ingest": "the gateway tells of its addresses in a process of its own",
         "web": "the API tells of its addresses in a process of its own",
     },

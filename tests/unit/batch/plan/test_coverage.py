@@ -5,10 +5,10 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from batch_layer.views.plan.coverage import (
-    ArrivalGap,
     Claim,
     Coverage,
 )
+from runtime.records.gaps import AcceptedGap
 from tally.time.windows import LAST_INSTANT, day_end, day_start
 
 ARRIVAL = datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
@@ -20,11 +20,15 @@ TOLERANCE = timedelta(seconds=300)
 def coverage(
     first_arrival: datetime | None = ARRIVAL,
     backfills: tuple[tuple[date, date], ...] = (),
-    gaps: tuple[ArrivalGap, ...] = (),
+    gaps: tuple[AcceptedGap, ...] = (),
 ) -> Coverage:
     return Coverage(
         {0: NOW, 1: NOW - timedelta(hours=1)}, first_arrival, TOLERANCE, backfills, gaps
     )
+
+
+def lost_records(topic: str, first: datetime, last: datetime) -> AcceptedGap:
+    return AcceptedGap(topic, 0, 5, 9, first, last, last, "the test")
 
 
 def at(day: date, hour: int, minute: int = 0) -> datetime:
@@ -84,7 +88,7 @@ def test_clock_of_decades_ago_does_not_make_more_days_than_one_flip_can_publish(
 
 
 def test_gap_in_raw_records_bounds_all_days_that_its_records_may_have_been_of() -> None:
-    lost = ArrivalGap(None, at(FIRST, 12, 10), at(FIRST, 18))
+    lost = lost_records("posTransactionTopic", at(FIRST, 12, 10), at(FIRST, 18))
     bounded = coverage(gaps=(lost,))
 
     assert bounded.claim(FIRST) == Claim(
@@ -101,13 +105,13 @@ def test_gap_in_raw_records_bounds_all_days_that_its_records_may_have_been_of() 
 def test_gap_concerns_days_that_begin_before_its_end_and_the_tolerance(
     last: timedelta, is_bounded: bool
 ) -> None:
-    gap = ArrivalGap(None, at(FIRST, 12), day_start(TODAY) + last)
+    gap = lost_records("posTransactionTopic", at(FIRST, 12), day_start(TODAY) + last)
 
     assert (coverage(gaps=(gap,)).limit(TODAY) != LAST_INSTANT) is is_bounded
 
 
 def test_gap_in_canonical_records_holds_back_its_partition() -> None:
-    claim = coverage(gaps=(ArrivalGap(0, at(FIRST, 12), at(FIRST, 13)),)).claim(FIRST)
+    claim = coverage(gaps=(lost_records("sales", at(FIRST, 12), at(FIRST, 13)),)).claim(FIRST)
 
     assert claim.through == {
         0: at(FIRST, 12),

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from batch_layer.views.plan.coverage import ArrivalGap, Coverage
+from batch_layer.views.plan.coverage import Coverage
 from batch_layer.views.plan.scope import (
     RebuildRequest,
     RebuildScope,
@@ -15,6 +15,7 @@ from batch_layer.views.plan.scope import (
     dirty_days,
     newest,
 )
+from runtime.records.gaps import AcceptedGap
 from tally.families.epochs import Epochs
 from tally.families.generation import Generation
 from tally.time.day_clock import DayClock
@@ -27,7 +28,7 @@ Claims = dict[date, Generation]
 
 
 def coverage(
-    now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[ArrivalGap, ...] = ()
+    now: datetime = NOW, first_arrival: datetime | None = None, gaps: tuple[AcceptedGap, ...] = ()
 ) -> Coverage:
     declared = [(MONDAY, WEDNESDAY)] if first_arrival is None else []
     return Coverage({0: now}, first_arrival, timedelta(seconds=300), declared, gaps)
@@ -135,13 +136,10 @@ def test_day_declared_later_is_dirty_until_it_is_claimed() -> None:
 
 
 def test_day_that_claims_what_a_gap_has_lost_is_dirty() -> None:
+    nine, hour = day_start(TUESDAY) + timedelta(hours=9), timedelta(hours=1)
     lost = coverage(
         gaps=(
-            ArrivalGap(
-                None,
-                day_start(TUESDAY) + timedelta(hours=9),
-                day_start(TUESDAY) + timedelta(hours=10),
-            ),
+            AcceptedGap("posTransactionTopic", 0, 5, 9, nine, nine + hour, nine + hour, "the test"),
         )
     )
 

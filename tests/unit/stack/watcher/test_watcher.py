@@ -12,11 +12,16 @@ import psutil
 import pytest
 
 from ops.local.processes import processes, supervisor, watching
-from ops.local.processes.restart_policy import RestartPolicy, RestartState, read_restart_state
 from ops.local.processes.service import Service, Site
 from ops.local.services import catalogue
 from ops.local.stack import control
-from ops.local.stack.watcher import Watcher, watch
+from ops.local.stack.watcher import (
+    RestartPolicy,
+    RestartState,
+    Watcher,
+    read_restart_state,
+    watch,
+)
 from tests.unit.stack.conftest import READY, READY_WITH_JVM, MakeService
 from tests.unit.stack.watcher.watched import REFUSES, SOON, Disk, as_if_watched, kill, status, until
 
@@ -211,7 +216,7 @@ def test_nothing_is_begun_while_up_or_down_is_at_work(site: Site, service: MakeS
     watcher = watched(site, job)
     kill(site, job)
 
-    with control.try_lock_stack(site) as alone:
+    with supervisor.try_lock_stack(site) as alone:
         for _ in range(20):
             watcher.check_services()
             time.sleep(0.01)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ops.local.processes import processes, supervisor, watching
-from ops.local.processes.restart_policy import RestartPolicy
 from ops.local.processes.service import Service, Site
-from ops.local.stack import states
-from ops.local.stack.states import ServiceStatus
-from ops.local.stack.watcher import Watcher
+from ops.local.stack.control import ServiceStatus, service_status
+from ops.local.stack.watcher import RestartPolicy, Watcher
 
 SOON = RestartPolicy(first_seconds=0.05, most_seconds=0.2, tries=3, steady_seconds=0.3)
 REFUSES = """printf '{"code": 78, "reason": "sales-0 has a hole"}' > $TALLY_EXIT_FILE; exit 78"""
@@ -40,7 +38,7 @@ def as_if_watched(site: Site) -> None:
 
 
 def status(site: Site, service: Service) -> ServiceStatus:
-    return states.service_status(site, service)
+    return service_status(site, service)
 
 
 def until(condition: Callable[[], bool], watcher: Watcher, seconds: float = 10) -> None:

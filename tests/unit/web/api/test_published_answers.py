@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory
 from alerting.simulate import turns
+from runtime.records.gaps import AcceptedGap
 from runtime.registry.sources import SALES
-from serving.storage.rows import Activity, Gap, TillFinding
+from serving.storage.rows import Activity, TillFinding
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.alerts.alert_suite import ENDED, OPEN, STORY
@@ -70,7 +71,8 @@ class TroubledRules(AwayRules):
 def views() -> TroubledViews:
     world = example()
     world.findings = [(SALES, "367", TillFinding(date(2017, 9, 19), "4", 200, 40))]
-    world.gaps = [Gap("sales", 1, 7, 12, at(f"{SETTLED}T09:00"), at(f"{NEW}T09:00"), "deleted")]
+    lost = at(f"{SETTLED}T09:00"), at(f"{NEW}T09:00"), at(f"{NEW}T09:00")
+    world.gaps = [AcceptedGap("sales", 1, 7, 12, *lost, "deleted")]
     world.activity.append((SALES, Activity("900", date(2017, 9, 19), date(2017, 9, 19))))
     found = TroubledViews(world)
     found.alerts.told += STORY
