@@ -2,15 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import structlog
 
 from runtime.registry.sources import FAMILIES
+from serving.questions.active_stores import read_active_stores
 from serving.storage.protocol import ViewReader
 from tally.errors import ViewsUnreachable
-from tally.events.partitions import partition_number
 
 # A store that opens or closes within this time hardly changes the share of silent stores.
 CACHE_SECONDS = 600.0
@@ -21,12 +21,12 @@ log = structlog.get_logger()
 
 
 class _CachedStores(NamedTuple):
-    """The stores of a family, each with its partition, and how long they remain valid.
+    """The stores of a family by partition, and how long they remain valid.
 
     `until`: seconds of the clock.
     """
 
-    stores: frozenset[tuple[str, int]]
+    stores: Mapping[int, Iterable[str]]
     until: float
 
 
@@ -53,7 +53,7 @@ class FamilyStoreCache:
         if family not in self._cache or self._cache[family].until <= self._now():
             self._cache[family] = self._read(family)
         stores = self._cache[family].stores
-        return [store_id for store_id, number in stores if number in partitions]
+        return [store_id for number in partitions for store_id in stores.get(number, ())]
 
     def close(self) -> None:
         """Close the event loop."""
@@ -61,13 +61,11 @@ class FamilyStoreCache:
 
     def _read(self, family: str) -> _CachedStores:
         try:
-            found = self._runner.run(self._views.active_stores(FAMILIES[family]))
+            reading = read_active_stores(self._views, family, self._partitions)
+            found = self._runner.run(reading)
         except ViewsUnreachable as error:
             # Alerts are sent all the same: the stores of the last read are near enough.
             log.warning("stores not known", family=family, reason=str(error.__cause__ or error))
-            before = self._cache.get(family, _CachedStores(frozenset(), 0))
+            before = self._cache.get(family, _CachedStores({}, 0))
             return before._replace(until=self._now() + _RETRY_SECONDS)
-        numbered = (
-            (store.store_id, partition_number(store.store_id, self._partitions)) for store in found
-        )
-        return _CachedStores(frozenset(numbered), self._now() + CACHE_SECONDS)
+        return _CachedStores(found, self._now() + CACHE_SECONDS)

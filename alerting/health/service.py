@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from alerting.evaluate.scope.stores import ActiveStores
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
 from alerting.evaluate.snapshot.rule_stores import applies_to
@@ -22,8 +21,9 @@ from alerting.health.store import (
     find_day_reasons,
     partition_health,
 )
+from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion, version_at
-from alerting.simulate.service import RuleRepository
+from serving.questions.active_stores import ActiveStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings

@@ -242,18 +242,6 @@ class RuleSet:
             if current.rule_id not in known:
                 yield current
 
-    def all_dependencies(self, rule: VersionedRule) -> list[VersionedRule]:
-        """All rules that any version waits for, directly or not, in the order of judging."""
-        found: dict[str, VersionedRule] = {}
-        left = [rule]
-        while left:
-            current = left.pop()
-            for other in self.find_dependencies(current, current.unless):
-                if other.rule_id not in found:
-                    found[other.rule_id] = other
-                    left.append(other)
-        return sorted(found.values(), key=lambda waited: self._places[waited.rule_id])
-
     @cached_property
     def dependent_ids(self) -> frozenset[str]:
         """Ids of the rules that wait for another rule."""

@@ -171,7 +171,6 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/rules/busy/health", {"colour": "red"}),
     ("/v1/rules/nobody/simulate", SIMULATED),
     ("/v1/rules/busy/simulate", {"body": {}}),
-    ("/v1/rules/busy/simulate", {"body": {**SIMULATED["body"], "against": "live"}}),
     ("/v1/rules/busy/simulate", {"body": b"\xff", "headers": JSON}),
     ("/v1/rules/busy/simulate", {"body": b" " * 65_537, "headers": JSON}),
     ("/v1/reports", {f"a{number}": "1" for number in range(65)}),

@@ -12,7 +12,7 @@ from alerting.simulate import simulator
 from tally.time.instants import to_millis
 from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
-from tests.support.evaluation.simulating import MemoryState, desk_over, page_of
+from tests.support.evaluation.simulating import desk_over, page_of
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.stock_world import counted, moved
 from tests.support.serving.serving_world import at
@@ -42,7 +42,7 @@ def store() -> Iterator[Watched]:
 
 @pytest.fixture
 def get(store: Watched) -> Iterator[Get]:
-    desk = desk_over(store.views, RULES, MemoryState(store), store.settings)
+    desk = desk_over(store.views, RULES, store.settings)
     with mounted(store.views, store.settings, desk) as function:
         yield function
 
