@@ -87,16 +87,23 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.watermark",
         "serving",
     ),
-    # It evaluates as the evaluator does, and never writes to its topics.
+    # It runs the evaluator, and never writes to its topics.
     "alerting.simulate": (
         *BELOW,
         "alerting.alert",
         "alerting.episodes",
         "alerting.evaluate",
+        "alerting.queries.known_rules",
         "alerting.rules",
         "serving",
     ),
-    "alerting.deliver": (*BELOW, "alerting.alert", "alerting.rules", "serving.storage"),
+    "alerting.deliver": (
+        *BELOW,
+        "alerting.alert",
+        "alerting.rules",
+        "serving.questions.active_stores",
+        "serving.storage",
+    ),
     "alerting.deliver.state": (*BELOW, "alerting.alert", "alerting.rules"),
     "alerting.deliver.engine": (*BELOW, "alerting.deliver.state"),
     "alerting.stream": BELOW,
@@ -106,7 +113,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.alert",
         "alerting.deliver.state",
         "alerting.rules",
-        "alerting.simulate",
         "serving.storage",
     ),
     "alerting.health": (
@@ -116,7 +122,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.evaluate",
         "alerting.queries",
         "alerting.rules",
-        "alerting.simulate",
         "serving",
     ),
     "inventory.movements": (*BELOW, "serving.metrics", "serving.storage"),
@@ -213,8 +218,8 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "alerting": ("msgspec", "structlog"),
     # What the brokers answer to it is an error of theirs.
     "alerting.evaluate": ("confluent_kafka",),
-    "alerting.simulate": ("confluent_kafka", "msgspec"),
     "alerting.queries.actions": ("confluent_kafka",),
+    "alerting.queries.known_rules": ("confluent_kafka",),
     "alerting.health.watch": ("confluent_kafka",),
     "alerting.watermark": ("confluent_kafka", "structlog"),
     "alerting.deliver": ("confluent_kafka", "msgspec", "structlog"),
