@@ -21,11 +21,9 @@ from alerting.evaluate.snapshot.stock import (
 )
 from runtime.registry.sources import FAMILIES
 from serving.cells.cells import Cell
-from serving.cells.coverage import CoverageRule, SensorRoster
 from serving.disclosure.policy import DisclosurePolicies, suppression_reason
-from serving.disclosure.small_cells import SmallCells
-from serving.engine.cell_builder import CellBuilder
-from serving.merge.reading import Pointers, StoreDays, read_store
+from serving.engine.store_reader import StoreReader
+from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading
 from serving.metrics import catalogue
 from serving.metrics.catalogue import Metric
@@ -34,12 +32,10 @@ from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
-from tally.events.partitions import partition_number
 from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tally.time.instants import from_millis
-from tally.time.windows import window_starts
 
 
 class _SumsKey(NamedTuple):
@@ -86,12 +82,11 @@ class SnapshotReader:
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
         self._baseline_source, self._baselines = usual, dict[BaselineRequest, BaselineWindows]()
-        self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
-        self._rule = CoverageRule.from_settings(settings)
+        self._reader = StoreReader(views, registry, settings)
         self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
         self._readings: dict[FamilyDayRequest, FamilyReading] = {}
         self._sums: dict[_SumsKey, _FamilySums] = {}
-        self._stock = StockDayReader(views, settings, self.generations)
+        self._stock = StockDayReader(views, settings, self._reader, self.pointers)
         self._stocks: dict[StockDayRequest, StockDay | None] = {}
         self._days: dict[str, StoreCalendarDays] = {}
 
@@ -194,10 +189,9 @@ class SnapshotReader:
         _drop(self._baselines, gone)
 
     def _sum_windows(self, key: _SumsKey, readings: Sequence[FamilyReading]) -> _FamilySums:
-        store = self._registry.store(key.store_id)
         slots = self._slots(key.store_id, key.span)
         summed = replace(slots, resets=self.days(key.store_id).resets) if key.is_level else slots
-        watching = CellBuilder(store, self._roster(key.store_id, key.families), self._rule)
+        found = self._reader.sum_windows(summed, readings)
         served = _generations_by_day(readings, slots)
         cells = [
             MetricCell(
@@ -206,10 +200,9 @@ class SnapshotReader:
                 False,
                 served[cell.slot.start.date()],
             )
-            for cell in watching.cells(summed, readings, window_starts(*summed.span))
+            for cell in found.cells
         ]
-        read_for = self._small_cells.slots_to_read(key.families, slots)
-        return _FamilySums(cells, self._small_cells.disclosure_policies(read_for, readings))
+        return _FamilySums(cells, found.disclosure)
 
     def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
         read = self._stocks[wanted]
@@ -231,27 +224,16 @@ class SnapshotReader:
         ]
 
     async def _read(self, wanted: FamilyDayRequest) -> FamilyReading:
-        days = self._utc_days(wanted)
-        pointers = await self.pointers(FAMILIES[wanted.family], days)
-        store = self._registry.store(wanted.store_id)
-        partition = partition_number(wanted.store_id, self._settings.partitions)
-        behind = store.input_days(self._settings.key_days)
-        of_store = StoreDays(wanted.store_id, partition, days, behind)
-        return await read_store(self._views, pointers, of_store)
+        pointers = await self.pointers(FAMILIES[wanted.family], self._utc_days(wanted))
+        return await self._reader.read_family(pointers, self._slots(wanted.store_id, wanted.span))
 
     def _utc_days(self, wanted: FamilyDayRequest) -> list[date]:
-        """The UTC days that are read for the windows."""
         slots = self._slots(wanted.store_id, wanted.span)
-        return slot_days(self._small_cells.slots_to_read([FAMILIES[wanted.family]], slots))
+        return self._reader.utc_days([FAMILIES[wanted.family]], slots)
 
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         clock = self.days(store_id).store.clock
         return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
-
-    def _roster(self, store_id: str, families: Sequence[Family]) -> SensorRoster:
-        # Families of people's devices are left out: what their sensors hear may reveal a person.
-        unrestricted = [family for family in families if not self._small_cells.covers(family)]
-        return SensorRoster.from_store(self._registry.store(store_id), unrestricted)
 
 
 def _drop(cache: dict[_Key, _Read], store_ids: Collection[str]) -> None:
