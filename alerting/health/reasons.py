@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias
 
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
 from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells, build_facts
 from alerting.rules.rule import AgainstBaseline, Rule
 

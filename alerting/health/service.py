@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
-from alerting.evaluate.snapshot.rule_stores import applies_to
+from alerting.evaluate.snapshot.rule_readings import applies_to, resolve_metrics
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.version_metrics import resolve_metrics
 from alerting.health.gauges import AlertFacts
 from alerting.health.reasons import UnevaluatedReason
 from alerting.health.store import (

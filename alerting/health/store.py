@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from alerting.evaluate.snapshot.baseline import baseline_request
 from alerting.evaluate.snapshot.calendar import (
     WindowSpan,
     start_of_window,
     utc_span,
     windows_in_schedule,
 )
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics, baseline_request
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
 from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells
 from alerting.health.reasons import UnevaluatedReason, find_reason
 from alerting.rules.rule import RuleVersion

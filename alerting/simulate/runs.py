@@ -4,15 +4,16 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import NamedTuple
 
-from alerting.alert.ids import subject_text
+from alerting.alert.ids import WHOLE_STORE, subject_text
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
 from alerting.evaluate.scope.stores import begin_missing_stores, begin_stores
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.evaluate.snapshot.shelves import DayShelves
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
+from alerting.evaluate.snapshot.window_facts import DayWindow
 from alerting.evaluate.state.memory import PartitionMemory
 from alerting.evaluate.verdicts.partition import StoreEvaluator
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE, DayWindow, ReadNow, Verdicts
+from alerting.evaluate.verdicts.verdicts import ReadNow, Verdicts
 from serving.metrics.catalogue import Metric
 from tally.alerts.message import Alert
 from tally.alerts.tick import Tick

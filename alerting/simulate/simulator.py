@@ -14,13 +14,12 @@ from alerting.evaluate.scope.scope import candidate_stores
 from alerting.evaluate.scope.stores import all_stores
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.calendar import WindowSpan, has_opening_hours
-from alerting.evaluate.snapshot.rule_stores import applies_to
+from alerting.evaluate.snapshot.rule_readings import applies_to
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
 from alerting.evaluate.verdicts.verdicts import ReadNow
-from alerting.simulate.begin import MAX_LEAD_DAYS_ARTICLES
 from alerting.simulate.findings import SimulatedPage, SimulatedStore
 from alerting.simulate.runs import SimulatedRules, StoreSource
-from alerting.simulate.store import StoreSimulation
+from alerting.simulate.store import MAX_LEAD_DAYS_ARTICLES, StoreSimulation
 from runtime.http.work_pools import SIMULATIONS
 from serving.questions.active_stores import ActiveStores
 from serving.questions.stores import StoreRegistry

@@ -11,9 +11,9 @@ from datetime import date, datetime, timedelta
 from functools import reduce
 from itertools import repeat, zip_longest
 from math import floor
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from serving.questions.store_calendar import holiday_lookup
+from serving.questions.stores import Store, holiday_lookup
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
@@ -23,9 +23,6 @@ from tally.families.additive import ADDITIVE
 from tally.families.family import Family
 from tally.time.local_days import OpenSpan, open_spans
 from tally.time.windows import WINDOW, WINDOW_SECONDS
-
-if TYPE_CHECKING:
-    from serving.questions.stores import Store
 
 _ONE_DAY = timedelta(days=1)
 
@@ -190,7 +187,7 @@ class SensorRoster:
     by_family: Mapping[str, Sequence[ExpectedSensor]]
 
     @classmethod
-    def from_store(cls, store: "Store", families: Iterable[Family]) -> "SensorRoster":
+    def from_store(cls, store: Store, families: Iterable[Family]) -> "SensorRoster":
         """The store's sensors of those families."""
         by_family = {
             family.name: [*_find_sensors(store, family)] for family in families if family.listed_as
@@ -208,7 +205,7 @@ class SensorRoster:
                 yield sensor.name, SensorSeconds(window.seconds, observed)
 
 
-def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]:
+def open_windows(store: Store, starts: Sequence[datetime]) -> list[OpenWindow]:
     """Each window with the seconds for which its store is open in it; starts (UTC) ascend."""
     if not starts:
         return []
@@ -228,7 +225,7 @@ def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]
     return found
 
 
-def _spans(store: "Store", first: date, last: date) -> list[OpenSpan]:
+def _spans(store: Store, first: date, last: date) -> list[OpenSpan]:
     names_of, spans = holiday_lookup(store), list[OpenSpan]()
     for more in range((last - first).days + 1):
         day = first + more * _ONE_DAY
@@ -248,7 +245,7 @@ def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:
     return min(WINDOW_SECONDS, int(seconds))
 
 
-def _find_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
+def _find_sensors(store: Store, family: Family) -> Iterator[ExpectedSensor]:
     """The sensors that the stores file lists for the family: by serial, or by their names alone."""
     field = family.listed_as or ""
     listed: dict[date | None, Any] = {None: getattr(store.entry, field)}

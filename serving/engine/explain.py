@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from runtime.registry.sources import FAMILIES
-from serving.disclosure.small_cells import SmallCells
+from serving.disclosure.policy import SmallCells
 from serving.merge.gaps import filter_gaps, source_topics
 from serving.merge.reading import StoreDays, read_pointers, read_store
 from serving.merge.served import (

@@ -17,8 +17,7 @@ from serving.cells.coverage import (
     open_windows,
 )
 from serving.cells.levels import level_cells
-from serving.disclosure.policy import DisclosurePolicies
-from serving.disclosure.small_cells import SmallCells
+from serving.disclosure.policy import DisclosurePolicies, SmallCells
 from serving.merge.reading import Pointers, StoreDays, read_store
 from serving.merge.served import FamilyReading, serve_windows
 from serving.questions.question import StoreSlots, slot_days

@@ -10,11 +10,12 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from serving.merge.first_coverage import FirstCoverage, first_covering_generations, generation_spans
-from serving.merge.served import FamilyReading, InputDays, Windows, own_day, window_states
+from serving.merge.served import FamilyReading, Windows, own_day, window_states
 from serving.storage.offload import run_in_thread_if_large
 from serving.storage.protocol import AnsweredSpans, GenerationSpan, ViewReader
 from tally.families.family import Family
 from tally.families.generation import AnsweredSpan, Generation, GenerationRange
+from tally.time.key_periods import InputDays
 
 UntilByDay = Mapping[tuple[date, int], int]
 # Stands for the instant at which the master was last current, if it never said so.

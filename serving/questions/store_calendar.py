@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
 from serving.questions.question import DATE, check_years
-from serving.questions.stores import Store
+from serving.questions.stores import Store, holiday_lookup
 from tally.errors import BadQuery
 from tally.time.fiscal import WEEK, FiscalDay, fiscal_day
-from tally.time.holidays import HolidayNames, holiday_names, missing_reason
-from tally.time.like_for_like import ComparableDay, HolidayLookup, like_for_like
+from tally.time.holidays import HolidayNames, missing_reason
+from tally.time.like_for_like import ComparableDay, like_for_like
 from tally.time.local_days import LocalDay, OpenSpan, local_day, open_spans
 
 MAX_DAYS = 400
@@ -68,16 +68,6 @@ def store_calendar(store: Store, first: date, end: date) -> StoreCalendar:
         missing_reason(entry.country, first - _A_YEAR, last),
         tuple(_days(store, first, end)),
     )
-
-
-def holiday_lookup(store: Store) -> HolidayLookup:
-    """The function that returns a day's holidays at the place where the store is on that day."""
-
-    def find_names(day: date) -> HolidayNames:
-        entry = store.entry.valid_on(day)
-        return holiday_names(entry.country, entry.subdivision, day)
-
-    return find_names
 
 
 def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:

@@ -12,11 +12,12 @@ from zoneinfo import ZoneInfo
 from runtime.registry.store_fields import parse_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from runtime.registry.visit_rules import store_visit_rules
-from serving.merge.served import InputDays
 from tally.config.settings import Settings
 from tally.families.visit_rules import StoreVisitRules
 from tally.time.day_clock import DayClock, zone_name
-from tally.time.key_periods import KeyDays
+from tally.time.holidays import HolidayNames, holiday_names
+from tally.time.key_periods import InputDays, KeyDays
+from tally.time.like_for_like import HolidayLookup
 
 
 @dataclass(frozen=True)
@@ -108,3 +109,13 @@ class StoreRegistry:
             entry.currency or self._currency,
             entry,
         )
+
+
+def holiday_lookup(store: Store) -> HolidayLookup:
+    """The function that returns a day's holidays at the place where the store is on that day."""
+
+    def find_names(day: date) -> HolidayNames:
+        entry = store.entry.valid_on(day)
+        return holiday_names(entry.country, entry.subdivision, day)
+
+    return find_names

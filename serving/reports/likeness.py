@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from serving.questions.grains import Slot
 from serving.questions.question import StoreSlots
-from serving.questions.store_calendar import holiday_lookup
-from serving.questions.stores import Store
+from serving.questions.stores import Store, holiday_lookup
 from tally.errors import BadQuery
 from tally.time.like_for_like import ComparableDay, like_for_like
 

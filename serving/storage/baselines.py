@@ -1,23 +1,11 @@
-"""Snapshots of the baselines, and the protocol of their readers."""
+"""Reads snapshots of the baselines from Cassandra."""
 
 from datetime import date
-from typing import Protocol
 
 from serving.storage import statements
 from serving.storage.connection import Connection
 from tally.alerts.baseline_snapshot import BaselineSnapshot, parse_snapshot
 from tally.time.instants import assume_utc
-
-
-class BaselineReader(Protocol):
-    """Reads of the baselines that the nightly job has written."""
-
-    async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
-        """The newest snapshot that begins on or before a local day; None before the first.
-
-        Raises ViewsUnreachable.
-        """
-        ...
 
 
 class CassandraBaselines:

@@ -5,8 +5,8 @@ from datetime import date, datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
 from serving.storage.alerts import AlertReader
-from serving.storage.baselines import BaselineReader
 from serving.storage.receipts import ReceiptReader
+from tally.alerts.baseline_snapshot import BaselineSnapshot
 from tally.algebra.merge import Axes
 from tally.algebra.parts import Value
 from tally.families.family import Family
@@ -83,6 +83,17 @@ class TillFinding(NamedTuple):
     def is_open(self) -> bool:
         """Whether the day is not final because of it."""
         return self.conflicts > self.accepted
+
+
+class BaselineReader(Protocol):
+    """Reads of the baselines that the nightly job has written."""
+
+    async def snapshot_for(self, day: date) -> BaselineSnapshot | None:
+        """The newest snapshot that begins on or before a local day; None before the first.
+
+        Raises ViewsUnreachable.
+        """
+        ...
 
 
 class ViewReader(Protocol):

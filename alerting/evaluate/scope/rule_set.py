@@ -13,12 +13,12 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.snapshot.rule_stores import find_mandatory_stores
-from alerting.evaluate.snapshot.version_metrics import (
+from alerting.evaluate.snapshot.rule_readings import (
     Readings,
     VersionMetrics,
     VersionReading,
     build_reading_key,
+    find_mandatory_stores,
     resolve_metrics,
 )
 from alerting.rules.rule import AgainstBaseline, RuleVersion, version_at

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from alerting.rules.clock_hours import parse_span, parse_weekdays
 from alerting.rules.rule import Rule
 from serving.questions.resets import Resets
-from serving.questions.store_calendar import holiday_lookup
-from serving.questions.stores import Store
+from serving.questions.stores import Store, holiday_lookup
 from tally.time.instants import from_millis, to_millis
 from tally.time.local_days import OpenSpan, open_spans
 from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan

@@ -5,20 +5,24 @@ Which generation serves a day is queried once, however long the reading takes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
-from alerting.evaluate.snapshot.baseline import BaselineRequest, BaselineSource, BaselineWindows
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
-from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, FamilyGenerations, MetricCell
+from alerting.evaluate.snapshot.rule_readings import (
+    BaselineRequest,
+    BaselineSource,
+    BaselineWindows,
+)
 from alerting.evaluate.snapshot.shelves import DayShelves, WindowShelves
 from alerting.evaluate.snapshot.stock import (
     StockDay,
     StockDayReader,
     StockDayRequest,
 )
+from alerting.evaluate.snapshot.window_facts import FamilyDayRequest, FamilyGenerations, MetricCell
 from runtime.registry.sources import FAMILIES
 from serving.cells.cells import Cell
 from serving.disclosure.policy import DisclosurePolicies, suppression_reason
@@ -43,7 +47,6 @@ class _SumsKey(NamedTuple):
 
     families: tuple[Family, ...]
     is_level: bool
-    store_id: str
     span: WindowSpan
 
 
@@ -54,10 +57,22 @@ class _FamilySums(NamedTuple):
     publishable: DisclosurePolicies
 
 
-_Key = TypeVar("_Key", FamilyDayRequest, StockDayRequest, BaselineRequest, _SumsKey)
-_Read = TypeVar("_Read")
 # One thing to read for a store's day.
 ReadRequest: TypeAlias = FamilyDayRequest | StockDayRequest | BaselineRequest
+
+
+@dataclass
+class _StoreRows:
+    """Everything that was read of one store, and its sums."""
+
+    readings: dict[FamilyDayRequest, FamilyReading] = field(default_factory=dict)
+    stocks: dict[StockDayRequest, StockDay | None] = field(default_factory=dict)
+    baselines: dict[BaselineRequest, BaselineWindows] = field(default_factory=dict)
+    sums: dict[_SumsKey, _FamilySums] = field(default_factory=dict)
+
+    def has(self, wanted: ReadRequest) -> bool:
+        """Whether it was read."""
+        return wanted in self.readings or wanted in self.stocks or wanted in self.baselines
 
 
 def metric_requests(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadRequest]:
@@ -81,13 +96,11 @@ class SnapshotReader:
         usual: BaselineSource | None = None,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._baseline_source, self._baselines = usual, dict[BaselineRequest, BaselineWindows]()
+        self._baseline_source = usual
         self._reader = StoreReader(views, registry, settings)
         self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
-        self._readings: dict[FamilyDayRequest, FamilyReading] = {}
-        self._sums: dict[_SumsKey, _FamilySums] = {}
+        self._rows: dict[str, _StoreRows] = defaultdict(_StoreRows)
         self._stock = StockDayReader(views, settings, self._reader, self.pointers)
-        self._stocks: dict[StockDayRequest, StockDay | None] = {}
         self._days: dict[str, StoreCalendarDays] = {}
 
     def days(self, store_id: str) -> StoreCalendarDays:
@@ -122,8 +135,7 @@ class SnapshotReader:
 
     def missing(self, wanted: Iterable[ReadRequest]) -> list[ReadRequest]:
         """The wanted readings that were not read yet, each once."""
-        known = (self._readings, self._stocks, self._baselines)
-        return [day for day in dict.fromkeys(wanted) if not any(day in read for read in known)]
+        return [day for day in dict.fromkeys(wanted) if not self._rows[day.store_id].has(day)]
 
     async def read(self, wanted: Iterable[ReadRequest]) -> None:
         """Read the rows of all these windows concurrently."""
@@ -137,34 +149,35 @@ class SnapshotReader:
         queries = (self.generations(name, sorted(dates)) for name, dates in days.items())
         await asyncio.gather(*queries)
         readings = await asyncio.gather(*map(self._read, missing))
-        self._readings |= zip(missing, readings, strict=True)
+        for reading_of, reading in zip(missing, readings, strict=True):
+            self._rows[reading_of.store_id].readings[reading_of] = reading
         # One stock at a time: each of them already reads its parts concurrently.
         for stock in stocks:
             slots = self._slots(stock.store_id, stock.span)
-            self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
+            read = await self._stock.read(catalogue.metric(stock.metric), slots)
+            self._rows[stock.store_id].stocks[stock] = read
 
         if usual := [reading for reading in all_missing if isinstance(reading, BaselineRequest)]:
             # Without a source of usual values there are none.
-            self._baselines |= (
-                await self._baseline_source.read(usual) if self._baseline_source else {}
-            )
+            found = await self._baseline_source.read(usual) if self._baseline_source else {}
+            for day, windows in found.items():
+                self._rows[day.store_id].baselines[day] = windows
 
     def baselines(self, of: BaselineRequest | None) -> BaselineWindows:
         """The usual values by window of a local day that was read; empty where none is known."""
-        return {} if of is None else self._baselines.get(of, {})
+        return {} if of is None else self._rows[of.store_id].baselines.get(of, {})
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[MetricCell]:
         """The windows of a local day that were read, in order of time."""
         if metric.stock is not None:
             return self._stock_cells(StockDayRequest(metric.entry.id, store_id, span))
-        families = metric.families
-        readings = [
-            self._readings[FamilyDayRequest(family.name, store_id, span)] for family in families
-        ]
-        key = _SumsKey(families, metric.is_level, store_id, span)
-        if key not in self._sums:
-            self._sums[key] = self._sum_windows(key, readings)
-        cells, publishable = self._sums[key]
+        rows, families = self._rows[store_id], metric.families
+        key = _SumsKey(families, metric.is_level, span)
+        if key not in rows.sums:
+            wanted = (FamilyDayRequest(family.name, store_id, span) for family in families)
+            readings = [rows.readings[family_windows] for family_windows in wanted]
+            rows.sums[key] = self._sum_windows(key, store_id, readings)
+        cells, publishable = rows.sums[key]
         if not publishable:
             # Most families are not about people, so nothing has to be withheld.
             return cells
@@ -177,20 +190,19 @@ class SnapshotReader:
 
     def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
         """The articles of a local day that was read; None where it was too much to read."""
-        read = self._stocks[StockDayRequest(metric.entry.id, store_id, span)]
+        read = self._rows[store_id].stocks[StockDayRequest(metric.entry.id, store_id, span)]
         return None if read is None else read.shelves
 
     def drop_stores(self, store_ids: Iterable[str]) -> None:
         """Drop the rows of these stores; the answers about serving generations stay."""
-        gone = {*store_ids}
-        _drop(self._readings, gone)
-        _drop(self._stocks, gone)
-        _drop(self._sums, gone)
-        _drop(self._baselines, gone)
+        for store_id in store_ids:
+            self._rows.pop(store_id, None)
 
-    def _sum_windows(self, key: _SumsKey, readings: Sequence[FamilyReading]) -> _FamilySums:
-        slots = self._slots(key.store_id, key.span)
-        summed = replace(slots, resets=self.days(key.store_id).resets) if key.is_level else slots
+    def _sum_windows(
+        self, key: _SumsKey, store_id: str, readings: Sequence[FamilyReading]
+    ) -> _FamilySums:
+        slots = self._slots(store_id, key.span)
+        summed = replace(slots, resets=self.days(store_id).resets) if key.is_level else slots
         found = self._reader.sum_windows(summed, readings)
         served = _generations_by_day(readings, slots)
         cells = [
@@ -205,7 +217,7 @@ class SnapshotReader:
         return _FamilySums(cells, found.disclosure)
 
     def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
-        read = self._stocks[wanted]
+        read = self._rows[wanted.store_id].stocks[wanted]
         if read is None:
             # The cells are not complete either; otherwise published alerts would be retracted.
             unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
@@ -234,11 +246,6 @@ class SnapshotReader:
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         clock = self.days(store_id).store.clock
         return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
-
-
-def _drop(cache: dict[_Key, _Read], store_ids: Collection[str]) -> None:
-    for stale in [key for key in cache if key.store_id in store_ids]:
-        del cache[stale]
 
 
 def _generations_by_day(

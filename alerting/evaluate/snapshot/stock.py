@@ -10,7 +10,7 @@ from typing import NamedTuple
 import structlog
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.snapshot.shelves import DayShelves
+from alerting.evaluate.snapshot.shelves import DayShelves, StockSpeedRows
 from serving.engine.store_reader import StoreReader
 from serving.merge.served import FamilyReading, ServedWindow, serve_windows
 from serving.metrics.catalogue import Metric
@@ -40,18 +40,6 @@ class StockDayRequest:
     metric: str
     store_id: str
     span: WindowSpan
-
-
-class StockSpeedRows(NamedTuple):
-    """The rows of the speed layer that a level depends on.
-
-    `start`: their first window (ms since 1970, UTC). `epoch`: the highest epoch of the generations
-    that serve the days since the last counts.
-    """
-
-    family: str
-    start: int
-    epoch: int
 
 
 class StockDay(NamedTuple):

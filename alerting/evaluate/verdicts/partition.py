@@ -18,7 +18,6 @@ from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_wind
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.verdicts.messages import alert_message
-from alerting.evaluate.verdicts.settling import SettledDays
 from alerting.evaluate.verdicts.verdicts import ReadNow, Verdicts
 from alerting.rules.rule import version_at
 from tally.alerts.message import Alert, Reason
@@ -69,9 +68,8 @@ class PartitionEvaluator:
         return store.evaluate(named, causes)
 
     def _build_verdicts(self) -> Verdicts:
-        found = Verdicts(self._rules, self._memory, self._snapshot, self._read_now)
-        found.settled_days = SettledDays(self._memory, self.current_days)
-        return found
+        reading = self._snapshot, self._read_now
+        return Verdicts(self._rules, self._memory, *reading, self.current_days)
 
 
 class StoreEvaluator:

@@ -1,25 +1,23 @@
 """The verdicts on a store's windows at one moment, by the rule versions in force in each window."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
-from alerting.alert.ids import Chain, subject_text
+from alerting.alert.ids import WHOLE_STORE, Chain
 from alerting.episodes.fold import IDLE_STATE, Episode, VerdictRange, WindowVerdict, fold
 from alerting.episodes.grain_runs import reduce_to_grain
 from alerting.episodes.verdict import ENDS, LEAVES, decode_verdict
-from alerting.evaluate.scope.lapsing import apply_forced_ends, lapse_reason
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
-from alerting.evaluate.snapshot.baseline import baseline_request
 from alerting.evaluate.snapshot.calendar import WindowSpan, start_of_window
 from alerting.evaluate.snapshot.grains import ending_windows
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics, baseline_request
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
-from alerting.evaluate.snapshot.window_facts import WindowCells
-from alerting.evaluate.state.memory import PartitionMemory
+from alerting.evaluate.snapshot.window_facts import DayWindow
+from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
+from alerting.evaluate.verdicts.ending import apply_forced_ends, lapse_reason
 from alerting.evaluate.verdicts.facts_cache import DayFacts, FactsCache
-from alerting.evaluate.verdicts.settling import SettledDays
 from alerting.evaluate.verdicts.watched import EligibleWindows, mask_verdicts
 from alerting.rules.rule import RuleVersion
 from tally.alerts.message import Reason
@@ -28,26 +26,6 @@ from tally.time.windows import WINDOW_MILLIS
 # Reads all of these, and returns when they are in memory.
 ReadNow = Callable[[Sequence[ReadRequest]], None]
 _NEVER = 1 << 62
-# The store as a whole.
-WHOLE_STORE = subject_text("none")
-
-
-class DayWindow(NamedTuple):
-    """One judged window; `cells` is None where no version judges it.
-
-    `counts`: False inside an hour or a day that is judged by its total.
-    """
-
-    verdict: WindowVerdict
-    version: RuleVersion | None = None
-    cells: WindowCells | None = None
-    counts: bool = True
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the window is judged, and generations cover everything that is judged in it."""
-        cells = self.cells
-        return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
 
 
 class _DayPiece(NamedTuple):
@@ -71,12 +49,16 @@ class Verdicts:
     """The verdicts of one partition by its current tick; each window is judged once."""
 
     def __init__(
-        self, rules: RuleSet, memory: PartitionMemory, moment: SnapshotReader, read_now: ReadNow
+        self,
+        rules: RuleSet,
+        memory: PartitionMemory,
+        moment: SnapshotReader,
+        read_now: ReadNow,
+        current_days: Mapping[FamilyDay, EvaluatedDay] = {},
     ) -> None:
         self._rules, self._memory = rules, memory
         self._snapshot, self._read_now = moment, read_now
-        self._facts = FactsCache(memory, moment)
-        self.settled_days = SettledDays(memory)
+        self._facts = FactsCache(memory, moment, current_days)
         self._days: dict[tuple[Chain, int], list[_DayPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
         self._eligible = EligibleWindows(rules, moment)
@@ -246,7 +228,7 @@ class Verdicts:
         )
         if looked_at is not None:
             verdicts = mask_verdicts(verdicts, first, looked_at)
-        hole = self.settled_days.window_flags(known).find(0, first, first + count)
+        hole = known.settled.find(0, first, first + count)
         stretch = VerdictRange(
             span.start,
             verdicts,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alerting.episodes.fold import WindowVerdict, fold
-from alerting.simulate.begin import find_idle_window
+from alerting.simulate.store import find_idle_window
 from tests.controls.alerts import alerts_simulation as wrong
 from tests.laws.alerting.test_alert_days import judgement_lists
 from tests.laws.alerting.worlds.alert_search import report_of

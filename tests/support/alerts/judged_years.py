@@ -14,8 +14,8 @@ import pytest
 from alerting.alert.ids import Chain
 from alerting.alert.resolution import AlertResolution
 from alerting.episodes.verdict import LEAVES, RAISES
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics, build_reading_key
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics, build_reading_key
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
 from alerting.evaluate.verdicts import partition

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, groupby
 from zoneinfo import ZoneInfo
 
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.alert.ids import WHOLE_STORE
 from alerting.queries.alerts import ListedAlert, window_start
 from tally.alerts.message import AlertState
 from tally.time.instants import from_millis, to_millis

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.alert.ids import WHOLE_STORE
 from alerting.health.reasons import REASON_TEXTS
 from alerting.health.store import StoreHealth
 from alerting.queries.alerts import ListedAlert, window_start

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from msgspec import structs
 
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.alert.ids import WHOLE_STORE
 from alerting.rules.rule import Threshold
 from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, Watched, Watching, in_force, sold
 from tests.support.evaluation.simulating import DAWN, clock_of, clocks, compared, served, simulated
