@@ -242,11 +242,6 @@ class RuleSet:
             if current.rule_id not in known:
                 yield current
 
-    @cached_property
-    def dependent_ids(self) -> frozenset[str]:
-        """Ids of the rules that wait for another rule."""
-        return frozenset(rule.rule_id for rule in self.rules if rule.unless)
-
     def readings(self, rule: VersionedRule, span: WindowSpan) -> Readings:
         """What the rule and all rules that it waits for read to judge the span."""
         if span not in self._readings and len(self._readings) >= _CACHE_SIZE:

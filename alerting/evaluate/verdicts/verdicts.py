@@ -162,16 +162,6 @@ class Verdicts:
             if state != IDLE_STATE or self.may_raise(rule, chain, start):
                 yield from fold(self.stretches(rule, chain, start), state).episodes
 
-    def drop_dependent(self) -> None:
-        """Drop the verdicts that depend on episodes of other rules.
-
-        Called after the states at the starts of those rules' days have changed.
-        """
-        self._eligible.drop_inhibited()
-        waiting = [key for key in self._days if key[0].rule_id in self._rules.dependent_ids]
-        for day_key in waiting:
-            del self._days[day_key]
-
     def _evaluate_day(self, rule: VersionedRule, chain: Chain, start: int) -> list[_DayPiece]:
         key = chain, start
         if key not in self._days:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from alerting.health.reasons import UnevaluatedReason
+from alerting.health.store import UnevaluatedReason
 from runtime.http.openapi import Shape
 from web.api.answers.answers import Instant, Next
 

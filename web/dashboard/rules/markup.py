@@ -6,8 +6,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from alerting.alert.ids import WHOLE_STORE
-from alerting.health.reasons import REASON_TEXTS
-from alerting.health.store import StoreHealth
+from alerting.health.store import REASON_TEXTS, StoreHealth
 from alerting.queries.alerts import ListedAlert, window_start
 from alerting.rules.rule import (
     AgainstBaseline,

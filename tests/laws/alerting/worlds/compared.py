@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct
 
 from alerting.alert.published import PublishedAlert
+from alerting.episodes.alert_diff import match_alerts
 from alerting.episodes.fold import Episode
-from alerting.episodes.match import match_alerts
 from tally.alerts.message import Edge
 
 # not_told: an alert is called for, and none stands. not_confirmed: an alert stands, but is still
