@@ -42,12 +42,12 @@ MAX_STORES = 100
 # Each count reads the newest day of every store.
 COUNT_SECONDS = 300.0
 NAME = "tally_rules_unjudged"
-
-log = structlog.get_logger()
 # How many local days are searched for the begin of the time in which a rule is not judged.
 MAX_DAYS, MAX_STOCK_DAYS = 14, 2
 # Each rule is a label of a gauge; only the first rules by id, up to this number, are counted.
 MAX_RULES = 200
+
+log = structlog.get_logger()
 
 
 class HealthPage(NamedTuple):

@@ -19,6 +19,12 @@ from tally.time.windows import WINDOW_MILLIS
 
 # A chart shows no values if there are more subjects.
 MAX_SUBJECTS_WITH_VALUES = 6
+# How many days before the span are searched for a point of rest; each step doubles the number.
+_LEAD_DAYS = (1, 2, 4, 8, 16, 32)
+# Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
+MAX_LEAD_DAYS_ARTICLES = 8
+# Judges the days of a span.
+RunSpan = Callable[[WindowSpan], StoreRun]
 
 
 class StoreSimulation:
@@ -118,14 +124,6 @@ class StoreSimulation:
 
 def _millis(text: str) -> int:
     return to_millis(parse_instant(text, "alert"))
-
-
-# How many days before the span are searched for a point of rest; each step doubles the number.
-_LEAD_DAYS = (1, 2, 4, 8, 16, 32)
-# Most shops have an article that for weeks is neither out of stock nor plentiful; it stays unsure.
-MAX_LEAD_DAYS_ARTICLES = 8
-# Judges the days of a span.
-RunSpan = Callable[[WindowSpan], StoreRun]
 
 
 def find_begin(

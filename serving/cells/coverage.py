@@ -13,7 +13,7 @@ from itertools import repeat, zip_longest
 from math import floor
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from serving.questions.stores import Store, holiday_lookup
+from serving.questions.stores import Store
 from tally.algebra.keyed_spans import KeyedSpans
 from tally.algebra.keyed_sum import KeyedSum
 from tally.algebra.merge import Axes, Parts
@@ -21,7 +21,7 @@ from tally.config.settings import Settings
 from tally.events.identity import digest_text, sensor_key
 from tally.families.additive import ADDITIVE
 from tally.families.family import Family
-from tally.time.local_days import OpenSpan, open_spans
+from tally.time.local_days import OpenSpan
 from tally.time.windows import WINDOW, WINDOW_SECONDS
 
 _ONE_DAY = timedelta(days=1)
@@ -212,7 +212,8 @@ def open_windows(store: Store, starts: Sequence[datetime]) -> list[OpenWindow]:
     days = [store.clock.day(start) for start in starts]
     # Opening hours of the day before may end after midnight.
     since = days[0] - _ONE_DAY
-    spans = _spans(store, since, days[-1])
+    dates = (since + more * _ONE_DAY for more in range((days[-1] - since).days + 1))
+    spans = sorted(span for day in dates for span in store.open_spans(day) or ())
     found, first = [], 0
     for start, day in zip(starts, days, strict=True):
         if store.entry.valid_on(day).opening_hours is None:
@@ -223,16 +224,6 @@ def open_windows(store: Store, starts: Sequence[datetime]) -> list[OpenWindow]:
             first += 1
         found.append(OpenWindow(start, day, _open_seconds(spans[first:], start)))
     return found
-
-
-def _spans(store: Store, first: date, last: date) -> list[OpenSpan]:
-    names_of, spans = holiday_lookup(store), list[OpenSpan]()
-    for more in range((last - first).days + 1):
-        day = first + more * _ONE_DAY
-        if (hours := store.entry.valid_on(day).opening_hours) is not None:
-            hours_of_day = hours.spans(day, is_holiday=bool(tuple(names_of(day))))
-            spans += open_spans(day, hours_of_day, store.zone)
-    return sorted(spans)
 
 
 def _open_seconds(spans: Sequence[OpenSpan], start: datetime) -> int:

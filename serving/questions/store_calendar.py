@@ -11,7 +11,7 @@ from tally.errors import BadQuery
 from tally.time.fiscal import WEEK, FiscalDay, fiscal_day
 from tally.time.holidays import HolidayNames, missing_reason
 from tally.time.like_for_like import ComparableDay, like_for_like
-from tally.time.local_days import LocalDay, OpenSpan, local_day, open_spans
+from tally.time.local_days import LocalDay, OpenSpan, local_day
 
 MAX_DAYS = 400
 # The day that the first one is compared with lies at most this far back.
@@ -77,17 +77,8 @@ def _days(store: Store, first: date, end: date) -> Iterator[DescribedDay]:
         local, holidays = local_day(day, store.clock), tuple(names_of(day))
         # A date that the zone has skipped is no day.
         if local.start < local.end:
-            spans = _spans(store, day, bool(holidays))
             like = like_for_like(day, names_of)
-            yield DescribedDay(local, spans, holidays, fiscal_day(day), like)
-
-
-def _spans(store: Store, day: date, is_holiday: bool) -> tuple[OpenSpan, ...] | None:
-    # The opening hours of that day, which may differ from those of today.
-    hours = store.entry.valid_on(day).opening_hours
-    if hours is None:
-        return None
-    return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), store.zone))
+            yield DescribedDay(local, store.open_spans(day), holidays, fiscal_day(day), like)
 
 
 def _day(field: str, text: str) -> date:

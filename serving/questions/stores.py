@@ -18,6 +18,7 @@ from tally.time.day_clock import DayClock, zone_name
 from tally.time.holidays import HolidayNames, holiday_names
 from tally.time.key_periods import InputDays, KeyDays
 from tally.time.like_for_like import HolidayLookup
+from tally.time.local_days import OpenSpan, open_spans
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,15 @@ class Store:
     def tz(self) -> str:
         """The IANA name of its time zone, as it is today."""
         return zone_name(self.zone, datetime.now(UTC))
+
+    def open_spans(self, day: date) -> tuple[OpenSpan, ...] | None:
+        """The opening hours of a local day; None if the stores file has none."""
+        # The hours of that day, which may differ from those of today.
+        hours = self.entry.valid_on(day).opening_hours
+        if hours is None:
+            return None
+        is_holiday = bool(tuple(holiday_lookup(self)(day)))
+        return tuple(open_spans(day, hours.spans(day, is_holiday=is_holiday), self.zone))
 
     def as_of_today(self) -> "Store":
         """The store with the name and the currency that it has today, by its own clock."""

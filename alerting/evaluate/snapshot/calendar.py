@@ -1,7 +1,7 @@
 """The local days of stores in whole windows, and the windows that a rule looks at."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from alerting.rules.clock_hours import parse_span, parse_weekdays
 from alerting.rules.rule import Rule
 from serving.questions.resets import Resets
-from serving.questions.stores import Store, holiday_lookup
+from serving.questions.stores import Store
 from tally.time.instants import from_millis, to_millis
 from tally.time.local_days import OpenSpan, open_spans
 from tally.time.opening_hours import MINUTES_A_DAY, ClockSpan
@@ -154,13 +154,10 @@ def opening_window(days: StoreCalendarDays, day: WindowSpan) -> int | None:
     return max(day.start, start_of_window(min(opens))) if opens else None
 
 
-def _opening_spans(days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
-    hours = days.store.entry.valid_on(day).opening_hours
+def _opening_spans(days: StoreCalendarDays, day: date) -> Iterable[OpenSpan]:
     # A store without opening hours counts as open, as it does in the coverage of its sensors.
-    if hours is None:
-        return open_spans(day, _ALL_DAY, days.zone)
-    is_holiday = bool(tuple(holiday_lookup(days.store)(day)))
-    return open_spans(day, hours.spans(day, is_holiday=is_holiday), days.zone)
+    spans = days.store.open_spans(day)
+    return open_spans(day, _ALL_DAY, days.zone) if spans is None else spans
 
 
 def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[OpenSpan]:
