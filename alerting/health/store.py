@@ -10,8 +10,8 @@ from alerting.evaluate.snapshot.calendar import (
     utc_span,
     windows_in_schedule,
 )
-from alerting.evaluate.snapshot.rule_readings import VersionMetrics, baseline_request
-from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, list_requests
 from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells, build_facts
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion
 from tally.alerts.tick import Tick
@@ -75,7 +75,7 @@ def find_reason(
 
 def _unknown_reason(rule: Rule, cells: WindowCells) -> UnevaluatedReason:
     # As in the evaluator: a silence rule considers only the events of its family.
-    read = (cells.metric,) if rule.kind == "silence" else (cells.metric, *cells.minimum)
+    read = (cells.metric,) if rule.kind == "silence" else cells.own
     if any(cell.is_hidden for cell in read):
         return "withheld"
     cell = cells.metric.cell
@@ -130,10 +130,7 @@ class RuleInForce(NamedTuple):
 
     def list_requests(self, store_id: str, span: WindowSpan) -> Iterator[ReadRequest]:
         """The readings needed for windows of one local day."""
-        for metric in self.metrics.all:
-            yield from metric_requests(metric, store_id, span)
-        if usual := baseline_request(self.version.rule, store_id, span.start):
-            yield usual
+        return list_requests(self.version.rule, self.metrics, store_id, span)
 
 
 def partition_health(
@@ -162,13 +159,9 @@ def find_day_reasons(
     (version, metrics), moment, store_id = checked, read.snapshot, read.store_id
     looked_at = windows_in_schedule(version.rule, moment.days(store_id), span)
     begun = utc_span(read.first_day + _ONE_DAY).start
-    cells = [moment.cells(metric, store_id, span) for metric in metrics.all]
-    usual = moment.baselines(baseline_request(version.rule, store_id, span.start))
     known_by = checked.evaluation_tick(read.partition.tick)
     reasons: list[tuple[int, UnevaluatedReason | None]] = []
-    for first, *rest in reversed([*zip(*cells, strict=True)]):
-        window = WindowCells(first, (*rest,))
-        window = window._replace(baseline=usual.get(window.start))
+    for window in reversed([*moment.windows(version.rule, metrics, store_id, span)]):
         reason = find_reason(version.rule, metrics, window, known_by)
         # The first record says nothing about the hours before it arrived.
         is_before = reason == "no_data" and window.start < begun

@@ -5,7 +5,7 @@ Which generation serves a day is queried once, however long the reading takes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import NamedTuple, TypeAlias
@@ -15,6 +15,8 @@ from alerting.evaluate.snapshot.rule_readings import (
     BaselineRequest,
     BaselineSource,
     BaselineWindows,
+    VersionMetrics,
+    baseline_request,
 )
 from alerting.evaluate.snapshot.shelves import DayShelves, WindowShelves
 from alerting.evaluate.snapshot.stock import (
@@ -22,7 +24,13 @@ from alerting.evaluate.snapshot.stock import (
     StockDayReader,
     StockDayRequest,
 )
-from alerting.evaluate.snapshot.window_facts import FamilyDayRequest, FamilyGenerations, MetricCell
+from alerting.evaluate.snapshot.window_facts import (
+    FamilyDayRequest,
+    FamilyGenerations,
+    MetricCell,
+    WindowCells,
+)
+from alerting.rules.rule import Rule
 from runtime.registry.sources import FAMILIES
 from serving.cells.cells import Cell
 from serving.disclosure.policy import DisclosurePolicies, suppression_reason
@@ -75,11 +83,18 @@ class _StoreRows:
         return wanted in self.readings or wanted in self.stocks or wanted in self.baselines
 
 
-def metric_requests(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadRequest]:
-    """What has to be read for windows of the metric on one local day of a store."""
-    if metric.stock is not None:
-        return [StockDayRequest(metric.entry.id, store_id, span)]
-    return [FamilyDayRequest(family.name, store_id, span) for family in metric.families]
+def list_requests(
+    rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
+) -> Iterator[ReadRequest]:
+    """What has to be read to judge windows of one local day of a store by the rule."""
+    for metric in metrics.all:
+        if metric.stock is not None:
+            yield StockDayRequest(metric.entry.id, store_id, span)
+        else:
+            for family in metric.families:
+                yield FamilyDayRequest(family.name, store_id, span)
+    if usual := baseline_request(rule, store_id, span.start):
+        yield usual
 
 
 class SnapshotReader:
@@ -163,9 +178,18 @@ class SnapshotReader:
             for day, windows in found.items():
                 self._rows[day.store_id].baselines[day] = windows
 
-    def baselines(self, of: BaselineRequest | None) -> BaselineWindows:
-        """The usual values by window of a local day that was read; empty where none is known."""
-        return {} if of is None else self._rows[of.store_id].baselines.get(of, {})
+    def windows(
+        self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
+    ) -> Iterator[WindowCells]:
+        """What the rule reads of each window of a local day that was read, in order of time."""
+        usual: BaselineWindows = {}
+        if (wanted := baseline_request(rule, store_id, span.start)) is not None:
+            usual = self._rows[store_id].baselines.get(wanted, {})
+        read = [self.cells(metric, store_id, span) for metric in metrics.all]
+        beside = len(metrics.minimum)
+        for start, first, *rest in zip(span.windows, *read, strict=True):
+            minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
+            yield WindowCells(first, minimum, usual.get(start), further)
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[MetricCell]:
         """The windows of a local day that were read, in order of time."""

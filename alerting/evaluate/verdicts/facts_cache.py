@@ -12,7 +12,6 @@ from alerting.evaluate.snapshot.calendar import WindowSpan, open_windows
 from alerting.evaluate.snapshot.grains import grain_spans, with_totals
 from alerting.evaluate.snapshot.rule_readings import (
     VersionMetrics,
-    baseline_request,
     build_reading_key,
     has_store_list,
 )
@@ -213,12 +212,9 @@ class FactsCache:
         by = EvaluationTick.from_tick(self._memory.tick, rule, metrics)
         begun = self._first_sent_window(metrics, store_id)
         expected = self._mandatory_windows(rule, store_id, span)
-        read = [self._snapshot.cells(metric, store_id, span) for metric in metrics.all]
-        usual = self._snapshot.baselines(baseline_request(rule, store_id, span.start))
-        beside = len(metrics.minimum)
-        for start, first, *rest in zip(span.windows, *read, strict=True):
-            minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
-            cells = WindowCells(first, minimum, usual.get(start), further)
+        windows = self._snapshot.windows(rule, metrics, store_id, span)
+        for start, cells in zip(span.windows, windows, strict=True):
+            first = cells.metric
             # A store without any record yet is not silent, so earlier windows are exempt. A level
             # on a shelf stands, even where no record arrives.
             has_come = first.cell.events or first.cell.parts or first.shelves

@@ -12,8 +12,8 @@ from alerting.episodes.verdict import ENDS, LEAVES, decode_verdict
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
 from alerting.evaluate.snapshot.calendar import WindowSpan, start_of_window
 from alerting.evaluate.snapshot.grains import ending_windows
-from alerting.evaluate.snapshot.rule_readings import VersionMetrics, baseline_request
-from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, list_requests
 from alerting.evaluate.snapshot.window_facts import DayWindow
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.verdicts.ending import apply_forced_ends, lapse_reason
@@ -79,10 +79,7 @@ class Verdicts:
         """What has to be read to judge the day, also for the rules that the rule waits for."""
         span = self.span(store_id, start)
         for version, metrics in self._rules.readings(rule, span).values():
-            for metric in metrics.all:
-                yield from metric_requests(metric, store_id, span)
-            if usual := baseline_request(version.rule, store_id, start):
-                yield usual
+            yield from list_requests(version.rule, metrics, store_id, span)
 
     def list_chains(
         self,
