@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.simulate import simulator
+from alerting.simulate import store as simulation
 from tally.time.instants import to_millis
 from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
@@ -92,7 +92,7 @@ def test_chart_has_a_line_for_each_article_and_the_ground_once(store: Watched) -
 def test_articles_without_a_line_are_said_to_be_in_the_table(
     get: Get, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MAX_SUBJECTS_WITH_VALUES", 1)
+    monkeypatch.setattr(simulation, "MAX_SUBJECTS_WITH_VALUES", 1)
 
     answer = get("/rules/sold-out", **ASKED)
 
