@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory
-from alerting.simulate import turns
+from alerting.simulate import service
 from runtime.registry.sources import SALES
 from serving.storage.protocol import Activity, Gap, TillFinding
 from tally.config.settings import Settings
@@ -193,7 +193,7 @@ def test_each_published_answer_is_given_and_fits(
     views.is_broken = True
     with capture_logs():
         met |= {state(ask(path, **asked)) for path, asked in OF_VIEWS}
-    monkeypatch.setattr(turns, "MAX_WAITING", 0)
+    monkeypatch.setattr(service, "MAX_WAITING", 0)
     met.add(state(ask("/v1/rules/busy/simulate", **SIMULATED)))
 
     assert published(ask) - met == set()
