@@ -36,6 +36,10 @@ def subject_text(kind: Subject, value: str = "") -> str:
     return kind if kind == "none" else f"{kind}:{quote(value, safe='', errors='surrogatepass')}"
 
 
+# The store as a whole.
+WHOLE_STORE = subject_text("none")
+
+
 def window_text(window: int) -> str:
     """The start of a window (milliseconds since 1970, UTC) as written in ids and messages.
 

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Protocol
 
 import msgspec
 import structlog
@@ -12,15 +11,15 @@ from msgspec import Struct
 
 from alerting.alert.resolution import AlertResolution
 from alerting.evaluate.scope.rule_set import RuleSet
-from alerting.evaluate.scope.stores import ActiveStores
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
 from alerting.evaluate.state.memory import STATE_TOPIC, Hint, PartitionMemory, restore_memories
 from alerting.evaluate.verdicts.evaluation_pass import EvaluationPass, PassSources
-from alerting.rules.versions import RuleHistory
+from alerting.rules.versions import RuleSource
 from runtime.kafka.keyed_records import log_unreadable
 from runtime.processor.commit.record import Input, Output
 from runtime.processor.step import Step
+from serving.questions.active_stores import ActiveStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.alerts.message import Alert, encode_alert
@@ -36,16 +35,6 @@ INPUTS = (UPDATES, RESTATEMENTS, TICKS, RESOLUTIONS)
 _RETRY_SECONDS = 1.0
 
 log = structlog.get_logger()
-
-
-class RuleSource(Protocol):
-    """The source from which rules are read."""
-
-    def read(self, until: int | None = None) -> RuleHistory:
-        """The rule versions below the offset `until`.
-
-        Raises KafkaException or StackError when they cannot be read.
-        """
 
 
 class _ChangedWindow(Struct, frozen=True):

@@ -1,41 +1,53 @@
-"""Whether rules can be judged: store by store for one rule, and as counts for all rules."""
+"""Whether rules can be judged, store by store, and how many cannot; the gauge of the latter.
+
+The count is made anew every few minutes in the background.
+"""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from alerting.evaluate.scope.stores import ActiveStores
+import structlog
+
 from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
-from alerting.evaluate.snapshot.rule_stores import applies_to
+from alerting.evaluate.snapshot.rule_readings import applies_to, resolve_metrics
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.version_metrics import resolve_metrics
-from alerting.health.gauges import AlertFacts
-from alerting.health.reasons import UnevaluatedReason
+from alerting.health.gauges import AlertFacts, AlertGauge, AlertSample
 from alerting.health.store import (
     EvaluatedPartition,
     HealthTarget,
     RuleInForce,
     StoreHealth,
+    UnevaluatedReason,
     find_day_reasons,
     partition_health,
 )
+from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion, version_at
-from alerting.simulate.service import RuleRepository
+from serving.questions.active_stores import ActiveStores
+from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
+from tally.errors import ViewsUnreachable
 from tally.events.identity import partition_number
 from tally.time.windows import WINDOW_MILLIS
 
 # Stores on one page; each of them is read from the tables.
 MAX_STORES = 100
+# Each count reads the newest day of every store.
+COUNT_SECONDS = 300.0
+NAME = "tally_rules_unjudged"
 # How many local days are searched for the begin of the time in which a rule is not judged.
 MAX_DAYS, MAX_STOCK_DAYS = 14, 2
 # Each rule is a label of a gauge; only the first rules by id, up to this number, are counted.
 MAX_RULES = 200
+
+log = structlog.get_logger()
 
 
 class HealthPage(NamedTuple):
@@ -215,3 +227,43 @@ async def _window_health(checked: RuleInForce, read: HealthTarget, most_days: in
 def _catalogue_health(version: RuleVersion, store_ids: Sequence[str]) -> tuple[StoreHealth, ...]:
     since = version.effective_from
     return tuple(StoreHealth(store_id, "catalogue", since) for store_id in store_ids)
+
+
+@dataclass
+class UnevaluatedCounter:
+    """The last count of stores in which each rule cannot be judged, by reason."""
+
+    health: RuleHealthService
+    stores: KnownStores
+    _samples: Sequence[AlertSample] = ()
+    _counting: asyncio.Task[None] | None = field(default=None, init=False)
+    _started_at: float = field(default=float("-inf"), init=False)
+
+    def to_text(self) -> str:
+        """Prometheus exposition text of the last count; starts the next count when it is due.
+
+        The text is empty until the first count ends. No scrape waits for a count.
+        """
+        is_running = self._counting is not None and not self._counting.done()
+        if not is_running and time.monotonic() - self._started_at >= COUNT_SECONDS:
+            self._started_at = time.monotonic()
+            self._counting = asyncio.get_running_loop().create_task(self._count())
+        return AlertGauge(NAME, self._samples).text
+
+    async def wait_idle(self) -> None:
+        """Wait until no count is running."""
+        if self._counting is not None:
+            await self._counting
+
+    async def _count(self) -> None:
+        try:
+            found = await self.health.count_unevaluated(await self.stores.all_ids())
+        except ViewsUnreachable as error:
+            # An old number would look like a current one.
+            self._samples = ()
+            log.warning("views unreachable", path="/metrics", reason=str(error))
+            return
+        self._samples = [
+            ({"rule": rule_id, "reason": reason}, float(count))
+            for (rule_id, reason), count in sorted(found.items())
+        ]

@@ -2,26 +2,85 @@
 
 from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from alerting.evaluate.snapshot.baseline import baseline_request
 from alerting.evaluate.snapshot.calendar import (
     WindowSpan,
     start_of_window,
     utc_span,
     windows_in_schedule,
 )
-from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
-from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells
-from alerting.health.reasons import UnevaluatedReason, find_reason
-from alerting.rules.rule import RuleVersion
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, list_requests
+from alerting.evaluate.snapshot.window_facts import EvaluationTick, WindowCells, build_facts
+from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion
 from tally.alerts.tick import Tick
 from tally.time.windows import WINDOW_MILLIS
 
 _ONE_DAY = timedelta(days=1)
 # A rule that the evaluator has not processed for this long counts as not judged at all.
 _MAX_EVALUATION_LAG = WINDOW_MILLIS
+
+
+# Reasons of a rule, a partition, a store and a window, in this order; the first that applies wins.
+UnevaluatedReason: TypeAlias = Literal[
+    "catalogue",
+    "not_evaluated",
+    "behind",
+    "never_sent",
+    "withheld",
+    "coverage",
+    "definition",
+    "not_counted",
+    "no_data",
+    "no_baseline",
+]
+# The texts for people; docs/alerts.md says what to do about each reason.
+REASON_TEXTS: dict[UnevaluatedReason, str] = {
+    "catalogue": "its metric or family does not exist, or its kind is not judged",
+    "not_evaluated": "the evaluator of the store's partition judges nothing",
+    "behind": "the pipeline is behind: no tick says that everything has been read",
+    "never_sent": "the store has never sent anything of one of the families that it reads",
+    "withheld": "the number is withheld, for it is of few people",
+    "coverage": "sensors were not there for enough of the quarter hour",
+    "definition": "the speed layer does not read by the definition in force yet",
+    "not_counted": "no article of the store has been counted",
+    "no_data": "nothing has come, and no generation covers the quarter hour",
+    "no_baseline": "it is not known what is usual",
+}
+
+
+def find_reason(
+    rule: Rule, metrics: VersionMetrics, cells: WindowCells, by: EvaluationTick
+) -> UnevaluatedReason | None:
+    """Why the rule cannot judge the closed window; None if it is judged.
+
+    A window below the rule's `minimum` counts as judged: the rule itself excludes it, and every
+    night would be such a window. The exclusions by `within` and `unless` are not considered.
+    """
+    facts = build_facts(rule, metrics, cells, by, is_exempt=False)
+    if not facts.is_known:
+        return _unknown_reason(rule, cells)
+    if metrics.metric.stock is not None:
+        shelves = cells.metric.shelves
+        return None if shelves and shelves.is_counted else "not_counted"
+    if rule.kind == "silence":
+        return None
+    if facts.value is None and facts.phase != "covered" and rule.on_silence == "hold":
+        return "no_data"
+    if isinstance(rule.condition, AgainstBaseline) and cells.baseline is None:
+        return "no_baseline"
+    return None
+
+
+def _unknown_reason(rule: Rule, cells: WindowCells) -> UnevaluatedReason:
+    # As in the evaluator: a silence rule considers only the events of its family.
+    read = (cells.metric,) if rule.kind == "silence" else cells.own
+    if any(cell.is_hidden for cell in read):
+        return "withheld"
+    cell = cells.metric.cell
+    is_seen = rule.kind == "silence" or cell.is_missing or cell.sensor_coverage.is_enough
+    return "definition" if is_seen else "coverage"
 
 
 class StoreHealth(NamedTuple):
@@ -71,10 +130,7 @@ class RuleInForce(NamedTuple):
 
     def list_requests(self, store_id: str, span: WindowSpan) -> Iterator[ReadRequest]:
         """The readings needed for windows of one local day."""
-        for metric in self.metrics.all:
-            yield from metric_requests(metric, store_id, span)
-        if usual := baseline_request(self.version.rule, store_id, span.start):
-            yield usual
+        return list_requests(self.version.rule, self.metrics, store_id, span)
 
 
 def partition_health(
@@ -103,13 +159,9 @@ def find_day_reasons(
     (version, metrics), moment, store_id = checked, read.snapshot, read.store_id
     looked_at = windows_in_schedule(version.rule, moment.days(store_id), span)
     begun = utc_span(read.first_day + _ONE_DAY).start
-    cells = [moment.cells(metric, store_id, span) for metric in metrics.all]
-    usual = moment.baselines(baseline_request(version.rule, store_id, span.start))
     known_by = checked.evaluation_tick(read.partition.tick)
     reasons: list[tuple[int, UnevaluatedReason | None]] = []
-    for first, *rest in reversed([*zip(*cells, strict=True)]):
-        window = WindowCells(first, (*rest,))
-        window = window._replace(baseline=usual.get(window.start))
+    for window in reversed([*moment.windows(version.rule, metrics, store_id, span)]):
         reason = find_reason(version.rule, metrics, window, known_by)
         # The first record says nothing about the hours before it arrived.
         is_before = reason == "no_data" and window.start < begun

@@ -200,14 +200,17 @@ class AlertQueryService:
         return found, _cursor_before(day + _DAY) if day >= span.start.date() else None
 
     async def read_windows(
-        self, store_id: str, span: AlertSpan, now: datetime
+        self, store_id: str, span: AlertSpan, now: datetime, days_late: int | None = MAX_DAYS_LATE
     ) -> list[ListedAlert]:
         """The alerts of one store whose window begins in the span, newest first.
 
-        Alerts raised more than MAX_DAYS_LATE days after the span are absent. `now`: UTC.
+        `days_late`: alerts raised more than so many days after the span are absent; None: none is.
+        `now`: UTC.
         """
         # Nothing is raised before its window has begun, and nothing after now.
-        latest = min(span.end + MAX_DAYS_LATE * _DAY, max(now, span.end)).date()
+        latest = max(now, span.end).date()
+        if days_late is not None:
+            latest = min(latest, (span.end + days_late * _DAY).date())
         count = max(0, (latest - span.start.date()).days + 1)
         days = [span.start.date() + number * _DAY for number in range(count)]
         found: list[Alert] = []

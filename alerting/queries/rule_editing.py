@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from alerting.queries.known_rules import RuleRepository
 from alerting.rules.changes import RulePlan, plan_rule
 from alerting.rules.checks import find_unsupported_field
 from alerting.rules.rule import Rule, RuleVersion
 from alerting.rules.rule_file import find_contradictions
 from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
 from alerting.rules.versions import RuleHistory
-from alerting.simulate.service import RuleRepository
 from runtime.registry.strict_yaml import find_yaml_lines
 from tally.errors import BadRule, RuleConflict
 

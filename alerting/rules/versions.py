@@ -12,7 +12,7 @@ of a key holds, and the order of their offsets does not matter.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -129,6 +129,16 @@ class RuleHistory:
         """The rules whose last version is not retired, by id, as that version states them."""
         newest = ((rule_id, chain[-1]) for rule_id, chain in self.versions.items())
         return {rule_id: version.rule for rule_id, version in newest if not version.retired}
+
+
+class RuleSource(Protocol):
+    """The source from which rules are read."""
+
+    def read(self, until: int | None = None) -> RuleHistory:
+        """The rule versions below the offset `until`.
+
+        Raises KafkaException or StackError when they cannot be read.
+        """
 
 
 def effective_from(arrived_ms: int) -> int:

@@ -1,15 +1,10 @@
-"""The results of a simulation in one store."""
+"""The results of a simulation."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import NamedTuple
 
-from msgspec import structs
-
 from alerting.episodes.fold import Episode
-from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.simulate.comparison import AlertComparison, ComparisonSpan
-from tally.time.instants import from_millis
 
 
 class SimulatedEpisode(NamedTuple):
@@ -23,7 +18,7 @@ class SimulatedEpisode(NamedTuple):
     store_id: str
     subject: str
     episode: Episode
-    value: int | float | None
+    value: float | None
     threshold: float | None
     is_complete: bool
 
@@ -57,52 +52,22 @@ class WindowValue(NamedTuple):
 class SimulatedStore(NamedTuple):
     """A store's episodes in the requested span, and the parts of it that are uncertain.
 
-    `spans`: by subject the folded windows, for each subject that the rule calls for. `since`: the
-    first folded window, ms since 1970 (UTC). `uncertain_subjects`: subjects whose result may depend
-    on earlier windows. `articles`: how many articles a stock rule has looked at. `values`: by
+    `since`: the first judged window, ms since 1970 (UTC). `is_certain`: whether no window before it
+    could change the result. `articles`: how many articles a stock rule has looked at. `values`: by
     subject the values of the windows of the span, if they were requested.
     """
 
     store_id: str
-    spans: Mapping[str, ComparisonSpan]
     episodes: tuple[SimulatedEpisode, ...]
     incomplete_days: tuple[IncompleteDay, ...]
     since: int
-    uncertain_subjects: frozenset[str]
+    is_certain: bool
     articles: int = 0
     values: Mapping[str, tuple[WindowValue, ...]] = {}
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether no window before the folded days could change the result."""
-        return not self.uncertain_subjects
-
 
 class SimulatedPage(NamedTuple):
-    """Some stores by their ids, ascending; `after`: the last of them if there are more.
-
-    `comparisons`: by store and subject the difference from the alerts that were sent, if requested.
-    `unevaluated_days`: UTC days that are served by another generation than the one that the
-    evaluators have judged, so that their comparison would mean nothing.
-    """
+    """Some stores by their ids, ascending; `after`: the last of them if there are more."""
 
     stores: tuple[SimulatedStore, ...]
-    comparisons: Mapping[tuple[str, str], AlertComparison]
-    unevaluated_days: tuple[date, ...]
     after: str | None
-
-
-def unsettle_days(days: Collection[date], span: ComparisonSpan) -> ComparisonSpan:
-    """The span with all windows of the UTC days unsettled: unjudged windows are no difference."""
-    settled = (start for start in span.settled if from_millis(start).date() not in days)
-    return structs.replace(span, settled=frozenset(settled))
-
-
-def unsettle_all(span: ComparisonSpan) -> ComparisonSpan:
-    """The span with all its windows unsettled."""
-    return structs.replace(span, settled=frozenset())
-
-
-def days_in_span(windows: Iterable[int], span: WindowSpan) -> set[date]:
-    """The UTC days of the windows that lie in the span."""
-    return {from_millis(start).date() for start in windows if start in span.windows}

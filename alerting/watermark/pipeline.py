@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from alerting.watermark.probe import FamilyPositions
-from alerting.watermark.watermark import SpeedPosition
+from alerting.watermark.watermark import FamilyPositions, SpeedPosition
 from runtime.connect import NORMALISER_GROUP, kafka_consumer
 from runtime.kafka.offsets import Offsets, TopicOffsets
 from runtime.kafka.topics import read_partition_bounds, read_topic_bounds, read_topic_positions

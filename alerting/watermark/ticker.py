@@ -14,8 +14,7 @@ import structlog
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message, Producer
 
 from alerting.watermark.pipeline import LivePipeline, ViewProgress, open_pipeline
-from alerting.watermark.probe import probe_pipeline
-from alerting.watermark.watermark import FamilyWatermarks, advance
+from alerting.watermark.watermark import FamilyWatermarks, advance, probe_pipeline
 from runtime.connect import kafka_producer
 from runtime.kafka.broker_clock import read_broker_time
 from runtime.kafka.offsets import TopicOffsets

@@ -10,11 +10,11 @@ looks as it takes: the oldest, so that a slow pipeline reaches it, and the newes
 pipeline that has caught up shows it at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from runtime.kafka.offsets import OffsetBarrier, Offsets
+from runtime.kafka.offsets import OffsetBarrier, Offsets, TopicOffsets
 from tally.alerts.tick import SpeedEpoch
 
 
@@ -131,3 +131,59 @@ def _merge_watermarks(before: Watermark | None, now: Watermark) -> Watermark:
         return before
     instants = [state.through for state in (before, now) if state.through is not None]
     return Watermark(max(before.epoch, now.epoch), max(instants, default=None))
+
+
+# Keyed by family, then by partition.
+FamilyPositions = Mapping[str, Mapping[int, SpeedPosition]]
+_NONE: Offsets = {}
+
+
+class Pipeline(Protocol):
+    """A source of how far records have come. Offsets are by family and partition.
+
+    Never raises; services that do not answer are absent from the result.
+    """
+
+    def raw_ends(self) -> TopicOffsets:
+        """The ends of the raw topics, including open transactions."""
+
+    def positions(self) -> TopicOffsets:
+        """The first offsets of the raw topics that the normaliser has not passed."""
+
+    def canonical_ends(self) -> TopicOffsets:
+        """The ends of the canonical topics, including open transactions."""
+
+    def speed_positions(self) -> FamilyPositions:
+        """How far the speed layer has read the canonical topics."""
+
+    def stable_ends(self) -> TopicOffsets:
+        """The ends of the canonical topics, without records in open transactions."""
+
+
+def probe_pipeline(
+    pipeline: Pipeline,
+    families: Iterable[str],
+    at: int,
+) -> dict[str, PipelineSnapshot]:
+    """One glance at each family now.
+
+    `at`: an instant (ms since 1970, UTC) that has passed by the brokers' clock.
+    """
+    # In the direction in which records travel: a record that is not seen at a later stage was seen
+    # at an earlier one. In the opposite order, a moving record could slip past unseen.
+    raw_ends = pipeline.raw_ends()
+    positions = pipeline.positions()
+    written = pipeline.canonical_ends()
+    reached = pipeline.speed_positions()
+    stable = pipeline.stable_ends()
+    return {
+        name: PipelineSnapshot(
+            at,
+            raw_ends.get(name, _NONE),
+            positions.get(name, _NONE),
+            written.get(name, _NONE),
+            reached.get(name, {}),
+            stable.get(name, _NONE),
+        )
+        for name in families
+    }

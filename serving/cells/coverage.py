@@ -11,8 +11,9 @@ from datetime import date, datetime
 from functools import reduce
 from itertools import repeat, zip_longest
 from math import floor
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from serving.questions.stores import Store
 from tally.algebra.keyed_sum import KeyedSpans, KeyedSum
 from tally.algebra.merge import Axes, Parts
 from tally.config.settings import Settings
@@ -20,9 +21,6 @@ from tally.events.identity import digest_text, sensor_key
 from tally.families.additive import ADDITIVE
 from tally.families.family import Family
 from tally.time.windows import ONE_DAY, WINDOW, WINDOW_SECONDS, TimeRange, days_until
-
-if TYPE_CHECKING:
-    from serving.questions.stores import Store
 
 
 class SensorName(NamedTuple):
@@ -185,7 +183,7 @@ class SensorRoster:
     by_family: Mapping[str, Sequence[ExpectedSensor]]
 
     @classmethod
-    def from_store(cls, store: "Store", families: Iterable[Family]) -> "SensorRoster":
+    def from_store(cls, store: Store, families: Iterable[Family]) -> "SensorRoster":
         """The store's sensors of those families."""
         by_family = {
             family.name: [*_find_sensors(store, family)] for family in families if family.listed_as
@@ -203,7 +201,7 @@ class SensorRoster:
                 yield sensor.name, SensorSeconds(window.seconds, observed)
 
 
-def open_windows(store: "Store", starts: Sequence[datetime]) -> list[OpenWindow]:
+def open_windows(store: Store, starts: Sequence[datetime]) -> list[OpenWindow]:
     """Each window with the seconds for which its store is open in it; starts (UTC) ascend."""
     if not starts:
         return []
@@ -234,7 +232,7 @@ def _open_seconds(spans: Sequence[TimeRange], start: datetime) -> int:
     return min(WINDOW_SECONDS, int(seconds))
 
 
-def _find_sensors(store: "Store", family: Family) -> Iterator[ExpectedSensor]:
+def _find_sensors(store: Store, family: Family) -> Iterator[ExpectedSensor]:
     """The sensors that the stores file lists for the family: by serial, or by their names alone."""
     field = family.listed_as or ""
     listed: dict[date | None, Any] = {None: getattr(store.entry, field)}

@@ -1,39 +1,19 @@
 """The cells of a store as rows of an answer, the answer's quality, and why it is not final.
 
-The quality is its weakest source and status, and how far records are counted. A family that was
-never measured at a store has no number and no zero.
+The quality is its weakest source and status, and how far records are counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from serving.cells import cells
-from serving.cells.coverage import SensorRoster, SlotCoverage
-from serving.merge.reading import Pointers, StoreDays, read_store
+from serving.cells.coverage import SlotCoverage
+from serving.merge.reading import Pointers
 from serving.merge.served import UNSETTLED, FamilyReading, common_instant, through_instant
 from serving.metrics.catalogue import Metric
-from serving.questions.stores import Store
-from serving.storage.views import ViewReader
 from tally.time.instants import format_instant
-
-
-async def read_family(
-    views: ViewReader, store: Store, pointers: Pointers, wanted: StoreDays
-) -> FamilyReading:
-    """The rows of both layers for a store, and whether it ever had a sensor of the family.
-
-    Raises ViewsUnreachable.
-    """
-    reading = await read_store(views, pointers, wanted)
-    family = reading.family
-    # Only the other stores are looked up: most have rows, or list their sensors.
-    if not family.listed_as or reading.rows or SensorRoster.from_store(store, [family]).by_family:
-        return reading
-    is_measured = await views.has_events(store.store_id, [family])
-    return replace(reading, is_measured=is_measured)
 
 
 def answer_quality(

@@ -4,7 +4,7 @@ Both layers are read, merged and summed up.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from math import prod
@@ -13,7 +13,6 @@ from typing import Any
 
 from runtime.http.work_pools import run_in_thread_if_large
 from serving.cells import cells
-from serving.cells.coverage import CoverageRule, SensorRoster
 from serving.cells.dimensions import (
     Values,
     ValuesByDimension,
@@ -29,28 +28,21 @@ from serving.cells.quality import (
     caveats,
     common_through_instant,
     format_rows,
-    read_family,
 )
-from serving.disclosure import (
-    DisclosurePolicies,
-    SmallCells,
-    dimension_values,
-    suppress_rows,
-)
-from serving.engine.cell_builder import CellBuilder
+from serving.disclosure import DisclosurePolicies, dimension_values, suppress_rows
 from serving.engine.page_query import Query
 from serving.engine.speed_progress import SpeedProgress, read_speed_progress
-from serving.merge.reading import Pointers, StoreDays, read_gaps, read_past_pointers, read_pointers
+from serving.engine.store_reader import StoreReader
+from serving.merge.reading import Pointers, read_gaps, read_past_pointers, read_pointers
 from serving.merge.served import FamilyReading, common_instant
 from serving.metrics.catalogue import Metric
 from serving.questions.question import StoreSlots, slot_days
-from serving.questions.stores import Store, StoreRegistry
+from serving.questions.stores import StoreRegistry
 from serving.stock.items import ItemReader
 from serving.stock.stock_reading import StockReader
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tally.errors import AnswerChanged, BadQuery
-from tally.events.identity import partition_number
 from tally.families.family import CURRENCY, Family
 from tally.time.instants import format_instant
 from tally.time.key_periods import days_around
@@ -89,10 +81,9 @@ class QueryEngine:
 
     def __init__(self, views: ViewReader, registry: StoreRegistry, settings: Settings) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self.coverage = CoverageRule.from_settings(settings)
+        self.reader = StoreReader(views, registry, settings)
         self.items = ItemReader(views)
         self.stock = StockReader(views, settings, self.items)
-        self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
 
     async def answer(self, query: Query) -> tuple[dict[str, Any], Generations]:
         """The answer with `series`, and the generations by family for the next page to compare.
@@ -122,13 +113,6 @@ class QueryEngine:
         found = await self._all_pointers(query)
         pointers = [replace(pointer, first_coverages={}) for pointer in found]
         return await asyncio.gather(*(self._store(store, pointers) for store in query.stores))
-
-    def roster(self, store: Store, families: Iterable[Family]) -> SensorRoster:
-        """The store's sensors that record the families."""
-        # Under small cells no sensors of people's devices: what one heard may reveal who was there.
-        return SensorRoster.from_store(
-            store, [family for family in families if not self._small_cells.covers(family)]
-        )
 
     async def values(
         self, metric: Metric, stores: Sequence[StoreSlots], by: Sequence[str], most: int
@@ -195,10 +179,8 @@ class QueryEngine:
 
     async def _all_pointers(self, query: Query) -> list[Pointers]:
         # Read once for all stores, so that all of them are of one moment.
-        read = (
-            self._small_cells.slots_to_read(query.metric.families, slots) for slots in query.stores
-        )
-        days = sorted({day for store in read for day in slot_days(store)})
+        read = (self.reader.utc_days(query.metric.families, slots) for slots in query.stores)
+        days = sorted({day for store_days in read for day in store_days})
         return await asyncio.gather(
             *(self._pointers(family, days, query.as_of) for family in query.metric.families)
         )
@@ -215,30 +197,13 @@ class QueryEngine:
         return await read_past_pointers(self._views, family, days, as_of)
 
     async def _store(self, store: StoreSlots, pointers: Sequence[Pointers]) -> StoreAnswer:
-        known = self._registry.store(store.store_id)
-        read = self._small_cells.slots_to_read([pointer.family for pointer in pointers], store)
-        wanted = StoreDays(
-            store.store_id,
-            self._partition(store.store_id),
-            slot_days(read),
-            known.input_days(self._settings.key_days),
-        )
         readings = await asyncio.gather(
-            *(read_family(self._views, known, pointer, wanted) for pointer in pointers)
+            *(self.reader.read_measured(pointer, store) for pointer in pointers)
         )
-        starts = window_starts(*store.span)
-        size = len(starts) + sum(reading.rows for reading in readings)
-        roster = self.roster(known, [measured.family for measured in readings])
-        watching = CellBuilder(known, roster, self.coverage)
-        shown = await run_in_thread_if_large(
-            size, self._small_cells.disclosure_policies, read, readings
-        )
+        size = len(window_starts(*store.span)) + sum(reading.rows for reading in readings)
         sold = await self.stock.read_sales(store, readings)
-        found = await run_in_thread_if_large(size, watching.cells, store, readings, starts, sold)
-        return StoreAnswer(store, found, readings, shown)
-
-    def _partition(self, store_id: str) -> int:
-        return partition_number(store_id, self._settings.partitions)
+        found = await run_in_thread_if_large(size, self.reader.sum_windows, store, readings, sold)
+        return StoreAnswer(store, found.cells, readings, found.disclosure)
 
     async def _gaps(self, query: Query) -> list[dict[str, Any]]:
         """The gaps whose records are missing from the stores' numbers in the asked span."""
@@ -246,7 +211,7 @@ class QueryEngine:
             min(store.span.start for store in query.stores),
             max(store.span.end for store in query.stores),
         )
-        partitions = {self._partition(store.store_id) for store in query.stores}
+        partitions = {self.reader.partition(store.store_id) for store in query.stores}
         tolerance = self._settings.future_tolerance_seconds
         families = query.metric.families
         found = await read_gaps(self._views, families, span, partitions, tolerance)

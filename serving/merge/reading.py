@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from runtime.http.work_pools import run_in_thread_if_large
 from runtime.records.gaps import AcceptedGap, source_topics
-from serving.merge.served import FamilyReading, InputDays, Windows, own_day, window_states
+from serving.merge.served import FamilyReading, Windows, own_day, window_states
 from serving.storage.rows import AnsweredSpans
 from serving.storage.views import ViewReader
 from tally.families.family import Family
@@ -25,6 +25,7 @@ from tally.families.generation import (
     first_covering_generations,
     generation_spans,
 )
+from tally.time.key_periods import InputDays
 from tally.time.windows import EPOCH, day_start
 
 UntilByDay = Mapping[tuple[date, int], int]

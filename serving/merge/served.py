@@ -4,7 +4,7 @@ These are pure functions, which read nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
@@ -13,13 +13,12 @@ from serving.storage.rows import TillFinding, ViewRow
 from tally.algebra.merge import MISSING, Axes, MergedWindow, Parts, WindowState, window_state
 from tally.families.family import Family
 from tally.families.generation import FirstCoverage, Generation, GenerationRange
+from tally.time.key_periods import InputDays
 
 Status = Literal["final", "restated", "provisional", "not_measured"]
 # A window with one of these statuses is not complete.
 UNSETTLED = frozenset(("provisional", "not_measured"))
 Windows = Mapping[datetime, WindowState]
-# Returns, for the start of a window, the UTC days of records that it may depend on, its own first.
-InputDays = Callable[[datetime], tuple[date, ...]]
 
 
 def own_day(start: datetime) -> tuple[date, ...]:

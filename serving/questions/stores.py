@@ -12,11 +12,10 @@ from zoneinfo import ZoneInfo
 from runtime.registry.store_fields import parse_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from runtime.registry.visit_rules import store_visit_rules
-from serving.merge.served import InputDays
 from tally.config.settings import Settings
 from tally.families.visit_rules import StoreVisitRules
 from tally.time.day_clock import DayClock, zone_name
-from tally.time.key_periods import KeyDays
+from tally.time.key_periods import InputDays, KeyDays
 
 
 @dataclass(frozen=True)

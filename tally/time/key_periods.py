@@ -4,7 +4,7 @@ A period is a number of whole days of the store, each beginning at `day_starts` 
 store that closes at 02:00 sets 04:00; otherwise every late visit would be cut in two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
@@ -14,6 +14,8 @@ from tally.time.windows import utc_days
 
 # The most days that settings accept.
 MAX_DAYS = 14
+# Returns, for the start of a window, the UTC days of records that it may depend on, its own first.
+InputDays = Callable[[datetime], tuple[date, ...]]
 
 
 class DatedPeriod(NamedTuple):

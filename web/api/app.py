@@ -13,9 +13,8 @@ import structlog
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from alerting.health.counter import UnevaluatedCounter
 from alerting.health.gauges import AlertFacts, AlertFactSource
-from alerting.health.service import RuleHealthService
+from alerting.health.service import RuleHealthService, UnevaluatedCounter
 from alerting.queries.actions import ActionWriter, AlertActions
 from alerting.queries.alerts import AlertQueryService
 from alerting.simulate.service import SimulationService

@@ -13,12 +13,12 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.snapshot.rule_stores import find_mandatory_stores
-from alerting.evaluate.snapshot.version_metrics import (
+from alerting.evaluate.snapshot.rule_readings import (
     Readings,
     VersionMetrics,
     VersionReading,
     build_reading_key,
+    find_mandatory_stores,
     resolve_metrics,
 )
 from alerting.rules.rule import AgainstBaseline, RuleVersion, version_at
@@ -241,23 +241,6 @@ class RuleSet:
             left.pop()
             if current.rule_id not in known:
                 yield current
-
-    def all_dependencies(self, rule: VersionedRule) -> list[VersionedRule]:
-        """All rules that any version waits for, directly or not, in the order of judging."""
-        found: dict[str, VersionedRule] = {}
-        left = [rule]
-        while left:
-            current = left.pop()
-            for other in self.find_dependencies(current, current.unless):
-                if other.rule_id not in found:
-                    found[other.rule_id] = other
-                    left.append(other)
-        return sorted(found.values(), key=lambda waited: self._places[waited.rule_id])
-
-    @cached_property
-    def dependent_ids(self) -> frozenset[str]:
-        """Ids of the rules that wait for another rule."""
-        return frozenset(rule.rule_id for rule in self.rules if rule.unless)
 
     def readings(self, rule: VersionedRule, span: WindowSpan) -> Readings:
         """What the rule and all rules that it waits for read to judge the span."""

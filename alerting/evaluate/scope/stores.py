@@ -1,65 +1,14 @@
-"""The stores that send data of a family, and the time from which a store without data is silent."""
+"""When the stores that send data of a family, or should send it, are silent."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import date, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 
-from alerting.evaluate.scope.rule_set import RuleSet
 from alerting.evaluate.snapshot.calendar import start_of_window, utc_span
 from alerting.evaluate.state.memory import FamilyStore, PartitionMemory
-from runtime.registry.sources import FAMILIES
-from serving.storage.views import ViewReader
+from serving.questions.active_stores import FamilyStoreIds, FirstDays
 from tally.alerts.tick import NO_TICK
-from tally.events.identity import partition_number
 
-# The UTC day of the first event, by family and store.
-FirstDays = dict[str, dict[str, date]]
-# Store ids by family.
-FamilyStoreIds = dict[str, set[str]]
-# Whether the stores file says when the store is open.
-HoursLookup = Callable[[str], bool]
 _ONE_DAY = timedelta(days=1)
-
-
-class ActiveStores:
-    """The stores of each family, as of the last read."""
-
-    def __init__(self, views: ViewReader, partitions: int) -> None:
-        self._views, self._partitions = views, partitions
-        # First days by partition number.
-        self._first: dict[int, FirstDays] = {}
-        self._families: frozenset[str] = frozenset()
-
-    async def read(self, families: Iterable[str]) -> None:
-        """Read all stores of the families again. Raises ViewsUnreachable when a read fails."""
-        # All partitions are read at once, because the table is ordered by family alone.
-        found: dict[int, FirstDays] = {}
-        for family in families:
-            for store in await self._views.active_stores(FAMILIES[family]):
-                number = partition_number(store.store_id, self._partitions)
-                of_family = found.setdefault(number, {}).setdefault(family, {})
-                of_family[store.store_id] = store.first_day
-        self._first, self._families = found, frozenset(families)
-
-    def lacks(self, families: Iterable[str]) -> bool:
-        """Whether the stores of one of these families were not read yet."""
-        return not self._families.issuperset(families)
-
-    def partition_stores(self, number: int) -> Mapping[str, Mapping[str, date]]:
-        """The stores of a partition by family, each with the UTC day of its first event."""
-        return self._first.get(number, {})
-
-    def missing_stores(self, number: int, rules: RuleSet, opens: HoursLookup) -> FamilyStoreIds:
-        """The stores of a partition, by family, that should send data and never have.
-
-        A silence rule names them, and the stores file has their opening hours.
-        """
-        found: FamilyStoreIds = {}
-        for family, named in rules.mandatory_stores.items():
-            unknown = named - self.partition_stores(number).get(family, {}).keys()
-            own = (name for name in unknown if partition_number(name, self._partitions) == number)
-            if silent := {store_id for store_id in own if opens(store_id)}:
-                found[family] = silent
-        return found
 
 
 def missing_store_key(family: str, store_id: str) -> FamilyStore:
@@ -93,7 +42,7 @@ def all_stores(
     return found
 
 
-def begin_stores(memory: PartitionMemory, stores: Mapping[str, Mapping[str, date]]) -> None:
+def begin_stores(memory: PartitionMemory, stores: FirstDays) -> None:
     """Note from when on each store is silent where it sends nothing.
 
     The first event of a store says nothing about the hours before it arrived, and a till with a

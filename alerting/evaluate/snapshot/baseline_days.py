@@ -9,11 +9,10 @@ from datetime import date, datetime, timedelta
 
 from msgspec import structs
 
-from alerting.evaluate.snapshot.baseline import BaselineRequest, BaselineWindows
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
-from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, MetricCell
+from alerting.evaluate.snapshot.rule_readings import BaselineRequest, BaselineWindows
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.window_facts import ratio_parts
+from alerting.evaluate.snapshot.window_facts import FamilyDayRequest, MetricCell, ratio_parts
 from runtime.cassandra.reads import chunks
 from runtime.registry.sources import FAMILIES
 from serving.merge.reading import Pointers

@@ -14,9 +14,9 @@ from msgspec import structs
 
 from alerting.episodes.verdict import FurtherFacts, WindowFacts
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan, opening_window
-from alerting.evaluate.snapshot.metric_cells import MetricCell
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
 from alerting.evaluate.snapshot.window_facts import (
+    MetricCell,
     WindowCells,
     cell_value,
     exact_value,

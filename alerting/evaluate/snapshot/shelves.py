@@ -101,6 +101,18 @@ class WindowShelves:
         return any(reached is not None and reached.level is not None for reached in levels)
 
 
+class StockSpeedRows(NamedTuple):
+    """The rows of the speed layer that a level depends on.
+
+    `start`: their first window (ms since 1970, UTC). `epoch`: the highest epoch of the generations
+    that serve the days since the last counts.
+    """
+
+    family: str
+    start: int
+    epoch: int
+
+
 def _step_window(step: ShelfStep) -> int:
     return step.window
 

@@ -5,26 +5,37 @@ Which generation serves a day is queried once, however long the reading takes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
-from alerting.evaluate.snapshot.baseline import BaselineRequest, BaselineSource, BaselineWindows
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, WindowSpan
-from alerting.evaluate.snapshot.metric_cells import FamilyDayRequest, FamilyGenerations, MetricCell
+from alerting.evaluate.snapshot.rule_readings import (
+    BaselineRequest,
+    BaselineSource,
+    BaselineWindows,
+    VersionMetrics,
+    baseline_request,
+)
 from alerting.evaluate.snapshot.shelves import DayShelves, WindowShelves
 from alerting.evaluate.snapshot.stock import (
     StockDay,
     StockDayReader,
     StockDayRequest,
 )
+from alerting.evaluate.snapshot.window_facts import (
+    FamilyDayRequest,
+    FamilyGenerations,
+    MetricCell,
+    WindowCells,
+)
+from alerting.rules.rule import Rule
 from runtime.registry.sources import FAMILIES
 from serving.cells.cells import Cell
-from serving.cells.coverage import CoverageRule, SensorRoster
-from serving.disclosure import DisclosurePolicies, SmallCells, suppression_reason
-from serving.engine.cell_builder import CellBuilder
-from serving.merge.reading import Pointers, StoreDays, read_store
+from serving.disclosure import DisclosurePolicies, suppression_reason
+from serving.engine.store_reader import StoreReader
+from serving.merge.reading import Pointers
 from serving.merge.served import FamilyReading
 from serving.metrics import catalogue
 from serving.metrics.catalogue import Metric
@@ -33,12 +44,10 @@ from serving.questions.question import StoreSlots, slot_days
 from serving.questions.stores import StoreRegistry
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
-from tally.events.identity import partition_number
 from tally.families.epochs import Epochs
 from tally.families.family import Family
 from tally.families.generation import Generation
 from tally.time.instants import from_millis
-from tally.time.windows import window_starts
 
 
 class _SumsKey(NamedTuple):
@@ -46,7 +55,6 @@ class _SumsKey(NamedTuple):
 
     families: tuple[Family, ...]
     is_level: bool
-    store_id: str
     span: WindowSpan
 
 
@@ -57,17 +65,36 @@ class _FamilySums(NamedTuple):
     publishable: DisclosurePolicies
 
 
-_Key = TypeVar("_Key", FamilyDayRequest, StockDayRequest, BaselineRequest, _SumsKey)
-_Read = TypeVar("_Read")
 # One thing to read for a store's day.
 ReadRequest: TypeAlias = FamilyDayRequest | StockDayRequest | BaselineRequest
 
 
-def metric_requests(metric: Metric, store_id: str, span: WindowSpan) -> Iterable[ReadRequest]:
-    """What has to be read for windows of the metric on one local day of a store."""
-    if metric.stock is not None:
-        return [StockDayRequest(metric.entry.id, store_id, span)]
-    return [FamilyDayRequest(family.name, store_id, span) for family in metric.families]
+@dataclass
+class _StoreRows:
+    """Everything that was read of one store, and its sums."""
+
+    readings: dict[FamilyDayRequest, FamilyReading] = field(default_factory=dict)
+    stocks: dict[StockDayRequest, StockDay | None] = field(default_factory=dict)
+    baselines: dict[BaselineRequest, BaselineWindows] = field(default_factory=dict)
+    sums: dict[_SumsKey, _FamilySums] = field(default_factory=dict)
+
+    def has(self, wanted: ReadRequest) -> bool:
+        """Whether it was read."""
+        return wanted in self.readings or wanted in self.stocks or wanted in self.baselines
+
+
+def list_requests(
+    rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
+) -> Iterator[ReadRequest]:
+    """What has to be read to judge windows of one local day of a store by the rule."""
+    for metric in metrics.all:
+        if metric.stock is not None:
+            yield StockDayRequest(metric.entry.id, store_id, span)
+        else:
+            for family in metric.families:
+                yield FamilyDayRequest(family.name, store_id, span)
+    if usual := baseline_request(rule, store_id, span.start):
+        yield usual
 
 
 class SnapshotReader:
@@ -84,14 +111,11 @@ class SnapshotReader:
         usual: BaselineSource | None = None,
     ) -> None:
         self._views, self._registry, self._settings = views, registry, settings
-        self._baseline_source, self._baselines = usual, dict[BaselineRequest, BaselineWindows]()
-        self._small_cells = SmallCells(settings.privacy_smallest_cell, registry)
-        self._rule = CoverageRule.from_settings(settings)
+        self._baseline_source = usual
+        self._reader = StoreReader(views, registry, settings)
         self._generations: dict[str, dict[date, Generation | None]] = defaultdict(dict)
-        self._readings: dict[FamilyDayRequest, FamilyReading] = {}
-        self._sums: dict[_SumsKey, _FamilySums] = {}
-        self._stock = StockDayReader(views, settings, self.generations)
-        self._stocks: dict[StockDayRequest, StockDay | None] = {}
+        self._rows: dict[str, _StoreRows] = defaultdict(_StoreRows)
+        self._stock = StockDayReader(views, settings, self._reader, self.pointers)
         self._days: dict[str, StoreCalendarDays] = {}
 
     def days(self, store_id: str) -> StoreCalendarDays:
@@ -126,8 +150,7 @@ class SnapshotReader:
 
     def missing(self, wanted: Iterable[ReadRequest]) -> list[ReadRequest]:
         """The wanted readings that were not read yet, each once."""
-        known = (self._readings, self._stocks, self._baselines)
-        return [day for day in dict.fromkeys(wanted) if not any(day in read for read in known)]
+        return [day for day in dict.fromkeys(wanted) if not self._rows[day.store_id].has(day)]
 
     async def read(self, wanted: Iterable[ReadRequest]) -> None:
         """Read the rows of all these windows concurrently."""
@@ -141,34 +164,44 @@ class SnapshotReader:
         queries = (self.generations(name, sorted(dates)) for name, dates in days.items())
         await asyncio.gather(*queries)
         readings = await asyncio.gather(*map(self._read, missing))
-        self._readings |= zip(missing, readings, strict=True)
+        for reading_of, reading in zip(missing, readings, strict=True):
+            self._rows[reading_of.store_id].readings[reading_of] = reading
         # One stock at a time: each of them already reads its parts concurrently.
         for stock in stocks:
             slots = self._slots(stock.store_id, stock.span)
-            self._stocks[stock] = await self._stock.read(catalogue.metric(stock.metric), slots)
+            read = await self._stock.read(catalogue.metric(stock.metric), slots)
+            self._rows[stock.store_id].stocks[stock] = read
 
         if usual := [reading for reading in all_missing if isinstance(reading, BaselineRequest)]:
             # Without a source of usual values there are none.
-            self._baselines |= (
-                await self._baseline_source.read(usual) if self._baseline_source else {}
-            )
+            found = await self._baseline_source.read(usual) if self._baseline_source else {}
+            for day, windows in found.items():
+                self._rows[day.store_id].baselines[day] = windows
 
-    def baselines(self, of: BaselineRequest | None) -> BaselineWindows:
-        """The usual values by window of a local day that was read; empty where none is known."""
-        return {} if of is None else self._baselines.get(of, {})
+    def windows(
+        self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
+    ) -> Iterator[WindowCells]:
+        """What the rule reads of each window of a local day that was read, in order of time."""
+        usual: BaselineWindows = {}
+        if (wanted := baseline_request(rule, store_id, span.start)) is not None:
+            usual = self._rows[store_id].baselines.get(wanted, {})
+        read = [self.cells(metric, store_id, span) for metric in metrics.all]
+        beside = len(metrics.minimum)
+        for start, first, *rest in zip(span.windows, *read, strict=True):
+            minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
+            yield WindowCells(first, minimum, usual.get(start), further)
 
     def cells(self, metric: Metric, store_id: str, span: WindowSpan) -> list[MetricCell]:
         """The windows of a local day that were read, in order of time."""
         if metric.stock is not None:
             return self._stock_cells(StockDayRequest(metric.entry.id, store_id, span))
-        families = metric.families
-        readings = [
-            self._readings[FamilyDayRequest(family.name, store_id, span)] for family in families
-        ]
-        key = _SumsKey(families, metric.is_level, store_id, span)
-        if key not in self._sums:
-            self._sums[key] = self._sum_windows(key, readings)
-        cells, publishable = self._sums[key]
+        rows, families = self._rows[store_id], metric.families
+        key = _SumsKey(families, metric.is_level, span)
+        if key not in rows.sums:
+            wanted = (FamilyDayRequest(family.name, store_id, span) for family in families)
+            readings = [rows.readings[family_windows] for family_windows in wanted]
+            rows.sums[key] = self._sum_windows(key, store_id, readings)
+        cells, publishable = rows.sums[key]
         if not publishable:
             # Most families are not about people, so nothing has to be withheld.
             return cells
@@ -181,22 +214,20 @@ class SnapshotReader:
 
     def shelves(self, metric: Metric, store_id: str, span: WindowSpan) -> DayShelves | None:
         """The articles of a local day that was read; None where it was too much to read."""
-        read = self._stocks[StockDayRequest(metric.entry.id, store_id, span)]
+        read = self._rows[store_id].stocks[StockDayRequest(metric.entry.id, store_id, span)]
         return None if read is None else read.shelves
 
     def drop_stores(self, store_ids: Iterable[str]) -> None:
         """Drop the rows of these stores; the answers about serving generations stay."""
-        gone = {*store_ids}
-        _drop(self._readings, gone)
-        _drop(self._stocks, gone)
-        _drop(self._sums, gone)
-        _drop(self._baselines, gone)
+        for store_id in store_ids:
+            self._rows.pop(store_id, None)
 
-    def _sum_windows(self, key: _SumsKey, readings: Sequence[FamilyReading]) -> _FamilySums:
-        store = self._registry.store(key.store_id)
-        slots = self._slots(key.store_id, key.span)
-        summed = replace(slots, resets=self.days(key.store_id).resets) if key.is_level else slots
-        watching = CellBuilder(store, self._roster(key.store_id, key.families), self._rule)
+    def _sum_windows(
+        self, key: _SumsKey, store_id: str, readings: Sequence[FamilyReading]
+    ) -> _FamilySums:
+        slots = self._slots(store_id, key.span)
+        summed = replace(slots, resets=self.days(store_id).resets) if key.is_level else slots
+        found = self._reader.sum_windows(summed, readings)
         served = _generations_by_day(readings, slots)
         cells = [
             MetricCell(
@@ -205,13 +236,12 @@ class SnapshotReader:
                 False,
                 served[cell.slot.start.date()],
             )
-            for cell in watching.cells(summed, readings, window_starts(*summed.span))
+            for cell in found.cells
         ]
-        read_for = self._small_cells.slots_to_read(key.families, slots)
-        return _FamilySums(cells, self._small_cells.disclosure_policies(read_for, readings))
+        return _FamilySums(cells, found.disclosure)
 
     def _stock_cells(self, wanted: StockDayRequest) -> list[MetricCell]:
-        read = self._stocks[wanted]
+        read = self._rows[wanted.store_id].stocks[wanted]
         if read is None:
             # The cells are not complete either; otherwise published alerts would be retracted.
             unknown = (Cell(slot) for slot in self._slots(wanted.store_id, wanted.span).slots)
@@ -230,32 +260,16 @@ class SnapshotReader:
         ]
 
     async def _read(self, wanted: FamilyDayRequest) -> FamilyReading:
-        days = self._utc_days(wanted)
-        pointers = await self.pointers(FAMILIES[wanted.family], days)
-        store = self._registry.store(wanted.store_id)
-        partition = partition_number(wanted.store_id, self._settings.partitions)
-        behind = store.input_days(self._settings.key_days)
-        of_store = StoreDays(wanted.store_id, partition, days, behind)
-        return await read_store(self._views, pointers, of_store)
+        pointers = await self.pointers(FAMILIES[wanted.family], self._utc_days(wanted))
+        return await self._reader.read_family(pointers, self._slots(wanted.store_id, wanted.span))
 
     def _utc_days(self, wanted: FamilyDayRequest) -> list[date]:
-        """The UTC days that are read for the windows."""
         slots = self._slots(wanted.store_id, wanted.span)
-        return slot_days(self._small_cells.slots_to_read([FAMILIES[wanted.family]], slots))
+        return self._reader.utc_days([FAMILIES[wanted.family]], slots)
 
     def _slots(self, store_id: str, span: WindowSpan) -> StoreSlots:
         clock = self.days(store_id).store.clock
         return StoreSlots(store_id, clock, grains.slots(*map(from_millis, span), "15m", clock))
-
-    def _roster(self, store_id: str, families: Sequence[Family]) -> SensorRoster:
-        # Families of people's devices are left out: what their sensors hear may reveal a person.
-        unrestricted = [family for family in families if not self._small_cells.covers(family)]
-        return SensorRoster.from_store(self._registry.store(store_id), unrestricted)
-
-
-def _drop(cache: dict[_Key, _Read], store_ids: Collection[str]) -> None:
-    for stale in [key for key in cache if key.store_id in store_ids]:
-        del cache[stale]
 
 
 def _generations_by_day(

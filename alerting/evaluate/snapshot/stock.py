@@ -1,7 +1,7 @@
 """The stock of a store's articles in each window of a local day, for rules of kind stock."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
@@ -10,27 +10,24 @@ from typing import NamedTuple
 import structlog
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.snapshot.shelves import DayShelves
-from serving.merge.reading import Pointers, StoreDays, read_store
+from alerting.evaluate.snapshot.shelves import DayShelves, StockSpeedRows
+from serving.engine.store_reader import StoreReader
 from serving.merge.served import FamilyReading, ServedWindow, serve_windows
 from serving.metrics.catalogue import Metric
-from serving.questions.question import StoreSlots, slot_days
+from serving.questions.question import StoreSlots
 from serving.stock import items
 from serving.stock.items import ItemReader
 from serving.stock.stock import SalesMoves, ShelfMoves, shelf_moves
-from serving.stock.stock_reading import StockReader
+from serving.stock.stock_reading import ReadPointers, StockReader
 from serving.storage.views import ViewReader
 from tally.algebra.merge import MergedWindow
 from tally.config.settings import Settings
 from tally.errors import BadQuery
-from tally.events.identity import partition_number
 from tally.families.family import Family
-from tally.families.generation import Generation
 from tally.time.instants import to_millis
 from tally.time.windows import window_starts
 
 _NEVER = 1 << 62
-GenerationLookup = Callable[[str, Sequence[date]], Awaitable[dict[date, Generation]]]
 
 log = structlog.get_logger()
 
@@ -43,18 +40,6 @@ class StockDayRequest:
     metric: str
     store_id: str
     span: WindowSpan
-
-
-class StockSpeedRows(NamedTuple):
-    """The rows of the speed layer that a level depends on.
-
-    `start`: their first window (ms since 1970, UTC). `epoch`: the highest epoch of the generations
-    that serve the days since the last counts.
-    """
-
-    family: str
-    start: int
-    epoch: int
 
 
 class StockDay(NamedTuple):
@@ -79,9 +64,11 @@ class StockDayReader:
     Raises ViewsUnreachable when a read fails.
     """
 
-    def __init__(self, views: ViewReader, settings: Settings, published: GenerationLookup) -> None:
-        self._views, self._settings, self._find_generations = views, settings, published
-        self._reader = StockReader(views, settings, ItemReader(views), self._pointers)
+    def __init__(
+        self, views: ViewReader, settings: Settings, reader: StoreReader, pointers: ReadPointers
+    ) -> None:
+        self._reader, self._pointers = reader, pointers
+        self._stock_reader = StockReader(views, settings, ItemReader(views), pointers)
 
     async def read(self, metric: Metric, slots: StoreSlots) -> StockDay | None:
         """The quarter hours of the slots; None where a single day is more than may be read.
@@ -90,7 +77,7 @@ class StockDayReader:
         that were counted before are then unknown until they are counted again.
         """
         assert metric.stock is not None
-        [counted] = await self._reader.with_baselines(metric.stock, [slots], None)
+        [counted] = await self._stock_reader.with_baselines(metric.stock, [slots], None)
         readings = await asyncio.gather(
             *(self._read_family(part, counted) for part in metric.families)
         )
@@ -128,7 +115,7 @@ class StockDayReader:
         while True:
             part = _cut_to_limit(slots, receipts, most)
             try:
-                moves = await self._reader.read_sales(part, readings)
+                moves = await self._stock_reader.read_sales(part, readings)
             except BadQuery as error:
                 if part.span.start == slots.slots[0].start or not most:
                     log.warning("stock is not judged", store=slots.store_id, reason=str(error))
@@ -140,13 +127,8 @@ class StockDayReader:
                 return _SalesSince(part, moves)
 
     async def _read_family(self, family: Family, slots: StoreSlots) -> FamilyReading:
-        days = slot_days(slots)
-        partition = partition_number(slots.store_id, self._settings.partitions)
-        pointers = await self._pointers(family, days)
-        return await read_store(self._views, pointers, StoreDays(slots.store_id, partition, days))
-
-    async def _pointers(self, family: Family, days: Sequence[date]) -> Pointers:
-        return Pointers(family, await self._find_generations(family.name, days), {}, {})
+        pointers = await self._pointers(family, self._reader.utc_days([family], slots))
+        return await self._reader.read_family(pointers, slots)
 
 
 def _cut_to_limit(

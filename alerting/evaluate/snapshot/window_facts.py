@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
+from alerting.episodes.fold import WindowVerdict
 from alerting.episodes.verdict import FurtherFacts, WindowFacts
-from alerting.evaluate.snapshot.metric_cells import MetricCell
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
-from alerting.rules.rule import Rule
+from alerting.evaluate.snapshot.calendar import WindowSpan
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
+from alerting.evaluate.snapshot.shelves import StockSpeedRows, WindowShelves
+from alerting.rules.rule import Rule, RuleVersion
 from serving.cells.cells import Cell, common_source
 from serving.metrics.catalogue import Metric
 from serving.metrics.formulas import Formula, StockAt, WeightedSum
@@ -17,7 +19,37 @@ from tally.alerts.baseline import ExactValue, WindowBaseline
 from tally.alerts.message import ReadRows
 from tally.alerts.tick import Tick, is_known, last_closed_end
 from tally.algebra.shelf import WindowStock
+from tally.families.generation import Generation
 from tally.time.instants import to_millis
+
+
+class FamilyDayRequest(NamedTuple):
+    """Windows of one local day of a store, in one family."""
+
+    family: str
+    store_id: str
+    span: WindowSpan
+
+
+# The generation that serves a UTC day, for each family.
+FamilyGenerations: TypeAlias = tuple[tuple[str, Generation | None], ...]
+
+
+class MetricCell(NamedTuple):
+    """One window of a metric.
+
+    `cell`: the sums. `is_complete`: a generation covers the window. `is_hidden`: privacy rules
+    withhold the value. `generations`: the generation that serves its UTC day, for each family. A
+    stock has `shelves` in place of sums, and `speed_rows`: the speed layer's rows that it depends
+    on.
+    """
+
+    cell: Cell
+    is_complete: bool
+    is_hidden: bool
+    generations: FamilyGenerations
+    shelves: WindowShelves | None = None
+    speed_rows: tuple[StockSpeedRows, ...] = ()
 
 
 class WindowCells(NamedTuple):
@@ -52,6 +84,24 @@ class WindowCells(NamedTuple):
     def start(self) -> int:
         """The start of the window, milliseconds since 1970 (UTC)."""
         return to_millis(self.metric.cell.slot.start)
+
+
+class DayWindow(NamedTuple):
+    """One judged window; `cells` is None where no version judges it.
+
+    `counts`: False inside an hour or a day that is judged by its total.
+    """
+
+    verdict: WindowVerdict
+    version: RuleVersion | None = None
+    cells: WindowCells | None = None
+    counts: bool = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the window is judged, and generations cover everything that is judged in it."""
+        cells = self.cells
+        return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
 
 
 class EvaluationTick(NamedTuple):

@@ -81,11 +81,6 @@ class ChainMemory:
         """The forced ends of the chain by the window's start (milliseconds since 1970, UTC)."""
         return self._forced_ends.get(chain, {})
 
-    @property
-    def all_forced_ends(self) -> Mapping[Chain, Mapping[int, ForcedEnd]]:
-        """The forced ends of all chains, by the window's start (milliseconds since 1970, UTC)."""
-        return self._forced_ends
-
     def subjects(self, rule_id: str, store_id: str, since: int) -> Set[str]:
         """The subjects that windows from `since` on may change (milliseconds since 1970, UTC)."""
         place = rule_id, store_id
@@ -186,12 +181,6 @@ class ChainMemory:
         if not ends:
             del self._forced_ends[chain]
         self._update_live(chain)
-
-    def load_forced_ends(self, forced: Mapping[Chain, Mapping[int, ForcedEnd]]) -> None:
-        """Load all forced ends of another memory."""
-        for chain, ends in forced.items():
-            for window, end in ends.items():
-                self.load_forced_end(chain, window, end)
 
     def load_pack(self, chain: Chain, number: int, value: bytes | None) -> None:
         """Load one pack, which stays encoded; None deletes it."""

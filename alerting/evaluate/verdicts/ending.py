@@ -1,27 +1,31 @@
-"""Forced ends of episodes, which no number calls for.
+"""Ends of episodes that no number calls for.
 
-A person resolves an alert, or a rule can no longer be judged.
+A person resolves an alert, a rule can no longer be judged, or it no longer judges the subject.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import structlog
 from msgspec import structs
 
+from alerting.alert.ids import WHOLE_STORE, subject_text
 from alerting.alert.published import PublishedAlert
 from alerting.alert.resolution import AlertResolution
 from alerting.episodes.affected_days import FoldedDays
 from alerting.episodes.alert_diff import EvaluationContext, diff_alerts
-from alerting.episodes.fold import IDLE_STATE, Episode, FoldState
+from alerting.episodes.fold import IDLE_STATE, Episode, FoldState, VerdictRange
+from alerting.episodes.verdict import ENDS, RESOLVES
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
 from alerting.evaluate.scope.scope import CalendarLookup, RuleDays
-from alerting.evaluate.snapshot.calendar import start_of_window
+from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
+from alerting.evaluate.snapshot.rule_readings import applies_to
 from alerting.evaluate.state.chain_memory import ForcedEnd
 from alerting.evaluate.state.memory import PartitionMemory
 from alerting.evaluate.verdicts.messages import alert_message
-from tally.alerts.message import Alert
+from alerting.rules.rule import RuleVersion
+from tally.alerts.message import Alert, Reason
 from tally.time.windows import WINDOW_MILLIS
 
 log = structlog.get_logger()
@@ -139,3 +143,53 @@ def _end_alerts(
         memory.chains.store_alert(transition.alert)
         yield alert_message(rule, structs.replace(transition, reason="rule"), None, memory.tick)
     memory.chains.set_days(chain, {window: IDLE_STATE}, None)
+
+
+def lapse_reason(
+    rule: VersionedRule,
+    version: RuleVersion | None,
+    days: StoreCalendarDays,
+    place: tuple[str, int],
+) -> Reason | None:
+    """Why the rule no longer judges the subject; None if it still does, or never did.
+
+    `version`: the version that judges the window; `place`: the subject, and the window's start in
+    milliseconds since 1970 (UTC).
+    """
+    subject, window = place
+    if version is None:
+        return "rule" if rule.is_retired(window) else _removal_reason(days, subject, window)
+    is_of_articles = version.rule.subject != "none"
+    if is_of_articles == (subject == WHOLE_STORE):
+        return "rule"
+    # The local date is computed only for the few rules that need it.
+    if version.rule.stores != "all":
+        day = days.date(window)
+        if not applies_to(version.rule, days.store, day):
+            return "rule"
+    return _removal_reason(days, subject, window)
+
+
+def apply_forced_ends(stretch: VerdictRange, forced: Mapping[int, ForcedEnd]) -> bytes:
+    """The verdicts of the stretch with the forced ends put in.
+
+    `forced`: forced ends by the window's start, milliseconds since 1970 (UTC).
+    """
+    verdicts = bytearray(stretch.verdicts)
+    for window, end in forced.items():
+        place = (window - stretch.start) // WINDOW_MILLIS
+        if 0 <= place < len(verdicts):
+            verdicts[place] = (RESOLVES if end.reason == "resolved" else ENDS)[0]
+    return bytes(verdicts)
+
+
+def _removal_reason(days: StoreCalendarDays, subject: str, window: int) -> Reason | None:
+    """The reason if the stores file says that the store is closed or the article delisted."""
+    entry = days.store.entry
+    if entry.closed is not None and days.date(window) >= entry.closed:
+        return "closed"
+    if not entry.delisted or subject == WHOLE_STORE:
+        return None
+    by_subject = {subject_text("item", item): day for item, day in entry.delisted.items()}
+    delisted = by_subject.get(subject)
+    return "delisted" if delisted is not None and days.date(window) >= delisted else None

@@ -26,12 +26,7 @@ from alerting.evaluate.scope.scope import (
     find_closed_spans,
     select_days,
 )
-from alerting.evaluate.scope.stores import (
-    ActiveStores,
-    all_stores,
-    begin_missing_stores,
-    begin_stores,
-)
+from alerting.evaluate.scope.stores import all_stores, begin_missing_stores, begin_stores
 from alerting.evaluate.snapshot.calendar import WindowSpan, has_opening_hours, start_of_window
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, Hint, PartitionMemory
@@ -48,6 +43,7 @@ from alerting.evaluate.verdicts.partition import (
     evaluation_start,
 )
 from runtime.cassandra.reads import chunks
+from serving.questions.active_stores import ActiveStores
 from tally.alerts.message import Alert
 from tally.time.instants import DAY_MILLIS
 from tally.time.windows import WINDOW_MILLIS
@@ -119,7 +115,7 @@ class EvaluationPass:
         active = self._stores.partition_stores(self._memory.number)
         begin_stores(self._memory, active)
         expected = self._stores.missing_stores(
-            self._memory.number, self._rules, self._has_opening_hours
+            self._memory.number, self._rules.mandatory_stores, self._has_opening_hours
         )
         begin_missing_stores(self._memory, expected)
         stores = all_stores(active, expected)

@@ -1,25 +1,29 @@
 """The facts of a store's windows, computed once for all rules that read the same of them."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from datetime import date
+from itertools import product
 from typing import NamedTuple
 
 from alerting.episodes.ranked import SortedFacts
 from alerting.episodes.verdict import LEAVES, WindowFacts
 from alerting.evaluate.scope.stores import missing_store_key
-from alerting.evaluate.snapshot.baseline import baseline_request
 from alerting.evaluate.snapshot.calendar import WindowSpan, open_windows
 from alerting.evaluate.snapshot.grains import grain_spans, with_totals
-from alerting.evaluate.snapshot.rule_stores import has_store_list
+from alerting.evaluate.snapshot.rule_readings import (
+    VersionMetrics,
+    build_reading_key,
+    has_store_list,
+)
 from alerting.evaluate.snapshot.shelves import WindowShelves
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics, build_reading_key
 from alerting.evaluate.snapshot.window_facts import (
     EvaluationTick,
     WindowCells,
     build_facts,
     with_shelf,
 )
-from alerting.evaluate.state.memory import PartitionMemory
+from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.rules.comparison import matches_condition
 from alerting.rules.rule import Condition, Rule, RuleVersion
 from serving.metrics.formulas import StockAt
@@ -27,6 +31,7 @@ from tally.algebra.shelf import WindowStock
 from tally.time.windows import WINDOW_MILLIS
 
 _NEVER = 1 << 62
+_UNEVALUATED = EvaluatedDay()
 
 
 class DayFacts(NamedTuple):
@@ -35,6 +40,7 @@ class DayFacts(NamedTuple):
     `ranked`: the distinct facts. `fact_numbers`: a byte for each window, the number of its facts;
     no day has as many windows as a byte has values. `complete`: a byte for each window, 1 where
     generations serve it. `totals`: the judged totals by window number, for a rule with a grain.
+    `settled`: a byte for each window, 1 where it is complete, or its day is settled.
     """
 
     start: int
@@ -43,6 +49,7 @@ class DayFacts(NamedTuple):
     fact_numbers: bytes
     complete: bytes
     totals: Mapping[int, WindowCells] = {}
+    settled: bytes = b""
 
     @classmethod
     def from_windows(
@@ -93,10 +100,19 @@ class DayFacts(NamedTuple):
 
 
 class FactsCache:
-    """The facts of store days by a partition's current tick, cached by what is read."""
+    """The facts of store days by a partition's current tick, cached by what is read.
 
-    def __init__(self, memory: PartitionMemory, moment: SnapshotReader) -> None:
-        self._memory, self._snapshot = memory, moment
+    `current_days`: the generations by which this pass judges days; the memory has those of the
+    other days.
+    """
+
+    def __init__(
+        self,
+        memory: PartitionMemory,
+        moment: SnapshotReader,
+        current_days: Mapping[FamilyDay, EvaluatedDay],
+    ) -> None:
+        self._memory, self._snapshot, self._current_days = memory, moment, current_days
         self._cache: dict[Hashable, DayFacts] = {}
 
     def compute(
@@ -115,8 +131,7 @@ class FactsCache:
             found = DayFacts.from_windows(span.start, pairs)
             totals = enumerate(window.total for window in windows)
             found = found._replace(totals={place: total for place, total in totals if total})
-        self._cache[build_reading_key(rule), store_id, span.start] = found
-        return found
+        return self._keep((build_reading_key(rule), store_id, span.start), found)
 
     def find(self, reading: Hashable, store_id: str, start: int) -> DayFacts | None:
         """The cached windows of a day for any rule with this reading, or None.
@@ -135,7 +150,7 @@ class FactsCache:
         steps = shelves.day.steps_for(subject) if shelves else ()
         key = (build_reading_key(version.rule), store_id, known.start, steps)
         if key not in self._cache:
-            self._cache[key] = known.with_article(stock, subject)
+            self._keep(key, known.with_article(stock, subject))
         return self._cache[key]
 
     def matching_subjects(
@@ -150,18 +165,56 @@ class FactsCache:
                 lambda lowest: bool(matches_condition(condition, stock.exactly(lowest)))
             )
 
+    def _keep(self, key: Hashable, found: DayFacts) -> DayFacts:
+        self._cache[key] = found._replace(settled=self._settled_flags(found))
+        return self._cache[key]
+
+    def _settled_flags(self, windows: DayFacts) -> bytes:
+        """A byte for each window, 1 where it is covered in all families or its day is settled.
+
+        Settled is a day that no rebuild will ever cover whole, because a later day is covered
+        already: a gap in the topics limits for good what generations cover of its day, and the day
+        on which a family began is covered only from its first arrival on.
+        """
+        # The usual case: the day is covered whole.
+        if 0 not in windows.complete:
+            return windows.complete
+        uncovered = [place for place, complete in enumerate(windows.complete) if not complete]
+        first, last = windows.cells[uncovered[0]], windows.cells[uncovered[-1]]
+        # Checked once and not for each window: nothing of the current day is settled.
+        days = [window.metric.cell.slot.start.date() for window in (first, last)]
+        families = {family for cell in first.all for family, _ in cell.generations}
+        judged = (self._find_day(*family_day) for family_day in product(families, _days(*days)))
+        if not any(day.is_settled for day in judged):
+            return windows.complete
+        return bytes(
+            complete or self._is_day_settled(cells)
+            for complete, cells in zip(windows.complete, windows.cells, strict=True)
+        )
+
+    def _is_day_settled(self, window: WindowCells) -> bool:
+        judged: list[EvaluatedDay] = []
+        for cell in window.all:
+            date_utc = cell.cell.slot.start.date()
+            judged += (self._find_day(family, date_utc) for family, _ in cell.generations)
+        # If all days are whole, something else is missing, and it may still arrive.
+        return any(day.is_settled for day in judged) and all(
+            day.is_settled or day.is_whole for day in judged
+        )
+
+    def _find_day(self, family: str, day: date) -> EvaluatedDay:
+        key = family, day
+        return self._current_days.get(key) or self._memory.evaluated_days.get(key) or _UNEVALUATED
+
     def _read_windows(
         self, rule: Rule, metrics: VersionMetrics, store_id: str, span: WindowSpan
     ) -> Iterator[tuple[WindowCells, WindowFacts]]:
         by = EvaluationTick.from_tick(self._memory.tick, rule, metrics)
         begun = self._first_sent_window(metrics, store_id)
         expected = self._mandatory_windows(rule, store_id, span)
-        read = [self._snapshot.cells(metric, store_id, span) for metric in metrics.all]
-        usual = self._snapshot.baselines(baseline_request(rule, store_id, span.start))
-        beside = len(metrics.minimum)
-        for start, first, *rest in zip(span.windows, *read, strict=True):
-            minimum, further = tuple(rest[:beside]), tuple(rest[beside:])
-            cells = WindowCells(first, minimum, usual.get(start), further)
+        windows = self._snapshot.windows(rule, metrics, store_id, span)
+        for start, cells in zip(span.windows, windows, strict=True):
+            first = cells.metric
             # A store without any record yet is not silent, so earlier windows are exempt. A level
             # on a shelf stands, even where no record arrives.
             has_come = first.cell.events or first.cell.parts or first.shelves
@@ -191,3 +244,7 @@ def _is_settled(
     is_unknown = reached is None or reached.level is None
     # The article may have been counted before the rows that were read: earlier alerts of it stay.
     return bool(is_complete) and not (is_unknown and shelves and shelves.day.is_partial)
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    return map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))

@@ -4,13 +4,16 @@ from fractions import Fraction
 
 from msgspec import structs
 
-from alerting.alert.ids import window_text
+from alerting.alert.ids import WHOLE_STORE, window_text
 from alerting.alert.published import PublishedAlert
 from alerting.episodes.alert_diff import Transition
 from alerting.evaluate.scope.rule_set import VersionedRule
-from alerting.evaluate.snapshot.metric_cells import MetricCell
-from alerting.evaluate.snapshot.window_facts import cell_value, list_read_rows
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE, DayWindow
+from alerting.evaluate.snapshot.window_facts import (
+    DayWindow,
+    MetricCell,
+    cell_value,
+    list_read_rows,
+)
 from alerting.rules.comparison import threshold_value
 from alerting.rules.rule import Condition, Rule
 from serving.cells.cells import common_source

@@ -18,7 +18,6 @@ from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_wind
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.verdicts.messages import alert_message
-from alerting.evaluate.verdicts.settling import SettledDays
 from alerting.evaluate.verdicts.verdicts import ReadNow, Verdicts
 from alerting.rules.rule import version_at
 from tally.alerts.message import Alert, Reason
@@ -63,37 +62,52 @@ class PartitionEvaluator:
         The memory has the messages of a chain as published when they are returned. `named`: days by
         rule. What the rules of the store share is dropped after the store.
         """
-        store = _StoreEvaluator(self._build_verdicts(), self._memory, self._snapshot.days(store_id))
-        for rule in self._rules.rules:
-            days = {*named.get(rule.rule_id, ())}
-            # Also the days on which a rule that this rule waits for was folded again.
-            for other in self._rules.find_dependencies(rule, rule.unless) if rule.unless else ():
-                days |= store.folded_days.get(other.rule_id, set())
-            if days or rule.rule_id in named:
-                yield from store.evaluate(rule, days, causes)
+        days = self._snapshot.days(store_id)
+        since = evaluation_start(self._memory)
+        store = StoreEvaluator(self._rules, self._memory, self._build_verdicts(), days, since)
+        return store.evaluate(named, causes)
 
     def _build_verdicts(self) -> Verdicts:
-        found = Verdicts(self._rules, self._memory, self._snapshot, self._read_now)
-        found.settled_days = SettledDays(self._memory, self.current_days)
-        return found
+        reading = self._snapshot, self._read_now
+        return Verdicts(self._rules, self._memory, *reading, self.current_days)
 
 
-class _StoreEvaluator:
-    """Judges one store; `folded_days`: the starts of the days that were folded, by rule id."""
+class StoreEvaluator:
+    """Judges one store by one rule after the other.
+
+    `since`: the start of the first window that is judged at all, ms since 1970 (UTC).
+    """
 
     def __init__(
-        self, judgements: Verdicts, memory: PartitionMemory, days: StoreCalendarDays
+        self,
+        rules: RuleSet,
+        memory: PartitionMemory,
+        verdicts: Verdicts,
+        days: StoreCalendarDays,
+        since: int,
     ) -> None:
-        self._verdicts, self._memory, self._days = judgements, memory, days
-        self._starts = days.starts(evaluation_start(memory), judgements.end)
+        self._rules, self._memory = rules, memory
+        self._verdicts, self._days = verdicts, days
+        self._starts = days.starts(since, verdicts.end)
         before = memory.last_tick.at
         self._new_from = days.day(before).end if before else 0
         new = bisect_left(self._starts, self._new_from)
         # The day before the first new day had not ended at the last judgement.
         self._first_new = max(0, new - 1) if new < len(self._starts) else new
-        self.folded_days: dict[str, set[int]] = {}
+        # The starts of the days that were folded, by rule id.
+        self._folded_days: dict[str, set[int]] = {}
 
-    def evaluate(
+    def evaluate(self, named: RuleDays, causes: Causes) -> AlertBatches:
+        """The messages of the store, chain by chain, as PartitionEvaluator.evaluate() has them."""
+        for rule in self._rules.rules:
+            days = {*named.get(rule.rule_id, ())}
+            # Also the days on which a rule that this rule waits for was folded again.
+            for other in self._rules.find_dependencies(rule, rule.unless) if rule.unless else ():
+                days |= self._folded_days.get(other.rule_id, set())
+            if days or rule.rule_id in named:
+                yield from self._evaluate_rule(rule, days, causes)
+
+    def _evaluate_rule(
         self,
         rule: VersionedRule,
         days: set[int],
@@ -153,7 +167,7 @@ class _StoreEvaluator:
         for stretch, states in zip(refolding.stretches, refolding.states, strict=True):
             until = stretch.until if stretch.until < line.boundaries[-1] else None
             chains.set_days(chain, states, until)
-        folded = self.folded_days.setdefault(rule.rule_id, set())
+        folded = self._folded_days.setdefault(rule.rule_id, set())
         folded.update(
             start for stretch_days in refolding.stretches for start in _starts(line, stretch_days)
         )

@@ -1,25 +1,23 @@
 """The verdicts on a store's windows at one moment, by the rule versions in force in each window."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
-from alerting.alert.ids import Chain, subject_text
+from alerting.alert.ids import WHOLE_STORE, Chain
 from alerting.episodes.fold import IDLE_STATE, Episode, VerdictRange, WindowVerdict, fold
 from alerting.episodes.grain_runs import reduce_to_grain
 from alerting.episodes.verdict import ENDS, LEAVES, decode_verdict
-from alerting.evaluate.scope.lapsing import apply_forced_ends, lapse_reason
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
-from alerting.evaluate.snapshot.baseline import baseline_request
 from alerting.evaluate.snapshot.calendar import WindowSpan, start_of_window
 from alerting.evaluate.snapshot.grains import ending_windows
-from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, metric_requests
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics
-from alerting.evaluate.snapshot.window_facts import WindowCells
-from alerting.evaluate.state.memory import PartitionMemory
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics
+from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader, list_requests
+from alerting.evaluate.snapshot.window_facts import DayWindow
+from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
+from alerting.evaluate.verdicts.ending import apply_forced_ends, lapse_reason
 from alerting.evaluate.verdicts.facts_cache import DayFacts, FactsCache
-from alerting.evaluate.verdicts.settling import SettledDays
 from alerting.evaluate.verdicts.watched import EligibleWindows, mask_verdicts
 from alerting.rules.rule import RuleVersion
 from tally.alerts.message import Reason
@@ -28,26 +26,6 @@ from tally.time.windows import WINDOW_MILLIS
 # Reads all of these, and returns when they are in memory.
 ReadNow = Callable[[Sequence[ReadRequest]], None]
 _NEVER = 1 << 62
-# The store as a whole.
-WHOLE_STORE = subject_text("none")
-
-
-class DayWindow(NamedTuple):
-    """One judged window; `cells` is None where no version judges it.
-
-    `counts`: False inside an hour or a day that is judged by its total.
-    """
-
-    verdict: WindowVerdict
-    version: RuleVersion | None = None
-    cells: WindowCells | None = None
-    counts: bool = True
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the window is judged, and generations cover everything that is judged in it."""
-        cells = self.cells
-        return self.counts and self.verdict.is_complete and (cells is None or cells.is_complete)
 
 
 class _DayPiece(NamedTuple):
@@ -71,12 +49,16 @@ class Verdicts:
     """The verdicts of one partition by its current tick; each window is judged once."""
 
     def __init__(
-        self, rules: RuleSet, memory: PartitionMemory, moment: SnapshotReader, read_now: ReadNow
+        self,
+        rules: RuleSet,
+        memory: PartitionMemory,
+        moment: SnapshotReader,
+        read_now: ReadNow,
+        current_days: Mapping[FamilyDay, EvaluatedDay] = {},
     ) -> None:
         self._rules, self._memory = rules, memory
         self._snapshot, self._read_now = moment, read_now
-        self._facts = FactsCache(memory, moment)
-        self.settled_days = SettledDays(memory)
+        self._facts = FactsCache(memory, moment, current_days)
         self._days: dict[tuple[Chain, int], list[_DayPiece]] = {}
         self._spans: dict[tuple[str, int], WindowSpan] = {}
         self._eligible = EligibleWindows(rules, moment)
@@ -97,10 +79,7 @@ class Verdicts:
         """What has to be read to judge the day, also for the rules that the rule waits for."""
         span = self.span(store_id, start)
         for version, metrics in self._rules.readings(rule, span).values():
-            for metric in metrics.all:
-                yield from metric_requests(metric, store_id, span)
-            if usual := baseline_request(version.rule, store_id, start):
-                yield usual
+            yield from list_requests(version.rule, metrics, store_id, span)
 
     def list_chains(
         self,
@@ -180,16 +159,6 @@ class Verdicts:
             if state != IDLE_STATE or self.may_raise(rule, chain, start):
                 yield from fold(self.stretches(rule, chain, start), state).episodes
 
-    def drop_dependent(self) -> None:
-        """Drop the verdicts that depend on episodes of other rules.
-
-        Called after the states at the starts of those rules' days have changed.
-        """
-        self._eligible.drop_inhibited()
-        waiting = [key for key in self._days if key[0].rule_id in self._rules.dependent_ids]
-        for day_key in waiting:
-            del self._days[day_key]
-
     def _evaluate_day(self, rule: VersionedRule, chain: Chain, start: int) -> list[_DayPiece]:
         key = chain, start
         if key not in self._days:
@@ -246,7 +215,7 @@ class Verdicts:
         )
         if looked_at is not None:
             verdicts = mask_verdicts(verdicts, first, looked_at)
-        hole = self.settled_days.window_flags(known).find(0, first, first + count)
+        hole = known.settled.find(0, first, first + count)
         stretch = VerdictRange(
             span.start,
             verdicts,

@@ -57,10 +57,6 @@ class EligibleWindows:
             return _day_bits(_eligible_ends(wanted, days, day, (watched, held)), day)
         return _day_bits(watched, day) & ~held
 
-    def drop_inhibited(self) -> None:
-        """Drop the cached windows in episodes of other rules, whose folds have new states now."""
-        self._inhibited.clear()
-
     def _inhibition_bits(
         self,
         rule: VersionedRule,

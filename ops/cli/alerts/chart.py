@@ -30,8 +30,6 @@ def print_simulation(answer: Mapping[str, Any]) -> None:
     _print_lines(console, answer)
     # The table has all episodes: it is the answer, and the lines above are only an overview.
     console.print(_table(episodes))
-    if answer["against"] is not None:
-        _print_against(console, answer["against"])
 
 
 def _print_lines(console: Console, answer: Mapping[str, Any]) -> None:
@@ -111,19 +109,6 @@ def _table(episodes: Iterable[Mapping[str, Any]]) -> Table:
         shown = (*place, f"{episode['start'][:16]}Z", end, *numbers, sure)
         table.add_row(*map(Text, shown))
     return table
-
-
-def _print_against(console: Console, comparison: Mapping[str, Any]) -> None:
-    differences = comparison["differences"]
-    compared = f"{comparison['compared']:,} compared with what was published"
-    count = f"{compared}, {len(differences):,} differ"
-    console.print(Text(f"{count}; {comparison['left_out']:,} left out, not settled"))
-    for difference in differences:
-        kind = difference["kind"].replace("_", " ")
-        own = f" ({difference['alert_id'][:12]})" if difference["alert_id"] else ""
-        subject = "" if difference["subject"] == _WHOLE_STORE else f" {difference['subject']}"
-        when = f"{difference['window']} {difference['edge']}"
-        console.print(Text(f"store {difference['store_id']}{subject} {when}: {kind}{own}"))
 
 
 def _number(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +18,6 @@ _VERB = "alerts"
 # Lists of which each page has the part of its own stores, and the counts that are added up.
 _LISTED = ("stores", "episodes", "incomplete", "begun_before")
 _COUNTED = ("articles",)
-_COMPARED = ("compared", "left_out")
 _FILES = (".yaml", ".yml")
 # A page of the API's answer, by field.
 SimulationPage = dict[str, Any]
@@ -35,18 +34,13 @@ def simulate(
     store: Annotated[
         str, typer.Option("--store", help="store ids, comma between; of them the rule's")
     ] = "all",
-    against: Annotated[
-        Literal["live"] | None,
-        typer.Option(help="compare with what was published; exit code 1 if that differs"),
-    ] = None,
     json: JsonOption = False,
 ) -> None:
     """What RULE would have published over past days, as generations serve them now.
 
-    As if it had always been in force; with --against live from when it came into force.
+    As if it had always been in force.
     \f
-    Raises BadParameter for a file that is no rule, TallyError with the API's own words, Exit with 1
-    where the published alerts differ.
+    Raises BadParameter for a file that is no rule, TallyError with the API's own words.
     """
     rule_id, draft = _read_rule(rule)
     body = {
@@ -54,7 +48,6 @@ def simulate(
         "to": to,
         "store": [store],
         "rule": draft,
-        "against": against,
     }
     with closing(api_client()) as client:
         whole = _join_pages(_pages(client, rule_id, body))
@@ -67,9 +60,6 @@ def simulate(
     # On stderr, also with --json: a program that reads only the numbers has `complete`.
     for line in _caveats(whole):
         print_note(line)
-    comparison = whole["against"]
-    if comparison is not None and comparison["differences"]:
-        raise typer.Exit(1)
 
 
 def _read_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
@@ -123,17 +113,8 @@ def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
         for name in (*_LISTED, *_COUNTED):
             whole[name] += page[name]
         whole["complete"] = whole["complete"] and page["complete"]
-        if page["against"] is not None:
-            _join_against(whole["against"], page["against"])
     del whole["next"]
     return whole
-
-
-def _join_against(whole: dict[str, Any], page: dict[str, Any]) -> None:
-    for name in _COMPARED:
-        whole[name] += page[name]
-    whole["differences"] += page["differences"]
-    whole["unjudged"] = sorted({*whole["unjudged"], *page["unjudged"]})
 
 
 def _caveats(whole: dict[str, Any]) -> Iterator[str]:
@@ -153,10 +134,6 @@ def _caveats(whole: dict[str, Any]) -> Iterator[str]:
             "alerts: what was before --from does not show where the rule stood in"
             f" {_stores(whole['begun_before'])}: an episode may have begun earlier"
         )
-    if whole["against"] is not None and whole["against"]["unjudged"]:
-        unjudged = whole["against"]["unjudged"]
-        shown = f"{', '.join(unjudged[:4])}{_more(unjudged[4:], 'days')}"
-        yield f"alerts: not judged yet by the generation that serves: {shown}; ask again later"
 
 
 def _day_text(entry: dict[str, Any]) -> str:

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from alerting.watermark.probe import probe_pipeline
-from alerting.watermark.watermark import FamilyWatermarks, PipelineSnapshot, Watermark, advance
+from alerting.watermark.watermark import (
+    FamilyWatermarks,
+    PipelineSnapshot,
+    Watermark,
+    advance,
+    probe_pipeline,
+)
 from tally.alerts.tick import Tick, merge_ticks
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alerting.episodes.fold import WindowVerdict, fold
-from alerting.simulate.comparison import is_surely_idle
+from alerting.simulate.store import find_idle_window
 from tests.controls.alerts import alerts_simulation as wrong
 from tests.laws.alerting.test_alert_days import judgement_lists
 from tests.laws.alerting.worlds.alert_search import report_of
@@ -47,7 +47,7 @@ def test_behind_windows_that_clear_a_fold_from_rest_is_the_fold_over_everything(
 ) -> None:
     cuts = [0, *sorted((min(one, len(judged)), min(other, len(judged)))), len(judged)]
     _, lead, asked = (judged[begin:end] for begin, end in pairwise(cuts))
-    if not is_surely_idle(lead):
+    if find_idle_window(lead) is None:
         return
 
     before = fold(judged[: cuts[2]]).state
@@ -60,8 +60,12 @@ def test_behind_windows_that_clear_a_fold_from_rest_is_the_fold_over_everything(
 def test_windows_that_say_nothing_leave_it_open_where_a_fold_stands() -> None:
     silent = [WindowVerdict(number, 0) for number in range(96)]
 
-    assert not is_surely_idle(silent)
-    assert is_surely_idle([*silent, WindowVerdict(96, -1)])
-    assert not is_surely_idle(
-        [WindowVerdict(0, -1, clear_for=2), WindowVerdict(1, 0), WindowVerdict(2, -1, clear_for=2)]
+    broken = (
+        WindowVerdict(0, -1, clear_for=2),
+        WindowVerdict(1, 0),
+        WindowVerdict(2, -1, clear_for=2),
     )
+
+    assert find_idle_window(silent) is None
+    assert find_idle_window([*silent, WindowVerdict(96, -1)]) == 96
+    assert find_idle_window(broken) is None

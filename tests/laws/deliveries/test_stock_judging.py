@@ -18,7 +18,7 @@ from tests.support.alerts.judged_shelves import (
     sell,
 )
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
-from tests.support.evaluation.simulating import simulated
+from tests.support.evaluation.simulating import compared
 from tests.support.questions.stock_world import moved
 
 QUARTERS, ENOUGH, FIRST_HOUR = 16, 5, 8
@@ -83,19 +83,14 @@ def judged(told: Sequence[ShopEvent], *, one_by_one: bool) -> set[tuple[str, str
 
 def compare_with_simulated(shop: Watched) -> None:
     """Live equals simulate, article by article; and one alert less is a difference."""
-    page = simulated(shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", against_published=True)
+    span = SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15"
     last = {one.alert_id: one for one in shop.alerts}.values()
     standing = [one for one in last if one.state == "confirmed"]
-    assert sum(one.compared for one in page.comparisons.values()) == len(standing)
-    assert [one.differences for one in page.comparisons.values() if one.differences] == []
+    assert compared(shop, *span) == (len(standing), [])
     if standing:
         shop.alerts, kept = [one for one in last if one != standing[-1]], shop.alerts
-        page = simulated(
-            shop, SOLD_OUT.rule_id, f"{DAY}T07:00", f"{DAY}T12:15", against_published=True
-        )
-        assert {subject for (_, subject), one in page.comparisons.items() if one.differences} == {
-            standing[-1].subject
-        }
+        differences = compared(shop, *span).differences
+        assert {one.subject for one in differences} == {standing[-1].subject}
         shop.alerts = kept
 
 

@@ -8,9 +8,15 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from alerting.watermark.probe import FamilyPositions, probe_pipeline
 from alerting.watermark.ticker import build_tick
-from alerting.watermark.watermark import FamilyWatermarks, PipelineSnapshot, SpeedPosition, advance
+from alerting.watermark.watermark import (
+    FamilyPositions,
+    FamilyWatermarks,
+    PipelineSnapshot,
+    SpeedPosition,
+    advance,
+    probe_pipeline,
+)
 from runtime.kafka.offsets import TopicOffsets
 from tally.alerts.tick import NO_TICK, SpeedEpoch, Tick, merge_ticks
 

@@ -14,11 +14,10 @@ import pytest
 from alerting.alert.ids import Chain
 from alerting.alert.resolution import AlertResolution
 from alerting.episodes.verdict import LEAVES, RAISES
+from alerting.evaluate.snapshot.rule_readings import VersionMetrics, build_reading_key
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.version_metrics import VersionMetrics, build_reading_key
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
 from alerting.evaluate.step import ALERTS, RESOLUTIONS, RESTATEMENTS, TICKS, Evaluator
-from alerting.evaluate.verdicts import partition
 from alerting.evaluate.verdicts import verdicts as judgements
 from alerting.rules.rule import Condition, Rule, RuleVersion
 from runtime.processor.commit.record import Input, Output
@@ -61,7 +60,7 @@ class DrawnWindows:
 
     def __init__(self, start: int, drawn: bytes, family: str, *, is_covered: bool) -> None:
         self.start, self.family, self._drawn = start, family, drawn
-        self.complete = bytes([is_covered]) * A_DAY
+        self.complete = self.settled = bytes([is_covered]) * A_DAY
         self.cells = [None] * A_DAY
 
     def window_number(self, window: int) -> int:
@@ -253,17 +252,23 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
     """What the evaluator knows of days is from now on what the years have drawn."""
 
     class DrawnDays:
-        def __init__(self, _memory: PartitionMemory, _moment: SnapshotReader) -> None: ...
+        def __init__(
+            self,
+            memory: PartitionMemory,
+            _moment: SnapshotReader,
+            now: Mapping[FamilyDay, EvaluatedDay],
+        ) -> None:
+            self._memory, self._now = memory, now
 
         def find(self, reading: Any, store_id: str, start: int) -> DrawnWindows:
-            return years.windows(reading, (store_id, "none", start))
+            return self._windows(reading, (store_id, "none", start))
 
         def article_facts(
             self, known: DrawnWindows, _stock: object, of: tuple[RuleVersion, str, str]
         ) -> DrawnWindows:
             version, store_id, subject = of
             reading: Any = build_reading_key(version.rule)
-            return years.windows(reading, (store_id, subject, known.start))
+            return self._windows(reading, (store_id, subject, known.start))
 
         def matching_subjects(
             self, condition: Condition, _metrics: VersionMetrics, store_id: str, span: Any
@@ -275,24 +280,18 @@ def patch_reading(years: JudgedYears, patch: pytest.MonkeyPatch) -> None:
                 if RAISES in years.windows(reading, of).verdicts(rule):
                     yield of[1]
 
-    class DrawnSettled:
-        def __init__(
-            self, memory: PartitionMemory, now: Mapping[FamilyDay, EvaluatedDay] | None = None
-        ) -> None:
-            self._memory, self._now = memory, now or {}
-
-        def window_flags(self, known: DrawnWindows) -> bytes:
+        def _windows(self, reading: Any, of_chain: tuple[str, str, int]) -> DrawnWindows:
+            known = years.windows(reading, of_chain)
             of = known.family, day_of(number_of(known.start))
             judged = self._now.get(of) or self._memory.evaluated_days.get(of)
-            is_settled = judged is not None and judged.is_settled
-            return b"\1" * A_DAY if is_settled else known.complete
+            if judged is not None and judged.is_settled:
+                known.settled = b"\1" * A_DAY
+            return known
 
     async def read(_moment: SnapshotReader, _wanted: object) -> None:
         await asyncio.sleep(0)
 
     patch.setattr(judgements, "FactsCache", DrawnDays)
-    patch.setattr(judgements, "SettledDays", DrawnSettled)
-    patch.setattr(partition, "SettledDays", DrawnSettled)
     patch.setattr(SnapshotReader, "read", read)
     patch.setattr(SnapshotReader, "missing", lambda _moment, _wanted: [])
     patch.setattr(years.views, "current_generations", years.current_generations)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from alerting.evaluate.scope.rule_set import RuleSet, VersionedRule
 from alerting.evaluate.snapshot.snapshot_reader import ReadRequest, SnapshotReader
+from alerting.evaluate.snapshot.window_facts import DayWindow
 from alerting.evaluate.state.memory import PartitionMemory
-from alerting.evaluate.verdicts.verdicts import DayWindow, Verdicts
+from alerting.evaluate.verdicts.verdicts import Verdicts
 from alerting.rules.rule import Rule, RuleVersion
 from serving.questions.stores import StoreRegistry
 from tally.alerts.tick import SpeedEpoch, Tick

@@ -1,46 +1,28 @@
-"""Simulations in memory: a test plays the rules' topic and what the evaluators have judged."""
+"""Simulations in memory: a test plays the rules' topic."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.evaluate.state.memory import restore_memories
+from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion
 from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
 from alerting.simulate.findings import SimulatedPage
-from alerting.simulate.service import RuleRepository, SimulationRequest, SimulationService
+from alerting.simulate.service import SimulationRequest, SimulationService
 from alerting.simulate.simulator import Simulator
-from alerting.simulate.state import EvaluatorState
 from serving.questions.stores import StoreRegistry
 from tally.config.settings import Settings
-from tally.errors import RuleConflict, StackError, ViewsUnreachable
+from tally.errors import RuleConflict, StackError
 from tally.time.instants import from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
+from tests.support.evaluation.compared import Compared, compare, of_page
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched
 from tests.support.serving.serving_world import MemoryViews, at, flip
 
 EVE, NOW = "2026-11-23", f"{DAY}T20:00"
 DAWN, DUSK = f"{DAY}T08:00", f"{DAY}T12:00"
-
-
-class MemoryState:
-    """A StateSource over what a test says, or over the state of an evaluator in memory."""
-
-    def __init__(self, of: Watched | None = None) -> None:
-        self._of, self.is_away = of, False
-
-    def read(self) -> Mapping[int, EvaluatorState]:
-        if self.is_away:
-            raise ViewsUnreachable("planted")
-        memories = restore_memories(self._of.state if self._of else ())
-        return {
-            number: EvaluatorState(
-                one.last_tick, one.silent_from, one.evaluated_days, one.chains.all_forced_ends
-            )
-            for number, one in memories.items()
-        }
 
 
 class AwayRules(ListedRules):
@@ -83,7 +65,6 @@ class WrittenRules(ListedRules):
 def desk_over(
     views: MemoryViews,
     rules: ListedRules,
-    state: MemoryState | None = None,
     settings: Settings | None = None,
     now: str = NOW,
 ) -> SimulationService:
@@ -92,7 +73,6 @@ def desk_over(
     simulator = Simulator(views, StoreRegistry.load(of), of)
     return SimulationService(
         RuleRepository(rules, getattr(rules, "write", None), count(0, 10).__next__),
-        state or MemoryState(),
         simulator,
         lambda: to_millis(at(now)),
     )
@@ -102,7 +82,7 @@ async def page_of(store: Watched, rule_id: str, start: str, end: str, **more: An
     """What a simulation says of a store's world, from `2026-11-24T08:00` on, or a page of that."""
     after = more.pop("after", "")
     store.views.alerts.told = [*store.alerts]
-    desk = desk_over(store.views, store.rules, MemoryState(store), store.settings)
+    desk = desk_over(store.views, store.rules, store.settings)
     span = WindowSpan(to_millis(at(start)), to_millis(at(end)))
     return await desk.simulate_page(SimulationRequest(rule_id, span, **more), after)
 
@@ -112,6 +92,13 @@ def simulated(
 ) -> SimulatedPage:
     """The same, of the morning of DAY."""
     return asyncio.run(page_of(store, rule_id, start, end, **more))
+
+
+def compared(store: Watched, rule_id: str = "busy", start: str = DAWN, end: str = DUSK) -> Compared:
+    """What the store's evaluator has told, against what a simulation says of the same span."""
+    page = simulated(store, rule_id, start, end)
+    span = to_millis(at(start)), to_millis(at(end))
+    return compare(of_page(page), store.alerts, rule_id, span)
 
 
 def served(store: Watched, until: str, generation: int = 1) -> None:

@@ -5,10 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, field
 
-from alerting.health.reasons import UnevaluatedReason
-from alerting.simulate.comparison import DifferenceKind
+from alerting.health.store import UnevaluatedReason
 from runtime.http.openapi import Shape
-from tally.alerts.message import Edge
 from web.api.answers.answers import Instant, Next
 
 
@@ -118,45 +116,6 @@ class IncompleteDayAnswer(Shape):
     of: Annotated[int, Meta(description="quarter hours of the day that were asked for")]
 
 
-class DifferenceAnswer(Shape):
-    """One alert that was published otherwise than the rule calls for."""
-
-    store_id: Annotated[str, Meta(description="the store")]
-    subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
-    kind: Annotated[
-        DifferenceKind,
-        Meta(
-            description="not_told: called for, and none stands; not_confirmed: one stands, still"
-            " provisional; not_called_for: one stands, and nothing calls for it"
-        ),
-    ]
-    edge: Annotated[Edge, Meta(description="raise: the begin of an episode; clear: its end")]
-    window: Annotated[
-        Instant,
-        Meta(description="start of the quarter hour that it is of"),
-    ]
-    alert_id: Annotated[str | None, Meta(description="of what stands; null: none does")]
-
-
-class AgainstLive(Shape):
-    """How the published alerts differ, in quarter hours that are settled."""
-
-    compared: Annotated[int, Meta(description="begins and ends of episodes")]
-    left_out: Annotated[
-        int, Meta(description="of quarter hours that are not settled: provisional by nature")
-    ]
-    differences: Annotated[
-        list[DifferenceAnswer], Meta(description="every one, by store and subject")
-    ]
-    unjudged: Annotated[
-        list[date],
-        Meta(
-            description="UTC days that say nothing yet: the evaluator has judged them by another"
-            " generation than that which serves"
-        ),
-    ]
-
-
 class SimulationAnswer(Shape):
     """What a rule calls for in some stores over some days."""
 
@@ -183,9 +142,6 @@ class SimulationAnswer(Shape):
     ]
     articles: Annotated[
         int, Meta(description="how many articles of these stores a rule of stock has looked at")
-    ]
-    against: Annotated[
-        AgainstLive | None, Meta(description="against what was published; null: not requested")
     ]
     next: Annotated[
         str | None, Meta(description="address to send the same body to for further stores")

@@ -1,6 +1,6 @@
 """The parameters and bodies of the rule routes, as OpenAPI publishes them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -61,14 +61,6 @@ class SimulationBody(BaseModel):
             None,
             description="a rule in the place of all versions of the one of the address, as"
             " schemas/rules/rule.schema.json has it; null: as it was applied",
-        ),
-    ]
-    against: Annotated[
-        Literal["live"] | None,
-        Field(
-            None,
-            description="live: judged by what the evaluators have gone by, from when the rule came"
-            " into force, and compared with published alerts; null: as if always in force",
         ),
     ]
 

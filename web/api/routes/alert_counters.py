@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from alerting.health.counter import UnevaluatedCounter
 from alerting.health.gauges import (
     AlertFactSource,
     AlertGauge,
     build_alert_gauges,
     build_fact_gauges,
 )
+from alerting.health.service import UnevaluatedCounter
 from alerting.queries.alerts import AlertFilter, AlertQueryService, AlertSearch
 from runtime.http.work_pools import LOOKUPS
 from serving.questions.known_stores import KnownStores

@@ -18,8 +18,6 @@ from tally.errors import BadQuery, BadRule
 from tally.time.instants import from_millis
 from web.api.answers import described
 from web.api.answers.rule_answers import (
-    AgainstLive,
-    DifferenceAnswer,
     IncompleteDayAnswer,
     RuleEntryAnswer,
     RuleList,
@@ -72,7 +70,6 @@ class RuleRoutes:
             span,
             None if named is None else frozenset(named),
             draft,
-            body.against == "live",
         )
         page = await self.simulation_service.simulate_page(wish, last.entry if last else "")
         more = cursor.EntryCursor(page.after) if page.after else None
@@ -150,7 +147,6 @@ def simulation_answer(
         incomplete=incomplete,
         begun_before=unsure,
         articles=sum(result.articles for result in page.stores),
-        against=_compare_with_live(page) if wish.against_published else None,
         next=following,
     )
 
@@ -177,22 +173,6 @@ def _incomplete_answer(day: IncompleteDay) -> IncompleteDayAnswer:
     start, end = from_millis(day.start), from_millis(day.end)
     return IncompleteDayAnswer(
         day.store_id, day.day, start, end, day.incomplete_windows, day.requested_windows
-    )
-
-
-def _compare_with_live(page: SimulatedPage) -> AgainstLive:
-    comparisons = page.comparisons.values()
-    return AgainstLive(
-        compared=sum(counts.compared for counts in comparisons),
-        left_out=sum(counts.left_out for counts in comparisons),
-        differences=[
-            DifferenceAnswer(
-                *place, found.kind, found.edge, from_millis(found.window), found.alert_id
-            )
-            for place, comparison in page.comparisons.items()
-            for found in comparison.differences
-        ],
-        unjudged=[*page.unevaluated_days],
     )
 
 

@@ -44,7 +44,7 @@ def add_sensor_routes(app: FastAPI, pages: Pages) -> None:
             "to": format_instant(store_slots.slots[-1].end, store_slots.zone),
             "tz": store_slots.tz,
             "grain": query.grain,
-            "threshold": pages.query_engine.coverage.threshold,
+            "threshold": pages.query_engine.reader.coverage.threshold,
             "sensors": await _sensors(store_slots, pages),
         }
         return Response(msgspec.json.encode(body), media_type="application/json")
@@ -54,7 +54,7 @@ async def _sensors(store_slots: StoreSlots, pages: Pages) -> list[JsonFields]:
     # Any metric of a family reads the windows of that family.
     metrics = catalogue.single_family_metrics()
     families = [metric.families[0] for metric in metrics.values()]
-    roster = pages.query_engine.roster(pages.registry.store(store_slots.store_id), families)
+    roster = pages.query_engine.reader.roster(pages.registry.store(store_slots.store_id), families)
     rows = len(store_slots.slots) * sum(map(len, roster.by_family.values()))
     if rows > MAX_ENTRIES:
         raise BadQuery(

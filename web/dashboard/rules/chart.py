@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle, groupby
 from zoneinfo import ZoneInfo
 
-from alerting.alert.published import PublishedAlert
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.alert.ids import WHOLE_STORE
+from alerting.queries.alerts import ListedAlert, window_start
 from tally.alerts.message import AlertState
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
 from web.dashboard.rules.source import RuleFigure
 from web.dashboard.shared import charts
@@ -82,7 +82,8 @@ def describe_rule(drawn: RuleFigure) -> str:
         value for subject_values in simulated.values.values() for value in subject_values
     )
     known_windows = {value.window for value in judged_values if value.value is not None}
-    standing = sum(alert.is_unretracted for alert in drawn.published if alert.edge == "raise")
+    raises = [alert for alert in drawn.published if alert.edge == "raise"]
+    standing = sum(alert.state != "retracted" for alert in raises)
     looked_at = simulated.articles
     articles = f" of {looked_at:,} articles that were looked at" if looked_at else ""
     return (
@@ -180,7 +181,7 @@ def _marks(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts.Option
         alerts = [
             alert
             for alert in drawn.published
-            if alert.state == state and alert.edge == "raise" and alert.chain.subject in numbers
+            if alert.state == state and alert.edge == "raise" and alert.subject in numbers
         ]
         if alerts:
             yield {
@@ -191,14 +192,17 @@ def _marks(drawn: RuleFigure, numbers: SubjectNumbers) -> Iterator[charts.Option
                 "itemStyle": {"color": colour},
                 # Silence has no number, so its mark is drawn at 0.
                 "data": [
-                    [_place(drawn, alert.window), _height(drawn, alert, numbers)]
-                    for alert in alerts
+                    [_alert_place(drawn, alert), _height(drawn, alert, numbers)] for alert in alerts
                 ],
             }
 
 
-def _height(drawn: RuleFigure, alert: PublishedAlert, numbers: SubjectNumbers) -> float:
-    return numbers[alert.chain.subject][_place(drawn, alert.window)] or 0
+def _height(drawn: RuleFigure, alert: ListedAlert, numbers: SubjectNumbers) -> float:
+    return numbers[alert.subject][_alert_place(drawn, alert)] or 0
+
+
+def _alert_place(drawn: RuleFigure, alert: ListedAlert) -> int:
+    return _place(drawn, to_millis(window_start(alert)))
 
 
 def _place(drawn: RuleFigure, window: int) -> int:

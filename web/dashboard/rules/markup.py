@@ -5,10 +5,9 @@ from html import escape
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from alerting.alert.published import PublishedAlert
-from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
-from alerting.health.reasons import REASON_TEXTS
-from alerting.health.store import StoreHealth
+from alerting.alert.ids import WHOLE_STORE
+from alerting.health.store import REASON_TEXTS, StoreHealth
+from alerting.queries.alerts import ListedAlert, window_start
 from alerting.rules.rule import (
     AgainstBaseline,
     Condition,
@@ -18,7 +17,7 @@ from alerting.rules.rule import (
     RuleVersion,
     Threshold,
 )
-from tally.time.instants import from_millis
+from tally.time.instants import from_millis, to_millis
 from web.dashboard.rules.source import RuleFigure
 from web.dashboard.shared.addresses import alert_address, rule_address
 from web.dashboard.shared.alert_labels import SEVERITIES, instant_text, number_text, state_chip
@@ -85,8 +84,8 @@ def episode_table(drawn: RuleFigure, rule: Rule, zone: ZoneInfo, currency: str) 
         alerts = [
             alert
             for alert in drawn.published
-            if (alert.edge, alert.chain.subject) == ("raise", found.subject)
-            and found.episode.contains(alert.window)
+            if (alert.edge, alert.subject) == ("raise", found.subject)
+            and found.episode.contains(to_millis(window_start(alert)))
         ]
         ended = found.episode.ended
         # The number of a silence rule counts the events of its family.
@@ -227,6 +226,6 @@ def _stores_text(rule: Rule) -> str:
     return ", ".join(rule.stores[:4]) + (f" and {left:,} more" if left > 0 else "")
 
 
-def _alert_link(alert: PublishedAlert) -> str:
+def _alert_link(alert: ListedAlert) -> str:
     address = escape(alert_address(alert.alert_id))
     return f"<a href='{address}' data-published='{alert.state}'>{state_chip(alert.state)}</a>"

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import NamedTuple
 
-from alerting.alert.published import PublishedAlert
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.health.gauges import AlertFacts, AlertFactSource
 from alerting.health.service import RuleHealthService
 from alerting.health.store import StoreHealth
+from alerting.queries.alerts import AlertQueryService, AlertSpan, ListedAlert
 from alerting.rules.rule import Rule, RuleVersion
 from alerting.simulate.findings import SimulatedStore
-from alerting.simulate.published_alerts import load_published_alerts
 from alerting.simulate.service import SimulationRequest, SimulationService
 from serving.questions.stores import Store
 from serving.storage.views import ViewReader
@@ -33,7 +31,7 @@ class RuleFigure(NamedTuple):
 
     span: WindowSpan
     simulated: SimulatedStore | None
-    published: tuple[PublishedAlert, ...]
+    published: tuple[ListedAlert, ...]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class RuleFigureSource:
     """Reads rules from one desk, and alerts from one set of views."""
 
     simulation_service: SimulationService
-    views: ViewReader
+    alert_queries: AlertQueryService
     health_service: RuleHealthService
 
     @classmethod
@@ -55,7 +53,7 @@ class RuleFigureSource:
         """The desk's rules with their health; without `watch` no rule is known to be judged."""
         facts = watch.facts if watch else AlertFacts
         health = RuleHealthService(desk.rules, facts, views, settings, desk.now)
-        return cls(desk, views, health)
+        return cls(desk, AlertQueryService.from_settings(settings, views), health)
 
     async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
         """Whether the rule can be judged in the store; None if it is not in force or not about it.
@@ -88,13 +86,11 @@ class RuleFigureSource:
         except BadQuery:
             # A rule of a kind that is not judged yet still has its versions shown.
             return RuleFigure(span, None, ())
-        # An alert is never raised before its window, but may be raised long after it.
-        first, today = start.date(), datetime.now(UTC).date()
-        days = first, max(first, today)
-        ids = [store.store_id]
-        published = await load_published_alerts(self.views, rule_id, ids, days)
-        own = published.get(store.store_id, [])
-        here = [alert for alert in own if alert.window in span.windows]
-        here.sort(key=attrgetter("window", "edge", "occurrence"))
+        now = datetime.now(UTC)
+        published = await self.alert_queries.read_windows(
+            store.store_id, AlertSpan(start, end), now, days_late=None
+        )
+        own = [alert for alert in published if alert.rule_id == rule_id]
+        own.sort(key=lambda alert: (alert.window.start, alert.edge, alert.occurrence))
         simulated = page.stores[0] if page.stores else None
-        return RuleFigure(span, simulated, tuple(here))
+        return RuleFigure(span, simulated, tuple(own))

@@ -15,7 +15,7 @@ from serving.storage.rows import Activity
 from tally.config.settings import Settings
 from tests.support.alerts.alert_memory import MemoryFeed
 from tests.support.evaluation.evaluating import BUSY, SILENT, ListedRules, in_force
-from tests.support.evaluation.simulating import AwayRules, MemoryState, desk_over
+from tests.support.evaluation.simulating import AwayRules, desk_over
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_example import SETTLED
 from tests.support.serving.serving_world import MemoryViews, flip, sale
@@ -44,13 +44,8 @@ def views(views: MemoryViews) -> MemoryViews:
 
 
 @pytest.fixture
-def state() -> MemoryState:
-    return MemoryState()
-
-
-@pytest.fixture
-def ask(views: MemoryViews, state: MemoryState) -> Iterator[Ask]:
-    desk = desk_over(views, RULES, state)
+def ask(views: MemoryViews) -> Iterator[Ask]:
+    desk = desk_over(views, RULES)
     with asking(create_app(Settings(), views, MemoryFeed(), desk)) as function:
         yield function
 
@@ -99,7 +94,7 @@ def test_simulation_tells_episodes_and_what_of_the_days_is_not_complete(ask: Ask
     [day] = found["incomplete"]
     assert (day["store_id"], day["day"], day["windows"], day["of"]) == ("367", SETTLED, 1, 96)
     assert (found["complete"], found["begun_before"], found["next"]) == (False, [], None)
-    assert (found["stores"], found["against"]) == (["367", "406", "500"], None)
+    assert found["stores"] == ["367", "406", "500"]
     assert found["articles"] == 0
 
 
@@ -132,13 +127,6 @@ def test_pages_hold_stores_whole(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> N
     assert found == whole
 
 
-def test_against_live_says_how_many_were_compared(ask: Ask) -> None:
-    told = simulated(ask, against="live")["against"]
-
-    # Its evaluators have never judged.
-    assert told == {"compared": 0, "left_out": 0, "differences": [], "unjudged": []}
-
-
 @pytest.mark.parametrize(
     ("rule_id", "body", "status", "said"),
     [
@@ -151,7 +139,6 @@ def test_against_live_says_how_many_were_compared(ask: Ask) -> None:
         ("busy", {"from": "then"}, 422, "from: 'then'"),
         ("busy", {"from": None}, 422, "from: Input should be"),
         ("busy", {"colour": "red"}, 422, "colour: there is no such parameter"),
-        ("busy", {"against": "dead"}, 422, "against: Input should be 'live'"),
         ("busy", {"rule": {"rule_id": "busy"}}, 422, "rule: metric: a threshold rule needs one"),
         (
             "busy",
@@ -197,17 +184,13 @@ def test_a_place_of_another_list_is_refused(ask: Ask) -> None:
     assert ask("/v1/rules/busy/simulate", body=SPAN, after="x").status_code == 422
 
 
-def test_without_topics_or_tables_there_is_no_answer(
-    views: MemoryViews, state: MemoryState
-) -> None:
-    away = desk_over(views, AwayRules(), state)
+def test_without_topics_or_tables_there_is_no_answer(views: MemoryViews) -> None:
+    away = desk_over(views, AwayRules())
     with asking(create_app(Settings(), views, MemoryFeed(), away)) as ask:
         found = [ask("/v1/rules"), ask("/v1/rules/busy/versions")]
         found.append(ask("/v1/rules/busy/simulate", body=SPAN))
-    state.is_away = True
-    with asking(create_app(Settings(), views, MemoryFeed(), desk_over(views, RULES, state))) as ask:
-        found.append(ask("/v1/rules/busy/simulate", body={**SPAN, "against": "live"}))
-        views.is_down = True
+    views.is_down = True
+    with asking(create_app(Settings(), views, MemoryFeed(), desk_over(views, RULES))) as ask:
         found.append(ask("/v1/rules/busy/simulate", body=SPAN))
 
-    assert [one.status_code for one in found] == [503] * 5
+    assert [one.status_code for one in found] == [503] * 4

@@ -2,20 +2,21 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from alerting.alert.ids import window_text
-from alerting.publish.tables import AlertTables, FiledAlert
+from alerting.simulate.service import SimulationService
 from ops.cli.app import build_app
 from runtime.connect import cassandra_session
 from serving.storage.views import ViewReader
-from tally.alerts.message import Alert, encode_alert
+from tally.alerts.message import Alert
 from tally.config.settings import Settings
+from tests.support.evaluation.compared import Compared, compare, of_answer
 from tests.support.serving.served_app import served
 from web.api.app import create_app
 
@@ -29,7 +30,9 @@ def simulating(
 ) -> Iterator[Simulate]:
     """Runs the verb, of all windows of the span (milliseconds since 1970, UTC)."""
     views = ViewReader(settings)
-    with served(create_app(settings, views)) as address:
+    # By the end of the span, which the clock may not have reached.
+    desk = replace(SimulationService.from_settings(settings, views), now=lambda: span[1])
+    with served(create_app(settings, views, desk=desk)) as address:
         patch.setenv("TALLY_API", address)
         start, end = map(window_text, span)
         asked = ("--from", start, "--to", end, "--json")
@@ -41,19 +44,14 @@ def simulating(
     views.close()
 
 
-def against(done: Result) -> dict[str, Any]:
-    """What of an answer is about what was told."""
-    found: dict[str, Any] = json.loads(done.stdout)["against"]
-    return found
+def compared(done: Result, told: Iterable[Alert], rule_id: str, span: tuple[int, int]) -> Compared:
+    """What the evaluator told against what an answer calls for, once generations serve all of the
+    span."""
+    called = of_answer(json.loads(done.stdout))
+    return compare([one._replace(is_settled=True) for one in called], told, rule_id, span)
 
 
 def filed(settings: Settings) -> Counter[str]:
     """How many alerts stand in which state by now, as the projector has filed them."""
     with cassandra_session(settings) as session:
         return Counter(row.state for row in session.execute("SELECT state FROM alerts_byday"))
-
-
-def plant(settings: Settings, planted: Alert) -> None:
-    """The tables have an alert that nobody told."""
-    with cassandra_session(settings) as session:
-        AlertTables(session).write_alerts([FiledAlert(planted, encode_alert(planted).decode())])

@@ -22,9 +22,8 @@ from tests.integration.alerting.evaluate import test_evaluator as live
 from tests.integration.alerting.evaluate.quarters import Quarters
 from tests.integration.alerting.evaluate.simulating import (
     PROJECTOR,
-    against,
+    compared,
     filed,
-    plant,
     simulating,
 )
 from tests.integration.ingest.conftest import Start, stop, wait_until
@@ -168,12 +167,11 @@ def agrees_with_simulation(night: Quarters, raised: Alert, monkeypatch: pytest.M
     span = night.window(0), night.window(night.count)
     with simulating(night.settings, span, monkeypatch) as simulate:
         for rule_id in ("few", "unlike"):
-            done = simulate(rule_id, "--against", "live")
-            found = against(done)
-            assert (found["differences"], done.exit_code) == ([], 0)
-            assert found["compared"] >= 1
-        planted = structs.replace(raised, alert_id=id_of("planted"), occurrence=7)
-        plant(night.settings, structs.replace(planted, state="confirmed"))
-        done = simulate("few", "--against", "live")
-    [one] = against(done)["differences"]
-    assert (done.exit_code, one["alert_id"]) == (1, planted.alert_id)
+            found = compared(simulate(rule_id), live.told(night), rule_id, span)
+            assert found.differences == []
+            assert found.equal >= 1
+        planted = structs.replace(
+            raised, alert_id=id_of("planted"), occurrence=7, state="confirmed"
+        )
+        found = compared(simulate("few"), [*live.told(night), planted], "few", span)
+    assert [one.kind for one in found.differences] == ["not_called_for"]

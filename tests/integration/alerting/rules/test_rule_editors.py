@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from alerting.queries.known_rules import RuleRepository
 from alerting.queries.rule_editing import RuleEditService
 from alerting.rules.rule import RuleVersion
 from alerting.rules.store.topic import RuleReader, write_rules
-from alerting.simulate.service import RuleRepository
 from ops.topic_configuration import topic_configuration
 from tally.config.settings import Settings
 from tally.errors import RuleConflict

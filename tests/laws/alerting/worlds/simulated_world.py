@@ -11,10 +11,10 @@ from alerting.episodes.affected_days import ChainDays, FoldedDays, refold
 from alerting.episodes.fold import WindowVerdict
 from alerting.episodes.fold_line import FoldTimeline
 from alerting.rules.rule import Rule
-from alerting.simulate.comparison import ComparisonSpan, compare_alerts
 from tests.laws.alerting.worlds.alert_judging import RULES, Memory, chain_of, instant, number
 from tests.laws.alerting.worlds.alert_shop import DAY, DAYS, STORES, UNPUBLISHED, WINDOWS, must
 from tests.laws.alerting.worlds.alert_world import World
+from tests.laws.alerting.worlds.compared import ComparisonSpan, compare_alerts
 
 # Every stretch of windows that somebody may ask for.
 SPANS = [(instant(start), instant(end)) for start, end in combinations(range(WINDOWS + 1), 2)]

@@ -7,12 +7,11 @@ import pytest
 from msgspec import structs
 
 from alerting.episodes.verdict import evaluate_window
+from alerting.evaluate.snapshot.rule_readings import resolve_metrics
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.evaluate.snapshot.version_metrics import resolve_metrics
 from alerting.evaluate.snapshot.window_facts import WindowCells, build_facts
 from alerting.health import service as health_desk
-from alerting.health.counter import UnevaluatedCounter
-from alerting.health.service import RuleHealthService
+from alerting.health.service import RuleHealthService, UnevaluatedCounter
 from alerting.health.store import EvaluatedPartition, HealthTarget, RuleInForce, find_day_reasons
 from alerting.rules.rule import Rule
 from runtime.registry.sources import SALES

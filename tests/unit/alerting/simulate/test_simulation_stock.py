@@ -8,11 +8,11 @@ from msgspec import structs
 
 from alerting.rules.rule import Threshold
 from alerting.simulate import simulator
-from alerting.simulate.comparison import AlertComparison
+from alerting.simulate import store as simulation
 from alerting.simulate.findings import SimulatedPage
-from tally.alerts.message import AlertWindow
 from tally.errors import BadQuery
-from tests.support.alerts.alerts import id_of, told
+from tally.time.instants import to_millis
+from tests.support.alerts.alerts import id_of
 from tests.support.alerts.judged_shelves import (
     INVENTORY,
     SALES,
@@ -24,7 +24,7 @@ from tests.support.alerts.judged_shelves import (
     sell,
 )
 from tests.support.evaluation.evaluating import BUSY, DAY, Watched, Watching
-from tests.support.evaluation.simulating import EVE, clock_of, simulated
+from tests.support.evaluation.simulating import DAWN, EVE, clock_of, compared, simulated
 from tests.support.questions.stock_world import (
     counted,
     days_until,
@@ -33,7 +33,7 @@ from tests.support.questions.stock_world import (
     sales_rows,
     shelf,
 )
-from tests.support.serving.serving_world import flip
+from tests.support.serving.serving_world import at
 
 MILK, BREAD = "item:milk", "item:bread"
 Told = tuple[str, str, str | None, Any]
@@ -68,12 +68,6 @@ def of_stock(shelves: Watched, **more: Any) -> SimulatedPage:
     return simulated(shelves, "sold-out", **more)
 
 
-def against(shelves: Watched) -> dict[str, AlertComparison]:
-    """By subject, where there is something."""
-    found = of_stock(shelves, against_published=True).comparisons.items()
-    return {subject: one for (_, subject), one in found if one.compared or one.left_out}
-
-
 def test_each_article_has_its_episodes_with_the_least_that_there_was(shop: Watching) -> None:
     shelves = shop()
     morning(shelves)
@@ -95,13 +89,7 @@ def test_what_is_called_for_live_is_what_is_simulated(shop: Watching) -> None:
     morning(shelves)
 
     # Two begins and an end of the milk, begin and end of the bread.
-    found = against(shelves)
-
-    assert {one: (some.compared, some.left_out) for one, some in found.items()} == {
-        MILK: (3, 0),
-        BREAD: (2, 0),
-    }
-    assert [one for some in found.values() for one in some.differences] == []
+    assert compared(shelves, "sold-out") == (5, [])
 
 
 def test_an_alert_that_was_not_told_or_of_another_article_is_found(shop: Watching) -> None:
@@ -114,17 +102,16 @@ def test_an_alert_that_was_not_told_or_of_another_article_is_found(shop: Watchin
         structs.replace(first, alert_id=id_of("all"), subject="none", state="confirmed"),
     ]
 
-    found = {
-        one: [each.kind for each in some.differences] for one, some in against(shelves).items()
-    }
+    found = sorted(compared(shelves, "sold-out").differences)
 
-    assert found == {
-        MILK: [],
+    assert found == [
+        ("not_called_for", "clear", BREAD),
+        ("not_called_for", "raise", "item:wine"),
+        ("not_called_for", "raise", "none"),
         # Its end belongs to nothing that was told.
-        BREAD: ["not_told", "not_told", "not_called_for"],
-        "item:wine": ["not_called_for"],
-        "none": ["not_called_for"],
-    }
+        ("not_told", "clear", BREAD),
+        ("not_told", "raise", BREAD),
+    ]
 
 
 def test_an_episode_that_began_days_before_has_its_own_begin(shop: Watching) -> None:
@@ -158,26 +145,7 @@ def test_where_an_article_is_neither_out_nor_plenty_its_begin_may_lie_before(
     [found] = of_stock(shelves).stores
 
     assert (found.is_certain, found.episodes) == (is_sure, ())
-    assert (found.spans["item:"].start - found.since) // 86_400_000 == (1 if is_sure else 8)
-
-
-def test_what_was_told_of_an_article_whose_begin_nobody_knows_is_left_out(
-    begun: Watching, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulator, "_MAX_LEAD_DAYS_ARTICLES", 1)
-    shelves = begun(SOLD_OUT, since="2026-11-20T08:00")
-    long_kept(shelves, 3)
-    look(shelves, "12:02")
-    ended = structs.replace(
-        told(1, rule_id="sold-out", subject=BREAD, edge="clear", state="confirmed"),
-        window=AlertWindow(f"{DAY}T09:00:00Z", f"{DAY}T09:15:00Z"),
-        of=id_of("a raise of last week"),
-    )
-    shelves.alerts = [ended]
-
-    [found] = against(shelves).values()
-
-    assert (found.compared, found.left_out, found.differences) == (0, 1, ())
+    assert (to_millis(at(DAWN)) - found.since) // 86_400_000 == (1 if is_sure else 8)
 
 
 def test_of_what_nobody_has_counted_nothing_is_open(shop: Watching) -> None:
@@ -204,23 +172,6 @@ def test_where_receipts_are_lacking_nobody_knows_what_is_open(begun: Watching) -
 
     assert (found.episodes, [one.incomplete_windows for one in found.incomplete_days]) == ((), [16])
     assert not found.is_certain
-
-
-@pytest.mark.parametrize("day", [EVE, "2026-11-22"])
-def test_day_says_nothing_while_one_that_it_hangs_on_was_not_judged(
-    shop: Watching, day: str
-) -> None:
-    shelves = shop(since="2026-11-21T08:00")
-    morning(shelves)
-    late = receipt(f"{day}T18:01:00", 9, milk=1)
-    shelves.world.receipts.append(late)
-    shelves.world.rows += sales_rows([late], generation=2)
-    shelves.publish(flip(day, 2, f"{DAY}T23:55", pin=11), SALES)
-
-    page = of_stock(shelves, against_published=True)
-
-    assert [one.isoformat() for one in page.unevaluated_days] == [DAY]
-    assert [one.differences for one in page.comparisons.values() if one.differences] == []
 
 
 def test_a_rule_that_waits_for_a_sold_out_article_waits_here_too(shop: Watching) -> None:
@@ -270,7 +221,7 @@ def test_numbers_are_those_of_the_first_articles_that_are_called_for(
     until = {"start": f"{DAY}T08:45", "end": f"{DAY}T10:30", "with_values": True}
 
     values = of_stock(shelves, **until).stores[0].values
-    monkeypatch.setattr(simulator, "MAX_SUBJECTS_WITH_VALUES", 1)
+    monkeypatch.setattr(simulation, "MAX_SUBJECTS_WITH_VALUES", 1)
 
     assert [one.value for one in values[MILK]] == [10, 0, 0, 6, 6, 0, 0]
     assert [one.value for one in values[BREAD]] == [20, 20, 20, 20, 20, 0, 30]

@@ -8,10 +8,9 @@ import pytest
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.simulate import simulator
-from alerting.simulate.service import SimulationRequest
+from alerting.simulate.service import MAX_WAITING, SimulationQueue, SimulationRequest
 from alerting.simulate.simulator import _thread_reader
 from alerting.simulate.store import StoreSimulation
-from alerting.simulate.turns import MAX_WAITING, SimulationQueue
 from tally.errors import SimulationsBusy
 from tally.time.instants import to_millis
 from tests.support.evaluation.evaluating import BUSY, ListedRules, in_force

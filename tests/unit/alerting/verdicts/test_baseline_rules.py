@@ -14,7 +14,7 @@ from tally.alerts.message import Alert, AlertBaseline
 from tally.errors import RetryLater, ViewsUnreachable
 from tests.support.evaluation.baselines import ONE_DAY, fix, restated, serving, weeks_before
 from tests.support.evaluation.evaluating import DAY, Watched, Watching, said, sold
-from tests.support.evaluation.simulating import clocks, served, simulated
+from tests.support.evaluation.simulating import clocks, compared, served, simulated
 from tests.support.serving.serving_world import sale
 
 FEW = Rule(
@@ -104,9 +104,8 @@ def test_days_that_are_restated_change_nothing_that_a_snapshot_serves(watched: W
 
     assert (confirmed.alert_id, confirmed.state) == (raised.alert_id, "confirmed")
     assert confirmed.baseline == raised.baseline
-    found = simulated(store, "few", against_published=True, end=f"{DAY}T09:15")
-    [against] = found.comparisons.values()
-    assert (against.compared, against.differences) == (1, ())
+    found = simulated(store, "few", end=f"{DAY}T09:15")
+    assert compared(store, "few", end=f"{DAY}T09:15") == (1, [])
     assert [one.threshold for store in found.stores for one in store.episodes] == [7.0]
 
 

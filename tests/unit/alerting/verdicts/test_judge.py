@@ -8,9 +8,8 @@ from msgspec import json, structs
 from alerting.alert.ids import Chain, alert_id
 from alerting.alert.published import PublishedAlert
 from alerting.episodes.affected_days import FoldedDays
-from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts
+from alerting.episodes.alert_diff import EvaluationContext, Transition, diff_alerts, match_alerts
 from alerting.episodes.fold import IDLE_STATE, Episode, FoldState, WindowVerdict, fold
-from alerting.episodes.match import match_alerts
 from alerting.episodes.verdict import Verdict
 from tally.alerts.message import AlertState, Edge, Reason
 from tally.time.windows import WINDOW_MILLIS

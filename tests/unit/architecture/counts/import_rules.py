@@ -87,12 +87,13 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.watermark",
         "serving",
     ),
-    # It evaluates as the evaluator does, and never writes to its topics.
+    # It runs the evaluator, and never writes to its topics.
     "alerting.simulate": (
         *BELOW,
         "alerting.alert",
         "alerting.episodes",
         "alerting.evaluate",
+        "alerting.queries.known_rules",
         "alerting.rules",
         "serving",
     ),
@@ -106,7 +107,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.alert",
         "alerting.deliver.state",
         "alerting.rules",
-        "alerting.simulate",
         "serving.storage",
     ),
     "alerting.health": (
@@ -116,7 +116,6 @@ OURS: dict[str, tuple[str, ...]] = {
         "alerting.evaluate",
         "alerting.queries",
         "alerting.rules",
-        "alerting.simulate",
         "serving",
     ),
     "inventory.movements": (*BELOW, "serving.metrics", "serving.storage"),
@@ -212,8 +211,8 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "alerting": ("msgspec", "structlog"),
     # What the brokers answer to it is an error of theirs.
     "alerting.evaluate": ("confluent_kafka",),
-    "alerting.simulate": ("confluent_kafka", "msgspec"),
     "alerting.queries.actions": ("confluent_kafka",),
+    "alerting.queries.known_rules": ("confluent_kafka",),
     "alerting.health.watch": ("confluent_kafka",),
     "alerting.watermark": ("confluent_kafka", "structlog"),
     "alerting.deliver": ("confluent_kafka", "msgspec", "structlog"),

@@ -82,29 +82,6 @@ def test_file_is_simulated_in_the_place_of_the_rule(tally: Any, tmp_path: Path) 
     assert [one["start"][11:16] for one in found["episodes"]] == ["09:00", "10:00"]
 
 
-def test_against_live_ends_with_0_where_nothing_differs_and_says_what_was_compared(
-    tally: Any,
-) -> None:
-    done = tally("busy", *SPAN, "--against", "live")
-
-    assert done.exit_code == 0
-    assert "2 compared with what was published, 0 differ" in done.stdout
-
-
-def test_a_difference_is_told_and_the_exit_code_is_1(tally: Any, store: Watched) -> None:
-    store.alerts = [one for one in store.alerts if one.edge == "clear"]
-
-    done = tally("busy", *SPAN, "--against", "live")
-    told = json.loads(tally("busy", *SPAN, "--against", "live", "--json").stdout)["against"]
-
-    assert (done.exit_code, "raise: not told" in done.stdout) == (1, True)
-    assert [one["kind"] for one in told["differences"]] == [
-        "not_told",
-        "not_told",
-        "not_called_for",
-    ]
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -112,7 +89,6 @@ def test_a_difference_is_told_and_the_exit_code_is_1(tally: Any, store: Watched)
         (("busy", "--from", "then", "--to", DAY), 1, "alerts: 422 from: 'then'"),
         (("nowhere.yaml", *SPAN), 2, "cannot be read"),
         (("./busy", *SPAN), 2, "cannot be read"),
-        (("busy", *SPAN, "--against", "dead"), 2, "dead"),
     ],
 )
 def test_what_cannot_be_simulated_is_one_line(

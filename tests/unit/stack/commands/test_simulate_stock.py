@@ -1,4 +1,4 @@
-"""`tally alerts simulate` of a rule of stock: each article has its lines, and its differences."""
+"""`tally alerts simulate` of a rule of stock: each article has its lines."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from ops.cli.alerts import chart
 from ops.cli.alerts.chart import RAISED
@@ -65,26 +64,8 @@ def test_of_many_articles_the_first_have_lines_and_all_are_in_the_table(
     assert "and 1 more" in shown
 
 
-def test_json_says_of_what_each_entry_is_and_how_many_articles_were_looked_at(
-    tally: Any, store: Watched
-) -> None:
-    first = next(one for one in store.alerts if one.subject == "item:milk")
-    store.alerts = [one for one in store.alerts if one.subject != "item:milk"]
-
-    done = tally("sold-out", *SPAN, "--against", "live", "--json")
-    found = json.loads(done.stdout)
+def test_json_says_of_what_each_entry_is_and_how_many_articles_were_looked_at(tally: Any) -> None:
+    found = json.loads(tally("sold-out", *SPAN, "--json").stdout)
 
     assert [one["subject"] for one in found["episodes"]] == ["item:bread", "item:milk"]
-    assert (found["articles"], done.exit_code) == (2, 1)
-    [difference] = found["against"]["differences"]
-    assert (difference["subject"], difference["kind"]) == (first.subject, "not_told")
-    assert (found["against"]["compared"], found["against"]["left_out"]) == (3, 0)
-
-
-def test_a_difference_names_the_article(tally: Any, store: Watched) -> None:
-    last = store.alerts[-1]
-    store.alerts.append(structs.replace(last, alert_id="f" * 64, subject="item:tea"))
-
-    done = tally("sold-out", *SPAN, "--against", "live")
-
-    assert "store 367 item:tea" in done.stdout and "not called for (ffff" in done.stdout
+    assert found["articles"] == 2

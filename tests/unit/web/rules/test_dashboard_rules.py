@@ -25,7 +25,7 @@ from tests.support.evaluation.evaluating import (
     in_force,
     sold,
 )
-from tests.support.evaluation.simulating import MemoryState, desk_over, page_of
+from tests.support.evaluation.simulating import desk_over, page_of
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
 from web.dashboard.rules.chart import describe_rule, rule_chart
@@ -94,7 +94,7 @@ def store() -> Iterator[Watched]:
 
 @pytest.fixture(scope="module")
 def get(store: Watched) -> Iterator[Get]:
-    desk = desk_over(store.views, RULES, MemoryState(store), store.settings)
+    desk = desk_over(store.views, RULES, store.settings)
     with mounted(store.views, store.settings, desk) as function:
         yield function
 

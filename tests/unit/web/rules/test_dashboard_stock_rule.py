@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
-from alerting.simulate import simulator
+from alerting.simulate import store as simulation
 from tally.time.instants import to_millis
 from tests.support.alerts.judged_shelves import SOLD_OUT, deliver, look, open_shelves, rebuild, sell
 from tests.support.evaluation.evaluating import DAY, ListedRules, Watched, in_force
-from tests.support.evaluation.simulating import MemoryState, desk_over, page_of
+from tests.support.evaluation.simulating import desk_over, page_of
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.stock_world import counted, moved
 from tests.support.serving.serving_world import at
@@ -42,7 +42,7 @@ def store() -> Iterator[Watched]:
 
 @pytest.fixture
 def get(store: Watched) -> Iterator[Get]:
-    desk = desk_over(store.views, RULES, MemoryState(store), store.settings)
+    desk = desk_over(store.views, RULES, store.settings)
     with mounted(store.views, store.settings, desk) as function:
         yield function
 
@@ -92,7 +92,7 @@ def test_chart_has_a_line_for_each_article_and_the_ground_once(store: Watched) -
 def test_articles_without_a_line_are_said_to_be_in_the_table(
     get: Get, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulator, "MAX_SUBJECTS_WITH_VALUES", 1)
+    monkeypatch.setattr(simulation, "MAX_SUBJECTS_WITH_VALUES", 1)
 
     answer = get("/rules/sold-out", **ASKED)
 

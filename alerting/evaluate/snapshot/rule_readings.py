@@ -1,14 +1,17 @@
-"""The metrics and usual values that a version of a rule reads of a window."""
+"""What a version of a rule reads: its stores, its metrics, and the usual values of them."""
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import NamedTuple, Protocol
 
 import structlog
 
-from alerting.evaluate.snapshot.rule_stores import has_store_list
-from alerting.rules.rule import EVALUATED_KINDS, AgainstBaseline, Rule, RuleVersion
+from alerting.rules.rule import EVALUATED_KINDS, AgainstBaseline, InGroup, Rule, RuleVersion
 from serving.metrics import catalogue
 from serving.metrics.catalogue import Metric
+from serving.questions.stores import Store
+from tally.alerts.baseline import BaselineName, WindowBaseline
 from tally.errors import UnknownName
 
 log = structlog.get_logger()
@@ -86,3 +89,68 @@ def build_reading_key(rule: Rule) -> Hashable:
     # A store that has never sent data counts as silent only for rules that name it.
     named = ("named",) if has_store_list(rule) else ()
     return (*own, *rule.minimum.items(), *further, *total, *named)
+
+
+def applies_to(rule: Rule, store: Store, day: date) -> bool:
+    """Whether the rule is about the store, by the store's groups on a local day."""
+    if rule.stores == "all":
+        return True
+    if isinstance(rule.stores, InGroup):
+        return rule.stores.region in store.entry.valid_on(day).groups
+    return store.store_id in rule.stores
+
+
+def has_store_list(rule: Rule) -> bool:
+    """Whether the rule is a silence rule that names its stores one by one."""
+    return rule.kind == "silence" and isinstance(rule.stores, tuple)
+
+
+def find_mandatory_stores(versions: Iterable[RuleVersion]) -> dict[str, frozenset[str]]:
+    """The stores by family that should send data, because a silence rule names them."""
+    found: dict[str, frozenset[str]] = {}
+    for version in versions:
+        family, stores = version.rule.family, version.rule.stores
+        if family and isinstance(stores, tuple) and has_store_list(version.rule):
+            found[family] = found.get(family, frozenset()).union(stores)
+    return found
+
+
+# Not a tuple: a tuple of the same fields could equal the key of another kind of reading.
+@dataclass(frozen=True)
+class BaselineRequest:
+    """The windows of one local day of a store whose usual values of a metric are wanted.
+
+    `start`: the start of the day, ms since 1970 (UTC).
+    """
+
+    metric: str
+    store_id: str
+    start: int
+    baseline: BaselineName
+
+
+# The usual values by the start of the window, ms since 1970 (UTC).
+BaselineWindows = Mapping[int, WindowBaseline]
+
+
+class BaselineSource(Protocol):
+    """A source of usual values."""
+
+    async def read(
+        self, wanted: Sequence[BaselineRequest]
+    ) -> Mapping[BaselineRequest, BaselineWindows]:
+        """The usual values by day and window; windows without a known value are absent.
+
+        Raises ViewsUnreachable when a read fails.
+        """
+        ...
+
+
+def baseline_request(rule: Rule, store_id: str, start: int) -> BaselineRequest | None:
+    """The key of the usual values that the rule needs on the local day beginning at `start`.
+
+    `start`: ms since 1970 (UTC). None for a rule without a baseline.
+    """
+    if not isinstance(rule.condition, AgainstBaseline) or rule.metric is None:
+        return None
+    return BaselineRequest(rule.metric, store_id, start, rule.condition.baseline)

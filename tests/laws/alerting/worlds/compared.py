@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct
 
 from alerting.alert.published import PublishedAlert
-from alerting.episodes.fold import Episode, WindowVerdict
-from alerting.episodes.match import match_alerts
+from alerting.episodes.alert_diff import match_alerts
+from alerting.episodes.fold import Episode
 from tally.alerts.message import Edge
 
 # not_told: an alert is called for, and none stands. not_confirmed: an alert stands, but is still
@@ -69,27 +69,6 @@ class AlertComparison(Struct, frozen=True):
     compared: int
     left_out: int
     differences: tuple[AlertDifference, ...]
-
-
-def is_surely_idle(judgements: Iterable[WindowVerdict]) -> bool:
-    """Whether a fold over the windows is at rest after one of them, from any state before them."""
-    return find_idle_window(judgements) is not None
-
-
-def find_idle_window(judgements: Iterable[WindowVerdict]) -> int | None:
-    """The start of the first window (ms since 1970, UTC) after which a fold is at rest.
-
-    This holds for any state before the windows; None where there is no such window. The fold is at
-    rest after `clear_for` windows in a row that clear: an episode ends there at the latest, and a
-    run of windows that raise is broken.
-    """
-    run = 0
-    # Windows that raise are no such proof, because an open episode may have begun before them.
-    for judgement in judgements:
-        run = run + 1 if judgement.verdict == -1 else 0
-        if run and run >= judgement.clear_for:
-            return judgement.window
-    return None
 
 
 def compare_alerts(span: ComparisonSpan, published: Iterable[PublishedAlert]) -> AlertComparison:

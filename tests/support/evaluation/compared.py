@@ -1,0 +1,101 @@
+"""Whether a simulation says what an evaluator has told, of windows that are settled."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from alerting.simulate.findings import SimulatedPage
+from tally.alerts.message import Alert, Edge
+from tally.time.instants import parse_instant, to_millis
+
+# not_told: called for, and none stands confirmed. not_called_for: one does, and nothing calls for
+# it.
+Kind = Literal["not_told", "not_called_for"]
+
+
+class Called(NamedTuple):
+    """An episode that a simulation calls for, [start, end) in milliseconds since 1970 (UTC)."""
+
+    store_id: str
+    subject: str
+    start: int
+    end: int | None
+    is_settled: bool
+
+    def has(self, alert: Alert) -> bool:
+        """Whether the alert is of a window of the episode, as an evaluator matches them."""
+        window = millis_of(alert.window.start)
+        is_inside = self.start <= window and (self.end is None or window < self.end)
+        return (alert.store_id, alert.subject) == (self.store_id, self.subject) and is_inside
+
+
+class Difference(NamedTuple):
+    kind: Kind
+    edge: Edge
+    subject: str
+
+
+class Compared(NamedTuple):
+    """How many begins and ends of settled episodes are told as they are called for, and what is
+    not."""
+
+    equal: int
+    differences: Sequence[Difference]
+
+
+def of_page(page: SimulatedPage) -> list[Called]:
+    return [
+        Called(store.store_id, one.subject, one.episode.start, one.episode.ended, one.is_complete)
+        for store in page.stores
+        for one in store.episodes
+    ]
+
+
+def of_answer(answer: Mapping[str, Any]) -> list[Called]:
+    """The same of the JSON of the API."""
+    return [
+        Called(
+            one["store_id"],
+            one["subject"],
+            millis_of(one["start"]),
+            None if one["end"] is None else millis_of(one["end"]),
+            one["complete"],
+        )
+        for one in answer["episodes"]
+    ]
+
+
+def compare(
+    called: Iterable[Called], alerts: Iterable[Alert], rule_id: str, span: tuple[int, int]
+) -> Compared:
+    """The last states of the alerts of the rule, against all that is called for in the span."""
+    last = {one.alert_id: one for one in alerts if one.rule_id == rule_id}.values()
+    standing = [one for one in last if one.state == "confirmed"]
+    raises = [one for one in standing if one.edge == "raise"]
+    ends = {one.of: one for one in standing if one.edge == "clear"}
+    equal, found = 0, list[Difference]()
+    for one in called:
+        own = [raised for raised in raises if one.has(raised)]
+        raises = [raised for raised in raises if raised not in own]
+        ended = [ends.pop(raised.alert_id) for raised in own if raised.alert_id in ends]
+        if one.is_settled:
+            wanted = {"raise": 1, "clear": int(one.end is not None)}
+            for edge, told in (("raise", own), ("clear", _before(ended, span[1]))):
+                equal += min(wanted[edge], len(told))
+                found += _differences(edge, wanted[edge] - len(told), one.subject)
+    for left in (*raises, *ends.values()):
+        if span[0] <= millis_of(left.window.start) < span[1]:
+            found.append(Difference("not_called_for", left.edge, left.subject))
+    return Compared(equal, found)
+
+
+def _before(ended: Iterable[Alert], end: int) -> list[Alert]:
+    return [one for one in ended if millis_of(one.window.start) < end]
+
+
+def _differences(edge: Any, lacking: int, subject: str) -> Iterator[Difference]:
+    kind: Kind = "not_told" if lacking > 0 else "not_called_for"
+    yield from [Difference(kind, edge, subject)] * abs(lacking)
+
+
+def millis_of(text: str) -> int:
+    return to_millis(parse_instant(text, "alert"))
