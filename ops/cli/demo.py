@@ -25,12 +25,10 @@ TIMEZONE_SETTINGS = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
 # How long the stack may take to stop in order after an interrupt; then the rest is ended.
 STOP_SECONDS = 6.0
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.command("demo")(demo)
+group = typer.Typer()
 
 
+@group.command()
 def demo(
     once: Annotated[
         bool,

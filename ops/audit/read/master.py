@@ -35,6 +35,11 @@ _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
 """
+_TABLES = """
+    CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT);
+    CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT);
+    CREATE TABLE reached ("partition" INTEGER, until BIGINT)
+"""
 # A text search comes first: few records have the field, and it saves parsing all others.
 _LEFT_OUT = f"""{COPIES}
     SELECT rule, count(*) FROM (SELECT json_extract_string(value, '$.rule') AS rule FROM copies
@@ -146,41 +151,22 @@ class Master:
             self._database.execute(_VIEW.format(files=_quote_files(files)))
         else:
             # No record has arrived yet.
-            self._database.register(
-                "master",
-                pa.schema(table.schema().to_arrow()).empty_table(),
-            )
-        self._database.execute(
-            'CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)'
-        )
-        self._database.execute(
-            'CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)'
-        )
-        self._database.execute('CREATE TABLE reached ("partition" INTEGER, until BIGINT)')
+            self._database.register("master", pa.schema(table.schema().to_arrow()).empty_table())
+        self._database.execute(_TABLES)
 
-    def fates(
-        self,
-        family: str,
-        spans: Mapping[int, OffsetSpan],
-    ) -> dict[int, Fates]:
+    def fates(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, Fates]:
         """How many records in the spans of the canonical topic have each fate, by partition."""
         return {
             partition: Fates(*counts)
             for partition, *counts in self._query_spans(_FATES, family, spans)
         }
 
-    def rows(
-        self,
-        family: str,
-        spans: Mapping[int, OffsetSpan],
-    ) -> dict[int, int]:
+    def rows(self, family: str, spans: Mapping[int, OffsetSpan]) -> dict[int, int]:
         """How many rows there are by canonical partition, with repeated coordinates."""
         return {row[0]: row[1] for row in self._query_spans(_ROWS, family, spans)}
 
     def count_canonical_by_raw(
-        self,
-        family: str,
-        spans: Mapping[int, OffsetSpan],
+        self, family: str, spans: Mapping[int, OffsetSpan]
     ) -> dict[int, tuple[int, int]]:
         """How many raw records have canonical records, and how many they have, by raw partition."""
         rows = self._query_spans(_CANONICAL_OF_RAW, family, spans)
@@ -191,10 +177,7 @@ class Master:
 
         Without pins all records are counted.
         """
-        self._fill(
-            "pin",
-            [(*place, offset) for place, offset in (pins or {}).items()],
-        )
+        self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
         rows = self._database.execute(_WINDOW_EVENTS, [family, pins is not None]).fetchall()
         return {(store, _EPOCH + timedelta(seconds=start)): events for store, start, events in rows}
 
@@ -206,10 +189,7 @@ class Master:
         These values must be served for these records. Raises TallyError for a part of a kind
         that no query computes.
         """
-        self._fill(
-            "pin",
-            [(*place, offset) for place, offset in (pins or {}).items()],
-        )
+        self._fill("pin", [(*place, offset) for place, offset in (pins or {}).items()])
         rows = self._database.execute(
             _values_query(family), [family.name, pins is not None]
         ).fetchall()
@@ -224,11 +204,7 @@ class Master:
             }
         return found
 
-    def minutes(
-        self,
-        family: str,
-        pins: Mapping[int, int] | None = None,
-    ) -> list[MasterMinute]:
+    def minutes(self, family: str, pins: Mapping[int, int] | None = None) -> list[MasterMinute]:
         """The minutes of the devices of a family that is read from presences, in order.
 
         `pins`: the first excluded offset by partition; without them all records are read.

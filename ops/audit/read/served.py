@@ -56,10 +56,7 @@ def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Window
 
 
 def batch_windows(
-    session: Session,
-    scope: Scope,
-    family: Family,
-    claims: Mapping[date, Generation] | None = None,
+    session: Session, scope: Scope, family: Family, claims: Mapping[date, Generation] | None = None
 ) -> dict[WindowKey, WindowState]:
     """The published generations' rows by (store, window start in UTC).
 
@@ -113,9 +110,7 @@ def _all_rows(session: Session, table: str) -> Iterator[Any]:
 
 
 def _window_states(
-    rows: Iterable[Any],
-    scope: Scope,
-    family: Family,
+    rows: Iterable[Any], scope: Scope, family: Family
 ) -> dict[WindowKey, WindowState]:
     by_window: dict[WindowKey, list[_AuditedRow]] = defaultdict(list)
     for row in rows:

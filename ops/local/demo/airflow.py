@@ -4,20 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from tenacity import retry, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
+from ops.local.demo.waits import wait_until
 from tally.errors import StackError
 
 DAG = "rebuild_views"
+_PARSE_SECONDS = 120
 _DEADLINE_SECONDS = 600
 _POLL_SECONDS = 2
 
 
-def run_rebuild(
-    address: str,
-    conf: dict[str, Any],
-    say: Callable[[str], None],
-) -> str:
+def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) -> str:
     """Trigger the DAG with the conf, wait for its end and return the run id.
 
     Raises StackError when the run does not succeed.
@@ -50,28 +47,31 @@ def _token(client: httpx.Client) -> str:
     return str(answer.json()["access_token"])
 
 
-@retry(
-    retry=retry_if_exception_type(LookupError),
-    stop=stop_after_delay(120),
-    wait=wait_fixed(_POLL_SECONDS),
-    reraise=True,
-)
 def _wait_for_dag(client: httpx.Client) -> None:
-    if client.get(f"/api/v2/dags/{DAG}").status_code != httpx.codes.OK:
-        raise LookupError(
+    wait_until(
+        lambda: client.get(f"/api/v2/dags/{DAG}").status_code == httpx.codes.OK,
+        lambda: (
             f"airflow: the DAG {DAG} was not parsed within 2 minutes;"
             " see TALLY_HOME/logs/airflow.log"
-        )
+        ),
+        _PARSE_SECONDS,
+        _POLL_SECONDS,
+    )
 
 
-def _is_unfinished(state: str) -> bool:
-    return state in ("queued", "running")
-
-
-@retry(
-    retry=retry_if_result(_is_unfinished),
-    stop=stop_after_delay(_DEADLINE_SECONDS),
-    wait=wait_fixed(_POLL_SECONDS),
-)
 def _wait_for_end(client: httpx.Client, run: str) -> str:
-    return str(client.get(f"/api/v2/dags/{DAG}/dagRuns/{run}").raise_for_status().json()["state"])
+    """The state in which the run has ended."""
+    states: list[str] = []
+
+    def has_ended() -> bool:
+        answer = client.get(f"/api/v2/dags/{DAG}/dagRuns/{run}").raise_for_status()
+        states.append(str(answer.json()["state"]))
+        return states[-1] not in ("queued", "running")
+
+    wait_until(
+        has_ended,
+        lambda: f"airflow: {DAG} run {run} is {states[-1]} after {_DEADLINE_SECONDS} s",
+        _DEADLINE_SECONDS,
+        _POLL_SECONDS,
+    )
+    return states[-1]

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
-
-from ops.lag import Lag, read_lag, read_waiting
+from ops.lag import read_lag, read_waiting
 from ops.local.demo.airflow import run_rebuild
 from ops.local.demo.alerts import RULE_FILE, DemoAlerts, RaisedAlert, in_force_from, show_alerts
-from ops.local.demo.held import wait_for_master
 from ops.local.demo.live import time_receipt
 from ops.local.demo.progress import SpeedSummary, speed_summary
 from ops.local.demo.twin import TwinChild
+from ops.local.demo.waits import wait_for_master, wait_until_caught_up
 from ops.local.processes.service import Site
 from ops.local.services.catalogue import list_services
 from runtime.connect import cassandra_session
@@ -29,31 +27,11 @@ from tally.errors import StackError
 CATCH_UP_SECONDS = 900
 LAST = "airflow"
 # One query over windows with receipts and an empty window; the README shows its answer.
-SAMPLE = (
-    "query",
-    "revenue",
-    "--store",
-    "367",
-    "--from",
-    "2017-09-19T22:00:00Z",
-    "--to",
-    "2017-09-19T22:45:00Z",
-)
+_QUARTERS = ("--from", "2017-09-19T22:00:00Z", "--to", "2017-09-19T22:45:00Z")
+SAMPLE = ("query", "revenue", "--store", "367", *_QUARTERS)
 # The disturbances of the real receipts, in the demo and in tests that need the same.
-DISTURBANCES = (
-    "--duplicates",
-    "0.02",
-    "--disorder",
-    "5m",
-    "--late",
-    "0.01",
-    "--late-by",
-    "1d",
-    "--conflicts",
-    "20",
-    "--bad",
-    "12",
-)
+_LATE = ("--disorder", "5m", "--late", "0.01", "--late-by", "1d")
+DISTURBANCES = ("--duplicates", "0.02", *_LATE, "--conflicts", "20", "--bad", "12")
 
 Say = Callable[[str], None]
 
@@ -173,14 +151,8 @@ class Demo:
         self._step("stop the stack", lambda: self._tally("down"))
 
     def _start(self) -> None:
-        self._tally(
-            "up",
-            *(
-                name
-                for name in list_services(Site.from_settings(self._settings, self._environment))
-                if name != LAST
-            ),
-        )
+        services = list_services(Site.from_settings(self._settings, self._environment))
+        self._tally("up", *(name for name in services if name != LAST))
         # Airflow takes the longest to start, and is needed last.
         command = [sys.executable, "-m", "ops.cli", "up", LAST]
         self._starting = subprocess.Popen(
@@ -236,36 +208,6 @@ class Demo:
             wait_until_caught_up(
                 lambda: read_lag(self._settings, session), self._say, CATCH_UP_SECONDS
             )
-
-
-def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: float) -> None:
-    """Return when every record that was sent has reached both layers.
-
-    Raises StackError after the deadline.
-    """
-
-    @retry(
-        retry=retry_if_exception_type(LookupError),
-        stop=stop_after_delay(deadline_seconds),
-        wait=wait_fixed(1),
-        reraise=True,
-    )
-    def check_lag() -> None:
-        """Raises LookupError while some records have not arrived."""
-        now = lag()
-        if now.total:
-            say(
-                "records to go:"
-                f" normaliser {now.normaliser:,}, speed {now.speed:,}, master {now.master:,}"
-            )
-            raise LookupError(now)
-
-    try:
-        check_lag()
-    except LookupError as error:
-        raise StackError(
-            f"still behind after {deadline_seconds:.0f} s: {error}; see `tally status` and the logs"
-        ) from error
 
 
 def show_result(result: DemoResult, say: Say) -> None:
