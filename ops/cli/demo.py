@@ -11,6 +11,8 @@ import typer
 
 from runtime.process.output import print_note
 from tally.config.home import STORES_FILE
+from tally.config.settings import Settings
+from tally.errors import TallyError
 
 if TYPE_CHECKING:
     from ops.local.demo.run import Demo
@@ -57,7 +59,6 @@ def demo(
     from ops.local.process_tree import fork_supervised
     from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
     from runtime.spark.configuration import SHORT_RUN_JAVA
-    from tally.config.settings import Settings
 
     ended = fork_supervised(STOP_SECONDS)
     if ended is not None:
@@ -103,8 +104,6 @@ def _alerts_code(running: "Demo") -> int:
     """0 once both alerts are sent and settled; else 1, and the stack runs on for inspection."""
     import httpx
 
-    from tally.errors import TallyError
-
     try:
         running.show_alerts()
     except (TallyError, httpx.HTTPError) as error:
@@ -115,8 +114,6 @@ def _alerts_code(running: "Demo") -> int:
 
 def _print_addresses(home: Path, twin_page: str) -> None:
     """Print what there is to look at until Ctrl-C."""
-    from tally.config.settings import Settings
-
     api = Settings.load({"TALLY_HOME": str(home)}).api
     print_note(
         f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics."
