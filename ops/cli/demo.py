@@ -54,7 +54,7 @@ def demo(
     Raises Exit with that code.
     """
     from ops.local.demo.alerts import how_to_see_alerts
-    from ops.local.demo.run import Demo, DemoPlan, show_result
+    from ops.local.demo.run import Demo, show_result
     from ops.local.demo.twin import write_stores
     from ops.local.process_tree import fork_supervised
     from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
@@ -79,7 +79,7 @@ def demo(
         write_stores(home / STORES_FILE)
     code = 1
     try:
-        result = running.run(DemoPlan(speed))
+        result = running.run(speed)
         show_result(result, print_note)
         code = result.audit_code
         if not once:

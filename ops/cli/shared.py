@@ -58,3 +58,14 @@ def whole_column(name: str) -> Column:
 def one_line(text: str) -> str:
     """The text without control characters, which could steer a terminal."""
     return text if text.isprintable() else ascii(text)
+
+
+def value_text(value: Any) -> str:
+    """A value of a file's or a record's field on one line; what is not set is left out."""
+    if isinstance(value, Mapping):
+        pairs = (f"{name} {value_text(part)}" for name, part in value.items() if part is not None)
+        # A sensor with nothing but its serial has an empty value.
+        return ", ".join(pair.rstrip() for pair in pairs)
+    if isinstance(value, list):
+        return ", ".join(map(value_text, value)) or NOTHING
+    return NOTHING if value in (None, "") else str(value)

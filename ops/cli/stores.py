@@ -1,6 +1,5 @@
 """`tally stores`: the registry of stores, shown, and replaced by a file as a whole."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.shared import NOTHING, JsonOption, print_table
+from ops.cli.shared import NOTHING, JsonOption, print_table, value_text
 from runtime.process.output import print_json, print_note
 from tally.config.settings import Settings
 from tally.errors import BadSettings
@@ -109,7 +108,7 @@ def show(
         print_table(
             ("store", "field", "value"),
             (
-                (store_id, field, _text(value))
+                (store_id, field, value_text(value))
                 for store_id, fields in shown.items()
                 for field, value in (fields or {NOTHING: None}).items()
             ),
@@ -169,15 +168,6 @@ def _print_change(change: "RegistryChange", stores: int) -> None:
     whole = dict.fromkeys(change.added, "added") | dict.fromkeys(change.removed, "removed")
     rows = [(store, what, NOTHING, NOTHING, NOTHING) for store, what in whole.items()]
     for changed in change.changed:
-        values = (_text(changed.before), _text(changed.after))
+        values = (value_text(changed.before), value_text(changed.after))
         rows.append((changed.store, changed.field, changed.from_day or NOTHING, *values))
     print_table(("store", "field", "from", "before", "after"), rows)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        named = (f"{name} {_text(inner)}" for name, inner in value.items())
-        # A sensor with nothing but its serial has an empty value.
-        return ", ".join(inner.rstrip() for inner in named)
-    listed = value if isinstance(value, list) else [NOTHING if value is None else value]
-    return ", ".join(map(str, listed))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.cli.jobs import add_job
-from ops.cli.shared import NOTHING, JsonOption, print_answer, print_table
+from ops.cli.shared import NOTHING, JsonOption, print_answer, print_table, value_text
 from runtime.process.output import print_json, print_note
 from tally.config.settings import Settings
 from tally.time.instants import format_utc, from_millis
@@ -229,18 +229,8 @@ def _print_plan(plan: "Sequence[RulePlan]") -> None:
         fields = planned.fields if planned.change in ("version", "revision") else ()
         head = (planned.rule_id, _WORDS[planned.change])
         for field in fields:
-            values = _text(field.before), _text(field.after)
+            values = value_text(field.before), value_text(field.after)
             rows.append((*head, field.field, *values))
         if not fields:
             rows.append((*head, NOTHING, NOTHING, NOTHING))
     print_table(("rule", "change", "field", "before", "after"), rows)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        # Only one of `change` and `sigmas` is set.
-        set_values = {name: inner for name, inner in value.items() if inner is not None}
-        return ", ".join(f"{name} {_text(inner)}" for name, inner in set_values.items())
-    if isinstance(value, list):
-        return ", ".join(map(_text, value)) or NOTHING
-    return NOTHING if value in (None, "") else str(value)

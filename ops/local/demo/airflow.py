@@ -20,16 +20,15 @@ def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) 
     Raises StackError when the run does not succeed.
     """
     with httpx.Client(base_url=f"http://{address}", timeout=30) as client:
-        client.headers["Authorization"] = f"Bearer {_token(client)}"
+        token = client.get("/auth/token").raise_for_status().json()["access_token"]
+        client.headers["Authorization"] = f"Bearer {token}"
         # Airflow answers requests some seconds before it has parsed its DAGs.
         _wait_for_dag(client)
         # The demo keeps the DAG paused until here: an hourly run would replace the speed layer's
         # answers that the demo shows.
         client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
-        answer = client.post(
-            f"/api/v2/dags/{DAG}/dagRuns", json={"logical_date": None, "conf": conf}
-        )
-        answer.raise_for_status()
+        wanted = {"logical_date": None, "conf": conf}
+        answer = client.post(f"/api/v2/dags/{DAG}/dagRuns", json=wanted).raise_for_status()
         run = str(answer.json()["dag_run_id"])
         say(f"airflow: {DAG} run {run} is queued")
         state = _wait_for_end(client, run)
@@ -39,12 +38,6 @@ def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) 
             " see the task log under TALLY_HOME/data/airflow/logs"
         )
     return run
-
-
-def _token(client: httpx.Client) -> str:
-    answer = client.get("/auth/token")
-    answer.raise_for_status()
-    return str(answer.json()["access_token"])
 
 
 def _wait_for_dag(client: httpx.Client) -> None:

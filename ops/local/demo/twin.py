@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO
 
 from ops.local.demo.live import wait_until_served
 from ops.local.machine.private import owner_only
@@ -85,7 +84,8 @@ class TwinChild:
                 # Ctrl-C goes to the demo only, which then stops the child.
                 start_new_session=True,
             )
-        line = _require(self._process.stdout).readline()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
             self.stop()
@@ -160,8 +160,3 @@ def _total(api: ApiClient, metric: str, local: datetime) -> int:
 
 def _counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value:,}" for name, value in found.items())
-
-
-def _require(stream: IO[str] | None) -> IO[str]:
-    assert stream is not None
-    return stream
