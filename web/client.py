@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import httpx
 
-from tally.errors import TallyError
+from tally.errors import ApiError
 
 # What the API may take for one answer.
 ANSWER_SECONDS = 120.0
@@ -15,16 +15,11 @@ _RETRY_SECONDS = 3.0
 # The server sends its position every half minute; after a longer silence the connection is lost.
 _SILENCE_SECONDS = 90.0
 
-
-class ApiError(TallyError):
-    """Raised when the API refuses a question, with its own reason, or does not answer at all.
-
-    `status` is None when there is no answer.
-    """
-
-    def __init__(self, caller: str, url: str, reason: str, status: int | None = None) -> None:
-        super().__init__(f"{caller}: {reason if status is None else f'{status} {reason}'}")
-        self.url, self.reason, self.status = url, reason, status
+# The fields of an answer, and the parameters of a question, each by name.
+ApiAnswer = dict[str, Any]
+ApiParameters = Mapping[str, str]
+# The values of a stream's block, by field.
+StreamBlock = dict[str, list[str]]
 
 
 class StreamEvent(NamedTuple):
@@ -48,13 +43,13 @@ class ApiClient:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+    def get(self, path: str, parameters: ApiParameters | None = None) -> ApiAnswer:
         """The answer by field. Raises ApiError."""
         return self._ask(_address(path, parameters), None)
 
     def pages(
-        self, path: str, parameters: Mapping[str, str] | None = None, body: Any = None
-    ) -> Iterator[dict[str, Any]]:
+        self, path: str, parameters: ApiParameters | None = None, body: Any = None
+    ) -> Iterator[ApiAnswer]:
         """Yield the answer's pages; with a body each is asked for by POST. Raises ApiError."""
         address: str | None = _address(path, parameters)
         while address:
@@ -64,7 +59,7 @@ class ApiClient:
             address = page["next"]
 
     def events(
-        self, path: str, parameters: Mapping[str, str] | None = None, begin: str = ""
+        self, path: str, parameters: ApiParameters | None = None, begin: str = ""
     ) -> Generator[StreamEvent]:
         """Yield a stream's events without an end, over as many connections as it takes.
 
@@ -87,7 +82,7 @@ class ApiClient:
                     raise self._no_answer(error) from error
             time.sleep(retry_seconds)
 
-    def _ask(self, address: str, body: Any) -> dict[str, Any]:
+    def _ask(self, address: str, body: Any) -> ApiAnswer:
         method = "GET" if body is None else "POST"
         try:
             answer = self._http.request(method, address, json=body)
@@ -97,7 +92,7 @@ class ApiClient:
             raise self._refusal(answer)
         return dict(answer.json())
 
-    def _read_connection(self, address: str, last_id: str) -> Iterator[dict[str, list[str]]]:
+    def _read_connection(self, address: str, last_id: str) -> Iterator[StreamBlock]:
         headers = {"Last-Event-ID": last_id} if last_id else {}
         with self._http.stream("GET", address, headers=headers, timeout=_SILENCE_SECONDS) as answer:
             if answer.status_code == httpx.codes.OK:
@@ -118,13 +113,13 @@ class ApiClient:
         return ApiError(self._caller, url, reason)
 
 
-def _address(path: str, parameters: Mapping[str, str] | None) -> str:
+def _address(path: str, parameters: ApiParameters | None) -> str:
     return str(httpx.URL(path, params={**parameters})) if parameters else path
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[dict[str, list[str]]]:
+def _blocks(lines: Iterable[str]) -> Iterator[StreamBlock]:
     """Yield the values of each block of a stream by field; one that breaks off does not count."""
-    block: dict[str, list[str]] = {}
+    block: StreamBlock = {}
     for line in lines:
         if line:
             field, _, value = line.partition(":")

@@ -225,7 +225,8 @@ def _gap_json(gap: "AcceptedGap") -> dict[str, Any]:
 
 def _open_gap_json(hole: "OpenGap") -> dict[str, Any]:
     place = {"topic": hole.topic, "partition": hole.partition, "position": hole.position}
-    return {**place, "earliest": hole.log.earliest, "end": hole.log.end, "loss": hole.loss}
+    bounds = {"earliest": hole.log.earliest, "end": hole.log.end}
+    return {**place, **bounds, "loss": hole.loss}
 
 
 def _text(instant: datetime) -> str:

@@ -14,7 +14,7 @@ from rich.table import Column
 from ops.cli.shared import NOTHING, PLAIN, print_table
 from runtime.process.output import print_json, print_note
 from tally.config.settings import Settings
-from tally.errors import TallyError
+from tally.errors import ApiError, TallyError
 from tally.events.tills import describe_conflicts
 
 # How often a question of several pages is asked when rebuilds publish in between.
@@ -69,7 +69,11 @@ def query(
         _show(answer)
 
 
-def fetch_answer(api: str, metric: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+def fetch_answer(
+    api: str,
+    metric: str,
+    parameters: Mapping[str, str],
+) -> dict[str, Any]:
     """The API's answer by field, with the rows of all pages joined, and their weakest state.
 
     Raises ApiError with the API's own words, TallyError for pages that do not fit together.
@@ -77,7 +81,7 @@ def fetch_answer(api: str, metric: str, parameters: Mapping[str, str]) -> dict[s
     Pages of two generations do not: when a rebuild publishes in between, the question is asked
     again.
     """
-    from web.client import ApiClient, ApiError
+    from web.client import ApiClient
 
     # The largest page: the fewer pages, the less likely a rebuild comes in between.
     asked = {"limit": "10000", **parameters}
@@ -144,7 +148,8 @@ def _check_equal_fields(whole: dict[str, Any], page: dict[str, Any]) -> None:
 
 def _show(answer: dict[str, Any]) -> None:
     unit = f"{answer['currency']}, {answer['unit']}" if answer["currency"] else answer["unit"]
-    for series in answer.get("series") or [{"store": answer["store"], "rows": answer["rows"]}]:
+    whole = {"store": answer["store"], "rows": answer.get("rows")}
+    for series in answer.get("series") or [whole]:
         _print_rows(f"{answer['name']} ({unit}), store {series['store']}", series["rows"])
     through = (
         f"every record that had arrived by {answer['through']} is counted"
@@ -198,9 +203,8 @@ def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
         )
         for name in names
     )
-    print_table(
-        columns, ([_text(row, name) for name in names] for row in rows), title=title, **PLAIN
-    )
+    cells = ([_text(row, name) for name in names] for row in rows)
+    print_table(columns, cells, title=title, **PLAIN)
 
 
 def _text(row: dict[str, Any], name: str) -> str:

@@ -30,7 +30,7 @@ def api_client(caller: str) -> "ApiClient":
     return ApiClient(Settings.load().api, caller)
 
 
-def print_answer(as_json: bool, answer: Mapping[str, Any], lines: Iterable[str]) -> None:
+def print_answer(as_json: bool, answer: Any, lines: Iterable[str]) -> None:
     """Print the answer as one JSON object, else its lines for people."""
     if as_json:
         print_json(answer)

@@ -90,7 +90,8 @@ def doctor(as_json: JsonOption = False) -> None:
             print(f"{word:<7} {name:<21} {check.detail}{cure}", flush=True)
     ok = all(check.ok for check in found.values())
     if as_json:
-        print_json({"ok": ok, "checks": {name: asdict(check) for name, check in found.items()}})
+        shown = {name: asdict(check) for name, check in found.items()}
+        print_json({"ok": ok, "checks": shown})
     if not ok:
         raise typer.Exit(1)
 

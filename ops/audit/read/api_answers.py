@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ops.audit.read.master import WindowKey
-from tally.errors import StackError, TallyError
+from tally.errors import ApiError, StackError, TallyError
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW
-from web.client import ApiClient, ApiError
+from web.client import ApiClient
 
 # Concurrent questions.
 READERS = 4

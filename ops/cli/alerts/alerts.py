@@ -9,7 +9,7 @@ import typer
 from rich.table import Column
 
 from ops.cli.alerts import handling, simulation
-from ops.cli.alerts.handling import AlertId, read_alert
+from ops.cli.alerts.handling import AlertArgument, read_alert
 from ops.cli.shared import NOTHING, PLAIN, JsonOption, api_client, one_line, print_table
 from runtime.process.output import print_json, print_note
 
@@ -65,7 +65,7 @@ def list_alerts(
 
 
 @group.command()
-def show(alert_id: AlertId, json: JsonOption = False) -> None:
+def show(alert_id: AlertArgument, json: JsonOption = False) -> None:
     """One alert: its states, what it was judged by, and how it ended."""
     answer = read_alert(alert_id)
     if json:
@@ -122,7 +122,7 @@ def _print_alerts(alerts: list[dict[str, Any]]) -> None:
     columns = [Column(name, no_wrap=name in ("raised", "rule")) for name in heads]
     rows = []
     for alert in alerts:
-        # Minutes are enough for people.
+        # MinutesOption are enough for people.
         fields = {**alert, "raised_at": f"{alert['raised_at'][:16]}Z"}
         # There is no room for another column, and an overdue alert is always provisional.
         fields["state"] = "overdue" if alert["overdue"] else alert["state"]

@@ -7,7 +7,7 @@ import msgspec
 import typer
 from rich.table import Column
 
-from ops.cli.alerts.handling import Minutes, now_millis
+from ops.cli.alerts.handling import MinutesOption, now_millis
 from ops.cli.shared import JsonOption, print_answer, print_table
 from runtime.process.output import print_json
 from tally.config.settings import Settings
@@ -95,7 +95,7 @@ def redeliver_message(
 @group.command("silence")
 def set_silence(
     name: Annotated[str, typer.Argument(metavar="NAME", help="of the silence, e.g. moving-house")],
-    minutes: Minutes = 60,
+    minutes: MinutesOption = 60,
     rule: Annotated[str, typer.Option(help="only these rules, comma between")] = "",
     store: Annotated[str, typer.Option(help="only these stores, comma between")] = "",
     maintenance: Annotated[bool, typer.Option("--maintenance", help="say that it is one")] = False,

@@ -75,7 +75,11 @@ def time_line(
     return "".join(signs)
 
 
-def _spans(answer: Mapping[str, Any], name: str, place: StoreSubject) -> Iterator[TimeSpan]:
+def _spans(
+    answer: Mapping[str, Any],
+    name: str,
+    place: StoreSubject,
+) -> Iterator[TimeSpan]:
     """Begin and end of each entry of the list `name` that belongs to the place."""
     for entry in answer[name]:
         if _place(entry) == place:
@@ -92,7 +96,8 @@ def _print_episodes(episodes: Sequence[Mapping[str, Any]]) -> None:
     is_whole = all(episode["subject"] == _WHOLE_STORE for episode in episodes)
     names = [name for name in _COLUMNS if not (is_whole and name == "subject")]
     # A subject is a word that may be longer than the screen is wide.
-    columns = [Column(name, no_wrap=name in ("start", "end"), overflow="fold") for name in names]
+    instants = ("start", "end")
+    columns = [Column(name, no_wrap=name in instants, overflow="fold") for name in names]
     rows = []
     for episode in episodes:
         # Minutes are enough for people.

@@ -14,15 +14,15 @@ from tally.time.instants import to_millis
 if TYPE_CHECKING:
     from ops.channels import StateDelivery
 
-AlertId = Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")]
-Minutes = Annotated[int, typer.Option(min=0, max=525_600, help="from now on; 0 ends it")]
+AlertArgument = Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")]
+MinutesOption = Annotated[int, typer.Option(min=0, max=525_600, help="from now on; 0 ends it")]
 _BY = Annotated[str, typer.Option("--by", help="who")]
 
 group = typer.Typer()
 
 
 @group.command()
-def decisions(alert_id: AlertId, json: JsonOption = False) -> None:
+def decisions(alert_id: AlertArgument, json: JsonOption = False) -> None:
     """What was decided about an alert on each channel, and what came of the messages."""
     from ops.channels import read_alert_controls, read_decisions
 
@@ -35,7 +35,7 @@ def decisions(alert_id: AlertId, json: JsonOption = False) -> None:
 
 
 @group.command()
-def snooze(alert_id: AlertId, minutes: Minutes = 60, by: _BY = "") -> None:
+def snooze(alert_id: AlertArgument, minutes: MinutesOption = 60, by: _BY = "") -> None:
     """Keep an alert back from every channel for a while; if it is open then, it goes out.
 
     If it was sent already, its end waits too, and a retraction does not.
@@ -52,7 +52,7 @@ def snooze(alert_id: AlertId, minutes: Minutes = 60, by: _BY = "") -> None:
 
 @group.command()
 def ack(
-    alert_id: AlertId, by: Annotated[str, typer.Option("--by", help="who takes it on")]
+    alert_id: AlertArgument, by: Annotated[str, typer.Option("--by", help="who takes it on")]
 ) -> None:
     """Acknowledge an alert: it is sent as before, but neither repeated nor escalated."""
     from alerting.deliver.state.controls import Acknowledgement
@@ -66,7 +66,7 @@ def ack(
 
 @group.command()
 def resolve(
-    alert_id: AlertId,
+    alert_id: AlertArgument,
     because: Annotated[str, typer.Option("--because", help="why it needs no further attention")],
     by: _BY = "",
 ) -> None:

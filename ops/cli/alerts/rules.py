@@ -100,7 +100,7 @@ def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
     now = {rule_version.rule.rule_id: (rule_version,) for rule_version in written}
     held = {**chains.versions, **now}
     versions = [held[planned.rule_id][-1] for planned in plan]
-    changes = [(version, planned.change) for version, planned in zip(versions, plan, strict=True)]
+    changes = [*zip(versions, (planned.change for planned in plan), strict=True)]
     shown = [{**_version_json(version), "change": change} for version, change in changes]
     lines = (f"{_version_text(version)}: {_WORDS[change]}" for version, change in changes)
     print_answer(json, {"rules": shown}, lines)

@@ -89,7 +89,10 @@ def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     # There is always a first page, if only to say that no store is asked for.
     for page in pages:
-        whole = _join(whole, page) if whole else page
+        if whole:
+            _join(whole, page)
+        else:
+            whole = page
         if page["next"]:
             # Only the last page shows how many stores there are.
             print_note(f"alerts: {len(whole['stores']):,} stores simulated")
@@ -97,13 +100,12 @@ def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
     return whole
 
 
-def _join(whole: dict[str, Any], page: dict[str, Any]) -> dict[str, Any]:
+def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     for name in (*_LISTED, *_COUNTED):
         whole[name] += page[name]
     whole["complete"] = whole["complete"] and page["complete"]
     if page["against"] is not None:
         _join_against(whole["against"], page["against"])
-    return whole
 
 
 def _join_against(whole: dict[str, Any], page: dict[str, Any]) -> None:

@@ -14,7 +14,11 @@ _DEADLINE_SECONDS = 600
 _POLL_SECONDS = 2
 
 
-def run_rebuild(address: str, conf: dict[str, Any], say: Callable[[str], None]) -> str:
+def run_rebuild(
+    address: str,
+    conf: dict[str, Any],
+    say: Callable[[str], None],
+) -> str:
     """Trigger the DAG with the conf, wait for its end and return the run id.
 
     Raises StackError when the run does not succeed.

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from alerting.rules.store.topic import RuleReader
 from ops.local.demo.live import count_receipts, live_receipt, send_receipt, wait_until_served
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import ApiError, StackError
 from tally.time.instants import format_utc, from_millis
 from tally.time.windows import WINDOW, window_start
-from web.client import ApiClient, ApiError
+from web.client import ApiClient
 
 RULE_FILE = Path(__file__).parent / "till-silent.yaml"
 RULE = "till-silent"

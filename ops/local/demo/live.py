@@ -9,10 +9,10 @@ import httpx
 
 from ops.local.demo.waits import wait_until
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import ApiError, StackError
 from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW, window_start
-from web.client import ApiClient, ApiError
+from web.client import ApiClient
 
 # A separate store: the audit compares the other stores with the package of receipts.
 STORE = "live"
@@ -94,7 +94,10 @@ def count_receipts(api: ApiClient, now: datetime, store: str = STORE) -> int | N
     return value
 
 
-def wait_until_served(is_served: Callable[[], bool], missing: Callable[[], str]) -> None:
+def wait_until_served(
+    is_served: Callable[[], bool],
+    missing: Callable[[], str],
+) -> None:
     """Return when it is served. Raises StackError, with what is missing, after a minute."""
     seconds = DEADLINE_SECONDS
     hint = f"after {seconds:.0f} s; `tally status` and `tally doctor` say why"

@@ -11,8 +11,8 @@ from ops.local.machine.private import owner_only
 from runtime.registry.store_fields import midday_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from tally.config.settings import Settings
-from tally.errors import StackError
-from web.client import ApiClient, ApiError
+from tally.errors import ApiError, StackError
+from web.client import ApiClient
 
 STORE = "twin-1"
 # The opening and closing hours of the stores of `tally simulate`.
@@ -148,8 +148,8 @@ def opening_message(local: datetime) -> str | None:
 
 def _total(api: ApiClient, metric: str, local: datetime) -> int:
     """The metric of the local day so far, as the API answers; 0 while it has no answer."""
-    tomorrow = local.date() + timedelta(days=1)
-    day = {"from": local.date().isoformat(), "to": tomorrow.isoformat(), "tz": "store"}
+    today, tomorrow = local.date(), local.date() + timedelta(days=1)
+    day = {"from": today.isoformat(), "to": tomorrow.isoformat(), "tz": "store"}
     try:
         answer = api.get(f"/v1/metrics/{metric}", {"store": STORE, **day, "grain": "15m"})
     except ApiError:

@@ -19,7 +19,10 @@ def wait_until(
     deadline_seconds: float,
     poll_seconds: float = 1.0,
 ) -> None:
-    """Return when the condition is met; StackError with what is missing after the deadline."""
+    """Return when the condition is met.
+
+    Raises StackError, with what is missing, after the deadline.
+    """
     again = retry(
         retry=retry_if_result(operator.not_),
         stop=stop_after_delay(deadline_seconds),

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from web.client import ApiClient, ApiError, StreamEvent
+from tally.errors import ApiError
+from web.client import ApiClient, StreamEvent
 
 Answer = tuple[int, str, str]
 
