@@ -31,8 +31,10 @@ from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
 from runtime.process.repository import REPOSITORY
 from tally.config.settings import Settings
+from tally.errors import ApiError
 from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
+from web.client import ApiClient
 
 SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
 RATES = (0, 100, 500, 1_000)
@@ -136,7 +138,7 @@ class Prober:
                 probe.seen.setdefault(TOPICS[str(found.topic())], time.monotonic())
 
     def _watch_api(self) -> None:
-        with httpx.Client(timeout=30) as client:
+        with ApiClient(self._settings.api, "bench", timeout=30) as api:
             while not self._end.is_set():
                 # A probe is queried once it is announced: earlier queries would only be load.
                 waiting = [
@@ -145,21 +147,9 @@ class Prober:
                     if "announced" in probe.seen and "served" not in probe.seen
                 ]
                 for probe in waiting:
-                    if self._is_served(client, probe):
+                    if _is_served(api, probe):
                         probe.seen["served"] = time.monotonic()
                 time.sleep(0.02)
-
-    def _is_served(self, client: httpx.Client, probe: Probe) -> bool:
-        start = window_start(probe.at)
-        question = {
-            "store": probe.store,
-            "from": format_utc(start),
-            "to": format_utc(start + WINDOW),
-        }
-        answer = client.get(f"http://{self._settings.api}/v1/metrics/transactions", params=question)
-        return answer.status_code == httpx.codes.OK and bool(
-            answer.json()["rows"][0]["value"],
-        )
 
 
 @contextmanager
@@ -194,6 +184,16 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
         stop.set()
         if rate:
             seller.join()
+
+
+def _is_served(api: ApiClient, probe: Probe) -> bool:
+    start = window_start(probe.at)
+    span = {"from": format_utc(start), "to": format_utc(start + WINDOW)}
+    try:
+        answer = api.get("/v1/metrics/transactions", {"store": probe.store, **span})
+    except ApiError:
+        return False
+    return bool(answer["rows"][0]["value"])
 
 
 def message(store: str, now: datetime) -> bytes:

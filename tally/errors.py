@@ -246,3 +246,20 @@ class BodyTooLarge(TallyError):
 
 class TooManyInARow(TallyError):
     """Raised inside the HTTP parser, which ends the connection with 400."""
+
+
+class ApiError(TallyError):
+    """Raised when the API refuses a question, with its own reason, or does not answer at all.
+
+    `status` is None when there is no answer.
+    """
+
+    def __init__(
+        self,
+        caller: str,
+        url: str,
+        reason: str,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(f"{caller}: {reason if status is None else f'{status} {reason}'}")
+        self.url, self.reason, self.status = url, reason, status

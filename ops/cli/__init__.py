@@ -1,1 +1,1 @@
-"""The command line: one module for each verb group, each with `register(app)`."""
+"""The command line: one module for each verb group, each with a typer.Typer named `group`."""

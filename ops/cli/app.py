@@ -7,24 +7,21 @@ import typer
 
 from runtime.process.job import run_command
 
-# One module of ops/cli each, with `register(app)`. They import what they need inside their
-# commands, so that --help is quick.
+# One module of ops/cli each, with a `group`; the commands of a group without a name are verbs
+# themselves. They import what they need inside their commands, so that --help is quick.
 # What follows \f in a verb's docstring is for its caller: --help stops there.
 VERBS = (
     "stack",
     "jobs",
     "audit",
-    "records.backfill",
     "query",
-    "alerts.alerts",
-    "records.refused",
-    "records.dead_letters",
-    "records.gaps",
-    "records.conflicts",
+    "demo",
+    "refused",
+    "decisions",
     "stores",
+    "alerts.alerts",
     "alerts.rules",
     "alerts.channels",
-    "demo",
 )
 
 
@@ -41,7 +38,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     for verb in VERBS:
-        import_module(f"ops.cli.{verb}").register(app)
+        app.add_typer(import_module(f"ops.cli.{verb}").group)
     return app
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.options import JsonOption
+from ops.cli.shared import JsonOption
 from runtime.process.output import print_json, print_note
 
 WIDE = 140
@@ -14,12 +14,10 @@ WIDE = 140
 if TYPE_CHECKING:
     from ops.oracle.complete_journey import Scope
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.command("audit")(audit)
+group = typer.Typer()
 
 
+@group.command()
 def audit(
     store: Annotated[str, typer.Option(help="store ids, comma between; default all")] = "",
     days: Annotated[str, typer.Option(help="UTC days A..B, both inclusive; default all")] = "",

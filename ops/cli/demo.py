@@ -11,6 +11,8 @@ import typer
 
 from runtime.process.output import print_note
 from tally.config.home import STORES_FILE
+from tally.config.settings import Settings
+from tally.errors import TallyError
 
 if TYPE_CHECKING:
     from ops.local.demo.run import Demo
@@ -25,12 +27,10 @@ TIMEZONE_SETTINGS = {"TALLY_DEFAULT_TIMEZONE": "America/New_York"}
 # How long the stack may take to stop in order after an interrupt; then the rest is ended.
 STOP_SECONDS = 6.0
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.command("demo")(demo)
+group = typer.Typer()
 
 
+@group.command()
 def demo(
     once: Annotated[
         bool,
@@ -54,12 +54,11 @@ def demo(
     Raises Exit with that code.
     """
     from ops.local.demo.alerts import how_to_see_alerts
-    from ops.local.demo.run import Demo, DemoPlan, show_result
+    from ops.local.demo.run import Demo, show_result
     from ops.local.demo.twin import write_stores
     from ops.local.process_tree import fork_supervised
     from ops.local.services.airflow import NEW_DAGS_ARE_PAUSED
     from runtime.spark.configuration import SHORT_RUN_JAVA
-    from tally.config.settings import Settings
 
     ended = fork_supervised(STOP_SECONDS)
     if ended is not None:
@@ -80,7 +79,7 @@ def demo(
         write_stores(home / STORES_FILE)
     code = 1
     try:
-        result = running.run(DemoPlan(speed))
+        result = running.run(speed)
         show_result(result, print_note)
         code = result.audit_code
         if not once:
@@ -105,8 +104,6 @@ def _alerts_code(running: "Demo") -> int:
     """0 once both alerts are sent and settled; else 1, and the stack runs on for inspection."""
     import httpx
 
-    from tally.errors import TallyError
-
     try:
         running.show_alerts()
     except (TallyError, httpx.HTTPError) as error:
@@ -117,8 +114,6 @@ def _alerts_code(running: "Demo") -> int:
 
 def _print_addresses(home: Path, twin_page: str) -> None:
     """Print what there is to look at until Ctrl-C."""
-    from tally.config.settings import Settings
-
     api = Settings.load({"TALLY_HOME": str(home)}).api
     print_note(
         f"\nThe dashboard is at http://{api}/ and the API at http://{api}/v1/metrics."

@@ -5,17 +5,11 @@ The job has the options, so that ops imports no layer.
 
 import os
 import sys
-from typing import Any, NoReturn
 
 import typer
 
 from runtime.process.repository import python_path
 
-# All arguments are passed on to the job, --help too.
-PASS_ARGUMENTS: dict[str, Any] = {
-    "context_settings": {"ignore_unknown_options": True, "allow_extra_args": True},
-    "add_help_option": False,
-}
 # By command the module that runs, and the line of `tally --help`.
 JOBS = {
     "replay": ("ingest.senders.replay", "Send real receipts, disturbed by seed"),
@@ -23,26 +17,32 @@ JOBS = {
     "check": ("ingest.check", "What a file would count as, line by line; nothing is sent"),
     "drop": ("ingest.senders.drop", "Send the files of a folder to the gateway, and file them"),
     "rebuild": ("batch_layer.views.rebuild", "Rebuild the batch views and publish them"),
+    "rules baselines": ("batch_layer.views.baselines", "Fix what is usual from tomorrow on"),
 }
+group = typer.Typer()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    for name, (module, text) in JOBS.items():
-        _register_job(app, name, module, text)
+def add_job(app: typer.Typer, name: str) -> None:
+    """Add a command of JOBS to its verb group."""
+    module, text = JOBS[name]
 
-
-def replace_process(module: str, context: typer.Context) -> NoReturn:
-    """Replace this process by `python -m module`, with the arguments of the command."""
-    # The process is replaced so that a signal or a kill meant for the job reaches it.
-    os.execve(
-        sys.executable,
-        [sys.executable, "-m", module, *context.args],
-        {**os.environ, "PYTHONPATH": python_path(os.environ)},
+    @app.command(
+        name.split()[-1],
+        help=f"{text}; see `tally {name} --help`.",
+        # All arguments are passed on to the job, --help too.
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        add_help_option=False,
     )
-
-
-def _register_job(app: typer.Typer, name: str, module: str, text: str) -> None:
-    @app.command(name, help=f"{text}; see `tally {name} --help`.", **PASS_ARGUMENTS)
     def run(context: typer.Context) -> None:
-        replace_process(module, context)
+        # The process is replaced so that a signal or a kill meant for the job reaches it.
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", module, *context.args],
+            {**os.environ, "PYTHONPATH": python_path(os.environ)},
+        )
+
+
+for job in JOBS:
+    # Of the other commands each is added by its own verb group.
+    if " " not in job:
+        add_job(group, job)

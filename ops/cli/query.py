@@ -3,45 +3,35 @@
 Without a terminal the table is plain text.
 """
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Column
 
-from ops.cli.api import TIMEOUT_SECONDS, get, refusal_error
+from ops.cli.shared import NOTHING, PLAIN, print_table
 from runtime.process.output import print_json, print_note
+from tally.config.settings import Settings
+from tally.errors import ApiError, TallyError
 from tally.events.tills import describe_conflicts
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 # How often a question of several pages is asked when rebuilds publish in between.
 TRIES = 5
 # The fields that are equal on every page of an answer, and the lists of which each page has a part.
 EQUAL_FIELDS = ("metric", "unit", "currency", "store", "from", "to", "grain", "tz", "by", "as_of")
 LISTED = ("gaps", "numbering")
-MISSING = "–"
 WITHHELD = "withheld"
 NUMBERS = ("value", "events")
-SHOWN = ("start", "end", "value", "numerator", "denominator", "events", "source", "status")
+# A narrow terminal can do without some fields: a row ends where the next begins, and a ratio is its
+# value without numerator and denominator.
+SHOWN = ("start", "value", "events", "source", "status")
+
+group = typer.Typer()
 
 
-@dataclass(frozen=True)
-class MetricRequest:
-    """A metric and the parameters of /v1/metrics/{metric}."""
-
-    metric: str
-    parameters: Mapping[str, str]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb to the command line."""
-    app.command()(query)
-
-
+@group.command()
 def query(
     metric: Annotated[
         str,
@@ -69,74 +59,50 @@ def query(
     ] = False,
 ) -> None:
     """Ask the API for a metric; every page of the answer."""
-    parameters = {
-        "store": store,
-        "from": from_,
-        "to": to,
-        "grain": grain,
-        "tz": tz,
-        "by": by,
-        "as_of": as_of,
-    }
-    answer = fetch_answer(
-        _api(),
-        MetricRequest(metric, {name: value for name, value in parameters.items() if value}),
-    )
+    span = {"store": store, "from": from_, "to": to, "grain": grain}
+    parameters = {**span, "tz": tz, "by": by, "as_of": as_of}
+    wanted = {name: value for name, value in parameters.items() if value}
+    answer = fetch_answer(Settings.load().api, metric, wanted)
     if as_json:
         print_json(answer)
     else:
         _show(answer)
 
 
-def fetch_answer(api: str, question: MetricRequest) -> dict[str, Any]:
+def fetch_answer(
+    api: str,
+    metric: str,
+    parameters: Mapping[str, str],
+) -> dict[str, Any]:
     """The API's answer by field, with the rows of all pages joined, and their weakest state.
 
-    Raises TallyError with the API's own words.
+    Raises ApiError with the API's own words, TallyError for pages that do not fit together.
 
-    Pages of two generations do not fit together: when a rebuild publishes in between, the question
-    is asked again.
+    Pages of two generations do not: when a rebuild publishes in between, the question is asked
+    again.
     """
-    import httpx
+    from web.client import ApiClient
 
-    from tally.errors import TallyError
-
-    with httpx.Client(base_url=f"http://{api}", timeout=TIMEOUT_SECONDS) as client:
-        start = httpx.URL(
-            # The largest page: the fewer pages, the less likely a rebuild comes in between.
-            f"/v1/metrics/{question.metric}",
-            params={"limit": "10000", **question.parameters},
-        )
+    # The largest page: the fewer pages, the less likely a rebuild comes in between.
+    asked = {"limit": "10000", **parameters}
+    with ApiClient(api, "query") as client:
         for _ in range(TRIES):
-            whole = _read_pages(client, start)
-            if whole is not None:
-                return whole
+            try:
+                return _join_pages(client.pages(f"/v1/metrics/{metric}", asked))
+            except ApiError as error:
+                # A page of another generation than those before it: not an error.
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
     raise TallyError(
         f"query: a rebuild published between the pages {TRIES} times; ask again, or for less"
     )
 
 
-def _read_pages(client: Any, start: Any) -> dict[str, Any] | None:
-    """All pages joined; None when the generation changed between two of them."""
-    whole = _get(client, start)
-    while whole is not None and (address := whole["next"]):
-        page = _get(client, address)
-        if page is None:
-            return None
+def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    whole = next(pages)
+    for page in pages:
         _join(whole, page)
     return whole
-
-
-def _get(client: Any, address: Any) -> dict[str, Any] | None:
-    """One page; None when it does not belong to the pages before it."""
-    import httpx
-
-    answer = get("query", client, address)
-    # This is neither a page nor an error: the question has to be asked again.
-    if answer.status_code == httpx.codes.CONFLICT:
-        return None
-    if answer.status_code != httpx.codes.OK:
-        raise refusal_error("query", answer)
-    return dict(answer.json())
 
 
 def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
@@ -157,10 +123,8 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
     whole.pop("coverage", None)
     whole["source"] = whole["source"] if whole["source"] == page["source"] else "mixed"
     statuses = whole["status"], page["status"]
-    whole["status"] = next(
-        (status for status in ("provisional", "restated") if status in statuses),
-        "final",
-    )
+    weak = (status for status in ("provisional", "restated") if status in statuses)
+    whole["status"] = next(weak, "final")
     # The texts have one form and one zone, so the smaller is the earlier.
     whole["through"] = (
         min(whole["through"], page["through"]) if whole["through"] and page["through"] else None
@@ -173,8 +137,6 @@ def _join(whole: dict[str, Any], page: dict[str, Any]) -> None:
 
 
 def _check_equal_fields(whole: dict[str, Any], page: dict[str, Any]) -> None:
-    from tally.errors import TallyError
-
     # Euros of one page were once added up under the dollars of another (seen).
     for name in EQUAL_FIELDS:
         if page[name] != whole[name]:
@@ -185,18 +147,10 @@ def _check_equal_fields(whole: dict[str, Any], page: dict[str, Any]) -> None:
 
 
 def _show(answer: dict[str, Any]) -> None:
-    from rich.console import Console
-
-    console = Console()
     unit = f"{answer['currency']}, {answer['unit']}" if answer["currency"] else answer["unit"]
-    title = f"{answer['name']} ({unit})"
-    for series in answer.get("series") or [
-        {
-            "store": answer["store"],
-            "rows": answer["rows"],
-        }
-    ]:
-        console.print(_table(f"{title}, store {series['store']}", series["rows"]))
+    whole = {"store": answer["store"], "rows": answer.get("rows")}
+    for series in answer.get("series") or [whole]:
+        _print_rows(f"{answer['name']} ({unit}), store {series['store']}", series["rows"])
     through = (
         f"every record that had arrived by {answer['through']} is counted"
         if answer["through"]
@@ -239,28 +193,18 @@ def _caveats(answer: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _table(title: str, rows: list[dict[str, Any]]) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
-    # A narrow terminal can do without some columns: a row ends where the next begins, and a ratio
-    # is its value.
-    names = [name for name in _columns(rows) if name not in ("end", "numerator", "denominator")]
-    for name in names:
-        table.add_column(
+def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
+    shown = (name for name in SHOWN if any(name in row for row in rows))
+    by = dict.fromkeys(name for row in rows for name in row.get("by", {}))
+    names = [*shown, *by]
+    columns = (
+        Column(
             name, justify="right" if name in NUMBERS else "left", no_wrap=name in ("start", "value")
         )
-    for row in rows:
-        table.add_row(*(_text(row, name) for name in names))
-    return table
-
-
-def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    return [
-        *(name for name in SHOWN if any(name in row for row in rows)),
-        *({name for row in rows for name in row.get("by", {})}),
-    ]
+        for name in names
+    )
+    cells = ([_text(row, name) for name in names] for row in rows)
+    print_table(columns, cells, title=title, **PLAIN)
 
 
 def _text(row: dict[str, Any], name: str) -> str:
@@ -268,11 +212,5 @@ def _text(row: dict[str, Any], name: str) -> str:
     if name == "value" and (row.get("suppressed") or row.get("withheld")):
         return WITHHELD
     if value is None:
-        return MISSING
+        return NOTHING
     return f"{value:,}" if isinstance(value, int | float) else str(value)
-
-
-def _api() -> str:
-    from tally.config.settings import Settings
-
-    return Settings.load(os.environ).api

@@ -1,11 +1,12 @@
 """tally up, down, status, doctor: the local stack."""
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ops.cli.options import JsonOption
+from ops.cli.shared import JsonOption, print_answer
 from runtime.process.output import print_json, print_note
 
 if TYPE_CHECKING:
@@ -16,15 +17,10 @@ ServiceNames = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
 ]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verbs up, down, status and doctor to the command line."""
-    app.command()(up)
-    app.command()(down)
-    app.command()(status)
-    app.command()(doctor)
+group = typer.Typer()
 
 
+@group.command()
 def up(names: ServiceNames = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
     from ops.local.services import catalogue
@@ -40,49 +36,43 @@ def up(names: ServiceNames = None) -> None:
         control.watch(site)
 
 
+@group.command()
 def down(names: ServiceNames = None) -> None:
     """Stop what `up` started; data stays."""
     from ops.local.services import catalogue
     from ops.local.stack import control
 
     site = _site()
-    control.down(
-        site, catalogue.select_services(names or (), catalogue.list_services(site)), print_note
-    )
+    chosen = catalogue.select_services(names or (), catalogue.list_services(site))
+    control.down(site, chosen, print_note)
 
 
+@group.command()
 def status(as_json: JsonOption = False) -> None:
     """State, process and address of each service; exit code 0 only if all run.\f
 
     Raises Exit with 1 if one does not.
     """
-    from dataclasses import asdict
-
     from ops.local.processes import watching
     from ops.local.services import catalogue
     from ops.local.stack import control
 
     site = _site()
     states = control.status(site, catalogue.select_services((), catalogue.list_services(site)))
-    if as_json:
-        print_json(
-            {
-                "services": {name: asdict(state) for name, state in states.items()},
-                "watcher": watching.is_running(site),
-            }
-        )
-    else:
-        for name, state in states.items():
-            print(
-                f"{name:<11} {state.state:<9} {state.pid or '-':>8}"
-                f"  {state.address or '-'}{_trouble(name, state)}"
-            )
+    services = {name: asdict(state) for name, state in states.items()}
+    lines = (
+        f"{name:<11} {state.state:<9} {state.pid or '-':>8}"
+        f"  {state.address or '-'}{_trouble(name, state)}"
+        for name, state in states.items()
+    )
+    print_answer(as_json, {"services": services, "watcher": watching.is_running(site)}, lines)
     if watching.has_started_services(site) and not watching.is_running(site):
         print_note("no watcher runs: what ends by itself stays down; `tally up` starts one")
     if any(state.state != "running" for state in states.values()):
         raise typer.Exit(1)
 
 
+@group.command()
 def doctor(as_json: JsonOption = False) -> None:
     """Look at the machine and the stack; each line says ok or failed, and the fix.
 
@@ -90,8 +80,6 @@ def doctor(as_json: JsonOption = False) -> None:
     \f
     Raises Exit with that code.
     """
-    from dataclasses import asdict
-
     from ops.local.stack.doctor import checks
 
     found = {}
@@ -102,12 +90,8 @@ def doctor(as_json: JsonOption = False) -> None:
             print(f"{word:<7} {name:<21} {check.detail}{cure}", flush=True)
     ok = all(check.ok for check in found.values())
     if as_json:
-        print_json(
-            {
-                "ok": ok,
-                "checks": {name: asdict(check) for name, check in found.items()},
-            }
-        )
+        shown = {name: asdict(check) for name, check in found.items()}
+        print_json({"ok": ok, "checks": shown})
     if not ok:
         raise typer.Exit(1)
 
@@ -117,16 +101,11 @@ def _trouble(name: str, state: "ServiceStatus") -> str:
     if not state.reason:
         return ""
     since = f"since {state.since}: " if state.since else ""
-    comes = {
-        "failing": (
-            f"next try at {state.next_try}"
-            if state.next_try
-            else f"not tried again before `tally up {name}`"
-        )
-    }
-    return f"\n{'':<11} {since}{state.reason}" + (
-        f"; {comes[state.state]}" if state.state in comes else ""
-    )
+    comes = ""
+    if state.state == "failing":
+        again = f"not tried again before `tally up {name}`"
+        comes = f"; next try at {state.next_try}" if state.next_try else f"; {again}"
+    return f"\n{'':<11} {since}{state.reason}{comes}"
 
 
 def _site() -> "Site":

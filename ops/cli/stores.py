@@ -1,36 +1,32 @@
 """`tally stores`: the registry of stores, shown, and replaced by a file as a whole."""
 
-import os
-from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.options import JsonOption
-from ops.cli.tables import print_table
+from ops.cli.shared import NOTHING, JsonOption, print_table, value_text
 from runtime.process.output import print_json, print_note
+from tally.config.settings import Settings
+from tally.errors import BadSettings
 
 if TYPE_CHECKING:
     from ops.moved_days import ChangedSpan
     from ops.stores import RegistryChange
     from runtime.registry.stores import StoreEntry
 
-NOTHING = "–"
 # The services that read the registry, only at their start: all answers of a process use one
 # registry.
 READERS = "gateway normaliser speed api"
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb group to the command line."""
-    group = typer.Typer(help="The registry of stores: show, import.", no_args_is_help=True)
-    group.command("import")(import_stores)
-    group.command("show")(show)
-    app.add_typer(group, name="stores")
+group = typer.Typer(
+    name="stores", help="The registry of stores: show, import.", no_args_is_help=True
+)
 
 
+@group.command("import")
 def import_stores(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="a stores file")
@@ -44,16 +40,12 @@ def import_stores(
     \f
     Raises BadSettings for a file that does not fit, TallyError where none can be written.
     """
-    from dataclasses import asdict
-
     from ops.local.machine.private import make_private
     from ops.moved_days import check_visit_revisions, find_changed_spans
     from ops.stores import registry_change, replace_registry
     from runtime.registry.stores import parse_stores
-    from tally.config.settings import Settings
-    from tally.errors import BadSettings
 
-    settings = Settings.load(os.environ)
+    settings = Settings.load()
     registry, content = settings.registry, file.read_bytes()
     after = parse_stores(content, file, "stores")
     if not after:
@@ -68,20 +60,11 @@ def import_stores(
             make_private(settings.home)
         replace_registry(registry, content)
     if json:
+        written = {"file": file, "registry": registry, "written": not dry_run, "stores": len(after)}
+        stores = {"added": change.added, "removed": change.removed}
         changed = [_as_json(asdict(changed_field)) for changed_field in change.changed]
-        print_json(
-            {
-                "file": file,
-                "registry": registry,
-                "written": not dry_run,
-                "stores": len(after),
-                "added": change.added,
-                "removed": change.removed,
-                "changed": changed,
-                "moved": [asdict(moved_span) for moved_span in moved],
-                "warnings": warnings,
-            }
-        )
+        spans = [asdict(moved_span) for moved_span in moved]
+        print_json({**written, **stores, "changed": changed, "moved": spans, "warnings": warnings})
     else:
         _print_change(change, len(after))
     for span in moved:
@@ -91,6 +74,7 @@ def import_stores(
     print_note(_next_step(registry, dry_run))
 
 
+@group.command()
 def show(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="its id; every store if none is named")
@@ -105,9 +89,8 @@ def show(
     Raises BadParameter for a store that it does not have, or a day that is none.
     """
     from runtime.registry.stores import load_stores
-    from tally.config.settings import Settings
 
-    registry = Settings.load(os.environ).registry
+    registry = Settings.load().registry
     entries = load_stores(registry) if registry.exists() else {}
     if store and store not in entries:
         raise typer.BadParameter(
@@ -125,7 +108,7 @@ def show(
         print_table(
             ("store", "field", "value"),
             (
-                (store_id, field, _text(value))
+                (store_id, field, value_text(value))
                 for store_id, fields in shown.items()
                 for field, value in (fields or {NOTHING: None}).items()
             ),
@@ -135,7 +118,6 @@ def show(
 def _current_stores(registry: Path) -> "dict[str, StoreEntry]":
     """The stores of the current registry; none if it does not exist or cannot be read."""
     from runtime.registry.stores import load_stores
-    from tally.errors import BadSettings
 
     if not registry.exists():
         return {}
@@ -186,15 +168,6 @@ def _print_change(change: "RegistryChange", stores: int) -> None:
     whole = dict.fromkeys(change.added, "added") | dict.fromkeys(change.removed, "removed")
     rows = [(store, what, NOTHING, NOTHING, NOTHING) for store, what in whole.items()]
     for changed in change.changed:
-        values = (_text(changed.before), _text(changed.after))
+        values = (value_text(changed.before), value_text(changed.after))
         rows.append((changed.store, changed.field, changed.from_day or NOTHING, *values))
     print_table(("store", "field", "from", "before", "after"), rows)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        named = (f"{name} {_text(inner)}" for name, inner in value.items())
-        # A sensor with nothing but its serial has an empty value.
-        return ", ".join(inner.rstrip() for inner in named)
-    listed = value if isinstance(value, list) else [NOTHING if value is None else value]
-    return ", ".join(map(str, listed))

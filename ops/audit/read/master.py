@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import duckdb
@@ -23,6 +23,8 @@ from tally.time.windows import WINDOW
 
 WindowKey = tuple[str, datetime]
 WindowValues = Mapping[Axes, Parts]
+# By partition of a topic.
+OffsetSpans = Mapping[int, OffsetSpan]
 # The first excluded offset, by (day, partition).
 Pins = Mapping[tuple[date, int], int]
 
@@ -34,6 +36,11 @@ _WINDOW = f"CAST(floor(epoch(happened_at) / {_SECONDS}) AS BIGINT) * {_SECONDS}"
 _VIEW = """
     CREATE VIEW master AS SELECT * FROM read_parquet(
         [{files}], hive_partitioning = true, hive_types = {{'event_date': DATE}})
+"""
+_TABLES = """
+    CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT);
+    CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT);
+    CREATE TABLE reached ("partition" INTEGER, until BIGINT)
 """
 # A text search comes first: few records have the field, and it saves parsing all others.
 _LEFT_OUT = f"""{COPIES}
@@ -146,41 +153,25 @@ class Master:
             self._database.execute(_VIEW.format(files=_quote_files(files)))
         else:
             # No record has arrived yet.
-            self._database.register(
-                "master",
-                pa.schema(table.schema().to_arrow()).empty_table(),
-            )
-        self._database.execute(
-            'CREATE TABLE span ("partition" INTEGER, first BIGINT, until BIGINT)'
-        )
-        self._database.execute(
-            'CREATE TABLE pin (event_date DATE, "partition" INTEGER, pinned BIGINT)'
-        )
-        self._database.execute('CREATE TABLE reached ("partition" INTEGER, until BIGINT)')
+            schema = pa.schema(table.schema().to_arrow())
+            self._database.register("master", schema.empty_table())
+        self._database.execute(_TABLES)
 
-    def fates(
-        self,
-        family: str,
-        spans: Mapping[int, OffsetSpan],
-    ) -> dict[int, Fates]:
+    def fates(self, family: str, spans: OffsetSpans) -> dict[int, Fates]:
         """How many records in the spans of the canonical topic have each fate, by partition."""
         return {
             partition: Fates(*counts)
             for partition, *counts in self._query_spans(_FATES, family, spans)
         }
 
-    def rows(
-        self,
-        family: str,
-        spans: Mapping[int, OffsetSpan],
-    ) -> dict[int, int]:
+    def rows(self, family: str, spans: OffsetSpans) -> dict[int, int]:
         """How many rows there are by canonical partition, with repeated coordinates."""
         return {row[0]: row[1] for row in self._query_spans(_ROWS, family, spans)}
 
     def count_canonical_by_raw(
         self,
         family: str,
-        spans: Mapping[int, OffsetSpan],
+        spans: OffsetSpans,
     ) -> dict[int, tuple[int, int]]:
         """How many raw records have canonical records, and how many they have, by raw partition."""
         rows = self._query_spans(_CANONICAL_OF_RAW, family, spans)
@@ -191,11 +182,7 @@ class Master:
 
         Without pins all records are counted.
         """
-        self._fill(
-            "pin",
-            [(*place, offset) for place, offset in (pins or {}).items()],
-        )
-        rows = self._database.execute(_WINDOW_EVENTS, [family, pins is not None]).fetchall()
+        rows = self._query_pinned(_WINDOW_EVENTS, family, pins)
         return {(store, _EPOCH + timedelta(seconds=start)): events for store, start, events in rows}
 
     def window_values(
@@ -206,13 +193,7 @@ class Master:
         These values must be served for these records. Raises TallyError for a part of a kind
         that no query computes.
         """
-        self._fill(
-            "pin",
-            [(*place, offset) for place, offset in (pins or {}).items()],
-        )
-        rows = self._database.execute(
-            _values_query(family), [family.name, pins is not None]
-        ).fetchall()
+        rows = self._query_pinned(_values_query(family), family.name, pins)
         queries = {part.name: part_query(family.name, part) for part in family.parts}
         found: dict[WindowKey, dict[Axes, Parts]] = {}
         for store, start, *cells in rows:
@@ -249,8 +230,13 @@ class Master:
         """How many lines have each unmapped word, and the last UTC day, by store and word."""
         return self._database.execute(_UNMAPPED, [family]).fetchall()
 
+    def _query_pinned(self, query: str, family: str, pins: Pins | None) -> list[Any]:
+        pinned = pins or {}
+        self._fill("pin", [(*place, offset) for place, offset in pinned.items()])
+        return self._database.execute(query, [family, pins is not None]).fetchall()
+
     def _query_spans(
-        self, query: str, family: str, spans: Mapping[int, OffsetSpan]
+        self, query: str, family: str, spans: OffsetSpans
     ) -> Sequence[tuple[int, ...]]:
         self._fill(
             "span", [(partition, span.first, span.until) for partition, span in spans.items()]

@@ -69,9 +69,7 @@ def read_answered_days(session: Session, family: Family) -> AnsweredDays:
 
 
 def presence_windows(
-    master: Master,
-    family: Family,
-    pins: Mapping[int, int] | None = None,
+    master: Master, family: Family, pins: Mapping[int, int] | None = None
 ) -> PresenceWindows:
     """The windows as a rebuild of the records would write them after all key periods ended.
 
@@ -99,11 +97,7 @@ def presence_windows(
     return found
 
 
-def windows_at_pins(
-    master: Master,
-    family: Family,
-    covered: CoveredWindows,
-) -> PresenceWindows:
+def windows_at_pins(master: Master, family: Family, covered: CoveredWindows) -> PresenceWindows:
     """The covered windows, each from the records up to the pins of its day's generation."""
     # The records of days that were rebuilt together are read once.
     by_pins: dict[PinnedOffsets, list[date]] = defaultdict(list)

@@ -56,16 +56,9 @@ def speed_windows(session: Session, scope: Scope, family: Family) -> dict[Window
 
 
 def batch_windows(
-    session: Session,
-    scope: Scope,
-    family: Family,
-    claims: Mapping[date, Generation] | None = None,
+    session: Session, scope: Scope, family: Family, published: Mapping[date, Generation]
 ) -> dict[WindowKey, WindowState]:
-    """The published generations' rows by (store, window start in UTC).
-
-    `claims` are read from the pointer unless given. Rows of other generations are not served.
-    """
-    published = read_claims(session, family) if claims is None else claims
+    """The published generations' rows by (store, window start in UTC); others are not served."""
     rows = _all_rows(session, family.batch_table)
     return _window_states((row for row in rows if _is_served(row, published)), scope, family)
 
@@ -113,9 +106,7 @@ def _all_rows(session: Session, table: str) -> Iterator[Any]:
 
 
 def _window_states(
-    rows: Iterable[Any],
-    scope: Scope,
-    family: Family,
+    rows: Iterable[Any], scope: Scope, family: Family
 ) -> dict[WindowKey, WindowState]:
     by_window: dict[WindowKey, list[_AuditedRow]] = defaultdict(list)
     for row in rows:

@@ -1,23 +1,21 @@
 """`tally alerts`: past alerts, one alert's life, and new alerts as they are sent."""
 
 import json as json_text
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Column
 
-from ops.cli.alerts.event_source import EventSource, StreamEvent
-from ops.cli.alerts.handling import ack, decisions, redeliver, resolve, snooze
-from ops.cli.alerts.simulation import simulate
-from ops.cli.api import api_client, get, refusal_error
-from ops.cli.options import JsonOption
+from ops.cli.alerts import handling, simulation
+from ops.cli.alerts.handling import AlertArgument, read_alert
+from ops.cli.shared import NOTHING, PLAIN, JsonOption, api_client, one_line, print_table
 from runtime.process.output import print_json, print_note
 
 if TYPE_CHECKING:
-    import httpx
+    from web.client import StreamEvent
 
-_VERB = "alerts"
 _STORE = typer.Option("--store", help="store id, comma between several, or `all`")
 _RULE = typer.Option("--rule", help="only of these rules, comma between")
 _SEVERITY = typer.Option("--severity", help="only of these: info, warning, critical, comma between")
@@ -26,25 +24,16 @@ _SHOWN = ("raised_at", "store_id", "rule_id", "edge", "state", "severity", "subj
 # The fields for which a table of the usual width has room.
 _COLUMNS = ("raised_at", "store_id", "rule_id", "edge", "state", "value")
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb group to the command line."""
-    group = typer.Typer(
-        help="Alerts: list, show, follow, put off, take on, resolve, simulate; what channels have.",
-        no_args_is_help=True,
-    )
-    group.command("list")(list_alerts)
-    group.command("show")(show)
-    group.command("tail")(tail)
-    group.command("simulate")(simulate)
-    group.command("decisions")(decisions)
-    group.command("snooze")(snooze)
-    group.command("ack")(ack)
-    group.command("resolve")(resolve)
-    group.command("redeliver")(redeliver)
-    app.add_typer(group, name="alerts")
+group = typer.Typer(
+    name="alerts",
+    help="Alerts: list, show, follow, put off, take on, resolve, simulate; what channels have.",
+    no_args_is_help=True,
+)
+group.add_typer(simulation.group)
+group.add_typer(handling.group)
 
 
+@group.command("list")
 def list_alerts(
     store: Annotated[str, _STORE] = "all",
     rule: Annotated[str, _RULE] = "",
@@ -63,45 +52,40 @@ def list_alerts(
     filters = {"store": store, "rule": rule, "severity": severity, "state": state, "edge": edge}
     span = {"from": from_, "to": to} if from_ or to else {"open": "true"}
     named = {} if late is None else {"late": str(late).lower()}
-    with api_client() as client:
+    with api_client("alerts") as api:
+        pages = api.pages("/v1/alerts", _drop_empty({**filters, **span, **named}))
         # One more than wanted shows whether there are others.
-        every = _list_pages(client, _drop_empty({**filters, **span, **named}))
-        alerts = [*islice(every, most + 1)]
+        alerts = [*islice(chain.from_iterable(page["alerts"] for page in pages), most + 1)]
     if json:
         print_json({"alerts": alerts[:most], "more": len(alerts) > most})
         return
-    _print_table(alerts[:most])
+    _print_alerts(alerts[:most])
     if len(alerts) > most:
         print_note(f"there are more than {most:,}: --most shows them, or ask for less time")
 
 
-def show(
-    alert_id: Annotated[str, typer.Argument(metavar="ID", help="alert_id, as list --json has it")],
-    json: JsonOption = False,
-) -> None:
+@group.command()
+def show(alert_id: AlertArgument, json: JsonOption = False) -> None:
     """One alert: its states, what it was judged by, and how it ended."""
-    from urllib.parse import quote
-
-    with api_client() as client:
-        answer = _answer(client, f"/v1/alerts/{quote(alert_id, safe='')}")
+    answer = read_alert(alert_id)
     if json:
         print_json(answer)
         return
     alert, episode = answer["alert"], answer["episode"]
-    ended = episode["ended"] or ("open" if alert["open"] else "–")
+    ended = episode["ended"] or ("open" if alert["open"] else NOTHING)
     fields = {**alert, "episode": f"{episode['start']} to {ended}"}
     more = ("rule_version", "metric", "threshold", "late", "overdue", "episode")
     for name in ("alert_id", *_SHOWN, *more):
         print(f"{name:12} {_text(fields[name])}")
     for message in (*answer["states"], *answer["ends"]):
-        print(
-            f"\n{message['edge']} {message['state']}{_because(message)},"
-            f" judged by tick {_tick(message)}"
-        )
+        because = f" ({message['reason']})" if message["reason"] else ""
+        tick = message["evidence"]["tick"]
+        print(f"\n{message['edge']} {message['state']}{because}, judged by tick {tick}")
         for read in message["evidence"]["read"]:
             print("  " + ", ".join(f"{name} {_text(value)}" for name, value in read.items()))
 
 
+@group.command()
 def tail(
     store: Annotated[str, _STORE] = "all",
     rule: Annotated[str, _RULE] = "",
@@ -110,9 +94,9 @@ def tail(
 ) -> None:
     """Alerts as they are published, until Ctrl-C; after a break those that came meanwhile."""
     filters = _drop_empty({"store": store, "rule": rule, "severity": severity})
-    with api_client() as client:
+    with api_client("alerts") as api:
         try:
-            for event in EventSource(_VERB, client, "/v1/alerts/stream").events(filters):
+            for event in api.events("/v1/alerts/stream", filters):
                 _print_event(event, json)
         except KeyboardInterrupt:
             return
@@ -122,28 +106,7 @@ def _drop_empty(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 
-def _list_pages(
-    client: "httpx.Client",
-    parameters: Mapping[str, str],
-) -> Iterator[dict[str, Any]]:
-    """Yield the alerts of every page."""
-    import httpx
-
-    address: Any = httpx.URL("/v1/alerts", params={**parameters})
-    while address:
-        page = _answer(client, address)
-        yield from page["alerts"]
-        address = page["next"]
-
-
-def _answer(client: "httpx.Client", address: Any) -> dict[str, Any]:
-    answer = get(_VERB, client, address)
-    if not answer.is_success:
-        raise refusal_error(_VERB, answer)
-    return dict(answer.json())
-
-
-def _print_event(event: StreamEvent, as_json: bool) -> None:
+def _print_event(event: "StreamEvent", as_json: bool) -> None:
     content = json_text.loads(event.content)
     # Notes go to stderr and not among the alerts, because a script reads those.
     if event.name == "gap":
@@ -154,39 +117,24 @@ def _print_event(event: StreamEvent, as_json: bool) -> None:
         print(json_text.dumps(alert) if as_json else "  ".join(shown), flush=True)
 
 
-def _print_table(alerts: list[dict[str, Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
+def _print_alerts(alerts: list[dict[str, Any]]) -> None:
     heads = (name.partition("_")[0] for name in _COLUMNS)
     columns = [Column(name, no_wrap=name in ("raised", "rule")) for name in heads]
-    title = f"{len(alerts):,} alerts"
-    table = Table(*columns, "open", title=title, title_justify="left", box=SIMPLE_HEAD)
-    # So a line fits into eighty columns.
-    table.pad_edge, table.collapse_padding = False, True
+    rows = []
     for alert in alerts:
-        # Minutes are enough for people. Text, not markup: the values come from unknown senders.
+        # MinutesOption are enough for people.
         fields = {**alert, "raised_at": f"{alert['raised_at'][:16]}Z"}
         # There is no room for another column, and an overdue alert is always provisional.
         fields["state"] = "overdue" if alert["overdue"] else alert["state"]
-        shown = [Text(_text(fields[name])) for name in _COLUMNS]
-        table.add_row(*shown, Text("open" if alert["open"] else "–"))
-    Console().print(table)
-
-
-def _because(message: Mapping[str, Any]) -> str:
-    return f" ({message['reason']})" if message["reason"] else ""
-
-
-def _tick(message: Mapping[str, Any]) -> int:
-    return int(message["evidence"]["tick"])
+        is_open = "open" if alert["open"] else NOTHING
+        rows.append((*(_text(fields[name]) for name in _COLUMNS), is_open))
+    # So a line fits into eighty columns.
+    narrow = {"pad_edge": False, "collapse_padding": True}
+    title = f"{len(alerts):,} alerts"
+    print_table((*columns, "open"), rows, title=title, **narrow, **PLAIN)
 
 
 def _text(value: Any) -> str:
-    """The value on one line without control characters, which could steer a terminal."""
     if value is None:
-        return "–"
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if text.isprintable() else ascii(text)
+        return NOTHING
+    return one_line(f"{value:g}" if isinstance(value, float) else str(value))

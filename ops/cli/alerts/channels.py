@@ -1,90 +1,84 @@
 """`tally channels`: where alerts go by webhook, what became of messages, and silences."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
+from rich.table import Column
 
-from ops.cli.options import JsonOption
+from ops.cli.alerts.handling import MinutesOption, now_millis
+from ops.cli.shared import JsonOption, print_answer, print_table
 from runtime.process.output import print_json
+from tally.config.settings import Settings
+from tally.time.instants import format_utc, from_millis
 
 if TYPE_CHECKING:
+    from alerting.deliver.state.controls import Silence
     from alerting.deliver.state.records import WebhookMessage
 
 ChannelArgument = Annotated[str, typer.Argument(metavar="CHANNEL", help="channel_id")]
-_MINUTES = typer.Option(min=0, max=525_600, help="from now on; 0 ends it")
 _SHOWN_CAUSE = 60
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb group to the command line."""
-    group = typer.Typer(
-        help="Channels of alerts: set, list, deliveries, redeliver, silence, silences.",
-        no_args_is_help=True,
-    )
-    group.command("set")(set_from_file)
-    group.command("list")(list_channels)
-    group.command("deliveries")(list_deliveries)
-    group.command("redeliver")(redeliver_message)
-    group.command("silence")(set_silence)
-    group.command("silences")(list_silences)
-    app.add_typer(group, name="channels")
+group = typer.Typer(
+    name="channels",
+    help="Channels of alerts: set, list, deliveries, redeliver, silence, silences.",
+    no_args_is_help=True,
+)
 
 
+@group.command("set")
 def set_from_file(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="JSON of a channel")],
     json: JsonOption = False,
 ) -> None:
     """Settle a channel as FILE has it, in place of what it was."""
     from ops.channels import set_channel
-    from tally.config.settings import Settings
 
     channel = set_channel(Settings.load(), file.read_bytes())
-    if json:
-        print_json({"channel": channel.channel_id})
-    else:
-        print(f"{channel.channel_id} is set: {channel.url!a}")
+    line = f"{channel.channel_id} is set: {channel.url!a}"
+    print_answer(json, {"channel": channel.channel_id}, [line])
 
 
+@group.command("list")
 def list_channels(json: JsonOption = False) -> None:
     """The channels that there are."""
-    from msgspec import to_builtins
-
     from ops.channels import channels
-    from tally.config.settings import Settings
 
-    known = channels(Settings.load())
-    if json:
-        print_json({"channels": [to_builtins(channel) for channel in known.values()]})
-        return
-    for channel in known.values():
-        state = "" if channel.enabled else "  (off)"
+    known = channels(Settings.load()).values()
+    lines = (
         # The URL is escaped: a user may have written anything.
-        print(f"{channel.channel_id}  {channel.url!a}{state}")
+        f"{channel.channel_id}  {channel.url!a}{'' if channel.enabled else '  (off)'}"
+        for channel in known
+    )
+    print_answer(json, {"channels": [msgspec.to_builtins(channel) for channel in known]}, lines)
 
 
+@group.command("deliveries")
 def list_deliveries(
     channel: ChannelArgument,
     dead: Annotated[bool, typer.Option("--dead", help="only what was given up")] = False,
     json: JsonOption = False,
 ) -> None:
     """The messages of CHANNEL, and what came of them."""
-    from msgspec import to_builtins
-
     from ops.channels import deliveries
-    from tally.config.settings import Settings
 
     messages = deliveries(Settings.load(), channel)
     wanted = [
         delivery for delivery in messages if not dead or delivery.outcome in ("dead", "unknown")
     ]
     if json:
-        print_json({"deliveries": [to_builtins(delivery) for delivery in wanted]})
-    else:
-        _print_table(wanted)
+        print_json({"deliveries": [msgspec.to_builtins(delivery) for delivery in wanted]})
+        return
+    columns = ("kind", "outcome", "attempts", "due", "status", "cause")
+    print_table(
+        (Column("message", no_wrap=True, overflow="fold"), *columns),
+        map(_cells, wanted),
+        title=f"{len(wanted):,} messages",
+    )
 
 
+@group.command("redeliver")
 def redeliver_message(
     channel: ChannelArgument,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="its webhook-id")],
@@ -92,18 +86,16 @@ def redeliver_message(
 ) -> None:
     """Call for a message of CHANNEL again, under its id and with its bytes."""
     from ops.channels import redeliver
-    from tally.config.settings import Settings
 
     redelivered = redeliver(Settings.load(), channel, message)
-    if json:
-        print_json({"channel": channel, "redelivered": redelivered.message_id})
-    else:
-        print(f"{redelivered.message_id} will be called for again")
+    line = f"{redelivered.message_id} will be called for again"
+    print_answer(json, {"channel": channel, "redelivered": redelivered.message_id}, [line])
 
 
+@group.command("silence")
 def set_silence(
     name: Annotated[str, typer.Argument(metavar="NAME", help="of the silence, e.g. moving-house")],
-    minutes: Annotated[int, _MINUTES] = 60,
+    minutes: MinutesOption = 60,
     rule: Annotated[str, typer.Option(help="only these rules, comma between")] = "",
     store: Annotated[str, typer.Option(help="only these stores, comma between")] = "",
     maintenance: Annotated[bool, typer.Option("--maintenance", help="say that it is one")] = False,
@@ -114,16 +106,10 @@ def set_silence(
 
     Raises BadParameter for a name, a rule or a store that cannot be one.
     """
-    from datetime import UTC, datetime
-
-    import msgspec
-
     from alerting.deliver.state.controls import Silence
     from ops.channels import write_control
-    from tally.config.settings import Settings
-    from tally.time.instants import to_millis
 
-    now = to_millis(datetime.now(UTC))
+    now = now_millis()
     fields = {
         "is": "silence",
         "silence_id": name,
@@ -143,51 +129,32 @@ def set_silence(
     print(f"{name}: {f'for {minutes} minutes' if minutes else 'ended'}")
 
 
+@group.command("silences")
 def list_silences(json: JsonOption = False) -> None:
     """The silences that are not over."""
-    from datetime import UTC, datetime
-
-    from msgspec import to_builtins
-
     from ops.channels import silences
-    from tally.config.settings import Settings
-    from tally.time.instants import format_utc, from_millis, to_millis
 
-    now = to_millis(datetime.now(UTC))
+    now = now_millis()
     found = [silence for silence in silences(Settings.load()) if now < silence.ends]
-    if json:
-        print_json({"silences": [to_builtins(silence) for silence in found]})
-        return
-    for silence in found:
-        ends = format_utc(from_millis(silence.ends))
-        # The texts are escaped: a user may have written anything.
-        remark = ascii(f"{silence.by} {silence.comment}".strip())[1:-1]
-        print(f"{silence.silence_id}  {silence.kind}  until {ends}  {remark}".rstrip())
+    answer = {"silences": [msgspec.to_builtins(silence) for silence in found]}
+    print_answer(json, answer, map(_silence_line, found))
+
+
+def _silence_line(silence: "Silence") -> str:
+    ends = format_utc(from_millis(silence.ends))
+    # The texts are escaped: a user may have written anything.
+    remark = ascii(f"{silence.by} {silence.comment}".strip())[1:-1]
+    return f"{silence.silence_id}  {silence.kind}  until {ends}  {remark}".rstrip()
 
 
 def _split_names(text: str) -> str | list[str]:
     return [name.strip() for name in text.split(",")] if text else "all"
 
 
-def _print_table(messages: Sequence["WebhookMessage"]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from tally.time.instants import format_utc, from_millis
-
-    table = Table(
-        Column("message", no_wrap=True, overflow="fold"),
-        *("kind", "outcome", "attempts", "due", "status", "cause"),
-        title=f"{len(messages):,} messages",
-    )
-    for message in messages:
-        # The cause comes from a foreign server: it is shown without markup, on one line.
-        cause = Text(ascii(message.cause[:_SHOWN_CAUSE])[1:-1])
-        due = format_utc(from_millis(message.due_at))
-        status = "" if message.status is None else str(message.status)
-        attempts = str(message.attempts)
-        table.add_row(
-            message.message_id, message.kind, message.outcome, attempts, due, status, cause
-        )
-    Console().print(table)
+def _cells(message: "WebhookMessage") -> tuple[str, ...]:
+    # The cause comes from a foreign server: it is shown on one line.
+    cause = ascii(message.cause[:_SHOWN_CAUSE])[1:-1]
+    due = format_utc(from_millis(message.due_at))
+    status = "" if message.status is None else str(message.status)
+    attempts = str(message.attempts)
+    return message.message_id, message.kind, message.outcome, attempts, due, status, cause

@@ -1,13 +1,14 @@
 """Prints a simulated rule: a timeline for each store, and a line for each episode."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
+
+from ops.cli.shared import NOTHING, PLAIN, print_table
 
 RAISED, UNKNOWN, CALM = "█", "░", "·"
 _COLUMNS = ("store", "subject", "start", "end", "value", "threshold", "")
@@ -15,7 +16,6 @@ _WHOLE_STORE = "none"
 _LABEL, _LONG_LABEL = 12, 28
 # There may be hundreds of articles, and the table has each of their episodes anyway.
 _MAX_LINES = 50
-_NOTHING = "–"
 TimeSpan = tuple[datetime, datetime]
 # Store and subject.
 StoreSubject = tuple[str, str]
@@ -29,7 +29,7 @@ def print_simulation(answer: Mapping[str, Any]) -> None:
     console.print(Text(f"{answer['rule_id']}, {begin}Z to {end}Z, {len(stores):,} stores"))
     _print_lines(console, answer)
     # The table has all episodes: it is the answer, and the lines above are only an overview.
-    console.print(_table(episodes))
+    _print_episodes(episodes)
 
 
 def _print_lines(console: Console, answer: Mapping[str, Any]) -> None:
@@ -90,29 +90,25 @@ def _place(entry: Mapping[str, Any]) -> StoreSubject:
     return entry["store_id"], entry.get("subject", _WHOLE_STORE)
 
 
-def _table(episodes: Iterable[Mapping[str, Any]]) -> Table:
-    listed = [*episodes]
-    is_whole = all(episode["subject"] == _WHOLE_STORE for episode in listed)
+def _print_episodes(episodes: Sequence[Mapping[str, Any]]) -> None:
+    is_whole = all(episode["subject"] == _WHOLE_STORE for episode in episodes)
     names = [name for name in _COLUMNS if not (is_whole and name == "subject")]
     # A subject is a word that may be longer than the screen is wide.
-    fixed = "start", "end"
-    columns = [Column(name, no_wrap=name in fixed, overflow="fold") for name in names]
-    title = f"{len(listed):,} episodes"
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE_HEAD)
-    for episode in listed:
+    instants = ("start", "end")
+    columns = [Column(name, no_wrap=name in instants, overflow="fold") for name in names]
+    rows = []
+    for episode in episodes:
         # Minutes are enough for people.
         end = f"{episode['end'][:16]}Z" if episode["end"] else "open"
-        # Text, not markup: a store's id comes from an unknown sender.
         numbers = _number(episode["value"]), _number(episode["threshold"])
         sure = "" if episode["complete"] else "not complete"
         place = (episode["store_id"],) if is_whole else (episode["store_id"], episode["subject"])
-        shown = (*place, f"{episode['start'][:16]}Z", end, *numbers, sure)
-        table.add_row(*map(Text, shown))
-    return table
+        rows.append((*place, f"{episode['start'][:16]}Z", end, *numbers, sure))
+    print_table(columns, rows, title=f"{len(episodes):,} episodes", **PLAIN)
 
 
 def _number(value: float | None) -> str:
-    return _NOTHING if value is None else f"{value:,g}"
+    return NOTHING if value is None else f"{value:,g}"
 
 
 def _instant(text: str) -> datetime:

@@ -1,46 +1,42 @@
 """`tally rules`: rules of alerts from files into their topic, and what is in force."""
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ops.cli.jobs import PASS_ARGUMENTS, replace_process
-from ops.cli.options import JsonOption
-from ops.cli.tables import print_table
+from ops.cli.jobs import add_job
+from ops.cli.shared import NOTHING, JsonOption, print_answer, print_table, value_text
 from runtime.process.output import print_json, print_note
+from tally.config.settings import Settings
+from tally.time.instants import format_utc, from_millis
 
 if TYPE_CHECKING:
     from alerting.rules.changes import RulePlan
     from alerting.rules.rule import RuleVersion
     from alerting.rules.versions import RuleHistory
     from ops.rules import RuleFiles
-    from tally.config.settings import Settings
 
-NOTHING = "–"
 RulePaths = Annotated[
     list[Path],
     typer.Argument(metavar="FILE…", exists=True, help="files of one rule each, or folders of them"),
 ]
+_WORDS = {
+    "new": "a new rule",
+    "version": "a new version",
+    "revision": "published in another way from now on",
+    "same": "as it was",
+}
+
+group = typer.Typer(
+    name="rules",
+    help="Rules of alerts: check, diff, apply, retire, list; what is usual.",
+    no_args_is_help=True,
+)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb group to the command line."""
-    group = typer.Typer(
-        help="Rules of alerts: check, diff, apply, retire, list; what is usual.",
-        no_args_is_help=True,
-    )
-    group.command("check")(check)
-    group.command("diff")(diff)
-    group.command("apply")(apply_rules)
-    group.command("retire")(retire)
-    group.command("list")(list_rules)
-    group.command("baselines", **PASS_ARGUMENTS)(baselines)
-    app.add_typer(group, name="rules")
-
-
+@group.command()
 def check(files: RulePaths, json: JsonOption = False) -> None:
     """Whether the rules of FILE fit, by themselves and together; nothing is asked of Kafka.\f
 
@@ -55,20 +51,15 @@ def check(files: RulePaths, json: JsonOption = False) -> None:
         if (reason := find_unsupported_field(rule))
     }
     if json:
-        print_json(
-            {
-                "ok": not found.problems,
-                "rules": list(found.rules),
-                "problems": found.problems,
-                "not_judged": list(later),
-            }
-        )
+        fits = {"ok": not found.problems, "rules": list(found.rules)}
+        print_json({**fits, "problems": found.problems, "not_judged": list(later)})
     for rule_id, reason in later.items():
         print_note(f"{found.files[rule_id]}: {reason}")
     _end_on_problems(found)
     print_note("1 rule fits" if len(found.rules) == 1 else f"{len(found.rules):,} rules fit")
 
 
+@group.command()
 def diff(files: RulePaths, json: JsonOption = False) -> None:
     """What applying FILE would change; exit code 1 if it would change anything.\f
 
@@ -86,6 +77,7 @@ def diff(files: RulePaths, json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
+@group.command("apply")
 def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
     """Write what FILE changes; the version of each rule and from when it is in force.
 
@@ -104,20 +96,17 @@ def apply_rules(files: RulePaths, json: JsonOption = False) -> None:
     refused = [f"{places[rule_id]}: {reason}" for rule_id, reason in later if reason]
     _end_on_problems(found, refused)
     plan = _plan(found, chains)
-    written = write_rules(_settings(), [planned.stored for planned in plan if planned.stored])
+    written = write_rules(Settings.load(), [planned.stored for planned in plan if planned.stored])
     now = {rule_version.rule.rule_id: (rule_version,) for rule_version in written}
     held = {**chains.versions, **now}
     versions = [held[planned.rule_id][-1] for planned in plan]
-    if json:
-        shown = [_version_json(rule_version) for rule_version in versions]
-        for version, planned in zip(shown, plan, strict=True):
-            version["change"] = planned.change
-        print_json({"rules": shown})
-        return
-    for planned, held_now in zip(plan, versions, strict=True):
-        print(f"{_version_text(held_now)}: {_WORDS[planned.change]}")
+    changes = [*zip(versions, (planned.change for planned in plan), strict=True)]
+    shown = [{**_version_json(version), "change": change} for version, change in changes]
+    lines = (f"{_version_text(version)}: {_WORDS[change]}" for version, change in changes)
+    print_answer(json, {"rules": shown}, lines)
 
 
+@group.command()
 def retire(
     rule_id: Annotated[str, typer.Argument(metavar="ID", help="the rule")], json: JsonOption = False
 ) -> None:
@@ -128,30 +117,24 @@ def retire(
     from alerting.rules.changes import plan_retirement
     from alerting.rules.store.topic import RuleReader, write_rules
 
-    settings = _settings()
+    settings = Settings.load()
     [version] = write_rules(settings, [plan_retirement(rule_id, RuleReader(settings).read())])
-    if json:
-        print_json(_version_json(version))
-    else:
-        print(_version_text(version))
+    print_answer(json, _version_json(version), [_version_text(version)])
 
 
+@group.command("list")
 def list_rules(json: JsonOption = False) -> None:
     """The newest version of each rule, those that are retired too."""
     from alerting.rules.store.topic import RuleReader
 
-    chains = RuleReader(_settings()).read()
+    chains = RuleReader(Settings.load()).read()
     # Retired rules stay listed, because their alerts are still shown.
     newest = [chain[-1] for _, chain in sorted(chains.versions.items())]
     for problem in chains.problems:
         print_note(f"a record of alert-rules says nothing: {problem}")
     if json:
-        print_json(
-            {
-                "rules": [_version_json(rule_version) for rule_version in newest],
-                "unread": chains.problems,
-            }
-        )
+        shown = [_version_json(rule_version) for rule_version in newest]
+        print_json({"rules": shown, "unread": chains.problems})
         return
     names = ("rule", "version", "in force from", "kind", "metric or source", "title")
     rows = []
@@ -164,23 +147,7 @@ def list_rules(json: JsonOption = False) -> None:
     print_table(names, rows)
 
 
-def baselines(context: typer.Context) -> None:
-    """Fix what is usual from tomorrow on; see `tally rules baselines --help`."""
-    replace_process("batch_layer.views.baselines", context)
-
-
-_WORDS = {
-    "new": "a new rule",
-    "version": "a new version",
-    "revision": "published in another way from now on",
-    "same": "as it was",
-}
-
-
-def _settings() -> "Settings":
-    from tally.config.settings import Settings
-
-    return Settings.load(os.environ)
+add_job(group, "rules baselines")
 
 
 def _read(paths: Iterable[Path]) -> "RuleFiles":
@@ -199,7 +166,7 @@ def _read_both(paths: Iterable[Path]) -> "tuple[RuleFiles, RuleHistory]":
     found = _read(paths)
     # Problems in the files alone are reported first, because Kafka may be away.
     _end_on_problems(found)
-    chains = RuleReader(_settings()).read()
+    chains = RuleReader(Settings.load()).read()
     return found.with_known(chains.active_rules()), chains
 
 
@@ -252,8 +219,6 @@ def _number(version: "RuleVersion") -> str:
 
 
 def _from(version: "RuleVersion") -> str:
-    from tally.time.instants import format_utc, from_millis
-
     return format_utc(from_millis(version.effective_from))
 
 
@@ -264,18 +229,8 @@ def _print_plan(plan: "Sequence[RulePlan]") -> None:
         fields = planned.fields if planned.change in ("version", "revision") else ()
         head = (planned.rule_id, _WORDS[planned.change])
         for field in fields:
-            values = _text(field.before), _text(field.after)
+            values = value_text(field.before), value_text(field.after)
             rows.append((*head, field.field, *values))
         if not fields:
             rows.append((*head, NOTHING, NOTHING, NOTHING))
     print_table(("rule", "change", "field", "before", "after"), rows)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        # Only one of `change` and `sigmas` is set.
-        set_values = {name: inner for name, inner in value.items() if inner is not None}
-        return ", ".join(f"{name} {_text(inner)}" for name, inner in set_values.items())
-    if isinstance(value, list):
-        return ", ".join(map(_text, value)) or NOTHING
-    return NOTHING if value in (None, "") else str(value)

@@ -1,28 +1,24 @@
 """`tally alerts simulate`: the alerts that a rule would have sent over past days."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
-from ops.cli.api import api_client, post, refusal_error
-from ops.cli.options import JsonOption
+from ops.cli.shared import JsonOption, api_client
 from runtime.process.output import print_json, print_note
 
-if TYPE_CHECKING:
-    import httpx
-
-_VERB = "alerts"
 # Lists of which each page has the part of its own stores, and the counts that are added up.
 _LISTED = ("stores", "episodes", "incomplete", "begun_before")
 _COUNTED = ("articles",)
 _FILES = (".yaml", ".yml")
-# A page of the API's answer, by field.
-SimulationPage = dict[str, Any]
+
+group = typer.Typer()
 
 
+@group.command()
 def simulate(
     rule: Annotated[
         str, typer.Argument(metavar="RULE", help="id of a rule that was applied, or a rule's file")
@@ -43,14 +39,10 @@ def simulate(
     Raises BadParameter for a file that is no rule, TallyError with the API's own words.
     """
     rule_id, draft = _read_rule(rule)
-    body = {
-        "from": from_,
-        "to": to,
-        "store": [store],
-        "rule": draft,
-    }
-    with closing(api_client()) as client:
-        whole = _join_pages(_pages(client, rule_id, body))
+    body = {"from": from_, "to": to, "store": [store], "rule": draft}
+    path = f"/v1/rules/{quote(rule_id, safe='')}/simulate"
+    with api_client("alerts") as api:
+        whole = _join_pages(api.pages(path, body=body))
     if json:
         print_json(whole)
     else:
@@ -83,36 +75,20 @@ def _read_rule(rule: str) -> tuple[str, dict[str, Any] | None]:
     return parsed_rule.rule_id, rule_to_fields(parsed_rule)
 
 
-def _pages(
-    client: "httpx.Client",
-    rule_id: str,
-    body: dict[str, Any],
-) -> Iterator[SimulationPage]:
-    """Yield every page, each with some stores. Raises TallyError with the API's own words."""
-    from urllib.parse import quote
-
-    address: str | None = f"/v1/rules/{quote(rule_id, safe='')}/simulate"
-    done = 0
-    while address:
-        answer = post(_VERB, client, address, body)
-        if not answer.is_success:
-            raise refusal_error(_VERB, answer)
-        page: SimulationPage = answer.json()
-        yield page
-        address, done = page["next"], done + len(page["stores"])
-        if address:
-            # Only the last page shows how many stores there are.
-            print_note(f"alerts: {done:,} stores simulated")
-
-
 def _join_pages(pages: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """Join the pages to the answer for all stores."""
+    """Join the pages, each with some stores, to the answer for all stores."""
+    whole: dict[str, Any] = {}
     # There is always a first page, if only to say that no store is asked for.
-    whole = next(pages)
     for page in pages:
-        for name in (*_LISTED, *_COUNTED):
-            whole[name] += page[name]
-        whole["complete"] = whole["complete"] and page["complete"]
+        if whole:
+            for name in (*_LISTED, *_COUNTED):
+                whole[name] += page[name]
+            whole["complete"] = whole["complete"] and page["complete"]
+        else:
+            whole = page
+        if page["next"]:
+            # Only the last page shows how many stores there are.
+            print_note(f"alerts: {len(whole['stores']):,} stores simulated")
     del whole["next"]
     return whole
 

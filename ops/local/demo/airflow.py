@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from tenacity import retry, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
+from ops.local.demo.waits import wait_until
 from tally.errors import StackError
 
 DAG = "rebuild_views"
+_PARSE_SECONDS = 120
 _DEADLINE_SECONDS = 600
 _POLL_SECONDS = 2
 
@@ -23,16 +24,15 @@ def run_rebuild(
     Raises StackError when the run does not succeed.
     """
     with httpx.Client(base_url=f"http://{address}", timeout=30) as client:
-        client.headers["Authorization"] = f"Bearer {_token(client)}"
+        token = client.get("/auth/token").raise_for_status().json()["access_token"]
+        client.headers["Authorization"] = f"Bearer {token}"
         # Airflow answers requests some seconds before it has parsed its DAGs.
         _wait_for_dag(client)
         # The demo keeps the DAG paused until here: an hourly run would replace the speed layer's
         # answers that the demo shows.
         client.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
-        answer = client.post(
-            f"/api/v2/dags/{DAG}/dagRuns", json={"logical_date": None, "conf": conf}
-        )
-        answer.raise_for_status()
+        wanted = {"logical_date": None, "conf": conf}
+        answer = client.post(f"/api/v2/dags/{DAG}/dagRuns", json=wanted).raise_for_status()
         run = str(answer.json()["dag_run_id"])
         say(f"airflow: {DAG} run {run} is queued")
         state = _wait_for_end(client, run)
@@ -44,34 +44,31 @@ def run_rebuild(
     return run
 
 
-def _token(client: httpx.Client) -> str:
-    answer = client.get("/auth/token")
-    answer.raise_for_status()
-    return str(answer.json()["access_token"])
-
-
-@retry(
-    retry=retry_if_exception_type(LookupError),
-    stop=stop_after_delay(120),
-    wait=wait_fixed(_POLL_SECONDS),
-    reraise=True,
-)
 def _wait_for_dag(client: httpx.Client) -> None:
-    if client.get(f"/api/v2/dags/{DAG}").status_code != httpx.codes.OK:
-        raise LookupError(
+    wait_until(
+        lambda: client.get(f"/api/v2/dags/{DAG}").status_code == httpx.codes.OK,
+        lambda: (
             f"airflow: the DAG {DAG} was not parsed within 2 minutes;"
             " see TALLY_HOME/logs/airflow.log"
-        )
+        ),
+        _PARSE_SECONDS,
+        _POLL_SECONDS,
+    )
 
 
-def _is_unfinished(state: str) -> bool:
-    return state in ("queued", "running")
-
-
-@retry(
-    retry=retry_if_result(_is_unfinished),
-    stop=stop_after_delay(_DEADLINE_SECONDS),
-    wait=wait_fixed(_POLL_SECONDS),
-)
 def _wait_for_end(client: httpx.Client, run: str) -> str:
-    return str(client.get(f"/api/v2/dags/{DAG}/dagRuns/{run}").raise_for_status().json()["state"])
+    """The state in which the run has ended."""
+    states: list[str] = []
+
+    def has_ended() -> bool:
+        answer = client.get(f"/api/v2/dags/{DAG}/dagRuns/{run}").raise_for_status()
+        states.append(str(answer.json()["state"]))
+        return states[-1] not in ("queued", "running")
+
+    wait_until(
+        has_ended,
+        lambda: f"airflow: {DAG} run {run} is {states[-1]} after {_DEADLINE_SECONDS} s",
+        _DEADLINE_SECONDS,
+        _POLL_SECONDS,
+    )
+    return states[-1]

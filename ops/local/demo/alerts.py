@@ -12,14 +12,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
-
 from alerting.rules.store.topic import RuleReader
-from ops.local.demo.live import count_receipts, live_receipt, send_receipt, wait_until
+from ops.local.demo.live import count_receipts, live_receipt, send_receipt, wait_until_served
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import ApiError, StackError
 from tally.time.instants import format_utc, from_millis
 from tally.time.windows import WINDOW, window_start
+from web.client import ApiClient
 
 RULE_FILE = Path(__file__).parent / "till-silent.yaml"
 RULE = "till-silent"
@@ -60,23 +59,23 @@ class DemoAlerts:
 
         Raises StackError when an alert does not appear in time, or does not end as expected.
         """
-        with httpx.Client(timeout=30) as client:
-            window = self._open_stores(client, in_force_from)
-            self._wait_until_over(window)
+        window = self._open_stores(in_force_from)
+        self._wait_until_over(window)
+        with ApiClient(self.settings.api, "demo", 30) as api:
             # Any state is accepted: an hourly rebuild may already have run.
-            found = self._wait_for_alerts(client, window, dict.fromkeys(STORES))
+            found = self._wait_for_alerts(api, window, dict.fromkeys(STORES))
             for store, alert in found.items():
                 self.say(f"{store} is silent: alert {alert.alert_id[:12]}…, {alert.state}")
-            self._send_late(client, window)
+            self._send_late(api, window)
             self.rebuild()
-            return self._wait_for_alerts(client, window, SETTLED)
+            return self._wait_for_alerts(api, window, SETTLED)
 
-    def _open_stores(self, client: httpx.Client, in_force_from: datetime) -> datetime:
+    def _open_stores(self, in_force_from: datetime) -> datetime:
         """Send one receipt per store; returns the start of the quarter hour of silence."""
         # A store that has never sent a receipt is not silent.
         now = self.now()
         for store in STORES:
-            send_receipt(client, self.settings, live_receipt(now, store))
+            send_receipt(self.settings, live_receipt(now, store))
         window = max(in_force_from, window_start(now) + WINDOW)
         self.say(
             f"{' and '.join(STORES)} have sold once. Rule {RULE} is in force from"
@@ -94,26 +93,26 @@ class DemoAlerts:
                 self.say(f"alerts: {left.total_seconds() / 60:.0f} minutes to go")
             self.sleep(min(_POLL_SECONDS, left.total_seconds()))
 
-    def _send_late(self, client: httpx.Client, window: datetime) -> None:
+    def _send_late(self, api: ApiClient, window: datetime) -> None:
         sold_at = window + _SOLD_AFTER
-        send_receipt(client, self.settings, live_receipt(sold_at, CUT_OFF))
+        send_receipt(self.settings, live_receipt(sold_at, CUT_OFF))
 
-        def is_served() -> bool:
-            return bool(count_receipts(client, self.settings, sold_at, CUT_OFF))
-
-        wait_until(is_served, lambda: f"the late receipt of {CUT_OFF} is not served")
+        wait_until_served(
+            lambda: bool(count_receipts(api, sold_at, CUT_OFF)),
+            lambda: f"the late receipt of {CUT_OFF} is not served",
+        )
         self.say(
             f"the line of {CUT_OFF} is back: its receipt of {_clock(sold_at)} has come. Its alert"
             " stays provisional: only a rebuild takes back, or confirms"
         )
 
     def _wait_for_alerts(
-        self, client: httpx.Client, window: datetime, wanted: dict[str, Any]
+        self, api: ApiClient, window: datetime, wanted: dict[str, Any]
     ) -> dict[str, RaisedAlert]:
         """The alerts of the quarter hour by store, once in the wanted states; None is any state."""
         deadline = self.now() + timedelta(seconds=PUBLISH_SECONDS)
         while True:
-            found = self._read_alerts(client, window)
+            found = self._read_alerts(api, window)
             states = {store: alert.state for store, alert in found.items()}
             are_there = (wanted[silent] in (None, states[silent]) for silent in found)
             if len(found) == 2 and all(are_there):
@@ -125,24 +124,18 @@ class DemoAlerts:
                 )
             self.sleep(_POLL_SECONDS)
 
-    def _read_alerts(self, client: httpx.Client, window: datetime) -> dict[str, RaisedAlert]:
+    def _read_alerts(self, api: ApiClient, window: datetime) -> dict[str, RaisedAlert]:
         """The alerts of the quarter hour that the API has, by store."""
-        question = {
-            "store": ",".join(STORES),
-            "rule": RULE,
-            "edge": "raise",
-            "from": format_utc(window),
-            "to": format_utc(window + timedelta(days=1)),
-        }
+        span = {"from": format_utc(window), "to": format_utc(window + timedelta(days=1))}
+        question = {"store": ",".join(STORES), "rule": RULE, "edge": "raise", **span}
         try:
-            answer = client.get(f"http://{self.settings.api}/v1/alerts", params=question)
-            answer.raise_for_status()
-        except httpx.HTTPError:
+            answer = api.get("/v1/alerts", question)
+        except ApiError:
             # The API may be starting, or may not know the stores yet: the caller has the deadline.
             return {}
         return {
             alert["store_id"]: RaisedAlert(alert["alert_id"], alert["state"])
-            for alert in answer.json()["alerts"]
+            for alert in answer["alerts"]
             if datetime.fromisoformat(alert["window"]["start"]) == window
         }
 

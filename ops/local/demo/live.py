@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
-from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 
+from ops.local.demo.waits import wait_until
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import ApiError, StackError
 from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW, window_start
+from web.client import ApiClient
 
 # A separate store: the audit compares the other stores with the package of receipts.
 STORE = "live"
@@ -24,9 +25,7 @@ _POLL_SECONDS = 0.1
 
 
 def time_receipt(
-    settings: Settings,
-    say: Callable[[str], None],
-    now: datetime | None = None,
+    settings: Settings, say: Callable[[str], None], now: datetime | None = None
 ) -> float:
     """Send a receipt; returns the seconds from before sending until the API served it.
 
@@ -35,13 +34,13 @@ def time_receipt(
     now = now or datetime.now(UTC)
     receipt = live_receipt(now)
     started = time.monotonic()
-    with httpx.Client(timeout=DEADLINE_SECONDS) as client:
+    with ApiClient(settings.api, "demo", DEADLINE_SECONDS) as api:
         # The store may have receipts of an earlier run in this quarter hour: one more is awaited.
-        before = count_receipts(client, settings, now) or 0
-        send_receipt(client, settings, receipt)
+        before = count_receipts(api, now) or 0
+        send_receipt(settings, receipt)
         taken = time.monotonic() - started
-        wait_until(
-            lambda: (count_receipts(client, settings, now) or 0) > before,
+        wait_until_served(
+            lambda: (count_receipts(api, now) or 0) > before,
             lambda: "the receipt was taken and is not served",
         )
     seconds = time.monotonic() - started
@@ -52,9 +51,10 @@ def time_receipt(
     return seconds
 
 
-def send_receipt(client: httpx.Client, settings: Settings, receipt: dict[str, Any]) -> None:
+def send_receipt(settings: Settings, receipt: dict[str, Any]) -> None:
     """Send a receipt to the gateway. Raises StackError when the gateway does not accept it."""
-    answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
+    address = f"http://{settings.gateway}/v1/events/pos"
+    answer = httpx.post(address, json=receipt, timeout=DEADLINE_SECONDS)
     if answer.status_code != httpx.codes.ACCEPTED:
         raise StackError(
             f"demo: the gateway answered {answer.status_code} to a receipt:"
@@ -77,37 +77,28 @@ def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:
     }
 
 
-def count_receipts(
-    client: httpx.Client, settings: Settings, now: datetime, store: str = STORE
-) -> int | None:
+def count_receipts(api: ApiClient, now: datetime, store: str = STORE) -> int | None:
     """The number of transactions in the store's window at the instant, as the API answers.
 
     None while the API does not know the store or the window.
     """
     start = window_start(now)
     question = {"store": store, "from": format_utc(start), "to": format_utc(start + WINDOW)}
-    answer = client.get(f"http://{settings.api}/v1/metrics/transactions", params=question)
-    if answer.status_code != httpx.codes.OK:
+    try:
+        (row,) = api.get("/v1/metrics/transactions", question)["rows"]
+    except ApiError as error:
+        if error.status is None:
+            raise
         return None
-    (row,) = answer.json()["rows"]
     value: int | None = row["value"]
     return value
 
 
-def wait_until(
-    served: Callable[[], bool],
+def wait_until_served(
+    is_served: Callable[[], bool],
     missing: Callable[[], str],
 ) -> None:
-    """Return when `served` is true. Raises StackError, with what is missing, after a minute."""
-    again = retry(
-        retry=retry_if_result(lambda done: not done),
-        stop=stop_after_delay(DEADLINE_SECONDS),
-        wait=wait_fixed(_POLL_SECONDS),
-    )
-    try:
-        again(served)()
-    except RetryError as error:
-        raise StackError(
-            f"demo: {missing()} after {DEADLINE_SECONDS:.0f} s;"
-            " `tally status` and `tally doctor` say why"
-        ) from error
+    """Return when it is served. Raises StackError, with what is missing, after a minute."""
+    seconds = DEADLINE_SECONDS
+    hint = f"after {seconds:.0f} s; `tally status` and `tally doctor` say why"
+    wait_until(is_served, lambda: f"demo: {missing()} {hint}", seconds, _POLL_SECONDS)

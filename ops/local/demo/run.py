@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
-
-from ops.lag import Lag, read_lag, read_waiting
+from ops.lag import read_lag, read_waiting
 from ops.local.demo.airflow import run_rebuild
 from ops.local.demo.alerts import RULE_FILE, DemoAlerts, RaisedAlert, in_force_from, show_alerts
-from ops.local.demo.held import wait_for_master
 from ops.local.demo.live import time_receipt
 from ops.local.demo.progress import SpeedSummary, speed_summary
 from ops.local.demo.twin import TwinChild
+from ops.local.demo.waits import wait_for_master, wait_until_caught_up
 from ops.local.processes.service import Site
 from ops.local.services.catalogue import list_services
 from runtime.connect import cassandra_session
@@ -29,42 +27,13 @@ from tally.errors import StackError
 CATCH_UP_SECONDS = 900
 LAST = "airflow"
 # One query over windows with receipts and an empty window; the README shows its answer.
-SAMPLE = (
-    "query",
-    "revenue",
-    "--store",
-    "367",
-    "--from",
-    "2017-09-19T22:00:00Z",
-    "--to",
-    "2017-09-19T22:45:00Z",
-)
+_QUARTERS = ("--from", "2017-09-19T22:00:00Z", "--to", "2017-09-19T22:45:00Z")
+SAMPLE = ("query", "revenue", "--store", "367", *_QUARTERS)
 # The disturbances of the real receipts, in the demo and in tests that need the same.
-DISTURBANCES = (
-    "--duplicates",
-    "0.02",
-    "--disorder",
-    "5m",
-    "--late",
-    "0.01",
-    "--late-by",
-    "1d",
-    "--conflicts",
-    "20",
-    "--bad",
-    "12",
-)
+_LATE = ("--disorder", "5m", "--late", "0.01", "--late-by", "1d")
+DISTURBANCES = ("--duplicates", "0.02", *_LATE, "--conflicts", "20", "--bad", "12")
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class DemoPlan:
-    """The options of the replay; `speed` is a multiple of real time."""
-
-    speed: float
-    seed: int = 1
-    replay: tuple[str, ...] = DISTURBANCES
 
 
 @dataclass(frozen=True)
@@ -92,8 +61,8 @@ class Demo:
         self._starting: subprocess.Popen[str] | None = None
         self._twin: TwinChild | None = None
 
-    def run(self, plan: DemoPlan) -> DemoResult:
-        """Run all steps of the demo.
+    def run(self, speed: float) -> DemoResult:
+        """Run all steps of the demo; the replay is so many times faster than real time.
 
         Start the stack, replay the year, rebuild under Airflow, audit, start a twin store that
         keeps selling, and serve a receipt of now. The stack and the twin store are left running.
@@ -103,41 +72,32 @@ class Demo:
         self._settings = Settings.load(self._environment)
         # The rule comes first, because it evaluates only windows that begin at least a quarter hour
         # after it was written.
-        self._step("apply a rule of alerts", lambda: self._tally("rules", "apply", str(RULE_FILE)))
+        self._run("apply a rule of alerts", "rules", "apply", str(RULE_FILE))
         self._say(f"watch it come in: http://{self._settings.api}/")
-        pace = ("--seed", str(plan.seed), "--speed", f"{plan.speed:g}")
-        replay = ("replay", "--source", "complete-journey", *pace, *plan.replay)
-        self._step("replay one year of receipts", lambda: self._tally(*replay))
+        replay = ("replay", "--source", "complete-journey", "--seed", "1", "--speed", f"{speed:g}")
+        self._run("replay one year of receipts", *replay, *DISTURBANCES)
         self._step("both layers catch up", self._catch_up)
-        self._step(
-            # Asked before the rebuild: afterwards the batch layer answers, regardless of the
-            # speed layer's rows.
-            "one question before any rebuild: the speed layer answers",
-            lambda: self._tally(*SAMPLE),
-        )
-        self._step(
-            "the ledger before the rebuild", lambda: self._tally("audit", "--only", "ledger")
-        )
+        # Asked before the rebuild: afterwards the batch layer answers, regardless of the speed
+        # layer's rows.
+        self._run("one question before any rebuild: the speed layer answers", *SAMPLE)
+        self._run("the ledger before the rebuild", "audit", "--only", "ledger")
         self._step("Airflow is there", self._wait_for_airflow)
         self._step(
             "rebuild the views under Airflow",
             lambda: run_rebuild(self._settings.airflow, {"mode": "full"}, self._say),
         )
-        self._step(
-            "the same question after the rebuild: the batch layer answers",
-            lambda: self._tally(*SAMPLE),
-        )
+        self._run("the same question after the rebuild: the batch layer answers", *SAMPLE)
         # The audit's exit code is also that of the demo.
-        code = self._step("audit", lambda: self._tally("audit", check=False))
+        code = self._run("audit", "audit", check=False)
         # Read here, so that the summary is of the year's receipts only.
-        speed = speed_summary(self._log("speed-progress-views.jsonl"))
+        summary = speed_summary(self._log("speed-progress-views.jsonl"))
         # Both come after the audit, which knows only the receipts of the package. The twin comes
         # first: a receipt of now in its partition would close the days that it has yet to send.
         page = self._step("a twin store catches up with now, and goes on", self._start_twin)
         live = self._step(
             "a receipt of this very second", lambda: time_receipt(self._settings, self._say)
         )
-        return DemoResult(code, live, page, speed, self._seconds)
+        return DemoResult(code, live, page, summary, self._seconds)
 
     def show_alerts(self) -> None:
         """Return when one alert was confirmed and one retracted, and print where they are.
@@ -170,17 +130,11 @@ class Demo:
             # The process holds the stack's lock, for which `down` would wait.
             self._starting.terminate()
             self._starting.wait()
-        self._step("stop the stack", lambda: self._tally("down"))
+        self._run("stop the stack", "down")
 
     def _start(self) -> None:
-        self._tally(
-            "up",
-            *(
-                name
-                for name in list_services(Site.from_settings(self._settings, self._environment))
-                if name != LAST
-            ),
-        )
+        services = list_services(Site.from_settings(self._settings, self._environment))
+        self._tally("up", *(name for name in services if name != LAST))
         # Airflow takes the longest to start, and is needed last.
         command = [sys.executable, "-m", "ops.cli", "up", LAST]
         self._starting = subprocess.Popen(
@@ -217,6 +171,10 @@ class Demo:
         self._say(f"── {title}: {self._seconds[title]} s")
         return result
 
+    def _run(self, title: str, *arguments: str, check: bool = True) -> int:
+        """The exit code of `tally` with the arguments, as a step of the demo."""
+        return int(self._step(title, lambda: self._tally(*arguments, check=check)))
+
     def _tally(self, *arguments: str, check: bool = True) -> int:
         self._say(f"$ tally {' '.join(arguments)}")
         command = [sys.executable, "-m", "ops.cli", *arguments]
@@ -236,36 +194,6 @@ class Demo:
             wait_until_caught_up(
                 lambda: read_lag(self._settings, session), self._say, CATCH_UP_SECONDS
             )
-
-
-def wait_until_caught_up(lag: Callable[[], Lag], say: Say, deadline_seconds: float) -> None:
-    """Return when every record that was sent has reached both layers.
-
-    Raises StackError after the deadline.
-    """
-
-    @retry(
-        retry=retry_if_exception_type(LookupError),
-        stop=stop_after_delay(deadline_seconds),
-        wait=wait_fixed(1),
-        reraise=True,
-    )
-    def check_lag() -> None:
-        """Raises LookupError while some records have not arrived."""
-        now = lag()
-        if now.total:
-            say(
-                "records to go:"
-                f" normaliser {now.normaliser:,}, speed {now.speed:,}, master {now.master:,}"
-            )
-            raise LookupError(now)
-
-    try:
-        check_lag()
-    except LookupError as error:
-        raise StackError(
-            f"still behind after {deadline_seconds:.0f} s: {error}; see `tally status` and the logs"
-        ) from error
 
 
 def show_result(result: DemoResult, say: Say) -> None:

@@ -5,16 +5,14 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO
 
-import httpx
-
-from ops.local.demo.live import wait_until
+from ops.local.demo.live import wait_until_served
 from ops.local.machine.private import owner_only
 from runtime.registry.store_fields import midday_zone
 from runtime.registry.stores import StoreEntry, load_stores
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import ApiError, StackError
+from web.client import ApiClient
 
 STORE = "twin-1"
 # The opening and closing hours of the stores of `tally simulate`.
@@ -53,10 +51,7 @@ class TwinChild:
     """The sending child process; it ends when this process ends, in any way."""
 
     def __init__(
-        self,
-        settings: Settings,
-        environment: Mapping[str, str],
-        say: Callable[[str], None],
+        self, settings: Settings, environment: Mapping[str, str], say: Callable[[str], None]
     ) -> None:
         self._settings = settings
         self._environment = environment
@@ -89,7 +84,8 @@ class TwinChild:
                 # Ctrl-C goes to the demo only, which then stops the child.
                 start_new_session=True,
             )
-        line = _require(self._process.stdout).readline()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
             self.stop()
@@ -109,13 +105,13 @@ class TwinChild:
         if local.hour < FIRST_VISITS:
             return
         found = dict.fromkeys(METRICS, 0)
-        with httpx.Client(base_url=f"http://{self._settings.api}", timeout=30) as client:
+        with ApiClient(self._settings.api, "demo", 30) as api:
 
             def all_served() -> bool:
-                found.update({name: _total(client, name, local) for name in METRICS})
+                found.update({name: _total(api, name, local) for name in METRICS})
                 return all(found.values())
 
-            wait_until(
+            wait_until_served(
                 all_served, lambda: f"of today's store {STORE} the API answers {_counts(found)}"
             )
         self._say(f"{STORE} today, as the API answers so far: {_counts(found)}")
@@ -150,27 +146,17 @@ def opening_message(local: datetime) -> str | None:
     )
 
 
-def _total(client: httpx.Client, metric: str, local: datetime) -> int:
+def _total(api: ApiClient, metric: str, local: datetime) -> int:
     """The metric of the local day so far, as the API answers; 0 while it has no answer."""
-    question = {
-        "store": STORE,
-        "from": local.date().isoformat(),
-        "to": (local.date() + timedelta(days=1)).isoformat(),
-        "tz": "store",
-        "grain": "15m",
-    }
+    today, tomorrow = local.date(), local.date() + timedelta(days=1)
+    day = {"from": today.isoformat(), "to": tomorrow.isoformat(), "tz": "store"}
     try:
-        answer = client.get(f"/v1/metrics/{metric}", params=question).raise_for_status()
-    except httpx.HTTPError:
+        answer = api.get(f"/v1/metrics/{metric}", {"store": STORE, **day, "grain": "15m"})
+    except ApiError:
         # The API may be starting, or may not know the store yet: the caller has the deadline.
         return 0
-    return sum(row["value"] or 0 for row in answer.json()["rows"])
+    return sum(row["value"] or 0 for row in answer["rows"])
 
 
 def _counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value:,}" for name, value in found.items())
-
-
-def _require(stream: IO[str] | None) -> IO[str]:
-    assert stream is not None
-    return stream

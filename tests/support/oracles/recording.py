@@ -29,7 +29,8 @@ from confluent_kafka import Message
 from deltalake import DeltaTable
 
 from ops.lag import read_lag
-from ops.local.demo.run import DISTURBANCES, wait_until_caught_up
+from ops.local.demo.run import DISTURBANCES
+from ops.local.demo.waits import wait_until_caught_up
 from ops.local.processes.addresses import separate_environment
 from runtime.connect import cassandra_session
 from runtime.kafka.reader import read_to_end

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
-
 from tally.time.instants import format_utc
 from tests.support.oracles.plain_oracle import Cell, Parts
 from tests.support.oracles.pos_oracle import revenue_of
+from web.client import ApiClient
 
 Span = tuple[datetime, datetime]
 
@@ -16,23 +15,10 @@ Span = tuple[datetime, datetime]
 def asked_rows(api: str, metric: str, store: str, span: Span) -> list[dict[str, Any]]:
     """Every quarter hour's row, of all pages; money by currency."""
     money = {"by": "currency"} if metric == "revenue" else {}
-    path = httpx.URL(f"http://{api}/v1/metrics/{metric}").copy_merge_params(
-        {
-            "store": store,
-            "from": format_utc(span[0]),
-            "to": format_utc(span[1]),
-            "grain": "15m",
-            "limit": "10000",
-            **money,
-        }
-    )
-    rows: list[dict[str, Any]] = []
-    while True:
-        answer = httpx.get(path, timeout=30).raise_for_status().json()
-        rows += answer["rows"]
-        if answer["next"] is None:
-            return rows
-        path = httpx.URL(f"http://{api}{answer['next']}")
+    asked = {"store": store, "from": format_utc(span[0]), "to": format_utc(span[1]), "grain": "15m"}
+    with ApiClient(api, "test", 30) as client:
+        pages = client.pages(f"/v1/metrics/{metric}", {**asked, "limit": "10000", **money})
+        return [row for page in pages for row in page["rows"]]
 
 
 def served(api: str, metric: str, stores: Iterable[str], span: Span) -> dict[Cell, dict[str, Any]]:

@@ -18,7 +18,7 @@ from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_
 
 from ops.conflicts import accept, till_conflicts
 from ops.lag import Lag, read_lag
-from ops.local.demo.run import wait_until_caught_up
+from ops.local.demo.waits import wait_until_caught_up
 from runtime.connect import cassandra_session
 from runtime.registry.sources import SALES
 from runtime.spark.checkpoint import read_committed_position

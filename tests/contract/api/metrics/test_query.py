@@ -12,7 +12,7 @@ from tenacity import retry, stop_after_delay, wait_fixed
 from typer.testing import CliRunner
 
 from ops.cli.app import build_app
-from ops.cli.query import EQUAL_FIELDS, MetricRequest, _caveats, _join, _text, fetch_answer
+from ops.cli.query import EQUAL_FIELDS, _caveats, _join, _text, fetch_answer
 from runtime.registry.sources import SALES
 from tally.config.settings import Settings
 from tally.errors import TallyError
@@ -88,9 +88,8 @@ def test_pages_are_joined(address: str) -> None:
     stores = ["367", "406"]
     answer = fetch_answer(
         address,
-        MetricRequest(
-            "transactions", {"store": ",".join(stores), "from": "2017-06-01", "to": "2017-09-20"}
-        ),
+        "transactions",
+        {"store": ",".join(stores), "from": "2017-06-01", "to": "2017-09-20"},
     )
     assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [
         (store, 111 * 96) for store in stores
@@ -103,7 +102,7 @@ def test_question_is_asked_anew_when_a_rebuild_publishes_between_its_pages(
 ) -> None:
     address, left = flipping
     left[0] = 2
-    answer = fetch_answer(address, MetricRequest("transactions", {"store": "367,406", **LONG}))
+    answer = fetch_answer(address, "transactions", {"store": "367,406", **LONG})
     assert [(one["store"], len(one["rows"])) for one in answer["series"]] == [
         (store, 111 * 96) for store in ("367", "406")
     ]
@@ -116,7 +115,7 @@ def test_question_that_rebuilds_overtake_each_time_is_given_up_in_words(
     address, left = flipping
     left[0] = 99
     with pytest.raises(TallyError, match="a rebuild published between the pages 5 times"):
-        fetch_answer(address, MetricRequest("transactions", {"store": "367,406", **LONG}))
+        fetch_answer(address, "transactions", {"store": "367,406", **LONG})
 
 
 def test_pages_that_are_unlike_are_not_joined() -> None:
@@ -153,11 +152,9 @@ def test_withheld_values_are_counted_and_no_dash_that_could_be_a_hole() -> None:
 
 def test_refusal_is_the_apis_own_sentence(address: str) -> None:
     with pytest.raises(TallyError, match="there is no metric 'happiness'"):
-        fetch_answer(
-            address, MetricRequest("happiness", {"store": "367", "from": SETTLED, "to": NEW})
-        )
+        fetch_answer(address, "happiness", {"store": "367", "from": SETTLED, "to": NEW})
 
 
 def test_api_that_does_not_run_is_named_with_the_fix() -> None:
     with pytest.raises(TallyError, match="start it with `tally up api`"):
-        fetch_answer("127.0.0.1:1", MetricRequest("revenue", {}))
+        fetch_answer("127.0.0.1:1", "revenue", {})

@@ -123,6 +123,8 @@ OURS: dict[str, tuple[str, ...]] = {
     "web": (*BELOW, "serving", "alerting"),
     "web.api": (*BELOW, "serving", "alerting"),
     "web.dashboard": (*BELOW, "serving", "alerting"),
+    # It knows the API from outside.
+    "web.client": (ERRORS,),
     "dags": (),
     "ops": (),
     "ops.channels": (*BELOW, "alerting"),
@@ -146,6 +148,7 @@ OURS: dict[str, tuple[str, ...]] = {
         "ops.lag",
         "ops.provision",
         "ops.topic_configuration",
+        "web.client",
     ),
     "ops.cli": (
         *BELOW,
@@ -160,8 +163,9 @@ OURS: dict[str, tuple[str, ...]] = {
         "ops.oracle",
         "ops.rules",
         "ops.stores",
+        "web.client",
     ),
-    "ops.audit": (*BELOW, "ops.conflicts", "ops.dead_letters", "ops.oracle"),
+    "ops.audit": (*BELOW, "ops.conflicts", "ops.dead_letters", "ops.oracle", "web.client"),
     # The independent computation shares no code with the pipeline: of schemas it has the files.
     "ops.oracle": ("schemas.loader",),
     "bench": PACKAGES,
@@ -219,6 +223,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "inventory": ("msgspec", "structlog"),
     "web.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
     "web.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec"),
+    "web.client": ("httpx",),
     "ops.oracle": ("duckdb",),
     "dags": ("airflow",),
 }

@@ -16,9 +16,6 @@ NAMES: dict[str, dict[str, str]] = {
         "ingest": "the command becomes the job, of which it imports nothing",
         "batch_layer": "the command becomes the job, of which it imports nothing",
     },
-    "ops.cli.alerts.rules": {
-        "batch_layer": "the command becomes the job, of which it imports nothing"
-    },
     "ops.docs.api": {"ingest": "the page has a link to the schema of a source's message"},
     "ops.docs.pages": {
         "ingest": "the gateway tells of its addresses in a process of its own",

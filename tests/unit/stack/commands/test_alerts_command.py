@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from alerting.stream.place import encode_position, position_at
 from ops.cli.alerts.alerts import _print_event
-from ops.cli.alerts.event_source import EventSource, StreamEvent
 from ops.cli.app import build_app
 from tally.alerts.message import encode_alert
 from tally.config.settings import Settings
@@ -27,6 +26,7 @@ from tests.support.alerts.alerts import told
 from tests.support.serving.serving_example import example
 from tests.support.serving.serving_world import MemoryViews
 from web.api.app import create_app
+from web.client import ApiClient, StreamEvent
 
 BEGIN = position_at(MemoryFeed().topic_id, [0, 0])
 DAY = ("--from", "2026-11-23", "--to", "2026-11-24")
@@ -135,13 +135,12 @@ def test_a_resolution_needs_its_reason(tally: Any) -> None:
 
 def test_tail_goes_on_where_the_connection_broke(address: str) -> None:
     httpx.post(f"http://{address}/tell").raise_for_status()
-    with httpx.Client(base_url=f"http://{address}") as client:
-        source = EventSource("alerts", client, "/v1/alerts/stream", begin=encode_position(BEGIN))
-        events = source.events({})
+    with ApiClient(address, "alerts") as api:
+        events = api.events("/v1/alerts/stream", begin=encode_position(BEGIN))
         first = next(events)
         # Closed, with the other one under way.
         events.close()
-        second = next(source.events({}))
+        second = next(api.events("/v1/alerts/stream", begin=first.id))
 
     ticks = {json.loads(one.content)["evidence"]["tick"] for one in (first, second)}
     assert (ticks, {first.name, second.name}) == ({21, 22}, {"alert"})
@@ -150,6 +149,6 @@ def test_tail_goes_on_where_the_connection_broke(address: str) -> None:
 def test_control_signs_of_a_subject_do_not_reach_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _print_event(StreamEvent("alert", encode_alert(told(subject="\x1b[31m")).decode()), False)
+    _print_event(StreamEvent("alert", encode_alert(told(subject="\x1b[31m")).decode(), "1"), False)
 
     assert "\x1b" not in capsys.readouterr().out

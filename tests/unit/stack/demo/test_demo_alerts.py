@@ -16,7 +16,7 @@ from alerting.rules.store.files import parse_rule_yaml
 from ops.lag import WaitingSeconds
 from ops.local.demo import alerts
 from ops.local.demo.alerts import CUT_OFF, RULE, RULE_FILE, SHUT, STORES, DemoAlerts
-from ops.local.demo.held import wait_for_master
+from ops.local.demo.waits import wait_for_master
 from tally.config.settings import Settings
 from tally.errors import StackError
 from tally.time.instants import format_utc

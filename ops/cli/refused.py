@@ -1,17 +1,13 @@
-"""`tally dead-letters`: what broke its contract, why, and the way back."""
+"""`tally refused` and `tally dead-letters`: what does not count, why, and the way back."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
-from ops.cli.options import JsonOption
+from ops.cli.shared import JsonOption, one_line, print_answer, print_table, whole_column
 from ops.dead_letters import DeadLetterFilter, dead_letter, dead_letters
 from ops.dead_letters import replay as replay_letter
 from runtime.process.output import print_json
@@ -19,20 +15,52 @@ from runtime.records.dead_letter import DeadLetter
 from schemas import loader
 from tally.config.settings import Settings
 
-_SHOWN_MESSAGE = 80
+_SHOWN_MESSAGE, _SHOWN_LETTER = 120, 80
+
+group = typer.Typer()
+letter_group = typer.Typer(
+    name="dead-letters",
+    help="Messages that broke their contract: list, show, send again.",
+    no_args_is_help=True,
+)
+group.add_typer(letter_group)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb group to the command line."""
-    group = typer.Typer(
-        help="Messages that broke their contract: list, show, send again.", no_args_is_help=True
+@group.command("refused")
+def list_refused(
+    store: Annotated[str, typer.Option(help="only of this store")] = "",
+    reason: Annotated[str, typer.Option(help="only for this reason, or `waits`, `unmapped`")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="INSTANT", help="only from this instant or UTC day on")
+    ] = "",
+    json: JsonOption = False,
+) -> None:
+    """What was refused or waits, by store and reason, with the fix.
+
+    What a gateway has answered with 422 is with its sender and not here.
+    """
+    from ops.audit.refused import list_refused_events
+    from runtime.connect import cassandra_session
+
+    settings, wanted = Settings.load(), DeadLetterFilter(reason, "", _instant(since))
+    with cassandra_session(settings) as session:
+        found = list_refused_events(settings, session, wanted, store)
+    if json:
+        print_json({"refused": [events._asdict() for events in found]})
+        return
+    columns = (whole_column("store"), whole_column("reason"), "events", "last", "message")
+    rows = (
+        (
+            *(events.store or "not known", events.reason, f"{events.events:,}", events.last[:16]),
+            *(_cut(events.message, _SHOWN_MESSAGE), events.fix),
+        )
+        for events in found
     )
-    group.command("list")(list_letters)
-    group.command("show")(show)
-    group.command("replay")(replay)
-    app.add_typer(group, name="dead-letters")
+    count = sum(events.events for events in found)
+    print_table((*columns, "what to do"), rows, title=f"{count:,} events do not count")
 
 
+@letter_group.command("list")
 def list_letters(
     reason: Annotated[str, typer.Option(help="only this reason")] = "",
     topic: Annotated[str, typer.Option(help="only of this topic")] = "",
@@ -48,26 +76,30 @@ def list_letters(
     letters = _matching_letters(Settings.load(), reason, topic, since)
     if json:
         print_json({"dead_letters": [asdict(letter) for letter in letters]})
-    else:
-        _print_table(letters)
+        return
+    columns = (whole_column("id"), whole_column("reason"), "attempts", "first seen", "message")
+    rows = (
+        (
+            *(letter.id, letter.reason, str(letter.attempts), letter.first_seen),
+            _cut(letter.message, _SHOWN_LETTER),
+        )
+        for letter in letters
+    )
+    print_table(columns, rows, title=f"{len(letters):,} dead letters")
 
 
+@letter_group.command()
 def show(
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="topic:partition:offset")],
     json: JsonOption = False,
 ) -> None:
     """One dead letter with the redacted bytes of its original."""
     letter = asdict(dead_letter(Settings.load(), letter_id))
-    if json:
-        print_json(letter)
-        return
-    # The values come from an unknown sender: no control character may reach the terminal.
-    for name, value in letter.items():
-        print(
-            f"{name:10} {ascii(value) if value is None or not str(value).isprintable() else value}"
-        )
+    lines = (f"{name:10} {one_line(str(value))}" for name, value in letter.items())
+    print_answer(json, letter, lines)
 
 
+@letter_group.command()
 def replay(
     letter_ids: Annotated[
         list[str] | None,
@@ -101,15 +133,13 @@ def replay(
     else:
         # All letters are looked up before the first is sent, so that a misspelt id sends none.
         letters = [dead_letter(settings, letter_id) for letter_id in letter_ids or ()]
-    fixed = None if fix is None else fix.read_bytes()
+    corrected = None if fix is None else fix.read_bytes()
     sent = [
-        {"id": letter.id, "sent_as": replay_letter(settings, letter, fixed)} for letter in letters
+        {"id": letter.id, "sent_as": replay_letter(settings, letter, corrected)}
+        for letter in letters
     ]
-    if json:
-        print_json({"replayed": sent})
-        return
-    for replayed in sent:
-        print(f"{replayed['id']} sent again as {replayed['sent_as']}")
+    lines = (f"{message['id']} sent again as {message['sent_as']}" for message in sent)
+    print_answer(json, {"replayed": sent}, lines)
 
 
 def _matching_letters(settings: Settings, reason: str, topic: str, since: str) -> list[DeadLetter]:
@@ -117,11 +147,11 @@ def _matching_letters(settings: Settings, reason: str, topic: str, since: str) -
         raise typer.BadParameter(
             f"no reason {reason!r}; there are {', '.join(loader.dead_letter_reasons())}"
         )
-    wanted = DeadLetterFilter(reason, topic, instant_option(since))
+    wanted = DeadLetterFilter(reason, topic, _instant(since))
     return [letter for letter in dead_letters(settings).values() if wanted.matches(letter)]
 
 
-def instant_option(text: str) -> datetime | None:
+def _instant(text: str) -> datetime | None:
     """The instant of an option, in UTC if it names no offset; None for an empty one.
 
     Raises BadParameter.
@@ -135,17 +165,5 @@ def instant_option(text: str) -> datetime | None:
     return instant if instant is None or instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
-def _print_table(letters: Sequence[DeadLetter]) -> None:
-    table = Table(
-        Column("id", no_wrap=True),
-        Column("reason", no_wrap=True),
-        "attempts",
-        "first seen",
-        "message",
-        title=f"{len(letters):,} dead letters",
-    )
-    for letter in letters:
-        # Text, not markup, and on one line: the message comes from an unknown sender.
-        message = Text(letter.message[:_SHOWN_MESSAGE].replace("\n", " "))
-        table.add_row(letter.id, letter.reason, str(letter.attempts), letter.first_seen, message)
-    Console().print(table)
+def _cut(message: str, length: int) -> str:
+    return message[:length].replace("\n", " ")

@@ -1,1 +1,0 @@
-"""Commands for records that need a decision."""
