@@ -6,11 +6,10 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpx
 
+from runtime.http.retry_after import parse_retry_after
 from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
@@ -44,7 +43,7 @@ class OutboundRequest:
 class OutboundAnswer:
     """A status and the begin of the body, or no status and the error.
 
-    `parse_retry_after`: seconds that the other side requests; `is_refused`: no call was made, since
+    `retry_after`: seconds that the other side requests; `is_refused`: no call was made, since
     the address must not be called; `is_unsent`: no host accepted the connection; `is_cut`: the
     status came, but the body is incomplete.
     """
@@ -148,20 +147,3 @@ class OutboundCaller:
             body=body[:MAX_ANSWER_BYTES],
             is_cut=is_cut,
         )
-
-
-def parse_retry_after(text: str, now: float) -> float | None:
-    """The seconds from now that a header Retry-After requests, as a number or an instant.
-
-    None without it, and for a text that is neither.
-    """
-    value = text.strip()
-    if value.isascii() and value.isdigit():
-        # A number with more digits is no realistic delay.
-        return float(value[:9]) if len(value) < 10 else None
-    try:
-        instant = parsedate_to_datetime(value)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.fromtimestamp(now, UTC)).total_seconds())

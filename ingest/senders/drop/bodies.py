@@ -10,21 +10,18 @@ from typing import BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode
 
 from ingest.contract.vendor import FileSplitter
-from ingest.gateway.submission import MAX_BYTES, MAX_STORES, endpoints
-from ingest.senders.drop.folder import DroppedFile
+from ingest.gateway.submission import MAX_BYTES, endpoints
+from ingest.senders.drop.files import DroppedFile
+from ingest.senders.gateway_client import MAX_LINES, NDJSON, PART_BYTES
 from schemas import loader
 from tally.errors import BodyTooLarge
 from tally.time.instants import format_utc
 
-_NDJSON = "application/x-ndjson"
-_MEDIA_TYPES = {".json": "application/json", ".ndjson": _NDJSON, ".jsonl": _NDJSON}
+_ROOT = "/v1/events"
+_MEDIA_TYPES = {".json": "application/json", ".ndjson": NDJSON, ".jsonl": NDJSON}
 _EXPORTED_AT = "exported_at"
 # File names are bytes; Python decodes them with this error handler.
 _NAMES = "surrogateescape"
-# With at most so many lines a body cannot have too many stores or days, and the answer has room
-# for the reason of each rejected line.
-_MAX_LINES = MAX_STORES
-_PART_BYTES = 2_000_000
 
 
 class Chunk(NamedTuple):
@@ -44,32 +41,27 @@ class UploadRequest:
     file: DroppedFile
 
     @cached_property
-    def path(self) -> str:
-        """The path of the address, with each name quoted."""
-        quoted = [quote(name, safe="", errors=_NAMES) for name in self._names]
-        return "/".join(("/v1/events", *quoted))
-
-    @property
     def address(self) -> str:
         """Path and parameters; a vendor's format gets an export time if no folder names one."""
-        parameters = dict(folder.split("=", 1) for folder in self._folders if "=" in folder)
+        folders = self.file.relative.parent.parts
+        parameters = dict(folder.split("=", 1) for folder in folders if "=" in folder)
         if not self._is_ours:
             # A device that exports up to now ends with an unfinished interval, and the file may
             # arrive here days later.
             parameters.setdefault(_EXPORTED_AT, format_utc(self.file.modified_at))
         query = urlencode(parameters, errors=_NAMES)
-        return f"{self.path}?{query}" if query else self.path
+        return f"{self._path}?{query}" if query else self._path
 
     @property
     def media_type(self) -> str:
         """The media type, by the ending of the file's name."""
-        suffix = self.file.path.suffix.lower()
+        suffix = self.file.relative.suffix.lower()
         return _MEDIA_TYPES.get(suffix, "application/octet-stream")
 
     @property
     def refusal_reason(self) -> str | None:
         """Why the file is not sent at all, and what to do; None if it is sent."""
-        if not self._names:
+        if self._path == _ROOT:
             return (
                 "its folders do not say what it is: put it into SOURCE, or into"
                 " SOURCE/FORMAT/NAME=VALUE, as the gateway's paths are (docs/people-counters.md)"
@@ -80,7 +72,7 @@ class UploadRequest:
                 " vendor's shared secret would lie here. Let the sender push to the gateway"
                 " at this path, and delete this file"
             )
-        if self._is_ours and self.file.path.suffix.lower() not in _MEDIA_TYPES:
+        if self._is_ours and self.media_type not in _MEDIA_TYPES.values():
             return "call it .json (one object) or .ndjson (one object a line)"
         is_cut = self._is_lines or self._splitter is not None
         if not is_cut and self.file.size > MAX_BYTES:
@@ -106,31 +98,26 @@ class UploadRequest:
             yield Chunk(0, content.read(self.file.size + 1))
 
     @cached_property
-    def _folders(self) -> tuple[str, ...]:
-        return self.file.relative.parts[:-1]
-
-    @property
-    def _names(self) -> list[str]:
-        return [folder for folder in self._folders if "=" not in folder]
+    def _path(self) -> str:
+        names = [name for name in self.file.relative.parent.parts if "=" not in name]
+        return "/".join((_ROOT, *(quote(name, safe="", errors=_NAMES) for name in names)))
 
     @cached_property
     def _is_ours(self) -> bool:
-        return any(self.path == source.path for source in loader.sources().values())
+        return any(self._path == source.path for source in loader.sources().values())
 
     @property
     def _is_lines(self) -> bool:
-        return self._is_ours and self.media_type == _NDJSON
+        return self._is_ours and self.media_type == NDJSON
 
     @cached_property
     def _splitter(self) -> FileSplitter | None:
-        return next(
-            (endpoint.parts for endpoint in endpoints() if endpoint.path == self.path), None
-        )
+        return next((each.parts for each in endpoints() if each.path == self._path), None)
 
     @property
     def _has_devices(self) -> bool:
         return any(
-            f"{self.path}/".startswith(f"{source.path}/")
+            f"{self._path}/".startswith(f"{source.path}/")
             for source in loader.sources().values()
             if source.family.reading == "presence"
         )
@@ -158,7 +145,7 @@ def _chunk_lines(content: BinaryIO) -> Iterator[Chunk]:
                 f"line {number:,} is longer than {MAX_BYTES:,} bytes, and none behind it was"
                 " sent; correct it and drop the file again"
             )
-        if lines and (len(lines) == _MAX_LINES or size + len(line) > _PART_BYTES):
+        if lines and (len(lines) == MAX_LINES or size + len(line) > PART_BYTES):
             yield from _make_chunk(before, lines)
             before, lines, size = number - 1, [], 0
         lines.append(line)

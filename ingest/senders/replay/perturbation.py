@@ -1,13 +1,11 @@
 """Computes what a replay sends and when, as a pure function of the receipts and a seeded plan."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from random import Random
 from typing import Literal, NamedTuple
-
-from ingest.senders.replay.bad import corrupt_message
 
 MessageKind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
@@ -19,6 +17,29 @@ _SOON_SECONDS = 300.0
 # still open.
 _SHIFT_SECONDS = (900, 2700)
 _CONFLICTING_LINE = b',{"item":"conflicting line","price":1,"amount":1}]}'
+_DEEP = 100
+# The reason of the dead letter that a message must become, and how to corrupt a good one, which
+# begins with happened_at and ends in `]}`.
+CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
+    "not_json": lambda message: message[:-2],
+    "missing_field": lambda message: message.replace(b'"operation_id"', b'"shop"', 1),
+    "wrong_type": lambda message: message.replace(b'"amount":', b'"amount":true,"pieces":', 1),
+    "out_of_range": lambda message: message.replace(b'"price":', b'"price":1e400,"list_price":', 1),
+    "timestamp_without_zone": lambda message: message.replace(b'+00:00"', b'"', 1),
+    "timestamp_not_rfc3339": lambda message: (
+        b'{"happened_at":"19.09.2017 22:48"' + message[message.index(b",") :]
+    ),
+    "future_time": lambda message: (
+        b'{"happened_at":"2106-01-01T00:00:00Z"' + message[message.index(b",") :]
+    ),
+    "duplicate_field": lambda message: message.removesuffix(b"}") + b',"operation_id":1}',
+    "not_utf8": lambda message: message.replace(b'"item":"', b'"item":"\xff', 1),
+    "too_deep": lambda message: (
+        message.removesuffix(b"}") + b',"note":' + b"[" * _DEEP + b"]" * _DEEP + b"}"
+    ),
+    "unknown_schema_version": lambda message: message.removesuffix(b"}") + b',"schema_version":99}',
+}
+_KINDS = tuple(CORRUPTIONS.values())
 
 
 class Receipt(NamedTuple):
@@ -121,7 +142,8 @@ class _Chooser:
                 "bad",
                 first,
                 receipt.store_id,
-                corrupt_message(self._bad[position], receipt.message),
+                # The kinds take turns.
+                _KINDS[self._bad[position] % len(_KINDS)](receipt.message),
             )
 
     def _conflict_message(self, receipt: Receipt, in_another_window: bool) -> bytes:

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from ingest.senders.replay.channels import Channel, GatewayChannel
+from ingest.senders.channels import Channel, GatewayChannel
+from ingest.senders.gateway_client import GatewayClient, connect_gateway
 from ingest.senders.twin.plan import TwinStore
 from ingest.senders.twin.stream import TwinDays, pause_or_exit, send
 from ingest.senders.twin.transport import Transport
@@ -102,14 +103,15 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     # Both parts come from one list, so that no message is left out or sent twice in between.
     is_past = catch_up or not live_minutes
     past, coming = twin.split_arrivals(now, 0.0 if is_past else now, until)
-    channels = _channels(settings)
-    sent = send(past, channels, as_it_happens=False)
-    if catch_up:
-        say = print_note if as_json else print
-        say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
-        sys.stdout.flush()
     pause = pause_or_exit if with_starter else time.sleep
-    sent += send(coming, channels, as_it_happens=True, pause=pause)
+    with connect_gateway(settings.gateway) as gateway:
+        channels = _channels(gateway)
+        sent = send(past, channels, as_it_happens=False)
+        if catch_up:
+            say = print_note if as_json else print
+            say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
+            sys.stdout.flush()
+        sent += send(coming, channels, as_it_happens=True, pause=pause)
     _print({"sent": sent, "truth": str(folder), **totals}, as_json)
 
 
@@ -126,10 +128,10 @@ def _days(
     return [*map(date.fromordinal, ordinals)]
 
 
-def _channels(settings: Settings) -> dict[str, Channel]:
+def _channels(gateway: GatewayClient) -> dict[str, Channel]:
     # The twin names a source by the end of its path, not by its family's name.
     paths = [source.path for source in loader.builtin_sources().values()]
-    return {path.rpartition("/")[2]: GatewayChannel(settings, path) for path in paths}
+    return {path.rpartition("/")[2]: GatewayChannel(gateway, path) for path in paths}
 
 
 def _print(result: dict[str, Any], as_json: bool) -> None:

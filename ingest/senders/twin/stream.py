@@ -11,7 +11,7 @@ from heapq import merge
 from itertools import groupby
 from pathlib import Path
 
-from ingest.senders.replay.channels import Channel
+from ingest.senders.channels import Channel
 from ingest.senders.twin.people import draw_people
 from ingest.senders.twin.plan import TwinStore
 from ingest.senders.twin.sensors import make_messages, without_expired_sightings

@@ -61,7 +61,7 @@ class DemoAlerts:
         Raises StackError when an alert does not appear in time, or does not end as expected.
         """
         with httpx.Client(timeout=30) as client:
-            window = self._open_stores(client, in_force_from)
+            window = self._open_stores(in_force_from)
             self._wait_until_over(window)
             # Any state is accepted: an hourly rebuild may already have run.
             found = self._wait_for_alerts(client, window, dict.fromkeys(STORES))
@@ -71,12 +71,12 @@ class DemoAlerts:
             self.rebuild()
             return self._wait_for_alerts(client, window, SETTLED)
 
-    def _open_stores(self, client: httpx.Client, in_force_from: datetime) -> datetime:
+    def _open_stores(self, in_force_from: datetime) -> datetime:
         """Send one receipt per store; returns the start of the quarter hour of silence."""
         # A store that has never sent a receipt is not silent.
         now = self.now()
         for store in STORES:
-            send_receipt(client, self.settings, live_receipt(now, store))
+            send_receipt(self.settings, live_receipt(now, store))
         window = max(in_force_from, window_start(now) + WINDOW)
         self.say(
             f"{' and '.join(STORES)} have sold once. Rule {RULE} is in force from"
@@ -96,7 +96,7 @@ class DemoAlerts:
 
     def _send_late(self, client: httpx.Client, window: datetime) -> None:
         sold_at = window + _SOLD_AFTER
-        send_receipt(client, self.settings, live_receipt(sold_at, CUT_OFF))
+        send_receipt(self.settings, live_receipt(sold_at, CUT_OFF))
 
         def is_served() -> bool:
             return bool(count_receipts(client, self.settings, sold_at, CUT_OFF))

@@ -1,5 +1,6 @@
 """A receipt of now: sent to the gateway like a till does, and awaited in the API's answers."""
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,8 +9,9 @@ from typing import Any
 import httpx
 from tenacity import RetryError, retry, retry_if_result, stop_after_delay, wait_fixed
 
+from ingest.senders.gateway_client import connect_gateway
 from tally.config.settings import Settings
-from tally.errors import StackError
+from tally.errors import BodyRefused, GatewayUnavailable, StackError
 from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW, window_start
 
@@ -38,7 +40,7 @@ def time_receipt(
     with httpx.Client(timeout=DEADLINE_SECONDS) as client:
         # The store may have receipts of an earlier run in this quarter hour: one more is awaited.
         before = count_receipts(client, settings, now) or 0
-        send_receipt(client, settings, receipt)
+        send_receipt(settings, receipt)
         taken = time.monotonic() - started
         wait_until(
             lambda: (count_receipts(client, settings, now) or 0) > before,
@@ -52,14 +54,13 @@ def time_receipt(
     return seconds
 
 
-def send_receipt(client: httpx.Client, settings: Settings, receipt: dict[str, Any]) -> None:
+def send_receipt(settings: Settings, receipt: dict[str, Any]) -> None:
     """Send a receipt to the gateway. Raises StackError when the gateway does not accept it."""
-    answer = client.post(f"http://{settings.gateway}/v1/events/pos", json=receipt)
-    if answer.status_code != httpx.codes.ACCEPTED:
-        raise StackError(
-            f"demo: the gateway answered {answer.status_code} to a receipt:"
-            f" {answer.text[:200]}; see its log"
-        )
+    try:
+        with connect_gateway(settings.gateway, retry_seconds=0) as gateway:
+            gateway.post_accepted("/v1/events/pos", [json.dumps(receipt).encode()])
+    except (BodyRefused, GatewayUnavailable) as error:
+        raise StackError(f"demo: a receipt was not taken: {error}; see its log") from error
 
 
 def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from ingest.senders.twin.people import draw_people
 from ingest.senders.twin.plan import TwinStore
 from ingest.senders.twin.sensors import SensorMessage, make_messages
 from ingest.senders.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
-from ingest.senders.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
+from ingest.senders.twin.transport import SentMessage, Transport, arrivals
 from ingest.senders.twin.truth import DayTruth, day_truth, write_truth
 from ingest.sources.registry import load_conversion
 from schemas import loader
 from tally.config.settings import Settings
+from tests.support.twin.faults import Outage, hold_up, with_clock
 
 SEED = 12
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
@@ -39,7 +40,10 @@ def made(*days: date, store: TwinStore = STORE, seed: int = SEED) -> list[Sensor
 
 
 def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[SentMessage]:
-    return arrivals(messages, Transport(outages=outages), SEED, STORE.store_id)
+    found = arrivals(messages, Transport(), SEED, STORE.store_id)
+    for outage in outages:
+        found = hold_up(found, outage, SEED)
+    return found
 
 
 def test_a_day_made_by_itself_is_that_day_of_any_other_run() -> None:
@@ -95,7 +99,7 @@ def test_nothing_is_told_before_it_is_over() -> None:
 
 def test_what_an_outage_held_up_comes_at_its_end_and_once_more() -> None:
     first, second = (TEN, TEN + HOUR), (TEN + HOUR, TEN + 2 * HOUR)
-    outages = (Outage(STORE.store_id, *span) for span in (first, second))
+    outages = (Outage(*span) for span in (first, second))
 
     found = on_their_way(made(MONDAY), *outages)
 
