@@ -2,12 +2,12 @@
 
 from typing import Protocol
 
-from ingest.senders.gateway_client import MAX_LINES, PART_BYTES, GatewayClient
+from ingest.senders.gateway_client import GatewayClient, batch_lines
 from runtime.connect import kafka_producer
 from runtime.kafka.producer import BlockingProducer
 from tally.config.settings import Settings
 
-_FLUSH_SECONDS = 120.0
+_FLUSH_SECONDS, _FLUSH_LINES = 120.0, 64
 
 
 class Channel(Protocol):
@@ -47,20 +47,18 @@ class GatewayChannel:
     def __init__(self, gateway: GatewayClient, path: str) -> None:
         self._gateway, self._path = gateway, path
         self._lines: list[bytes] = []
-        self._bytes = 0
 
     def send(self, _key: str, value: bytes) -> None:
         """Add one line to the next request."""
         self._lines.append(value)
-        self._bytes += len(value)
-        if len(self._lines) >= MAX_LINES or self._bytes >= PART_BYTES:
+        if len(self._lines) >= _FLUSH_LINES:
             self.flush()
 
     def flush(self) -> None:
         """Send the waiting lines and return when the gateway has taken or refused each of them.
 
-        Raises GatewayUnavailable, and BodyRefused when it has read none.
+        Raises GatewayUnavailable, and BodyRefused when it has read none of a request.
         """
-        if self._lines:
-            self._gateway.post(self._path, b"\n".join(self._lines))
-            self._lines, self._bytes = [], 0
+        for lines in batch_lines(self._lines):
+            self._gateway.post(self._path, b"\n".join(lines))
+        self._lines = []

@@ -1,7 +1,7 @@
 """The client of the gateway: sends a body until it is taken or refused, or the time is up."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event
@@ -25,7 +25,7 @@ from tally.errors import BodyRefused, GatewayUnavailable
 NDJSON = "application/x-ndjson"
 # The gateway takes messages of at most 64 stores and 64 days at once, and 5 MiB: so many lines
 # always fit, and its answer has room for the reason of each rejected one.
-MAX_LINES, PART_BYTES = 64, 2_000_000
+_MAX_LINES, _MAX_BYTES = 64, 2_000_000
 _RETRY_SECONDS, _ANSWER_SECONDS = 60.0, 60.0
 _BUSY = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS)
 _PAUSE = wait_exponential(multiplier=0.5, max=5)
@@ -120,6 +120,19 @@ def connect_gateway(
         base_url=f"http://{address}", timeout=_ANSWER_SECONDS, trust_env=False
     ) as http:
         yield GatewayClient(http, retry_seconds, stopped or Event())
+
+
+def batch_lines(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines in order, in batches of which each fits into one body."""
+    batch, size = list[bytes](), 0
+    for line in lines:
+        if batch and (len(batch) == _MAX_LINES or size + len(line) > _MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line)
+    if batch:
+        yield batch
 
 
 def _read_lines(answer: httpx.Response) -> LinesAnswer:

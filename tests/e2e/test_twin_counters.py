@@ -17,7 +17,7 @@ import yaml
 from cassandra.cluster import Session
 
 from ingest.senders.twin.plan import TwinStore
-from ingest.senders.twin.transport import Transport, arrivals
+from ingest.senders.twin.stream import Transport, arrivals
 from runtime.connect import cassandra_session
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.plain_oracle import Cell, Parts, counted_once, shares_of

@@ -70,7 +70,8 @@ class DroppedFile:
             self._compare(os.lstat(own, dir_fd=folder))
             os.rename(own, name, src_dir_fd=folder, dst_dir_fd=filed)
             # Another file may have taken this one's name between the check and the move.
-            if file_state(os.lstat(name, dir_fd=filed))[:-1] != self.state[:-1]:
+            moved = file_state(os.lstat(name, dir_fd=filed))
+            if moved[:-1] != self.state[:-1]:
                 # It gets its name back, unless that is taken by now.
                 os.link(name, own, src_dir_fd=filed, dst_dir_fd=folder, follow_symlinks=False)
                 os.unlink(name, dir_fd=filed)

@@ -75,6 +75,9 @@ class TwinStore:
     behaviour: Behaviour = field(default_factory=Behaviour)
     phones: Phones = field(default_factory=Phones)
     door_errors: DoorErrors = field(default_factory=DoorErrors)
+    # No sighting is sent from before this instant (seconds since 1970): the key of its device is
+    # destroyed, and the gateway would refuse it.
+    sightings_since: float = 0.0
 
     def hours(self, day: date) -> tuple[datetime, datetime]:
         """The opening and the closing time of a local day.

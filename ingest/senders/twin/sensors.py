@@ -1,7 +1,7 @@
 """Makes the messages of a twin store: door counts, sightings, receipts and stock documents.
 
 Each message has the form that its path of the gateway takes. It has the errors of its sensor, but
-not those of the way to Kafka (transport.py).
+not those of the way to the gateway (stream.py).
 """
 
 import json
@@ -20,7 +20,7 @@ from ingest.senders.twin.tills import GOODS, draw_sales, format_instant, receipt
 DOOR_SECONDS = 60
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
 _WALL_DBM = 18
-_MIN_DBM = -95
+_MIN_DBM, _MAX_DBM = -95, -20
 # Times are in seconds, amounts in units: on the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
@@ -57,16 +57,6 @@ def make_messages(
     return sorted(found, key=lambda message: (message.at, message.source, message.identity))
 
 
-def without_expired_sightings(
-    messages: Sequence[SensorMessage], since: float
-) -> list[SensorMessage]:
-    """The messages without the sightings from before `since` (seconds since 1970).
-
-    The key of their devices is destroyed, and the gateway would refuse each of them.
-    """
-    return [message for message in messages if message.source != "wifi" or message.at >= since]
-
-
 def door_crossings(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> DoorCrossings:
@@ -74,8 +64,10 @@ def door_crossings(
     chance = make_random(seed, store.store_id, day.isoformat(), "doors")
     found = defaultdict[int, list[tuple[float, str]]](list)
     for person in people:
-        crossings = (("in", person.came), ("out", person.left))
-        for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
+        crossings = [("passers_by", person.came)]
+        if person.is_visitor:
+            crossings = [("in", person.came), ("out", person.left)]
+        for way, at in crossings:
             ways = _draw_ways(store, way, chance)
             found[person.door] += [(at, reported_way) for reported_way in ways]
     return found
@@ -89,7 +81,8 @@ def _door_counts(store: TwinStore, day: date, crossed: DoorCrossings) -> Iterato
     opens, closes = (int(instant.timestamp()) for instant in store.hours(day))
     open_numbers = range(opens // DOOR_SECONDS, -(-closes // DOOR_SECONDS))
     for door in range(store.doors):
-        counts = Counter((int(at) // DOOR_SECONDS, way) for at, way in crossed.get(door, ()))
+        own = crossed.get(door, ())
+        counts = Counter((int(at) // DOOR_SECONDS, way) for at, way in own)
         for number in sorted({*open_numbers, *(number for number, _ in counts)}):
             yield _message(
                 "traffic",
@@ -119,11 +112,10 @@ def _sightings(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
     chance = make_random(seed, store.store_id, day.isoformat(), "wifi")
-    access_points = _AccessPoints(store, day, seed, chance)
     for person in people:
-        if person.phone is None:
-            continue
         phone = person.phone
+        if phone is None:
+            continue
         is_steady = phone.mac_class != "random_probe"
         stayed = person.left - person.came
         at = person.came + chance.uniform(0, min(phone.every_seconds, stayed))
@@ -131,7 +123,20 @@ def _sightings(
             # A phone that only looks for networks makes up a new address for each burst.
             own = phone.address if is_steady else address(chance, is_local=True)
             if chance.random() >= store.phones.lost:
-                yield access_points.hear(own, phone.mac_class, at, is_inside=person.is_visitor)
+                device = device_hash(own, store.store_id, day, seed)
+                dbm = _draw_dbm(chance, is_inside=person.is_visitor)
+                access_point = f"ap-{1 + chance.randrange(store.access_points)}"
+                yield _message(
+                    "wifi",
+                    at,
+                    f"{access_point}/{device}/{int(at)}",
+                    store_id=store.store_id,
+                    device_hash=device,
+                    mac_class=phone.mac_class,
+                    ap_id=access_point,
+                    happened_at=format_instant(at),
+                    rssi_dbm=dbm,
+                )
             at += (
                 phone.every_seconds * chance.uniform(0.9, 1.1)
                 if is_steady
@@ -139,40 +144,13 @@ def _sightings(
             )
 
 
-class _AccessPoints(NamedTuple):
-    """The access points of a store on one day."""
-
-    store: TwinStore
-    day: date
-    seed: int
-    chance: Random
-
-    def hear(
-        self,
-        own: bytes,
-        mac_class: str,
-        at: float,
-        *,
-        is_inside: bool,
-    ) -> SensorMessage:
-        """One of the access points hears the address, from inside or through the wall."""
-        metres = self.chance.uniform(*(_NEAR if is_inside else _FAR))
-        wall = 0 if is_inside else _WALL_DBM
-        noise = self.chance.gauss(0, _NOISE_DBM)
-        dbm = round(-40 - 25 * log10(metres) - wall + noise)
-        access_point = f"ap-{1 + self.chance.randrange(self.store.access_points)}"
-        device = device_hash(own, self.store.store_id, self.day, self.seed)
-        return _message(
-            "wifi",
-            at,
-            f"{access_point}/{device}/{int(at)}",
-            store_id=self.store.store_id,
-            device_hash=device,
-            mac_class=mac_class,
-            ap_id=access_point,
-            happened_at=format_instant(int(at)),
-            rssi_dbm=max(_MIN_DBM, min(-20, dbm)),
-        )
+def _draw_dbm(chance: Random, *, is_inside: bool) -> int:
+    """How loud an access point hears a phone, from inside or through the wall."""
+    metres = chance.uniform(*(_NEAR if is_inside else _FAR))
+    wall = 0 if is_inside else _WALL_DBM
+    noise = chance.gauss(0, _NOISE_DBM)
+    dbm = round(-40 - 25 * log10(metres) - wall + noise)
+    return max(_MIN_DBM, min(_MAX_DBM, dbm))
 
 
 def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:

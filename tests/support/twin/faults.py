@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ingest.senders.twin.plan import make_random
 from ingest.senders.twin.sensors import SensorMessage
-from ingest.senders.twin.transport import SentMessage
+from ingest.senders.twin.stream import SentMessage
 from tally.time.instants import format_utc, parse_instant
 
 

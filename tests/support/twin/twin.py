@@ -19,7 +19,7 @@ import yaml
 from ingest.senders.twin.people import Person, draw_people
 from ingest.senders.twin.plan import Phones, TwinStore
 from ingest.senders.twin.sensors import SensorMessage, make_messages
-from ingest.senders.twin.transport import SentMessage, Transport, arrivals
+from ingest.senders.twin.stream import SentMessage, Transport, arrivals
 from schemas import loader
 from tally.config.settings import Settings
 from tests.support.clients.producers import PlacedMessage, produced

@@ -11,12 +11,18 @@ import msgspec
 import pytest
 
 from ingest.installation.arrival import Arrival, Rules
-from ingest.senders.twin.__main__ import key_period_start
+from ingest.senders.twin.__main__ import twin_stores
 from ingest.senders.twin.people import draw_people
 from ingest.senders.twin.plan import TwinStore
 from ingest.senders.twin.sensors import SensorMessage, make_messages
-from ingest.senders.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
-from ingest.senders.twin.transport import SentMessage, Transport, arrivals
+from ingest.senders.twin.stream import (
+    PAST_BATCH_SECONDS,
+    SentMessage,
+    Transport,
+    TwinDays,
+    arrivals,
+    send,
+)
 from ingest.senders.twin.truth import DayTruth, day_truth, write_truth
 from ingest.sources.registry import load_conversion
 from schemas import loader
@@ -177,7 +183,8 @@ def test_catching_up_is_in_the_order_of_time_and_nothing_is_of_the_future() -> N
 
 def test_no_sighting_is_sent_of_before_the_running_key_period() -> None:
     since = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
-    twin = TwinDays([STORE], [MONDAY, TUESDAY], SEED, Transport(), {"twin-1": since})
+    store = replace(STORE, sightings_since=since)
+    twin = TwinDays([store], [MONDAY, TUESDAY], SEED, Transport())
 
     past, coming = twin.split_arrivals(TEN + 24 * HOUR, 0.0, TEN + 25 * HOUR)
 
@@ -195,11 +202,9 @@ def test_the_key_period_is_that_of_the_stores_file_as_the_gateway_knows_it(tmp_p
     settings = Settings(stores_file=file, default_timezone="America/New_York")
     half_past_three = datetime(2026, 3, 2, 21, 45, tzinfo=UTC)
 
-    begins = [
-        datetime.fromtimestamp(key_period_start(name, settings, half_past_three.timestamp()), UTC)
-        for name in ("twin-1", "twin-2")
-    ]
+    stores = twin_stores(2, 300, "", settings, half_past_three.timestamp())
 
+    begins = [datetime.fromtimestamp(store.sightings_since, UTC) for store in stores]
     assert begins == [
         datetime(2026, 3, 1, 22, 15, tzinfo=UTC),
         datetime(2026, 3, 2, 5, tzinfo=UTC),
