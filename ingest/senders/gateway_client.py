@@ -102,10 +102,10 @@ class GatewayClient:
                 is_away=True,
             ) from error
         if answer.is_server_error or answer.status_code in _BUSY:
-            requested = parse_retry_after(answer.headers.get("retry-after", ""), time.time())
+            wait_seconds = parse_retry_after(answer.headers.get("retry-after", ""), time.time())
             raise GatewayUnavailable(
                 f"the gateway answers {answer.status_code}: {_problem(answer).get('detail', '')}",
-                requested or 0.0,
+                wait_seconds or 0.0,
             )
         return _read_lines(answer)
 

@@ -86,7 +86,8 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     settings, now = Settings.load(), time.time()
     chosen = twin_stores(stores, passers, tz, settings, now)
     until = now + 60 * live_minutes
-    twin = TwinDays(chosen, _days(days, chosen[0].zone, now, until), seed, Transport())
+    dates = _days(days, chosen[0].zone, now, until)
+    twin = TwinDays(chosen, dates, seed, Transport())
     folder = truth or settings.home / "twin"
     totals = twin.write_truth(folder)
     # Both parts come from one list, so that no message is left out or sent twice in between.
