@@ -25,7 +25,6 @@ from decimal import Decimal
 from pathlib import Path
 from statistics import median, quantiles
 
-import httpx
 from rich.console import Console
 from rich.table import Table
 
@@ -38,6 +37,7 @@ from bench.lib.busy_doors import THRESHOLDS, BusyDoors, rule_id
 from bench.lib.compared import say
 from bench.lib.harness import own_environment
 from bench.lib.subscribers import CALLED, STEPS, Sightings, ThresholdCrossing, watching, webhook
+from ingest.senders.gateway_client import connect_gateway
 from ops.local.processes.addresses import separate_environment
 from tally.config.settings import Settings
 from tally.time.instants import from_millis
@@ -71,19 +71,15 @@ def post_until(
 ) -> None:
     """Post the intervals of a tenth of a second at a time, until the instant.
 
-    Raises SystemExit when the gateway does not accept them.
+    Raises BodyRefused, or GatewayUnavailable, when the gateway does not accept them at once.
     """
-    address = f"http://{settings.gateway}/v1/events/traffic"
-    kind = {"Content-Type": "application/x-ndjson"}
-    with httpx.Client(timeout=30) as client:
+    with connect_gateway(settings.gateway, retry_seconds=0) as gateway:
         due = time.monotonic()
         while datetime.now(UTC) < end:
             # By the clock, not by a pause after each post: a slow gateway must not lower the rate
             # at which it is measured.
             due += 1 / POSTS_A_SECOND
-            answer = client.post(address, content=b"\n".join(messages()), headers=kind)
-            if answer.status_code != httpx.codes.ACCEPTED:
-                raise SystemExit(f"the gateway answered {answer.status_code}: {answer.text[:200]}")
+            gateway.post_accepted("/v1/events/traffic", messages())
             doors.acknowledge()
             time.sleep(max(0.0, due - time.monotonic()))
 

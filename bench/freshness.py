@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 
-import httpx
 from confluent_kafka import TopicPartition
 from rich.console import Console
 from rich.table import Table
@@ -27,6 +26,7 @@ from bench.lib.compared import say
 from bench.lib.contenders import Contender
 from bench.lib.harness import arguments, own_environment
 from bench.lib.subscribers import TIMEOUT_SECONDS
+from ingest.senders.gateway_client import connect_gateway
 from runtime.connect import kafka_consumer
 from runtime.kafka.topics import read_ends
 from runtime.process.repository import REPOSITORY
@@ -36,6 +36,7 @@ from tally.time.instants import format_utc
 from tally.time.windows import WINDOW, window_start
 from web.client import ApiClient
 
+RECEIPTS_PATH = "/v1/events/pos"
 SERVICES = ("normaliser", "gateway", "api", "speed", "receipts")
 RATES = (0, 100, 500, 1_000)
 PROBES_A_SECOND, POSTS_A_SECOND, LOAD_STORES, WARM_SECONDS = 5, 10, 50, 30.0
@@ -119,13 +120,13 @@ class Prober:
             time.sleep(0.2)
 
     def _send(self) -> None:
-        with httpx.Client(timeout=30) as client:
+        with connect_gateway(self._settings.gateway, retry_seconds=0) as gateway:
             while not self._stop.wait(1 / PROBES_A_SECOND):
                 store, now = f"probe-{next(_receipt_numbers)}", datetime.now(UTC)
                 body = message(store, now)
                 # Registered before it is sent: its record may be seen before the acknowledgement.
                 self.probes[store] = probe = Probe(store, now, time.monotonic())
-                post(client, self._settings, [body])
+                gateway.post_accepted(RECEIPTS_PATH, [body])
                 probe.acknowledged = time.monotonic()
 
     def _watch_topics(self) -> None:
@@ -159,21 +160,18 @@ def load(settings: Settings, rate: int) -> Iterator[None]:
 
     def sell() -> None:
         """Send the receipts of a tenth of a second at a time."""
-        with httpx.Client(timeout=30) as client:
+        with connect_gateway(settings.gateway, retry_seconds=0) as gateway:
             due = time.monotonic()
             while not stop.wait(max(0.0, due - time.monotonic())):
                 # By the clock, not by a pause after each post: a slow gateway must not lower the
                 # rate at which it is measured.
                 due += 1 / POSTS_A_SECOND
                 now = datetime.now(UTC)
-                post(
-                    client,
-                    settings,
-                    [
-                        message(f"load-{next(_receipt_numbers) % LOAD_STORES}", now)
-                        for _ in range(rate // POSTS_A_SECOND)
-                    ],
-                )
+                messages = [
+                    message(f"load-{next(_receipt_numbers) % LOAD_STORES}", now)
+                    for _ in range(rate // POSTS_A_SECOND)
+                ]
+                gateway.post_accepted(RECEIPTS_PATH, messages)
 
     seller = threading.Thread(target=sell, daemon=True)
     if rate:
@@ -204,14 +202,6 @@ def message(store: str, now: datetime) -> bytes:
         "transactions": _LINES,
     }
     return json.dumps({"happened_at": format_utc(now), "operation_id": store, **till}).encode()
-
-
-def post(client: httpx.Client, settings: Settings, messages: Sequence[bytes]) -> None:
-    """Block until the gateway has acknowledged the messages. Raises SystemExit if it does not."""
-    body, kind = b"\n".join(messages), {"Content-Type": "application/x-ndjson"}
-    answer = client.post(f"http://{settings.gateway}/v1/events/pos", content=body, headers=kind)
-    if answer.status_code != httpx.codes.ACCEPTED:
-        raise SystemExit(f"the gateway answered {answer.status_code}: {answer.text[:200]}")
 
 
 @contextmanager

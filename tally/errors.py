@@ -1,7 +1,7 @@
 """The errors of Tally: each says what is wrong, where, and what to do about it."""
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 
 class TallyError(Exception):
@@ -202,6 +202,15 @@ class GatewayUnavailable(TallyError):
         super().__init__(message)
         self.wait_seconds = wait_seconds
         self.is_away = is_away
+
+
+class BodyRefused(TallyError):
+    """Raised when the gateway took nothing of a body and never will; `problem`: its answer."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        self.problem = problem
+        status = f" ({problem['status']})" if "status" in problem else ""
+        super().__init__(f"the gateway refused a body{status}: {problem.get('detail', problem)}")
 
 
 class BadRule(TallyError):

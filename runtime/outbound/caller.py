@@ -6,12 +6,11 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import httpx
 from msgspec import Struct
 
+from runtime.http.retry_after import parse_retry_after
 from runtime.outbound.addresses import (
     AllowedNetwork,
     CallableAddress,
@@ -179,20 +178,3 @@ def build_caller(
     """A caller with the networks and secrets of the settings. Raises BadSettings."""
     keys = SigningKeys(settings.webhook_secrets or settings.home / FILE)
     return make(parse_networks(settings.webhook_networks), keys)
-
-
-def parse_retry_after(text: str, now: float) -> float | None:
-    """The seconds from now that a header Retry-After requests, as a number or an instant.
-
-    None without it, and for a text that is neither.
-    """
-    value = text.strip()
-    if value.isascii() and value.isdigit():
-        # A number with more digits is no realistic delay.
-        return float(value[:9]) if len(value) < 10 else None
-    try:
-        instant = parsedate_to_datetime(value)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return max(0.0, (aware - datetime.fromtimestamp(now, UTC)).total_seconds())

@@ -16,15 +16,14 @@ import pytest
 import yaml
 from cassandra.cluster import Session
 
-from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import DoorCounter, TwinStore
-from ingest.senders.twin.sensors import make_messages
-from ingest.senders.twin.transport import Transport, arrivals
+from ingest.senders.twin.plan import TwinStore
+from ingest.senders.twin.stream import Transport, arrivals
 from runtime.connect import cassandra_session
 from tests.support.clients.gateway_client import GatewayClient
 from tests.support.oracles.plain_oracle import Cell, Parts, counted_once, shares_of
 from tests.support.stack.loop import SERVICES, Loop, running_loop
 from tests.support.stack.tables import batch_rows
+from tests.support.twin.door_counters import DoorCounter, counted_intervals
 
 SEED, LOT = 46, 400
 # The night on which clocks are set forward lies between the two.
@@ -45,15 +44,18 @@ def counters(offsets: Sequence[int], dead: int) -> list[DoorCounter]:
     ]
 
 
-def twin(name: str, zone: str, own: list[DoorCounter]) -> TwinStore:
-    """A store with a door for each counter."""
-    return TwinStore(name, ZoneInfo(zone), passers=400, doors=len(own), counters=own)
+COUNTERS = {
+    "aligned": counters([0] * 5, dead=600),
+    "late": counters([30, 7, 450, 893, 1234], dead=60),
+}
 
 
-STORES = (
-    twin("aligned", "Europe/Bratislava", counters([0] * 5, dead=600)),
-    twin("late", "Asia/Kathmandu", counters([30, 7, 450, 893, 1234], dead=60)),
-)
+def twin(name: str, zone: str) -> TwinStore:
+    """A store with a door for each of its counters."""
+    return TwinStore(name, ZoneInfo(zone), passers=400, doors=len(COUNTERS[name]))
+
+
+STORES = (twin("aligned", "Europe/Bratislava"), twin("late", "Asia/Kathmandu"))
 Interval = dict[str, Any]
 
 
@@ -71,8 +73,7 @@ class CountedDays:
             made = [
                 one
                 for day in DAYS
-                for one in make_messages(store, day, SEED, draw_people(store, day, SEED))
-                if one.source == "traffic"
+                for one in counted_intervals(store, COUNTERS[store.store_id], day, SEED)
             ]
             for one in made:
                 told = json.loads(one.body)

@@ -3,17 +3,17 @@ gateway."""
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ingest.senders.drop.folder import DONE, DropFolder
 from ingest.senders.drop.rounds import FolderUploader, files_in_words
-from ingest.senders.drop.sender import Sender, make_client
+from ingest.senders.gateway_client import connect_gateway
 from runtime.process.job import run_command, run_until_stopped
 from runtime.process.lock import lock_folder
 from runtime.process.output import print_json
@@ -52,22 +52,25 @@ def drop(
     Raises Exit with the code.
     """
     settings = Settings.load()
-    root = folder.resolve()
-    drop_folder = DropFolder(root, settled_seconds)
-    all_rounds: list[FolderUploader] = []
+    drop_folder = DropFolder(folder.resolve(), settled_seconds)
+    retry_seconds = _WATCH_RETRY_SECONDS if watch else _ONCE_RETRY_SECONDS
+    summary: dict[str, Any] = {}
 
     def work(stopped: Event) -> None:
-        with _exclusive_folder(drop_folder), make_client(settings.gateway) as client:
-            sender = Sender(client, stopped, _WATCH_RETRY_SECONDS if watch else _ONCE_RETRY_SECONDS)
-            rounds = FolderUploader(drop_folder, sender, settings.drop_retention_seconds)
-            all_rounds.append(rounds)
-            rounds.watch() if watch else rounds.run_once()
+        with (
+            _exclusive_folder(drop_folder),
+            connect_gateway(settings.gateway, retry_seconds, stopped) as gateway,
+        ):
+            uploader = FolderUploader(drop_folder, gateway, settings.drop_retention_seconds)
+            try:
+                uploader.watch() if watch else uploader.run_once()
+            finally:
+                summary.update(uploader.summary())
+                _print(summary, drop_folder.root, as_json)
 
     code = run_until_stopped("tally drop", work)
-    for rounds in all_rounds:
-        _print(rounds, root, as_json)
-        code = code or (0 if watch else _exit_code(rounds))
-    raise typer.Exit(code)
+    is_left = any(summary.get(name) for name in ("refused", "rejected", "waiting"))
+    raise typer.Exit(code or int(is_left and not watch))
 
 
 @contextmanager
@@ -86,13 +89,7 @@ def _exclusive_folder(folder: DropFolder) -> Iterator[None]:
         raise AlreadyRunning(f"{folder.root}: another `tally drop` has it: {error}") from error
 
 
-def _exit_code(rounds: FolderUploader) -> int:
-    counts = rounds.counts
-    return 1 if counts["refused"] or counts["rejected"] or rounds.waiting else 0
-
-
-def _print(rounds: FolderUploader, root: Path, as_json: bool) -> None:
-    summary = rounds.summary()
+def _print(summary: Mapping[str, int], root: Path, as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return

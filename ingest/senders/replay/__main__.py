@@ -3,39 +3,33 @@
 It sends real receipts with seeded disturbances to Kafka or the gateway.
 """
 
-import json
 import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from ingest.senders.replay.channels import Channel, GatewayChannel, KafkaChannel
-from ingest.senders.replay.complete_journey import Extent, ReplayScope, extent, receipts
-from ingest.senders.replay.perturbation import Perturbation, PlannedMessage, plan_messages
-from ingest.senders.replay.progress import ProgressRecord
+from ingest.senders.channels import Channel, GatewayChannel, KafkaChannel
+from ingest.senders.gateway_client import connect_gateway
+from ingest.senders.replay.complete_journey import ReplayScope, extent
+from ingest.senders.replay.perturbation import Perturbation
+from ingest.senders.replay.run import ProgressRecord, Replay
 from runtime.connect import cassandra_session
 from runtime.process.job import run_command
-from runtime.process.output import show_progress
+from runtime.process.output import print_json
 from runtime.records.backfill import declare_backfill
 from schemas import loader
 from tally.config.settings import Settings
 from tally.errors import StackError, TallyError
-from tally.time.instants import format_utc
 
 # The source to which the real receipts belong.
 FAMILY = "sales"
-_FLUSH_EVERY_MESSAGES = 5_000
-_FLUSH_EVERY_SECONDS = 5.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-# How early a message may be sent: this saves a system call for each message.
-_EARLY_SECONDS = 0.005
 
 
 class ReplaySource(StrEnum):
@@ -49,99 +43,6 @@ class Via(StrEnum):
 
     KAFKA = "kafka"
     GATEWAY = "gateway"
-
-
-@dataclass(frozen=True)
-class Replay:
-    """One replay: its receipts, disturbances, and speed in multiples of real time (0: no limit)."""
-
-    scope: ReplayScope
-    extent: Extent
-    plan: Perturbation
-    speed: float
-
-    def run(self, channel: Channel, record: ProgressRecord, sent_before: int) -> dict[str, Any]:
-        """Send everything after the first `sent_before` messages.
-
-        Returns the counts of the whole replay.
-        """
-        counts: Counter[str] = Counter()
-        send, shown = _PacedSender(channel, record, self.speed), 0
-        with show_progress("receipts sent", self.extent.receipts) as advance:
-            for number, message in enumerate(
-                plan_messages(receipts(self.scope), self.plan), start=1
-            ):
-                counts[message.kind] += 1
-                if number > sent_before and send.send(number, message):
-                    advance(_receipts(counts) - shown)
-                    shown = _receipts(counts)
-            send.flush(counts.total())
-            advance(_receipts(counts) - shown)
-        return _result(counts, self.extent)
-
-
-def _receipts(counts: Mapping[str, int]) -> int:
-    """The number of messages that are real receipts; disturbances do not count."""
-    return counts["original"] + counts["late"]
-
-
-class _PacedSender:
-    """Sends each message at its time, and at intervals records what is acknowledged."""
-
-    def __init__(self, channel: Channel, record: ProgressRecord, speed: float) -> None:
-        self._channel, self._record = channel, record
-        self._wait = _pace(speed)
-        self._flushed_at = time.monotonic()
-
-    def send(self, number: int, message: PlannedMessage) -> bool:
-        """Send a message; returns whether everything up to this number is acknowledged now."""
-        self._wait(message.send_at)
-        self._channel.send(message.key, message.value)
-        due = (
-            number % _FLUSH_EVERY_MESSAGES == 0
-            or time.monotonic() - self._flushed_at > _FLUSH_EVERY_SECONDS
-        )
-        if due:
-            self.flush(number)
-        return due
-
-    def flush(self, number: int) -> None:
-        """Wait for the acknowledgements of everything up to this number, and record it."""
-        self._channel.flush()
-        # The record is saved last: after a crash in between some messages are sent twice, but none
-        # is lost.
-        self._record.save(number)
-        self._flushed_at = time.monotonic()
-
-
-def _pace(speed: float) -> Callable[[float], None]:
-    """A function that returns when the event time is due."""
-    if speed == 0:
-        return lambda _send_at: None
-    # Times count from the beginning and not from the last message, so delays do not add up.
-    begun, first = time.monotonic(), None
-
-    def wait(send_at: float) -> None:
-        nonlocal first
-        first = send_at if first is None else first
-        ahead = begun + (send_at - first) / speed - time.monotonic()
-        if ahead > _EARLY_SECONDS:
-            time.sleep(ahead)
-
-    return wait
-
-
-def _result(counts: Counter[str], extent: Extent) -> dict[str, Any]:
-    return {
-        "receipts": _receipts(counts),
-        "sent": counts.total(),
-        "duplicates": counts["duplicate"],
-        "late": counts["late"],
-        "from": None if extent.first is None else format_utc(extent.first),
-        "to": None if extent.last is None else format_utc(extent.last),
-        "conflicts": counts["conflict"],
-        "bad": counts["bad"],
-    }
 
 
 def _seconds(text: str) -> float:
@@ -230,21 +131,22 @@ def replay(  # noqa: PLR0913  # the options of the command line
     # Each set of options has its own record: in a run with other options a number means another
     # message.
     record = ProgressRecord.for_options(settings.home, repr((source, scope, plan, via)))
-    channel = _channel(settings, via)
-    begun = datetime.now(UTC)
-    result = Replay(scope, found_extent, plan, speed).run(
-        channel, record, record.load() if resume else 0
-    )
+    begun, sent_before = time.monotonic(), record.load() if resume else 0
+    with _channel(settings, via) as channel:
+        result = Replay(scope, found_extent, plan, speed).run(channel, record, sent_before)
     if backfill and found_extent.first and found_extent.last:
         _declare(settings, (found_extent.first.date(), found_extent.last.date()), source)
-    _print(result, as_json, (datetime.now(UTC) - begun).total_seconds())
+    _print(result, as_json, time.monotonic() - begun)
 
 
-def _channel(settings: Settings, via: Via) -> Channel:
+@contextmanager
+def _channel(settings: Settings, via: Via) -> Iterator[Channel]:
     source = loader.sources()[FAMILY]
-    if via is Via.GATEWAY:
-        return GatewayChannel(settings, source.path)
-    return KafkaChannel(settings, source.raw_topic)
+    if via is Via.KAFKA:
+        yield KafkaChannel(settings, source.raw_topic)
+        return
+    with connect_gateway(settings.gateway) as gateway:
+        yield GatewayChannel(gateway, source.path)
 
 
 def _declare(settings: Settings, days: tuple[date, date], source: ReplaySource) -> None:
@@ -260,7 +162,7 @@ def _declare(settings: Settings, days: tuple[date, date], source: ReplaySource) 
 
 def _print(result: dict[str, Any], as_json: bool, seconds: float) -> None:
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     counts = ", ".join(
         f"{value:,} {name}" for name, value in result.items() if isinstance(value, int)

@@ -1,13 +1,11 @@
 """Computes what a replay sends and when, as a pure function of the receipts and a seeded plan."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from random import Random
 from typing import Literal, NamedTuple
-
-from ingest.senders.replay.bad import corrupt_message
 
 MessageKind = Literal["original", "late", "duplicate", "conflict", "bad"]
 
@@ -19,6 +17,29 @@ _SOON_SECONDS = 300.0
 # still open.
 _SHIFT_SECONDS = (900, 2700)
 _CONFLICTING_LINE = b',{"item":"conflicting line","price":1,"amount":1}]}'
+_DEEP = 100
+# The reason of the dead letter that a message must become, and how to corrupt a good one, which
+# begins with happened_at and ends in `]}`.
+CORRUPTIONS: dict[str, Callable[[bytes], bytes]] = {
+    "not_json": lambda message: message[:-2],
+    "missing_field": lambda message: message.replace(b'"operation_id"', b'"shop"', 1),
+    "wrong_type": lambda message: message.replace(b'"amount":', b'"amount":true,"pieces":', 1),
+    "out_of_range": lambda message: message.replace(b'"price":', b'"price":1e400,"list_price":', 1),
+    "timestamp_without_zone": lambda message: message.replace(b'+00:00"', b'"', 1),
+    "timestamp_not_rfc3339": lambda message: (
+        b'{"happened_at":"19.09.2017 22:48"' + message[message.index(b",") :]
+    ),
+    "future_time": lambda message: (
+        b'{"happened_at":"2106-01-01T00:00:00Z"' + message[message.index(b",") :]
+    ),
+    "duplicate_field": lambda message: message.removesuffix(b"}") + b',"operation_id":1}',
+    "not_utf8": lambda message: message.replace(b'"item":"', b'"item":"\xff', 1),
+    "too_deep": lambda message: (
+        message.removesuffix(b"}") + b',"note":' + b"[" * _DEEP + b"]" * _DEEP + b"}"
+    ),
+    "unknown_schema_version": lambda message: message.removesuffix(b"}") + b',"schema_version":99}',
+}
+_KINDS = tuple(CORRUPTIONS.values())
 
 
 class Receipt(NamedTuple):
@@ -67,70 +88,61 @@ def plan_messages(receipts: Iterable[Receipt], plan: Perturbation) -> Iterator[P
     A receipt's first copy always comes before its duplicates and its conflict, so that the accepted
     payload is the first copy.
     """
-    chooser = _Chooser(plan)
+    chance = Random(plan.seed)
+    conflicts = _draw_positions(chance, plan.conflicts, plan.receipts)
+    bad = _draw_positions(chance, plan.bad, plan.receipts)
     waiting: list[tuple[float, int, PlannedMessage]] = []
     number = 0
     for position, receipt in enumerate(receipts):
         # No message is sent before it happened, so no later receipt can precede what is due now.
         while waiting and waiting[0][0] < receipt.happened_at:
             yield heappop(waiting)[2]
-        for message in chooser.draw_messages(position, receipt):
+        fate = conflicts.get(position), bad.get(position)
+        for message in _draw_messages(chance, plan, receipt, *fate):
             number += 1
             heappush(waiting, (message.send_at, number, message))
     while waiting:
         yield heappop(waiting)[2]
 
 
-class _Chooser:
-    """Draws the fate of each receipt, in order, from one seeded source."""
+def _draw_positions(chance: Random, count: int, receipts: int) -> dict[int, int]:
+    """The positions of so many receipts, each with its number in the order of the draw."""
+    positions = chance.sample(range(receipts), min(count, receipts))
+    return {position: number for number, position in enumerate(positions)}
 
-    def __init__(self, plan: Perturbation) -> None:
-        self._plan = plan
-        self._random = Random(plan.seed)
-        self._conflicts = {
-            position: number for number, position in enumerate(self._sample(plan.conflicts))
-        }
-        self._bad = {position: number for number, position in enumerate(self._sample(plan.bad))}
 
-    def _sample(self, count: int) -> list[int]:
-        return self._random.sample(
-            range(self._plan.receipts),
-            min(count, self._plan.receipts),
-        )
+def _draw_messages(
+    chance: Random, plan: Perturbation, receipt: Receipt, conflict: int | None, bad: int | None
+) -> Iterator[PlannedMessage]:
+    """The first message of a receipt, then its duplicate, its conflict and its bad copy if any.
 
-    def draw_messages(self, position: int, receipt: Receipt) -> Iterator[PlannedMessage]:
-        """The first message of a receipt, then its duplicate and its conflict if it draws any."""
-        plan, draw = self._plan, self._random.random
-        is_late = draw() < plan.late and position not in self._conflicts
-        # 1 - draw() is above 0, so that a late receipt is always late.
-        delay = (1.0 - draw()) * plan.late_by if is_late else draw() * plan.disorder
-        first = receipt.happened_at + delay
-        yield PlannedMessage(
-            "late" if is_late else "original", first, receipt.store_id, receipt.message
-        )
-        if draw() < plan.duplicates:
-            again = first + draw() * (_SOON_SECONDS if draw() < 0.5 else _DAY_SECONDS)
-            yield PlannedMessage("duplicate", again, receipt.store_id, receipt.message)
-        if position in self._conflicts:
-            value = self._conflict_message(receipt, self._conflicts[position] % 2 == 1)
-            yield PlannedMessage(
-                "conflict", first + draw() * _SOON_SECONDS, receipt.store_id, value
-            )
-        if position in self._bad:
-            yield PlannedMessage(
-                "bad",
-                first,
-                receipt.store_id,
-                corrupt_message(self._bad[position], receipt.message),
-            )
+    `conflict` and `bad` number the receipts that have one.
+    """
+    draw, store_id = chance.random, receipt.store_id
+    is_late = draw() < plan.late and conflict is None
+    # 1 - draw() is above 0, so that a late receipt is always late.
+    delay = (1.0 - draw()) * plan.late_by if is_late else draw() * plan.disorder
+    first = receipt.happened_at + delay
+    yield PlannedMessage("late" if is_late else "original", first, store_id, receipt.message)
+    if draw() < plan.duplicates:
+        again = first + draw() * (_SOON_SECONDS if draw() < 0.5 else _DAY_SECONDS)
+        yield PlannedMessage("duplicate", again, store_id, receipt.message)
+    if conflict is not None:
+        value = _conflict_message(chance, receipt, is_in_another_window=conflict % 2 == 1)
+        yield PlannedMessage("conflict", first + draw() * _SOON_SECONDS, store_id, value)
+    if bad is not None:
+        # The kinds take turns.
+        corrupt = _KINDS[bad % len(_KINDS)]
+        yield PlannedMessage("bad", first, store_id, corrupt(receipt.message))
 
-    def _conflict_message(self, receipt: Receipt, in_another_window: bool) -> bytes:
-        """The receipt with one more line and the same identity, optionally in another window."""
-        message = receipt.message.removesuffix(b"]}") + _CONFLICTING_LINE
-        if not in_another_window:
-            return message
-        moved = receipt.happened_at - self._random.uniform(*_SHIFT_SECONDS)
-        return message.replace(_stamp(receipt.happened_at), _stamp(moved), 1)
+
+def _conflict_message(chance: Random, receipt: Receipt, *, is_in_another_window: bool) -> bytes:
+    """The receipt with one more line and the same identity, optionally in another window."""
+    message = receipt.message.removesuffix(b"]}") + _CONFLICTING_LINE
+    if not is_in_another_window:
+        return message
+    moved = receipt.happened_at - chance.uniform(*_SHIFT_SECONDS)
+    return message.replace(_stamp(receipt.happened_at), _stamp(moved), 1)
 
 
 def _stamp(seconds: float) -> bytes:

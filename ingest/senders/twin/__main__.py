@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from ingest.senders.replay.channels import Channel, GatewayChannel
+from ingest.senders.channels import Channel, GatewayChannel
+from ingest.senders.gateway_client import GatewayClient, connect_gateway
 from ingest.senders.twin.plan import TwinStore
-from ingest.senders.twin.stream import TwinDays, pause_or_exit, send
-from ingest.senders.twin.transport import Transport
+from ingest.senders.twin.stream import Transport, TwinDays, pause_or_exit, send
 from runtime.process.job import run_command
 from runtime.process.output import print_json, print_note
 from runtime.registry.store_fields import parse_zone
@@ -24,9 +24,12 @@ from tally.config.settings import Settings
 from tally.time.key_periods import KeyDays
 
 
-def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[TwinStore]:
+def twin_stores(
+    count: int, passers: int, tz: str, settings: Settings, now: float
+) -> list[TwinStore]:
     """The twin stores `twin-1` and so on, each with the clock of its entry in the stores file.
 
+    They have no sightings from before the key period that runs at `now` (seconds since 1970).
     Raises BadSettings.
     """
     parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
@@ -36,21 +39,11 @@ def twin_stores(count: int, passers: int, tz: str, settings: Settings) -> list[T
         name = f"twin-{number}"
         clock = known.get(name, StoreEntry()).clock(settings.default_timezone)
         zone = parse_zone(tz, "--tz") if tz else clock.zone
-        found.append(TwinStore(name, zone, passers=passers))
+        # Not by --tz: the gateway decides by the clock that it knows for the store.
+        period = KeyDays(settings.key_days).period(datetime.fromtimestamp(now, UTC), clock)
+        since = period.start.timestamp()
+        found.append(TwinStore(name, zone, passers=passers, sightings_since=since))
     return found
-
-
-def key_period_start(store_id: str, settings: Settings, now: float) -> float:
-    """When the store's running key period began, seconds since 1970 (UTC), by the gateway's clock.
-
-    Raises BadSettings.
-    """
-    # Not by --tz: the gateway decides by the clock that it knows for the store.
-    entry = load_stores(settings.stores_file).get(store_id, StoreEntry())
-    parse_zone(settings.default_timezone, "TALLY_DEFAULT_TIMEZONE")
-    clock = entry.clock(settings.default_timezone)
-    period = KeyDays(settings.key_days).period(datetime.fromtimestamp(now, UTC), clock)
-    return period.start.timestamp()
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -91,34 +84,28 @@ def simulate(  # noqa: PLR0913  # the options of the command line
     Of sightings those of the key period that runs: the keys of earlier ones are destroyed.
     """
     settings, now = Settings.load(), time.time()
-    chosen = twin_stores(stores, passers, tz, settings)
+    chosen = twin_stores(stores, passers, tz, settings, now)
     until = now + 60 * live_minutes
-    names = (store.store_id for store in chosen)
-    since = {name: key_period_start(name, settings, now) for name in names}
     dates = _days(days, chosen[0].zone, now, until)
-    twin = TwinDays(chosen, dates, seed, Transport(), since)
+    twin = TwinDays(chosen, dates, seed, Transport())
     folder = truth or settings.home / "twin"
     totals = twin.write_truth(folder)
     # Both parts come from one list, so that no message is left out or sent twice in between.
     is_past = catch_up or not live_minutes
     past, coming = twin.split_arrivals(now, 0.0 if is_past else now, until)
-    channels = _channels(settings)
-    sent = send(past, channels, as_it_happens=False)
-    if catch_up:
-        say = print_note if as_json else print
-        say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
-        sys.stdout.flush()
     pause = pause_or_exit if with_starter else time.sleep
-    sent += send(coming, channels, as_it_happens=True, pause=pause)
+    with connect_gateway(settings.gateway) as gateway:
+        channels = _channels(gateway)
+        sent = send(past, channels, as_it_happens=False)
+        if catch_up:
+            say = print_note if as_json else print
+            say(f"caught up with {datetime.fromtimestamp(now, UTC):%FT%TZ}: sent {_counts(sent)}")
+            sys.stdout.flush()
+        sent += send(coming, channels, as_it_happens=True, pause=pause)
     _print({"sent": sent, "truth": str(folder), **totals}, as_json)
 
 
-def _days(
-    count: int,
-    zone: ZoneInfo,
-    now: float,
-    until: float,
-) -> list[date]:
+def _days(count: int, zone: ZoneInfo, now: float, until: float) -> list[date]:
     """The last `count` local days up to today, and later ones that begin before `until`."""
     today = datetime.fromtimestamp(now, zone).date()
     last = datetime.fromtimestamp(until, zone).date()
@@ -126,10 +113,10 @@ def _days(
     return [*map(date.fromordinal, ordinals)]
 
 
-def _channels(settings: Settings) -> dict[str, Channel]:
+def _channels(gateway: GatewayClient) -> dict[str, Channel]:
     # The twin names a source by the end of its path, not by its family's name.
     paths = [source.path for source in loader.builtin_sources().values()]
-    return {path.rpartition("/")[2]: GatewayChannel(settings, path) for path in paths}
+    return {path.rpartition("/")[2]: GatewayChannel(gateway, path) for path in paths}
 
 
 def _print(result: dict[str, Any], as_json: bool) -> None:

@@ -61,32 +61,6 @@ class DoorErrors:
 
 
 @dataclass(frozen=True)
-class DoorCounter:
-    """How a door's counter reports: the length and the offset of its intervals, in seconds.
-
-    An interval begins `offset_seconds` after a multiple of its length. From `dies` until
-    `recovers`, by the store's clock, nothing is counted.
-    """
-
-    interval_seconds: int = 60
-    offset_seconds: int = 0
-    dies: time | None = None
-    recovers: time | None = None
-
-
-@dataclass(frozen=True)
-class TillHabits:
-    """How often receipts are corrected and voided, as shares of all receipts.
-
-    With `restarts` the receipt numbers begin again with each day of the store.
-    """
-
-    corrected: float = 0.0
-    voided: float = 0.0
-    restarts: bool = False
-
-
-@dataclass(frozen=True)
 class TwinStore:
     """One store; `passers` persons come by on a day, and most of them do not come in."""
 
@@ -101,13 +75,9 @@ class TwinStore:
     behaviour: Behaviour = field(default_factory=Behaviour)
     phones: Phones = field(default_factory=Phones)
     door_errors: DoorErrors = field(default_factory=DoorErrors)
-    till_habits: TillHabits = field(default_factory=TillHabits)
-    # By door; further doors have a default counter.
-    counters: Sequence[DoorCounter] = ()
-
-    def counter(self, door: int) -> DoorCounter:
-        """The counter of a door, numbered from 0."""
-        return self.counters[door] if door < len(self.counters) else DoorCounter()
+    # No sighting is sent from before this instant (seconds since 1970): the key of its device is
+    # destroyed, and the gateway would refuse it.
+    sightings_since: float = 0.0
 
     def hours(self, day: date) -> tuple[datetime, datetime]:
         """The opening and the closing time of a local day.

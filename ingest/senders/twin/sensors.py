@@ -1,34 +1,34 @@
 """Makes the messages of a twin store: door counts, sightings, receipts and stock documents.
 
 Each message has the form that its path of the gateway takes. It has the errors of its sensor, but
-not those of the way to Kafka (transport.py).
+not those of the way to the gateway (stream.py).
 """
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import date
 from hashlib import blake2b
 from math import log10
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from ingest.senders.twin.people import Person, address
-from ingest.senders.twin.plan import DoorCounter, TwinStore, make_random
-from ingest.senders.twin.tills import GOODS, draw_histories, format_instant, receipt_messages
+from ingest.senders.twin.plan import TwinStore, make_random
+from ingest.senders.twin.tills import GOODS, draw_sales, format_instant, receipt_fields
 
 DOOR_SECONDS = 60
 _NEAR, _FAR, _NOISE_DBM = (2.0, 12.0), (8.0, 20.0), 6.0
 _WALL_DBM = 18
-_MIN_DBM = -95
+_MIN_DBM, _MAX_DBM = -95, -20
 # Times are in seconds, amounts in units: on the busiest day some articles run out.
 _COUNT_AHEAD, _DELIVERED_AFTER = 600, 7200
 _COUNTED, _DELIVERED = (40, 120), (10, 40)
 
 
-# When a person went through a door, in seconds since 1970 (UTC), and which way, as a counter
-# reports it.
-_Crossing: TypeAlias = tuple[float, str]
+# By door, numbered from 0: when a person went through it, in seconds since 1970 (UTC), and which
+# way, as its counter reports it.
+DoorCrossings: TypeAlias = dict[int, list[tuple[float, str]]]
 
 
 class SensorMessage(NamedTuple):
@@ -49,7 +49,7 @@ def make_messages(
 ) -> list[SensorMessage]:
     """All messages of the store's sensors for a day, ordered by time."""
     found = [
-        *_door_counts(store, day, seed, people),
+        *_door_counts(store, day, door_crossings(store, day, seed, people)),
         *_sightings(store, day, seed, people),
         *_receipts(store, day, seed, people),
         *_documents(store, day, seed),
@@ -57,68 +57,43 @@ def make_messages(
     return sorted(found, key=lambda message: (message.at, message.source, message.identity))
 
 
-def without_expired_sightings(
-    messages: Sequence[SensorMessage], since: float
-) -> list[SensorMessage]:
-    """The messages without the sightings from before `since` (seconds since 1970).
-
-    The key of their devices is destroyed, and the gateway would refuse each of them.
-    """
-    return [message for message in messages if message.source != "wifi" or message.at >= since]
-
-
-def _door_counts(
+def door_crossings(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
-) -> Iterator[SensorMessage]:
-    """The counts of each interval of each door: in, out, passers-by.
-
-    While the store is open this includes intervals without persons.
-    """
+) -> DoorCrossings:
+    """The crossings of a day that the counters report."""
     chance = make_random(seed, store.store_id, day.isoformat(), "doors")
-    crossed = defaultdict[int, list[_Crossing]](list)
+    found = defaultdict[int, list[tuple[float, str]]](list)
     for person in people:
-        crossings = (("in", person.came), ("out", person.left))
-        for way, at in crossings if person.is_visitor else (("passers_by", person.came),):
-            crossed[person.door] += [
-                (at, reported_way) for reported_way in _draw_ways(store, way, chance)
-            ]
+        crossings = [("passers_by", person.came)]
+        if person.is_visitor:
+            crossings = [("in", person.came), ("out", person.left)]
+        for way, at in crossings:
+            ways = _draw_ways(store, way, chance)
+            found[person.door] += [(at, reported_way) for reported_way in ways]
+    return found
+
+
+def _door_counts(store: TwinStore, day: date, crossed: DoorCrossings) -> Iterator[SensorMessage]:
+    """The counts of each minute of each door: in, out, passers-by.
+
+    While the store is open this includes minutes without persons.
+    """
+    opens, closes = (int(instant.timestamp()) for instant in store.hours(day))
+    open_numbers = range(opens // DOOR_SECONDS, -(-closes // DOOR_SECONDS))
     for door in range(store.doors):
-        yield from _intervals(store, day, door, crossed[door])
-
-
-def _intervals(
-    store: TwinStore, day: date, door: int, crossed: Sequence[_Crossing]
-) -> Iterator[SensorMessage]:
-    counter = store.counter(door)
-    length, offset = counter.interval_seconds, counter.offset_seconds
-    counts = Counter(((int(at) - offset) // length, way) for at, way in crossed)
-    opens, closes = (int(instant.timestamp()) - offset for instant in store.hours(day))
-    open_numbers = range(opens // length, -(-closes // length))
-    for number in sorted({*open_numbers, *(number for number, _ in counts)}):
-        begins = number * length + offset
-        if _is_dead(store, day, counter, begins):
-            continue
-        yield _message(
-            "traffic",
-            begins,
-            f"door-{door + 1}/{begins // DOOR_SECONDS}",
-            store_id=store.store_id,
-            device_id=f"door-{door + 1}",
-            happened_at=format_instant(begins),
-            interval_seconds=length,
-            **{way: counts[number, way] for way in ("in", "out", "passers_by")},
-        )
-
-
-def _is_dead(store: TwinStore, day: date, counter: DoorCounter, begins: int) -> bool:
-    """Whether a counter is dead in some second of an interval; `begins` is seconds since 1970."""
-    if counter.dies is None or counter.recovers is None:
-        return False
-    dies, recovers = (
-        datetime.combine(day, local_time, store.zone).timestamp()
-        for local_time in (counter.dies, counter.recovers)
-    )
-    return begins < recovers and dies < begins + counter.interval_seconds
+        own = crossed.get(door, ())
+        counts = Counter((int(at) // DOOR_SECONDS, way) for at, way in own)
+        for number in sorted({*open_numbers, *(number for number, _ in counts)}):
+            yield _message(
+                "traffic",
+                number * DOOR_SECONDS,
+                f"door-{door + 1}/{number}",
+                store_id=store.store_id,
+                device_id=f"door-{door + 1}",
+                happened_at=format_instant(number * DOOR_SECONDS),
+                interval_seconds=DOOR_SECONDS,
+                **{way: counts[number, way] for way in ("in", "out", "passers_by")},
+            )
 
 
 def _draw_ways(store: TwinStore, way: str, chance: Random) -> list[str]:
@@ -137,11 +112,10 @@ def _sightings(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
     chance = make_random(seed, store.store_id, day.isoformat(), "wifi")
-    access_points = _AccessPoints(store, day, seed, chance)
     for person in people:
-        if person.phone is None:
-            continue
         phone = person.phone
+        if phone is None:
+            continue
         is_steady = phone.mac_class != "random_probe"
         stayed = person.left - person.came
         at = person.came + chance.uniform(0, min(phone.every_seconds, stayed))
@@ -149,7 +123,20 @@ def _sightings(
             # A phone that only looks for networks makes up a new address for each burst.
             own = phone.address if is_steady else address(chance, is_local=True)
             if chance.random() >= store.phones.lost:
-                yield access_points.hear(own, phone.mac_class, at, is_inside=person.is_visitor)
+                device = device_hash(own, store.store_id, day, seed)
+                dbm = _draw_dbm(chance, is_inside=person.is_visitor)
+                access_point = f"ap-{1 + chance.randrange(store.access_points)}"
+                yield _message(
+                    "wifi",
+                    at,
+                    f"{access_point}/{device}/{int(at)}",
+                    store_id=store.store_id,
+                    device_hash=device,
+                    mac_class=phone.mac_class,
+                    ap_id=access_point,
+                    happened_at=format_instant(at),
+                    rssi_dbm=dbm,
+                )
             at += (
                 phone.every_seconds * chance.uniform(0.9, 1.1)
                 if is_steady
@@ -157,40 +144,13 @@ def _sightings(
             )
 
 
-class _AccessPoints(NamedTuple):
-    """The access points of a store on one day."""
-
-    store: TwinStore
-    day: date
-    seed: int
-    chance: Random
-
-    def hear(
-        self,
-        own: bytes,
-        mac_class: str,
-        at: float,
-        *,
-        is_inside: bool,
-    ) -> SensorMessage:
-        """One of the access points hears the address, from inside or through the wall."""
-        metres = self.chance.uniform(*(_NEAR if is_inside else _FAR))
-        wall = 0 if is_inside else _WALL_DBM
-        noise = self.chance.gauss(0, _NOISE_DBM)
-        dbm = round(-40 - 25 * log10(metres) - wall + noise)
-        access_point = f"ap-{1 + self.chance.randrange(self.store.access_points)}"
-        device = device_hash(own, self.store.store_id, self.day, self.seed)
-        return _message(
-            "wifi",
-            at,
-            f"{access_point}/{device}/{int(at)}",
-            store_id=self.store.store_id,
-            device_hash=device,
-            mac_class=mac_class,
-            ap_id=access_point,
-            happened_at=format_instant(int(at)),
-            rssi_dbm=max(_MIN_DBM, min(-20, dbm)),
-        )
+def _draw_dbm(chance: Random, *, is_inside: bool) -> int:
+    """How loud an access point hears a phone, from inside or through the wall."""
+    metres = chance.uniform(*(_NEAR if is_inside else _FAR))
+    wall = 0 if is_inside else _WALL_DBM
+    noise = chance.gauss(0, _NOISE_DBM)
+    dbm = round(-40 - 25 * log10(metres) - wall + noise)
+    return max(_MIN_DBM, min(_MAX_DBM, dbm))
 
 
 def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
@@ -203,9 +163,9 @@ def device_hash(own: bytes, store_id: str, day: date, seed: int) -> str:
 def _receipts(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> Iterator[SensorMessage]:
-    for life in draw_histories(store, day, seed, people):
-        for at, identity, fields in receipt_messages(store.store_id, life):
-            yield _message("pos", at, identity, **fields)
+    for sale in draw_sales(store, day, seed, people):
+        fields = receipt_fields(store.store_id, sale)
+        yield _message("pos", sale.at, f"{sale.till}/{sale.number}", **fields)
 
 
 def _documents(store: TwinStore, day: date, seed: int) -> Iterator[SensorMessage]:

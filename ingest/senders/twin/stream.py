@@ -1,21 +1,24 @@
-"""Sends the messages of twin stores between two instants: as they happen, or at full speed."""
+"""Sends the messages of twin stores between two instants: as they happen, or at full speed.
+
+The way to the gateway is simulated: delays, disorder and duplicates.
+"""
 
 import select
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from heapq import merge
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
-from ingest.senders.replay.channels import Channel
+from ingest.senders.channels import Channel
 from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import TwinStore
-from ingest.senders.twin.sensors import make_messages, without_expired_sightings
-from ingest.senders.twin.transport import SentMessage, Transport, arrivals
+from ingest.senders.twin.plan import TwinStore, make_random
+from ingest.senders.twin.sensors import SensorMessage, make_messages
 from ingest.senders.twin.truth import write_truth
 from runtime.process.output import show_progress
 
@@ -25,18 +28,57 @@ PAST_BATCH_SECONDS = 900
 
 
 @dataclass(frozen=True)
-class TwinDays:
-    """Which stores over which local days, and how their messages travel.
+class Transport:
+    """How messages travel; shares of them, times in seconds."""
 
-    `sightings_since` has by store the instant (seconds since 1970) before which no sighting is
-    sent.
+    duplicates: float = 0.02
+    delay: float = 5.0
+    disorder: float = 300.0
+    disordered: float = 0.02
+
+
+class SentMessage(NamedTuple):
+    """A message on its way: when it is handed over, seconds since 1970 (UTC)."""
+
+    send_at: float
+    message: SensorMessage
+
+
+def arrivals(
+    messages: Iterable[SensorMessage], transport: Transport, seed: int, store_id: str
+) -> list[SentMessage]:
+    """All messages of a store as they arrive, ordered by time.
+
+    What happens to a message depends only on the seed and the message, not on other messages.
     """
+    found = [
+        arrival
+        for message in messages
+        for arrival in _deliveries(message, transport, seed, store_id)
+    ]
+    return sorted(found, key=lambda arrival: (arrival.send_at, arrival.message.identity))
+
+
+def _deliveries(
+    message: SensorMessage, transport: Transport, seed: int, store_id: str
+) -> Iterator[SentMessage]:
+    chance = make_random(seed, store_id, message.identity, "transport")
+    late = chance.uniform(0, transport.disorder) if chance.random() < transport.disordered else 0.0
+    at = message.ready_at + chance.expovariate(1 / transport.delay) + late
+    yield SentMessage(at, message)
+    if chance.random() < transport.duplicates:
+        again = at + chance.uniform(0, transport.disorder)
+        yield SentMessage(max(again, at + chance.uniform(0, 60)), message)
+
+
+@dataclass(frozen=True)
+class TwinDays:
+    """Which stores over which local days, and how their messages travel."""
 
     stores: Sequence[TwinStore]
     days: Sequence[date]
     seed: int
     transport: Transport
-    sightings_since: Mapping[str, float] = field(default_factory=dict)
 
     def write_truth(self, folder: Path) -> Counter[str]:
         """Write the truth of every store and day; returns all visitors, passers and buyers."""
@@ -67,9 +109,9 @@ class TwinDays:
             message
             for day in self.days
             for message in make_messages(store, day, self.seed, draw_people(store, day, self.seed))
+            if message.source != "wifi" or message.at >= store.sightings_since
         ]
-        known = without_expired_sightings(messages, self.sightings_since.get(store.store_id, 0.0))
-        return arrivals(known, self.transport, self.seed, store.store_id)
+        return arrivals(messages, self.transport, self.seed, store.store_id)
 
 
 def send(

@@ -31,7 +31,11 @@ class DayTruth(NamedTuple):
 def day_truth(people: Sequence[Person]) -> DayTruth:
     """The truth of a day of one store."""
     visitors = [person for person in people if person.is_visitor]
-    heard = [person for person in visitors if is_detectable(person)]
+    heard = [
+        person
+        for person in visitors
+        if person.phone is not None and person.phone.mac_class != "random_probe"
+    ]
     return DayTruth(
         visitors=len(visitors),
         passers=len(people) - len(visitors),
@@ -41,11 +45,6 @@ def day_truth(people: Sequence[Person]) -> DayTruth:
         heard=len(heard),
         heard_stay_seconds=_mean_stay(heard),
     )
-
-
-def is_detectable(person: Person) -> bool:
-    """Whether the person's phone keeps its address for the day."""
-    return person.phone is not None and person.phone.mac_class != "random_probe"
 
 
 def write_truth(folder: Path, store: TwinStore, day: date, people: Sequence[Person]) -> DayTruth:
@@ -71,12 +70,8 @@ def _mean_stay(people: Sequence[Person]) -> float | None:
 
 def _person(person: Person) -> dict[str, Any]:
     # The phone's address is left out as personal data, even though these people do not exist.
-    return {
-        "group": person.group,
+    return person._asdict() | {
         "came": round(person.came, 3),
         "left": round(person.left, 3),
-        "is_visitor": person.is_visitor,
-        "door": person.door,
-        "pays": person.pays,
         "phone": person.phone.mac_class if person.phone else None,
     }

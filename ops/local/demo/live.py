@@ -1,15 +1,15 @@
 """A receipt of now: sent to the gateway like a till does, and awaited in the API's answers."""
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import httpx
-
+from ingest.senders.gateway_client import connect_gateway
 from ops.local.demo.waits import wait_until
 from tally.config.settings import Settings
-from tally.errors import ApiError, StackError
+from tally.errors import ApiError, BodyRefused, GatewayUnavailable, StackError
 from tally.time.instants import format_utc, to_millis
 from tally.time.windows import WINDOW, window_start
 from web.client import ApiClient
@@ -53,13 +53,11 @@ def time_receipt(
 
 def send_receipt(settings: Settings, receipt: dict[str, Any]) -> None:
     """Send a receipt to the gateway. Raises StackError when the gateway does not accept it."""
-    address = f"http://{settings.gateway}/v1/events/pos"
-    answer = httpx.post(address, json=receipt, timeout=DEADLINE_SECONDS)
-    if answer.status_code != httpx.codes.ACCEPTED:
-        raise StackError(
-            f"demo: the gateway answered {answer.status_code} to a receipt:"
-            f" {answer.text[:200]}; see its log"
-        )
+    try:
+        with connect_gateway(settings.gateway, retry_seconds=0) as gateway:
+            gateway.post_accepted("/v1/events/pos", [json.dumps(receipt).encode()])
+    except (BodyRefused, GatewayUnavailable) as error:
+        raise StackError(f"demo: a receipt was not taken: {error}; see its log") from error
 
 
 def live_receipt(now: datetime, store: str = STORE) -> dict[str, Any]:

@@ -6,13 +6,12 @@ import signal
 import sys
 from dataclasses import InitVar, dataclass
 from pathlib import Path
-from threading import Event
 
 from typing_extensions import override
 
 from ingest.senders.drop.folder import DropFolder
 from ingest.senders.drop.rounds import FolderUploader
-from ingest.senders.drop.sender import Sender, make_client
+from ingest.senders.gateway_client import connect_gateway
 from tally.config.settings import Settings
 from tests.controls.guard import refuse_outside_tests
 
@@ -36,5 +35,5 @@ if __name__ == "__main__":
     chosen = Settings.load()
     folder = KilledFolder(Path(sys.argv[1]).resolve(), 0, chosen)
     folder.prepare()
-    with make_client(chosen.gateway) as client:
-        FolderUploader(folder, Sender(client, Event()), chosen.drop_retention_seconds).run_once()
+    with connect_gateway(chosen.gateway) as gateway:
+        FolderUploader(folder, gateway, chosen.drop_retention_seconds).run_once()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ingest.senders.replay.bad import CORRUPTIONS
 from ingest.senders.replay.complete_journey import ReplayScope, extent
+from ingest.senders.replay.perturbation import CORRUPTIONS
 from tally.config.keys import hmac_digest, load_digest_key
 from tally.config.settings import Settings
 from tally.events.identity import partition_number

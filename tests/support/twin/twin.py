@@ -19,7 +19,7 @@ import yaml
 from ingest.senders.twin.people import Person, draw_people
 from ingest.senders.twin.plan import Phones, TwinStore
 from ingest.senders.twin.sensors import SensorMessage, make_messages
-from ingest.senders.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
+from ingest.senders.twin.stream import SentMessage, Transport, arrivals
 from schemas import loader
 from tally.config.settings import Settings
 from tests.support.clients.producers import PlacedMessage, produced
@@ -33,6 +33,7 @@ from tests.support.oracles.plain_visits import (
     visit_cells,
 )
 from tests.support.stack.topic_settings import configure
+from tests.support.twin.faults import Outage, hold_up, with_clock
 
 SEED = 12
 ZONES = ("Europe/Bratislava", "Asia/Kathmandu", "America/New_York", "UTC", "Pacific/Auckland")
@@ -111,18 +112,14 @@ class TwinStory:
                 people = draw_people(store, day, self.seed)
                 self.people[store.store_id, day] = people
                 made += make_messages(store, day, self.seed, people)
-            on_their_way = arrivals(
-                made, Transport(outages=self._outages(store)), self.seed, store.store_id
-            )
+            on_their_way = arrivals(made, Transport(), self.seed, store.store_id)
+            # The last store, on its first day.
+            if store is self.plans[-1]:
+                begin = datetime.combine(self.firsts[0], time(11), store.zone).timestamp()
+                outage = Outage(begin, begin + 3600 * OUTAGE_HOURS)
+                on_their_way = hold_up(on_their_way, outage, self.seed)
             found += [one._replace(message=_as_told(one.message)) for one in on_their_way]
         return sorted(found, key=lambda one: (one.send_at, one.message.identity))
-
-    def _outages(self, store: TwinStore) -> list[Outage]:
-        # The last store, on its first day.
-        if store is not self.plans[-1]:
-            return []
-        begin = datetime.combine(self.firsts[0], time(11), store.zone).timestamp()
-        return [Outage(store.store_id, begin, begin + 3600 * OUTAGE_HOURS)]
 
     def send(self, settings: Settings, since: float = 0.0, until: float = inf) -> None:
         """Onto the raw topics, each store by the partition of its canonical records, so that the

@@ -15,15 +15,21 @@ from zoneinfo import ZoneInfo
 import yaml
 
 from ingest.senders.twin.people import draw_people
-from ingest.senders.twin.plan import TillHabits, TwinStore
+from ingest.senders.twin.plan import TwinStore
 from ingest.senders.twin.sensors import SensorMessage
-from ingest.senders.twin.tills import ReceiptHistory, SoldGoods, draw_histories, receipt_messages
-from ingest.senders.twin.transport import SentMessage, Transport, arrivals
+from ingest.senders.twin.stream import SentMessage, Transport, arrivals
+from ingest.senders.twin.tills import SoldGoods
 from runtime.registry.sources import SALES
 from schemas import loader
 from tally.config.settings import Settings
 from tests.support.clients.producers import PlacedMessage, produced
 from tests.support.oracles.pos_oracle import PARTS
+from tests.support.twin.till_histories import (
+    ReceiptHistory,
+    TillHabits,
+    draw_histories,
+    receipt_messages,
+)
 from tests.support.twin.twin import arrive_by_the_sender
 
 HABITS = TillHabits(corrected=0.15, voided=0.10, restarts=True)
@@ -53,7 +59,6 @@ class TillStory:
                 ZoneInfo(zones[number % len(zones)]),
                 closes=time(2) if number == 1 else time(20),
                 passers=3_000,
-                till_habits=HABITS,
             )
             for number in range(self.stores)
         ]
@@ -76,7 +81,8 @@ class TillStory:
             for store in self.plans
             for number in range(self.days)
             for day in [self.first + timedelta(number)]
-            for life in draw_histories(store, day, self.seed, draw_people(store, day, self.seed))
+            for people in [draw_people(store, day, self.seed)]
+            for life in draw_histories(store, HABITS, day, self.seed, people)
         ]
 
     @cached_property

@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.outbound.addresses import parse_networks
-from runtime.outbound.caller import (
-    OutboundAnswer,
-    OutboundCaller,
-    OutboundRequest,
-    parse_retry_after,
-)
+from runtime.outbound.caller import OutboundAnswer, OutboundCaller, OutboundRequest
 from runtime.outbound.signing import signature
 from tests.support.stack.nominal_processor import slowness
 from tests.unit.alerting.webhooks.receivers import (
@@ -216,30 +211,3 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
         answer, _ = called(status(204))
 
     assert (answer.status, proxied) == (204, [])
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("120", 120.0),
-        (" 7 ", 7.0),
-        ("0", 0.0),
-        ("-5", None),
-        ("1.5", None),
-        ("9" * 5_000, None),
-        ("٧", None),
-        ("", None),
-        ("soon", None),
-        ("Thu, 26 Nov 2026 12:02:00 GMT", 119.3),
-        ("Thu, 26 Nov 2026 11:00:00 GMT", 0.0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", 251_562_369_598.3),
-        ("Fri, 31 Feb 2026 00:00:00 GMT", None),
-    ],
-)
-def test_retry_after_is_a_number_or_an_instant(text: str, seconds: float | None) -> None:
-    found = parse_retry_after(text, NOW)
-
-    assert found is None or seconds is not None
-    assert (found is None) == (seconds is None)
-    if seconds is not None and seconds < 10**6:
-        assert found == pytest.approx(seconds, abs=0.01)

@@ -32,7 +32,12 @@ OURS: dict[str, tuple[str, ...]] = {
     "runtime.kafka": ("tally", "runtime.connect"),
     "runtime.cassandra": ("tally", "runtime.connect"),
     "runtime.http": ("tally",),
-    "runtime.outbound": ("tally", "runtime.kafka", "runtime.processor"),
+    "runtime.outbound": (
+        "tally",
+        "runtime.http.retry_after",
+        "runtime.kafka",
+        "runtime.processor",
+    ),
     "runtime.process": ("tally", "schemas"),
     "runtime.spark": ("tally", "runtime.kafka", "runtime.process"),
     "runtime.processor": ("tally", "runtime.connect", "runtime.kafka", "runtime.process"),
@@ -144,6 +149,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "ops.local": (
         *BELOW,
         "alerting.rules",
+        "ingest.senders",
         "ops.conflicts",
         "ops.lag",
         "ops.provision",

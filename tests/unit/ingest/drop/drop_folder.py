@@ -5,12 +5,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from ingest.senders.drop.folder import DropFolder
 from ingest.senders.drop.rounds import FolderUploader
-from ingest.senders.drop.sender import Sender, make_client
+from ingest.senders.gateway_client import connect_gateway
 from tests.unit.ingest.drop.drop_server import Answer, Answering, Request, answering
 
 DAY = 86_400
@@ -31,8 +30,11 @@ def handing_over(
 ) -> Iterator[tuple[FolderUploader, list[Request]]]:
     folder = DropFolder(root, settled_seconds)
     folder.prepare()
-    with answering(answer) as (address, seen), make_client(address) as client:
-        yield FolderUploader(folder, Sender(client, Event(), patience_seconds), DAY), seen
+    with (
+        answering(answer) as (address, seen),
+        connect_gateway(address, patience_seconds) as gateway,
+    ):
+        yield FolderUploader(folder, gateway, DAY), seen
 
 
 def handed_over(root: Path, answer: Answering, **options: Any) -> tuple[dict[str, Any], Any]:

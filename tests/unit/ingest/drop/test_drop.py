@@ -125,7 +125,7 @@ def test_folder_that_is_away_for_a_while_is_waited_for(
         dropped(away, "pos/day.json")
         away.rename(root)
         wait_until(lambda: seen)
-        rounds.sender.stopped.set()
+        rounds.gateway.stopped.set()
         watching.join()
 
     assert rounds.counts["taken"] == 1

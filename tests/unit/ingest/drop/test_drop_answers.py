@@ -2,17 +2,18 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
-from threading import Event, Timer
+from threading import Timer
 from typing import Any
 
 import httpx
 import pytest
+from typing_extensions import override
 
-from ingest.senders.drop.bodies import UploadRequest
 from ingest.senders.drop.folder import DropFolder
 from ingest.senders.drop.rounds import FolderUploader
-from ingest.senders.drop.sender import ReportWait, Sender, make_client, retry_after
+from ingest.senders.gateway_client import connect_gateway
 from tests.unit.ingest.drop.drop_folder import (
     AT,
     DAY,
@@ -120,19 +121,23 @@ def test_answer_of_somebody_else_is_no_acceptance(tmp_path: Path, body: Any) -> 
     assert beside(tmp_path, "*.refused.json")["status"] == 200
 
 
-class SenderOfOddAddresses(Sender):
-    def post(self, mailing: UploadRequest, content: bytes, say: ReportWait) -> httpx.Response:
-        if content == b"odd":
+class ClientOfOddAddresses(httpx.Client):
+    @override
+    def post(self, url: httpx.URL | str, **options: Any) -> httpx.Response:
+        if options["content"] == b"odd":
             raise httpx.InvalidURL("URL too long")
-        return super().post(mailing, content, say)
+        return super().post(url, **options)
 
 
 def test_file_without_an_address_is_refused_and_holds_up_none(tmp_path: Path) -> None:
     dropped(tmp_path, "pos/odd.json", b"odd", AT)
     dropped(tmp_path, "pos/good.json", b"good", AT + 1)
 
-    with handing_over(tmp_path, taken) as (rounds, _):
-        rounds.sender = SenderOfOddAddresses(rounds.sender.client, Event())
+    with (
+        handing_over(tmp_path, taken) as (rounds, _),
+        ClientOfOddAddresses(base_url=rounds.gateway.http.base_url) as client,
+    ):
+        rounds.gateway = replace(rounds.gateway, http=client)
         rounds.run()
 
     assert (rounds.counts["taken"], rounds.counts["refused"]) == (1, 1)
@@ -171,23 +176,6 @@ def test_gateway_that_takes_nothing_now_leaves_the_file_where_it_is(
     assert (summary["taken"], len(seen)) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("said", "seconds"),
-    [
-        ("30", 30),
-        ("Mon, 02 Mar 2026 12:00:00 GMT", 0),
-        ("Fri, 01 Jan 2100 00:00:00 -0000", 10**9),
-        ("soon", 0),
-        ("", 0),
-        ("-5", 0),
-    ],
-)
-def test_retry_after_is_read_as_seconds_or_as_a_date(said: str, seconds: float) -> None:
-    found = retry_after(httpx.Response(503, headers={"Retry-After": said}))
-
-    assert (found > seconds) if seconds > 100 else (found == seconds)
-
-
 def test_no_sooner_than_the_gateway_asks_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,7 +205,7 @@ def test_retry_after_is_kept_to_whatever_waits(tmp_path: Path) -> None:
 def test_file_that_breaks_the_gateway_comes_after_those_that_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.senders.drop.rounds._FIRST_PAUSE", 0)
+    monkeypatch.setattr("ingest.senders.drop.rounds._PAUSE_SECONDS", 0)
     for number in range(4):
         dropped(tmp_path, f"pos/bad-{number}.json", b"bad", AT + number)
     dropped(tmp_path, "pos/good.json", b"good", AT + 10)
@@ -237,15 +225,15 @@ def test_gateway_that_is_not_there_is_said_once_and_found_again(
 ) -> None:
     dropped(tmp_path, "pos/day.json")
     folder = DropFolder(tmp_path, 0)
-    with make_client("127.0.0.1:9") as client:
-        rounds = FolderUploader(folder, Sender(client, Event(), 0.1), DAY)
+    with connect_gateway("127.0.0.1:9", 0.1) as gateway:
+        rounds = FolderUploader(folder, gateway, DAY)
         rounds.run()
         rounds.run()
     said = [line for line in capsys.readouterr().err.splitlines() if "not sent" in line]
     assert len(said) == 1 and "tally up gateway" in said[0]
 
-    with answering(taken) as (address, _), make_client(address) as client:
-        rounds.sender = Sender(client, Event())
+    with answering(taken) as (address, _), connect_gateway(address) as gateway:
+        rounds.gateway = gateway
         rounds.run()
     assert (rounds.counts["taken"], rounds.waiting) == (1, 0)
 
@@ -254,7 +242,7 @@ def test_who_is_told_to_stop_does_not_wait_for_the_gateway(tmp_path: Path) -> No
     dropped(tmp_path, "pos/day.json")
     later = Answer(503, b"", {"Retry-After": "50"})
     with handing_over(tmp_path, lambda _: later, patience_seconds=60) as (rounds, _):
-        Timer(0.3, rounds.sender.stopped.set).start()
+        Timer(0.3, rounds.gateway.stopped.set).start()
         began = time.monotonic()
         rounds.run()
     assert time.monotonic() - began < 50

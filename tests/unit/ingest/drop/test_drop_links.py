@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.senders.drop.folder import DropFolder, DroppedFile
+from ingest.senders.drop.files import DroppedFile
+from ingest.senders.drop.folder import DropFolder
 from tests.unit.ingest.drop.drop_folder import (
     AT,
     DAY,

@@ -4,8 +4,8 @@ computation."""
 from collections import Counter
 from datetime import UTC, date, datetime
 
-from ingest.senders.replay.bad import CORRUPTIONS
 from ingest.senders.replay.complete_journey import Extent, ReplayScope, extent, receipts
+from ingest.senders.replay.perturbation import CORRUPTIONS
 from ops.oracle.complete_journey import Scope as OracleScope
 from ops.oracle.complete_journey import Totals, window_totals
 from tally.errors import RejectedEvent

@@ -11,16 +11,23 @@ import msgspec
 import pytest
 
 from ingest.installation.arrival import Arrival, Rules
-from ingest.senders.twin.__main__ import key_period_start
+from ingest.senders.twin.__main__ import twin_stores
 from ingest.senders.twin.people import draw_people
 from ingest.senders.twin.plan import TwinStore
 from ingest.senders.twin.sensors import SensorMessage, make_messages
-from ingest.senders.twin.stream import PAST_BATCH_SECONDS, TwinDays, send
-from ingest.senders.twin.transport import Outage, SentMessage, Transport, arrivals, with_clock
+from ingest.senders.twin.stream import (
+    PAST_BATCH_SECONDS,
+    SentMessage,
+    Transport,
+    TwinDays,
+    arrivals,
+    send,
+)
 from ingest.senders.twin.truth import DayTruth, day_truth, write_truth
 from ingest.sources.registry import load_conversion
 from schemas import loader
 from tally.config.settings import Settings
+from tests.support.twin.faults import Outage, hold_up, with_clock
 
 SEED = 12
 MONDAY, TUESDAY = date(2026, 3, 2), date(2026, 3, 3)
@@ -39,7 +46,10 @@ def made(*days: date, store: TwinStore = STORE, seed: int = SEED) -> list[Sensor
 
 
 def on_their_way(messages: list[SensorMessage], *outages: Outage) -> list[SentMessage]:
-    return arrivals(messages, Transport(outages=outages), SEED, STORE.store_id)
+    found = arrivals(messages, Transport(), SEED, STORE.store_id)
+    for outage in outages:
+        found = hold_up(found, outage, SEED)
+    return found
 
 
 def test_a_day_made_by_itself_is_that_day_of_any_other_run() -> None:
@@ -95,7 +105,7 @@ def test_nothing_is_told_before_it_is_over() -> None:
 
 def test_what_an_outage_held_up_comes_at_its_end_and_once_more() -> None:
     first, second = (TEN, TEN + HOUR), (TEN + HOUR, TEN + 2 * HOUR)
-    outages = (Outage(STORE.store_id, *span) for span in (first, second))
+    outages = (Outage(*span) for span in (first, second))
 
     found = on_their_way(made(MONDAY), *outages)
 
@@ -173,7 +183,8 @@ def test_catching_up_is_in_the_order_of_time_and_nothing_is_of_the_future() -> N
 
 def test_no_sighting_is_sent_of_before_the_running_key_period() -> None:
     since = datetime(2026, 3, 3, tzinfo=UTC).timestamp()
-    twin = TwinDays([STORE], [MONDAY, TUESDAY], SEED, Transport(), {"twin-1": since})
+    store = replace(STORE, sightings_since=since)
+    twin = TwinDays([store], [MONDAY, TUESDAY], SEED, Transport())
 
     past, coming = twin.split_arrivals(TEN + 24 * HOUR, 0.0, TEN + 25 * HOUR)
 
@@ -191,11 +202,9 @@ def test_the_key_period_is_that_of_the_stores_file_as_the_gateway_knows_it(tmp_p
     settings = Settings(stores_file=file, default_timezone="America/New_York")
     half_past_three = datetime(2026, 3, 2, 21, 45, tzinfo=UTC)
 
-    begins = [
-        datetime.fromtimestamp(key_period_start(name, settings, half_past_three.timestamp()), UTC)
-        for name in ("twin-1", "twin-2")
-    ]
+    stores = twin_stores(2, 300, "", settings, half_past_three.timestamp())
 
+    begins = [datetime.fromtimestamp(store.sightings_since, UTC) for store in stores]
     assert begins == [
         datetime(2026, 3, 1, 22, 15, tzinfo=UTC),
         datetime(2026, 3, 2, 5, tzinfo=UTC),

@@ -167,7 +167,7 @@ def test_a_dropped_file_stays_until_what_was_said_of_it_can_be_kept(
             rounds.run()
         # Nothing has to be written of the one that was taken.
         assert names(tmp_path) == {"pos/day.json", "done/pos/good.json"}
-        rounds._pauses.clear()
+        rounds._resume_file_at.clear()
         rounds.run()
 
         assert (rounds.counts["taken"], rounds.counts["refused"], rounds.waiting) == (1, 1, 0)
