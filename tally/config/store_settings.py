@@ -1,4 +1,4 @@
-"""The settings of stores, of their sensors, and of what is known about people there."""
+"""The settings of stores and people there, of the stock that they have, and of alerts."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,7 +10,7 @@ from tally.time.key_periods import MAX_DAYS
 
 
 class StoreSettings(BaseModel):
-    """The settings of stores, with unit and meaning; a part of tally.config.settings.Settings."""
+    """These settings, with unit and meaning; a part of tally.config.settings.Settings."""
 
     default_currency: str = Field(
         "USD", description="currency of a store that names none, ISO 4217"
@@ -66,4 +66,48 @@ class StoreSettings(BaseModel):
     loyalty_key: SecretStr = Field(
         SecretStr(""),
         description="secret key of the loyalty hash; without it no loyalty id is kept",
+    )
+
+    stock_movements: bool = Field(
+        False,
+        description="whether the local stack writes stock movements: a record for each sold line",
+    )
+    stock_target: Path | None = Field(
+        None,
+        description=(
+            "JSON file of the system that receives stock movements; with it the local stack has"
+            " the services stock and stock-adapter"
+        ),
+    )
+    stock_slot: int = Field(
+        0,
+        ge=0,
+        description=(
+            "which of several processes of stock movements this is; a second one of a slot ends the"
+            " first"
+        ),
+    )
+    stock_adapter_slot: int = Field(
+        0,
+        ge=0,
+        description=(
+            "which of several stock adapters this is; a second one of a slot ends the first"
+        ),
+    )
+
+    rule_edits: Literal["allow", "refuse"] = Field(
+        "allow",
+        description=(
+            "whether the dashboard's pages apply rules of alerts, and whether pages and API"
+            " acknowledge, snooze and resolve alerts: if so, anyone who reaches them may;"
+            " checking and simulating rules is never refused"
+        ),
+    )
+    tick_seconds: float = Field(
+        5.0,
+        gt=0,
+        description="seconds between two ticks, which say up to when what had arrived is read",
+    )
+    batch_overdue_seconds: float = Field(
+        7200.0, gt=0, description="age in seconds at which an alert that is unsettled is overdue"
     )

@@ -11,7 +11,7 @@ from alerting.evaluate.scope.rule_set import VersionedRule
 from alerting.evaluate.snapshot.metric_cells import MetricCell
 from alerting.evaluate.snapshot.window_facts import cell_value, list_read_rows
 from alerting.evaluate.verdicts.verdicts import WHOLE_STORE, DayWindow
-from alerting.rules.comparison import threshold_value
+from alerting.rules.conditions import threshold_value
 from alerting.rules.rule import Condition, Rule
 from serving.cells.cells import common_source
 from serving.metrics.formulas import StockAt

@@ -10,10 +10,10 @@ from alerting.deliver.engine.engine import DeliveryEngine
 from alerting.deliver.engine.groups import MAX_EVALUATION_WAIT, MAX_TICK_LAG
 from alerting.deliver.state.attempts import WebhookAnswer
 from alerting.deliver.state.body import alert_message_id
+from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import Silence
 from alerting.deliver.state.records import WebhookMessage, decode_record, encode_record
 from alerting.deliver.state.routing import DeliveryRules
-from alerting.rules.rule import ClockHours
 from runtime.outbound.records import TickTime
 from tally.alerts.message import Alert, AlertWindow
 from tally.time.instants import format_utc, from_millis
@@ -208,7 +208,7 @@ def test_silences_of_other_windows_and_other_rules_make_no_crowd() -> None:
 @pytest.mark.parametrize("hold", ["quiet", "silence"])
 def test_a_crowd_that_falls_silent_within_another_hold_is_one_message_behind_it(hold: str) -> None:
     town = Town(kind="silence", peers=40)
-    night = (ClockHours("mon-sun", "12:00", "20:00"),) if hold == "quiet" else ()
+    night = (QuietHours("mon-sun", "12:00", "20:00"),) if hold == "quiet" else ()
     desk = desk_with(channel(quiet=night), town=town)
     if hold == "silence":
         desk.apply_control(Silence(silence_id="s", starts=NOON, ends=NOON + 7 * HOUR))

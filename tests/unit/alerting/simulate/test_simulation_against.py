@@ -1,5 +1,6 @@
 """A simulated rule against what an evaluator has told, over rows in memory."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_partition_that_was_never_judged_is_not_compared(begun: Watching) -> Non
 
 def test_versions_hold_where_they_were_in_force(begun: Watching) -> None:
     store = begun(BUSY)
-    later = structs.replace(BUSY, condition=Threshold(">=", Decimal(9)))
+    later = replace(BUSY, condition=Threshold(">=", Decimal(9)))
     store.rules = type(store.rules)(
         in_force(BUSY, DAWN), in_force(later, f"{DAY}T10:00", version=2)
     )
