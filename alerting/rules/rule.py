@@ -3,8 +3,6 @@
 The values come from JSON, or from YAML whose scalars are all texts; pydantic checks their shape.
 """
 
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -13,16 +11,25 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Discriminator,
     Field,
     Tag,
     TypeAdapter,
-    WithJsonSchema,
 )
 
+from alerting.rules.rule_values import (
+    ChangeText,
+    ClockText,
+    ConditionValue,
+    Deviations,
+    MinimumCount,
+    NameText,
+    RunLength,
+    ShortText,
+    check_unique,
+)
 from tally.alerts.baseline import BaselineName
-from tally.plain_values import (
+from tally.config.plain_values import (
     AS_INTEGER,
     BY_FORM,
     FIELDS,
@@ -32,66 +39,11 @@ from tally.plain_values import (
     WORD,
     FileStoreId,
     Flag,
-    shorten_value,
 )
 from tally.time.opening_hours import WEEKDAYS, ClockSpan, expand_weekdays, parse_clock_span
 
-# A number of a condition as text: up to 15 digits, and 6 after the point. Python accepts more as a
-# number (1_000, nan, 1e400), which in a hand-written file is a mistake.
-DECIMAL_PATTERN = r"-?[0-9]{1,15}(\.[0-9]{1,6})?"
-_DECIMAL = re.compile(DECIMAL_PATTERN + r"\Z")
-_DECIMAL_LIMIT = 10**15
-_CHANGE_PATTERN = r"(<=|>=) ?([+-]?[0-9]{1,4}) ?%"
-_CHANGE = re.compile(_CHANGE_PATTERN + r"\Z")
-# Control characters, lone surrogates and line separators; and signs that reverse text direction.
-_INVISIBLE_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
-_DIRECTION_SIGNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 # The most entries of a list, and of the list of stores.
 MAX_ENTRIES, MAX_STORES = 100, 10_000
-
-
-def _check_visible(text: str) -> str:
-    for sign in text:
-        if sign in _DIRECTION_SIGNS or unicodedata.category(sign) in _INVISIBLE_CATEGORIES:
-            raise ValueError(f"holds the unseen character U+{ord(sign):04X}; take it out")
-    return text
-
-
-def _check_unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{name} stands there twice; name each once")
-        seen.add(name)
-    return names
-
-
-def _read_decimal(value: object) -> Decimal:
-    """A number as written; a float becomes the shortest decimal that stands for it."""
-    if isinstance(value, Decimal) or (type(value) is int and abs(value) < _DECIMAL_LIMIT):
-        return Decimal(value)
-    text = repr(value) if isinstance(value, float) else value
-    if isinstance(text, str) and _DECIMAL.match(text):
-        return Decimal(text)
-    raise ValueError(
-        f"{shorten_value(value)} is no number of up to 15 digits, and 6 after the point,"
-        " e.g. 6 or 0.25"
-    )
-
-
-def _read_change(value: object) -> str:
-    matched = _CHANGE.match(value) if isinstance(value, str) else None
-    if matched is None:
-        raise ValueError(f"{shorten_value(value)} is no change in percent, e.g. `<= -30 %`")
-    # One spelling, so that the same change written differently is the same rule.
-    return f"{matched[1]} {int(matched[2])} %"
-
-
-def _read_sigmas(value: object) -> float:
-    number = float(_read_decimal(value))
-    if not 0 < number <= 100:
-        raise ValueError(f"{shorten_value(value)} is no number above 0, at most 100")
-    return number
 
 
 def _condition_tag(value: object) -> str:
@@ -119,21 +71,6 @@ Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
 RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 Severity = Literal["info", "warning", "critical"]
-# The longest run is a day of quarter hours.
-RunLength = Annotated[int, Field(strict=True, ge=1, le=96), AS_INTEGER]
-ShortText = Annotated[str, Field(max_length=200), AfterValidator(_check_visible)]
-NameText = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_visible)]
-ClockText = Annotated[str, Field(max_length=20)]
-# Within the exact range of a float, so that readers in other languages get the same number.
-MinimumCount = Annotated[int, Field(strict=True, ge=1, le=10**15), AS_INTEGER]
-ConditionValue = Annotated[
-    Decimal,
-    BeforeValidator(_read_decimal),
-    # A number as people write it, or a string as a record has it.
-    WithJsonSchema({"type": ["number", "string"], "pattern": f"^{DECIMAL_PATTERN}$"}),
-]
-ChangeText = Annotated[str, Field(pattern=f"^{_CHANGE_PATTERN}$"), BeforeValidator(_read_change)]
-Deviations = Annotated[float, Field(gt=0, le=100), BeforeValidator(_read_sigmas)]
 # The kinds an evaluator can judge today; rules of other kinds are read and checked, not applied.
 EVALUATED_KINDS: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
 
@@ -153,10 +90,8 @@ class AgainstBaseline:
     """A comparison of a value with a baseline, in percent or in standard deviations."""
 
     baseline: BaselineName
-    change: (
-        Annotated[str, Field(pattern=f"^{_CHANGE_PATTERN}$"), BeforeValidator(_read_change)] | None
-    ) = None
-    sigmas: Annotated[float, Field(gt=0, le=100), BeforeValidator(_read_sigmas)] | None = None
+    change: ChangeText | None = None
+    sigmas: Deviations | None = None
 
     @property
     def change_threshold(self) -> Threshold:
@@ -165,7 +100,7 @@ class AgainstBaseline:
         >>> AgainstBaseline("hour_of_week", "<= -30 %").change_threshold
         Threshold(op='<=', value=Decimal('-30'))
         """
-        op, percent, _ = (self.change or "").split()
+        op, percent = (self.change or "").removesuffix("%").split()
         return Threshold(">=" if op == ">=" else "<=", Decimal(percent))
 
 
@@ -267,7 +202,7 @@ class Rule:
             tuple[FileStoreId, ...],
             # Many wrong ids are one problem.
             Field(min_length=1, max_length=MAX_STORES, fail_fast=True),
-            AfterValidator(_check_unique),
+            AfterValidator(check_unique),
             Tag(LIST),
         ]
         | Annotated[InGroup, Tag(FIELDS)],
@@ -296,13 +231,13 @@ class Rule:
         dict[NameText, MinimumCount], Field(max_length=20, json_schema_extra={"default": {}})
     ] = field(default_factory=dict)
     unless: Annotated[
-        tuple[RuleId, ...], Field(max_length=MAX_ENTRIES), AfterValidator(_check_unique)
+        tuple[RuleId, ...], Field(max_length=MAX_ENTRIES), AfterValidator(check_unique)
     ] = ()
     severity: Severity = "warning"
     title: ShortText = ""
     owner: ShortText = ""
     channels: Annotated[
-        tuple[ChannelId, ...], Field(max_length=20), AfterValidator(_check_unique)
+        tuple[ChannelId, ...], Field(max_length=20), AfterValidator(check_unique)
     ] = ()
     late_after: Annotated[int, Field(strict=True, ge=0, le=2_592_000), AS_INTEGER] = 900
     backfill: Flag = False

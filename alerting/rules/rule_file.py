@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from alerting.rules.checks import RuleCatalogue, find_problems
 from alerting.rules.field_descriptions import FIELD_HELP, UNSUPPORTED_FIELDS
 from alerting.rules.rule import MAX_ENTRIES, MAX_STORES, RULE_ADAPTER, Rule
+from tally.config.plain_values import list_problems, shorten_value
 from tally.errors import BadRule
-from tally.plain_values import list_problems, shorten_value
 
 _MAX_CYCLES, _MAX_NAMED_RULES = 20, 6
 

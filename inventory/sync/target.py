@@ -10,8 +10,8 @@ from inventory.sync.calls import CallMode
 from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules
 from runtime.outbound.addresses import parse_url
+from tally.config.plain_values import BY_FORM, LIST, STRICT_FIELDS, WORD, Identifier, list_problems
 from tally.errors import AddressRefused, BadSettings
-from tally.plain_values import BY_FORM, LIST, STRICT_FIELDS, WORD, Identifier, list_problems
 
 _MINUTE = 60_000
 

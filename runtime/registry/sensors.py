@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tally.plain_values import AS_INTEGER, STRICT_FIELDS, Day, Identifier
+from tally.config.plain_values import AS_INTEGER, STRICT_FIELDS, FileDay, Identifier
 from tally.time.windows import WINDOW_SECONDS
 
 Clock = Literal["rfc3339", "unix_s", "unix_ms"]
@@ -42,8 +42,8 @@ class SensorEntry:
     )
     door: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     role: DoorRole = "entrance"
-    since: Day | None = None
-    until: Day | None = None
+    since: FileDay | None = None
+    until: FileDay | None = None
 
 
 def _read_fields(fields: object) -> object:

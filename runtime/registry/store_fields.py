@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
+from tally.config.plain_values import AS_INTEGER, check_identifier
 from tally.errors import BadSettings
 from tally.events.identity import normalise_address
 from tally.events.money import CURRENCIES
 from tally.events.rounding import ROUNDINGS
-from tally.plain_values import AS_INTEGER, check_identifier
 from tally.time.countries import COUNTRIES
 from tally.time.opening_hours import OpeningHours, parse_opening_hours
 from tally.time.windows import WINDOW_SECONDS
@@ -136,17 +136,17 @@ def _plain_area(area: float) -> Any:
 Text = Annotated[str, Field(min_length=1)]
 ZoneName = Annotated[Text, AfterValidator(_check_zone)]
 CurrencyCode = Annotated[Text, _among(CURRENCIES)]
-Numbering = Literal["daily", "yearly"]
+NumberingWord = Literal["daily", "yearly"]
 DayStart = Annotated[
     time, BeforeValidator(_read_time_of_day), PlainSerializer(lambda start: f"{start:%H:%M}")
 ]
 Names = tuple[Text, ...]
 # Records have an address in one spelling: one in another spelling would never be matched.
-AccessPoints = tuple[
+AddressNames = tuple[
     Annotated[Text, AfterValidator(normalise_address), AfterValidator(check_identifier)], ...
 ]
 CountryCode = Annotated[Text, _among(COUNTRIES)]
-Place = Annotated[Coordinates, PlainValidator(_read_coordinates), PlainSerializer(list)]
+StorePosition = Annotated[Coordinates, PlainValidator(_read_coordinates), PlainSerializer(list)]
 Hours = Annotated[
     OpeningHours,
     PlainValidator(parse_opening_hours),

@@ -16,9 +16,15 @@ from runtime.registry.sensors import Sensors
 from runtime.registry.store_fields import CHANGEABLE, FIELD_WORDS, FIXED_FIELDS
 from runtime.registry.strict_yaml import parse_yaml
 from runtime.registry.visit_entry import Visits
+from tally.config.plain_values import (
+    STRICT_FIELDS,
+    FileDay,
+    Identifier,
+    list_problems,
+    shorten_value,
+)
 from tally.errors import BadSettings
 from tally.events.identity import is_address, normalise_serial
-from tally.plain_values import STRICT_FIELDS, Day, Identifier, list_problems, shorten_value
 from tally.time.day_clock import DatedClock, DayClock, irregular_days
 from tally.time.holidays import subdivisions
 
@@ -64,24 +70,24 @@ class StoreEntry:
     name: kinds.Text | None = None
     tz: kinds.ZoneName | None = None
     currency: kinds.CurrencyCode | None = None
-    numbering: kinds.Numbering | None = None
+    numbering: kinds.NumberingWord | None = None
     sensors: Sensors = field(default_factory=dict)
     day_starts: kinds.DayStart = time(0)
     networks: kinds.Names = ()
-    access_points: kinds.AccessPoints = ()
+    access_points: kinds.AddressNames = ()
     country: kinds.CountryCode | None = None
     subdivision: kinds.Text | None = None
-    coordinates: kinds.Place | None = None
+    coordinates: kinds.StorePosition | None = None
     opening_hours: kinds.Hours | None = None
     floor_area_m2: kinds.FloorArea | None = None
     tills: kinds.Tills | None = None
     groups: kinds.Groups = ()
     rounding: kinds.RoundingName | None = None
     visits: Visits | None = None
-    closed: Day | None = None
-    delisted: Mapping[str, Day] = field(default_factory=dict)
+    closed: FileDay | None = None
+    delisted: Mapping[str, FileDay] = field(default_factory=dict)
     changes: Annotated[
-        Mapping[Day, Annotated[Mapping[str, Any], PlainValidator(_read_change)]],
+        Mapping[FileDay, Annotated[Mapping[str, Any], PlainValidator(_read_change)]],
         AfterValidator(lambda changes: dict(sorted(changes.items()))),
     ] = field(default_factory=dict)
 

@@ -5,8 +5,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field
 
+from tally.config.plain_values import AS_INTEGER, STRICT_FIELDS
 from tally.people.visits import VisitRules
-from tally.plain_values import AS_INTEGER, STRICT_FIELDS
 
 _DEFAULTS = VisitRules()
 _Dbm: TypeAlias = Annotated[int, Field(strict=True, ge=-120, le=0), AS_INTEGER]

@@ -15,10 +15,10 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from tally.config.home import STORES_FILE, add_stores_file, home_folder, load_addresses
 from tally.config.lateness import Lateness, find_lateness, lateness_variable
+from tally.config.plain_values import list_problems
 from tally.config.store_settings import StoreSettings
 from tally.errors import BadSettings
 from tally.families.family import Family
-from tally.plain_values import list_problems
 
 # Delta's reader takes `%41` for an A, and `[` for the beginning of an address.
 _FORBIDDEN_IN_HOME = "%[]"

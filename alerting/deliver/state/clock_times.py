@@ -22,15 +22,15 @@ _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
 
-_ClockText = Annotated[str, Meta(max_length=20)]
+_QuietText = Annotated[str, Meta(max_length=20)]
 
 
 class QuietHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
     """A daily span in which a channel is quiet: `days` as `mon-fri`, from and to as `08:00`."""
 
-    days: _ClockText
-    from_: _ClockText
-    to: _ClockText
+    days: _QuietText
+    from_: _QuietText
+    to: _QuietText
 
 
 class QuietSpan(NamedTuple):

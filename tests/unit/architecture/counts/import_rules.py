@@ -25,7 +25,7 @@ OURS: dict[str, tuple[str, ...]] = {
     "tally.people": (ERRORS, "tally.algebra", "tally.events", "tally.time"),
     "tally.families": (ERRORS, "tally.algebra", "tally.people", "tally.time"),
     "tally.alerts": (ERRORS, "tally.families", "tally.time"),
-    "tally.config": (ERRORS, "tally.families", "tally.people", "tally.time"),
+    "tally.config": (ERRORS, "tally.events", "tally.families", "tally.people", "tally.time"),
     "tally.spark": (ERRORS, "tally.algebra", "tally.families", "tally.time"),
     "schemas": (),
     "runtime": ("tally", "schemas"),
@@ -212,8 +212,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "serving": (),
     "serving.storage": ("cassandra",),
     "alerting": ("msgspec", "structlog"),
-    "alerting.rules.rule": ("msgspec", "pydantic"),
-    "alerting.rules.rule_file": ("pydantic",),
+    "alerting.rules": ("msgspec", "pydantic"),
     # What the brokers answer to it is an error of theirs.
     "alerting.evaluate": ("confluent_kafka",),
     "alerting.simulate": ("confluent_kafka", "msgspec"),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from reprlib import Repr
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,6 @@ from pydantic import (
     ValidationError,
     with_config,
 )
-from pydantic_core import ErrorDetails
 
 from tally.events.identity import IDENTIFIER
 
@@ -36,7 +35,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 # Deeper and longer values are cut in messages.
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
 
-Place: TypeAlias = tuple[int | str, ...]
+FieldPlace: TypeAlias = tuple[int | str, ...]
 # Tags of the forms of a value, for unions; they are left out of a field's path.
 WORD, LIST, FIELDS, OTHER_FIELDS = "<word>", "<list>", "<fields>", "<other fields>"
 # Parts of a place that are not in the file; `[key]` is pydantic's own.
@@ -57,7 +56,7 @@ def shorten_value(value: object) -> str:
 def list_problems(
     error: ValidationError,
     wanted: Mapping[str, str],
-    locate: Callable[[Place], Place] = lambda place: place,
+    locate: Callable[[FieldPlace], FieldPlace] = lambda place: place,
     show: Callable[[object], str] = shorten_value,
 ) -> list[str]:
     """One line for each wrong value: the path of its field in the file, what is wrong, the fix.
@@ -71,13 +70,15 @@ def list_problems(
     found = [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in places]
     left = len(found) - _MAX_PROBLEMS
     lines = [
-        _describe(entry, locate(entry["loc"]), wanted, show(entry["input"]))
+        _describe({**entry}, locate(entry["loc"]), wanted, show(entry["input"]))
         for entry in found[:_MAX_PROBLEMS]
     ]
     return lines + [f"and {left} more"] * (left > 0)
 
 
-def _describe(entry: ErrorDetails, place: Place, wanted: Mapping[str, str], shown: str) -> str:
+def _describe(
+    entry: Mapping[str, Any], place: FieldPlace, wanted: Mapping[str, str], shown: str
+) -> str:
     parts = [part for part in place if part not in _NOT_IN_FILE]
     names = [part for part in parts if isinstance(part, str)]
     is_unknown = entry["type"] in _UNKNOWN
@@ -154,7 +155,7 @@ AS_INTEGER = BeforeValidator(_read_integer)
 # For a union of a word, a list and fields, each with its tag.
 BY_FORM = Discriminator(_form_tag)
 Flag = Annotated[bool, Field(strict=True), BeforeValidator(_read_flag)]
-Day = Annotated[date, BeforeValidator(_read_day)]
+FileDay = Annotated[date, BeforeValidator(_read_day)]
 Identifier = Annotated[str, AfterValidator(check_identifier)]
 FileStoreId = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:-]{1,64}$"), BeforeValidator(_read_id)]
 # For dataclasses whose unknown fields are mistakes.
