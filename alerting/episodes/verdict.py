@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from alerting.rules.comparison import matches_clear, matches_condition
+from alerting.rules.conditions import matches_clear, matches_condition
 from alerting.rules.rule import FurtherCondition, Rule
 from tally.alerts.baseline import ExactValue, WindowBaseline
 

@@ -132,7 +132,7 @@ def _problem_line(problem: str, lines: Mapping[str, int]) -> int | None:
         places = _AT_LINE.findall(problem)
         return int(places[-1]) if places else None
     name = field_match[1]
-    return lines.get(name, lines.get(name.split(".")[0]))
+    return lines.get(name, lines.get(re.split(r"[.\[]", name)[0]))
 
 
 def _conflict(rule_id: str) -> RuleConflict:

@@ -1,12 +1,14 @@
-"""Conditions of rules: their negations, and whether two of them can hold at once."""
+"""Conditions of rules: negated, compared with each other, and with a value without rounding."""
 
-import re
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
-
-from msgspec import structs
+from fractions import Fraction
 
 from alerting.rules.rule import AgainstBaseline, ComparisonSign, Condition, Threshold
+from tally.alerts.baseline import ExactValue, WindowBaseline
 
 OPPOSITE: Mapping[ComparisonSign, ComparisonSign] = {
     ">=": "<",
@@ -17,7 +19,13 @@ OPPOSITE: Mapping[ComparisonSign, ComparisonSign] = {
 # A higher value fulfils a condition with one of these signs.
 UPWARD: tuple[ComparisonSign, ...] = (">=", ">")
 _WITH_EQUAL = (">=", "<=")
-_CHANGE = re.compile(r"(<=|>=) ([+-]?\d{1,4}) ?%\Z", re.ASCII)
+# The Decimal is the left operand, because only Decimal implements comparison with a Fraction.
+_OPERATORS: Mapping[ComparisonSign, Callable[[Decimal, ExactValue], bool]] = {
+    ">=": operator.le,
+    ">": operator.lt,
+    "<=": operator.ge,
+    "<": operator.gt,
+}
 
 
 def negate(condition: Condition) -> Threshold | None:
@@ -27,7 +35,7 @@ def negate(condition: Condition) -> Threshold | None:
     Threshold(op='<', value=Decimal('6'))
     """
     if isinstance(condition, Threshold):
-        return structs.replace(condition, op=OPPOSITE[condition.op])
+        return replace(condition, op=OPPOSITE[condition.op])
     return None
 
 
@@ -61,19 +69,81 @@ def overlap(condition: Condition, clear: Condition) -> bool:
     return down.value > up.value or (down.value == up.value and both_equal)
 
 
-def parse_change(change: str) -> Threshold:
-    """The change that a baseline rule names, as a threshold in percent of the baseline.
+def matches_condition(
+    condition: Condition, value: ExactValue, usual: WindowBaseline | None = None
+) -> bool | None:
+    """Whether the value, in its metric's unit, fulfils the condition.
 
-    Raises ValueError.
+    None where a needed baseline is absent, or has nothing to compare with.
 
-    >>> parse_change("<= -30 %")
-    Threshold(op='<=', value=Decimal('-30'))
+    >>> matches_condition(Threshold("<", Decimal("0.3")), Fraction(3, 10))
+    False
     """
-    matched = _CHANGE.match(change)
-    if matched is None:
-        raise ValueError(f"{change!r} is no change in percent, e.g. `<= -30 %`")
-    return Threshold("<=" if matched[1] == "<=" else ">=", Decimal(matched[2]))
+    if isinstance(condition, Threshold):
+        return _matches_threshold(condition, value)
+    return None if usual is None else _matches_baseline(condition, value, usual)
+
+
+def matches_clear(
+    clear: Condition, value: ExactValue, usual: WindowBaseline | None = None
+) -> bool | None:
+    """Whether the value fulfils a rule's `clear`; with `sigmas`, a maximum of deviations.
+
+    >>> few = AgainstBaseline("hour_of_week", sigmas=2.0)
+    >>> [matches_clear(few, value, WindowBaseline(10, 4)) for value in (5, 6, 10, 14, 15)]
+    [False, True, True, True, False]
+    """
+    if isinstance(clear, Threshold) or clear.sigmas is None:
+        return matches_condition(clear, value, usual)
+    if usual is None or usual.variance <= 0:
+        return None
+    return Fraction(value - usual.mean) ** 2 <= _limit_squared(clear.sigmas, usual)
+
+
+def _matches_threshold(threshold: Threshold, value: ExactValue) -> bool:
+    return _OPERATORS[threshold.op](threshold.value, value)
+
+
+def threshold_value(
+    condition: Condition, value: float | None, usual: WindowBaseline | None
+) -> float | None:
+    """The number to compare a value with, in its metric's unit, to 6 decimals; None for none.
+
+    For deviations, which count in both directions, it is the border on the value's own side.
+    """
+    if isinstance(condition, Threshold):
+        return float(condition.value)
+    if usual is None:
+        return None
+    if condition.sigmas is not None:
+        if value is None or usual.variance <= 0:
+            return None
+        distance = condition.sigmas * math.sqrt(usual.variance)
+        return round(float(usual.mean) + math.copysign(distance, value - usual.mean), 6)
+    if usual.mean <= 0:
+        return None
+    percent = 100 + Fraction(condition.change_threshold.value)
+    return round(float(usual.mean * percent / 100), 6)
+
+
+def _matches_baseline(
+    condition: AgainstBaseline, value: ExactValue, usual: WindowBaseline
+) -> bool | None:
+    distance = Fraction(value - usual.mean)
+    if condition.sigmas is not None:
+        # Both directions count. With a variance of zero, a distance is no number of deviations.
+        far = distance**2 >= _limit_squared(condition.sigmas, usual)
+        return far if usual.variance > 0 else None
+    # A mean of zero or less has no percentages.
+    if condition.change is None or usual.mean <= 0:
+        return None
+    return _matches_threshold(condition.change_threshold, 100 * distance / usual.mean)
+
+
+def _limit_squared(sigmas: float, usual: WindowBaseline) -> Fraction:
+    # Squares avoid the float of a root; repr() gives `sigmas` as written, not its binary value.
+    return Fraction(repr(sigmas)) ** 2 * usual.variance
 
 
 def _half_line(condition: Condition) -> Threshold:
-    return condition if isinstance(condition, Threshold) else parse_change(condition.change or "")
+    return condition if isinstance(condition, Threshold) else condition.change_threshold

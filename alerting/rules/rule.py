@@ -1,60 +1,131 @@
-"""Alert rules, as their files state them with the defaults filled in."""
+"""Alert rules, as their files state them with the defaults filled in.
 
-from collections.abc import Sequence
+The values come from JSON, or from YAML whose scalars are all texts; pydantic checks their shape.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct, structs, to_builtins
+from msgspec import Meta, Struct
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+)
 
+from alerting.rules.rule_values import (
+    ChangeText,
+    ClockText,
+    ConditionValue,
+    Deviations,
+    MinimumCount,
+    NameText,
+    RunLength,
+    ShortText,
+    check_unique,
+)
 from tally.alerts.baseline import BaselineName
-from tally.events.identity import StoreId
+from tally.config.plain_values import (
+    AS_INTEGER,
+    BY_FORM,
+    FIELDS,
+    LIST,
+    OTHER_FIELDS,
+    STRICT_FIELDS,
+    WORD,
+    FileStoreId,
+    Flag,
+)
+from tally.time.opening_hours import WEEKDAYS, ClockSpan, expand_weekdays, parse_clock_span
 
-# The anchor is \Z, because $ would also accept a trailing newline.
-RuleId = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z")]
-ChannelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+# The most entries of a list, and of the list of stores.
+MAX_ENTRIES, MAX_STORES = 100, 10_000
+
+
+def _condition_tag(value: object) -> str:
+    """The form of a condition; the field `baseline` alone distinguishes the two."""
+    is_baseline = isinstance(value, AgainstBaseline) or (
+        isinstance(value, Mapping) and "baseline" in value
+    )
+    return OTHER_FIELDS if is_baseline else FIELDS
+
+
+# msgspec, which reads the records of deliveries, takes Meta; pydantic takes Field. The anchor is \Z
+# there, because $ would also accept a trailing newline.
+RuleId = Annotated[
+    str,
+    Meta(pattern=r"^[a-z][a-z0-9-]{0,62}\Z"),
+    Field(pattern=r"^[a-z][a-z0-9-]{0,62}$"),
+]
+ChannelId = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"),
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+]
 RuleKind = Literal["threshold", "baseline", "silence", "stock"]
 Subject = Literal["none", "item", "till", "device", "zone", "category"]
 ComparisonSign = Literal[">=", ">", "<=", "<"]
 RuleGrain = Literal["quarter_hour", "hour", "day", "since_opening"]
 Severity = Literal["info", "warning", "critical"]
-# The longest run is a day of quarter hours.
-RunLength = Annotated[int, Meta(ge=1, le=96)]
-ShortText = Annotated[str, Meta(max_length=200)]
-NameText = Annotated[str, Meta(min_length=1, max_length=100)]
-ClockText = Annotated[str, Meta(max_length=20)]
-# Within the exact range of a float, so that readers in other languages get the same number.
-MinimumCount = Annotated[int, Meta(ge=1, le=10**15)]
-# A number of a condition as text: up to 15 digits, and 6 after the point.
-DECIMAL_PATTERN = r"-?\d{1,15}(\.\d{1,6})?"
 # The kinds an evaluator can judge today; rules of other kinds are read and checked, not applied.
 EVALUATED_KINDS: tuple[RuleKind, ...] = ("threshold", "baseline", "silence", "stock")
 
 
-class Threshold(Struct, frozen=True, forbid_unknown_fields=True):
+@STRICT_FIELDS
+@dataclass(frozen=True)
+class Threshold:
     """A comparison of a value with a fixed one, in the metric's own unit."""
 
     op: ComparisonSign
-    value: Decimal
+    value: ConditionValue
 
 
-class AgainstBaseline(Struct, frozen=True, forbid_unknown_fields=True):
+@STRICT_FIELDS
+@dataclass(frozen=True)
+class AgainstBaseline:
     """A comparison of a value with a baseline, in percent or in standard deviations."""
 
     baseline: BaselineName
-    change: Annotated[str, Meta(pattern=r"^(<=|>=) [+-]?\d{1,4} ?%\Z")] | None = None
-    sigmas: Annotated[float, Meta(gt=0, le=100)] | None = None
+    change: ChangeText | None = None
+    sigmas: Deviations | None = None
+
+    @property
+    def change_threshold(self) -> Threshold:
+        """The change as a threshold in percent of the baseline.
+
+        >>> AgainstBaseline("hour_of_week", "<= -30 %").change_threshold
+        Threshold(op='<=', value=Decimal('-30'))
+        """
+        op, percent = (self.change or "").removesuffix("%").split()
+        return Threshold(">=" if op == ">=" else "<=", Decimal(percent))
 
 
-# msgspec cannot decode an untagged union of two structs, so alerting/rules/parsing.py does.
+def _check_one_number(condition: AgainstBaseline) -> AgainstBaseline:
+    if (condition.change is None) == (condition.sigmas is None):
+        raise ValueError("either `change` or `sigmas` is wanted, and not both")
+    return condition
+
+
 Condition: TypeAlias = Threshold | AgainstBaseline
+_FileCondition = Annotated[
+    Annotated[Threshold, Tag(FIELDS)]
+    | Annotated[AgainstBaseline, AfterValidator(_check_one_number), Tag(OTHER_FIELDS)],
+    Discriminator(_condition_tag),
+]
 
 
-class FurtherCondition(Struct, frozen=True, forbid_unknown_fields=True):
+@STRICT_FIELDS
+@dataclass(frozen=True)
+class FurtherCondition:
     """A comparison of another metric of the same store and window with a value in its unit."""
 
     metric: NameText
     op: ComparisonSign
-    value: Decimal
+    value: ConditionValue
 
     @property
     def threshold(self) -> Threshold:
@@ -62,27 +133,57 @@ class FurtherCondition(Struct, frozen=True, forbid_unknown_fields=True):
         return Threshold(self.op, self.value)
 
 
-class ClockHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+@STRICT_FIELDS
+@dataclass(frozen=True)
+class ClockHours:
     """A daily span on a store's clock: `days` as `mon-fri`, from and to as `08:00`."""
 
     days: ClockText
-    from_: ClockText
+    from_: Annotated[ClockText, Field(alias="from")]
     to: ClockText
 
+    @property
+    def weekdays(self) -> tuple[int, ...]:
+        """The weekdays on which the span begins, in days since Monday. Raises ValueError.
 
-class InGroup(Struct, frozen=True, forbid_unknown_fields=True):
+        >>> ClockHours("sat-mon", "22:00", "02:00").weekdays
+        (5, 6, 0)
+        """
+        # A stores file may name holidays too, but a rule has no calendar of holidays.
+        names = [name for name in expand_weekdays(self.days) if name in WEEKDAYS]
+        if not names:
+            raise ValueError(f"{self.days!r}: holidays are days of the week here, e.g. mon-fri")
+        return tuple(map(WEEKDAYS.index, names))
+
+    @property
+    def span(self) -> ClockSpan:
+        """The start and end in minutes since midnight; an end past midnight is above 1440.
+
+        Raises ValueError.
+
+        >>> ClockHours("sat-mon", "22:00", "02:00").span
+        ClockSpan(opens=1320, closes=1560)
+        """
+        return parse_clock_span(self.days, f"{self.from_}-{self.to}")
+
+
+def _check_hours(hours: ClockHours) -> ClockHours:
+    # Both raise ValueError for a text that they cannot read.
+    assert hours.weekdays and hours.span
+    return hours
+
+
+@STRICT_FIELDS
+@dataclass(frozen=True)
+class InGroup:
     """All stores of one group of the stores file."""
 
     region: NameText
 
 
-class Rule(
-    Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    rename={"for_": "for", "and_": "and"},
-):
+@STRICT_FIELDS
+@dataclass(frozen=True, kw_only=True)
+class Rule:
     """A rule: the condition of an alert, and the stores and subjects to which it applies.
 
     `for_` and `clear_for` are numbers of consecutive windows; `delay` and `late_after` are seconds.
@@ -95,35 +196,54 @@ class Rule(
     kind: RuleKind = "threshold"
     metric: NameText | None = None
     family: NameText | None = None
-    stores: (
-        Literal["all"]
-        | Annotated[tuple[StoreId, ...], Meta(min_length=1, max_length=10_000)]
-        | InGroup
-    ) = "all"
+    stores: Annotated[
+        Annotated[Literal["all"], Tag(WORD)]
+        | Annotated[
+            tuple[FileStoreId, ...],
+            # Many wrong ids are one problem.
+            Field(min_length=1, max_length=MAX_STORES, fail_fast=True),
+            AfterValidator(check_unique),
+            Tag(LIST),
+        ]
+        | Annotated[InGroup, Tag(FIELDS)],
+        BY_FORM,
+    ] = "all"
     subject: Subject = "none"
     grain: RuleGrain = "quarter_hour"
-    condition: Condition | None = None
-    clear: Condition | None = None
-    and_: Annotated[tuple[FurtherCondition, ...], Meta(max_length=10)] = ()
-    for_: RunLength = 1
+    condition: _FileCondition | None = None
+    clear: _FileCondition | None = None
+    and_: Annotated[tuple[FurtherCondition, ...], Field(alias="and", max_length=10)] = ()
+    for_: Annotated[RunLength, Field(alias="for")] = 1
     clear_for: RunLength = 1
     evaluate: Literal["eager", "close"] = "close"
     on_silence: Literal["hold", "raise"] = "hold"
-    delay: Annotated[int, Meta(ge=0, le=3600)] = 60
-    within: (
-        Literal["always", "opening_hours"]
-        | Annotated[tuple[ClockHours, ...], Meta(min_length=1, max_length=100)]
-    ) = "always"
-    minimum: Annotated[dict[NameText, MinimumCount], Meta(max_length=20)] = {}
-    unless: Annotated[tuple[RuleId, ...], Meta(max_length=100)] = ()
+    delay: Annotated[int, Field(strict=True, ge=0, le=3600), AS_INTEGER] = 60
+    within: Annotated[
+        Annotated[Literal["always", "opening_hours"], Tag(WORD)]
+        | Annotated[
+            tuple[Annotated[ClockHours, AfterValidator(_check_hours)], ...],
+            Field(min_length=1, max_length=MAX_ENTRIES),
+            Tag(LIST),
+        ],
+        BY_FORM,
+    ] = "always"
+    minimum: Annotated[
+        dict[NameText, MinimumCount], Field(max_length=20, json_schema_extra={"default": {}})
+    ] = field(default_factory=dict)
+    unless: Annotated[
+        tuple[RuleId, ...], Field(max_length=MAX_ENTRIES), AfterValidator(check_unique)
+    ] = ()
     severity: Severity = "warning"
     title: ShortText = ""
     owner: ShortText = ""
-    channels: Annotated[tuple[ChannelId, ...], Meta(max_length=20)] = ()
-    late_after: Annotated[int, Meta(ge=0, le=2_592_000)] = 900
-    backfill: bool = False
+    channels: Annotated[
+        tuple[ChannelId, ...], Field(max_length=20), AfterValidator(check_unique)
+    ] = ()
+    late_after: Annotated[int, Field(strict=True, ge=0, le=2_592_000), AS_INTEGER] = 900
+    backfill: Flag = False
 
 
+RULE_ADAPTER = TypeAdapter(Rule)
 # May change without a new version: they affect how an alert is delivered, not when it is raised.
 COSMETIC_FIELDS = ("severity", "title", "owner", "channels", "late_after", "backfill")
 
@@ -145,11 +265,7 @@ class RuleVersion(Struct, frozen=True, kw_only=True):
 
 def rule_to_fields(rule: Rule) -> dict[str, Any]:
     """Every field by its name in a file, as plain types; None where it has no value."""
-    fields: dict[str, Any] = to_builtins(rule)
-    # JSON has lists and no tuples.
-    for name, value in fields.items():
-        if isinstance(value, tuple):
-            fields[name] = [*value]
+    fields: dict[str, Any] = RULE_ADAPTER.dump_python(rule, mode="json", by_alias=True)
     return fields
 
 
@@ -166,4 +282,4 @@ def version_at(chain: Sequence[RuleVersion], window_start: int) -> RuleVersion |
 
 def with_cosmetics(rule: Rule, other: Rule) -> Rule:
     """The rule with the COSMETIC fields of the other one."""
-    return structs.replace(rule, **{name: getattr(other, name) for name in COSMETIC_FIELDS})
+    return replace(rule, **{name: getattr(other, name) for name in COSMETIC_FIELDS})

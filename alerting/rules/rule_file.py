@@ -3,12 +3,27 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from pydantic import ValidationError
+
 from alerting.rules.checks import RuleCatalogue, find_problems
-from alerting.rules.parsing import rule_from_fields
-from alerting.rules.rule import Rule
+from alerting.rules.field_descriptions import FIELD_HELP, UNSUPPORTED_FIELDS
+from alerting.rules.rule import MAX_ENTRIES, MAX_STORES, RULE_ADAPTER, Rule
+from tally.config.plain_values import list_problems, shorten_value
 from tally.errors import BadRule
 
 _MAX_CYCLES, _MAX_NAMED_RULES = 20, 6
+
+_WANTED = {name: words.allowed for name, words in FIELD_HELP.items()}
+# Defaults of a kind that differ from those of the others.
+_KIND_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    # A silence rule can only raise on silence.
+    "silence": {"on_silence": "raise"},
+    # The current stock is a fact at once, and only a single article can be sold out.
+    "stock": {"evaluate": "eager", "subject": "item"},
+}
+_KNOWN = ", ".join(_WANTED)
+# More than a rule or a part of it has, and few enough to answer each unknown field with a line.
+_MAX_FIELDS = 64
 
 
 def validate_rule(values: object, catalogue: RuleCatalogue) -> Rule:
@@ -20,6 +35,34 @@ def validate_rule(values: object, catalogue: RuleCatalogue) -> Rule:
     if problems := find_problems(rule, catalogue):
         raise BadRule(problems)
     return rule
+
+
+def rule_from_fields(fields: object) -> Rule:
+    """The rule from these values, with its defaults filled in.
+
+    Only their shape is checked, not their meaning. Raises BadRule with one line for each field that
+    does not fit.
+    """
+    if not isinstance(fields, Mapping):
+        raise BadRule(
+            [f"{shorten_value(fields)} is no rule; fields are wanted, e.g. `rule_id: no-visitors`"]
+        )
+    if len(fields) > _MAX_FIELDS:
+        raise BadRule([f"{len(fields):,} fields, of which most are unknown; known are {_KNOWN}"])
+    # Each wrong entry would be a problem, so they are counted before they are checked.
+    long = {name: value for name, value in fields.items() if _is_too_long(name, value)}
+    if long:
+        raise BadRule(
+            f"{name}: {shorten_value(value)} does not fit; wanted: {_WANTED[name]}"
+            for name, value in long.items()
+        )
+    kind = fields.get("kind")
+    defaults = _KIND_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}
+    try:
+        return RULE_ADAPTER.validate_python({**defaults, **fields})
+    except ValidationError as error:
+        problems = list_problems(error, _WANTED)
+    raise BadRule([*map(_explain_unsupported, problems)])
 
 
 def find_contradictions(
@@ -70,3 +113,19 @@ def _cycle_text(circle: Sequence[str]) -> str:
     # A circle of thousands of rules must still fit on one line.
     left_out = ["…"] if len(circle) > _MAX_NAMED_RULES else []
     return " → ".join([*circle[:_MAX_NAMED_RULES], *left_out, circle[0]])
+
+
+def _is_too_long(name: object, value: object) -> bool:
+    if name not in _WANTED:
+        return False
+    entries = value if isinstance(value, list) else [value]
+    most = MAX_STORES if name == "stores" else MAX_ENTRIES
+    mappings = (entry for entry in entries if isinstance(entry, Mapping))
+    return len(entries) > most or any(len(fields) > _MAX_FIELDS for fields in mappings)
+
+
+def _explain_unsupported(problem: str) -> str:
+    name = problem.partition(":")[0]
+    if name not in UNSUPPORTED_FIELDS:
+        return problem
+    return f"{name}: is no field: {UNSUPPORTED_FIELDS[name]}; leave it out"

@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from alerting.rules.conditions import negate
-from alerting.rules.parsing import rule_from_fields
 from alerting.rules.rule import (
     COSMETIC_FIELDS,
     Rule,
@@ -27,6 +26,7 @@ from alerting.rules.rule import (
     rule_to_fields,
     with_cosmetics,
 )
+from alerting.rules.rule_file import rule_from_fields
 from tally.errors import BadRule
 from tally.time.windows import WINDOW_MILLIS
 

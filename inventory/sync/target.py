@@ -1,22 +1,24 @@
 """The target system of stock movements, described by a file of its own."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta, Struct
+from pydantic import Field, Tag, TypeAdapter, ValidationError
 
 from inventory.sync.calls import CallMode
 from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules
 from runtime.outbound.addresses import parse_url
+from tally.config.plain_values import BY_FORM, LIST, STRICT_FIELDS, WORD, Identifier, list_problems
 from tally.errors import AddressRefused, BadSettings
-from tally.events.identity import StoreId
 
 _MINUTE = 60_000
 
 
-class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@STRICT_FIELDS
+@dataclass(frozen=True, kw_only=True)
+class StockTarget:
     """A system that keeps stock too, and the features that it offers.
 
     `secrets`: names of the keys that sign the calls, never the keys; `key_life_hours`: how long it
@@ -24,12 +26,15 @@ class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     level.
     """
 
-    url: Annotated[str, Meta(max_length=2_000, pattern=r"^https?://\S+\Z")]
+    url: Annotated[str, Field(max_length=2_000, pattern=r"^https?://\S+$")]
     mode: CallMode
-    secrets: Annotated[tuple[str, ...], Meta(min_length=1, max_length=2)]
-    stores: Literal["all"] | tuple[StoreId, ...] = "all"
-    key_life_hours: Annotated[int, Meta(ge=2, le=720)] = 24
-    reconcile_at: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d\Z")] = "03:00"
+    secrets: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
+    stores: Annotated[
+        Annotated[Literal["all"], Tag(WORD)] | Annotated[tuple[Identifier, ...], Tag(LIST)],
+        BY_FORM,
+    ] = "all"
+    key_life_hours: Annotated[int, Field(strict=True, ge=2, le=720)] = 24
+    reconcile_at: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "03:00"
 
     def make_engine(self) -> StockSyncEngine:
         """A new desk for one partition's calls."""
@@ -49,7 +54,7 @@ class StockTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return self.stores == "all" or store_id in self.stores
 
 
-_DECODER = msgspec.json.Decoder(StockTarget)
+_TARGET = TypeAdapter(StockTarget)
 
 
 def read_target(file: Path | None) -> StockTarget:
@@ -57,13 +62,15 @@ def read_target(file: Path | None) -> StockTarget:
     if file is None:
         raise BadSettings("TALLY_STOCK_TARGET: names no file; without one no stock is sent")
     try:
-        target = _DECODER.decode(file.read_bytes())
+        target = _TARGET.validate_json(file.read_bytes())
         parse_url(target.url)
     except OSError as error:
         raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {error.strerror}") from error
-    except (msgspec.DecodeError, AddressRefused) as error:
-        hint = f"{error}; docs/stock-movements.md has an example"
-        if "$.mode" in str(error):
-            hint = f"{error}; a mode is one of {', '.join(get_args(CallMode))}"
+    except (ValidationError, AddressRefused) as error:
+        problems = [str(error)]
+        if isinstance(error, ValidationError):
+            # An address may hold a password, so no value is shown.
+            problems = list_problems(error, {}, show=lambda value: f"a {type(value).__name__}")
+        hint = f"{'; '.join(problems)}; docs/stock-movements.md has an example"
         raise BadSettings(f"TALLY_STOCK_TARGET: {file}: {hint}") from error
     return target

@@ -1,13 +1,13 @@
 """Sensors of the stores file: the store that each serial counts for, and its record format."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import msgspec
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from tally.errors import BadSettings
-from tally.events.identity import IDENTIFIER
+from tally.config.plain_values import AS_INTEGER, STRICT_FIELDS, FileDay, Identifier
 from tally.time.windows import WINDOW_SECONDS
 
 Clock = Literal["rfc3339", "unix_s", "unix_ms"]
@@ -15,9 +15,9 @@ Clock = Literal["rfc3339", "unix_s", "unix_ms"]
 DoorRole = Literal["entrance", "inner_door", "zone", "shared_door", "staff_door"]
 
 
-class SensorEntry(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
-):
+@STRICT_FIELDS
+@dataclass(frozen=True, kw_only=True)
+class SensorEntry:
     """Fields of one sensor in the file.
 
     `device_id` is its name in records, by default its serial. `interval_seconds` is the only length
@@ -31,67 +31,65 @@ class SensorEntry(
     It is installed from the local day `since` until before the day `until`; without them always.
     """
 
-    device_id: str | None = None
-    interval_seconds: Annotated[int, msgspec.Meta(ge=1, le=3600)] | None = None
+    device_id: Identifier | None = None
+    interval_seconds: Annotated[int, Field(strict=True, ge=1, le=3600), AS_INTEGER] | None = None
     entries: tuple[str, ...] = ("in", "fw")
     exits: tuple[str, ...] = ("out", "bw")
     clock: Clock = "rfc3339"
-    clock_ahead_seconds: Annotated[int, msgspec.Meta(ge=-60, le=60)] = 0
-    status_seconds: Annotated[int, msgspec.Meta(ge=1, le=WINDOW_SECONDS)] = WINDOW_SECONDS
-    door: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    clock_ahead_seconds: Annotated[int, Field(strict=True, ge=-60, le=60), AS_INTEGER] = 0
+    status_seconds: Annotated[int, Field(strict=True, ge=1, le=WINDOW_SECONDS), AS_INTEGER] = (
+        WINDOW_SECONDS
+    )
+    door: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     role: DoorRole = "entrance"
-    since: date | None = None
-    until: date | None = None
+    since: FileDay | None = None
+    until: FileDay | None = None
 
 
-def parse_sensors(where: str, fields: Any) -> dict[str, SensorEntry]:
-    """The sensors of one store by serial; `where` names file and store.
-
-    Raises BadSettings that names sensor, field and fix.
-    """
-    if not isinstance(fields, Mapping):
-        raise BadSettings(
-            f"{where}: sensors: serials with their fields are wanted, e.g. `accc00000001: {{}}`"
-        )
-    found = {
-        str(serial): _parse_sensor(f"{where}: sensor {serial}", serial, fields[serial])
-        for serial in fields
-    }
-    _refuse_duplicate_names(where, found)
-    return found
+def _read_fields(fields: object) -> object:
+    if isinstance(fields, Mapping) and "null" in fields.values():
+        raise ValueError("null is no value; leave the field out")
+    return fields or {}
 
 
-def _refuse_duplicate_names(where: str, found: Mapping[str, SensorEntry]) -> None:
-    """Raise BadSettings if two sensors have one name at the same time.
+def _check_sensor(entry: SensorEntry) -> SensorEntry:
+    if entry.since and entry.until and entry.until <= entry.since:
+        raise ValueError(f"until {entry.until} is not after since {entry.since}")
+    if both := {*entry.entries} & {*entry.exits}:
+        raise ValueError(f"{min(both)!r} is among its entries and its exits")
+    return entry
+
+
+def _check_names(sensors: Mapping[str, SensorEntry]) -> Mapping[str, SensorEntry]:
+    """The sensors. Raises ValueError if two of them have one name at the same time.
 
     Each would hide that the other is silent.
     """
     last: dict[str, SensorEntry] = {}
     # Sensors are ordered by their first day.
-    since = {serial: entry.since or date.min for serial, entry in found.items()}
-    for serial in sorted(found, key=since.__getitem__):
-        entry = found[serial]
+    since = {serial: entry.since or date.min for serial, entry in sensors.items()}
+    for serial in sorted(sensors, key=since.__getitem__):
+        entry = sensors[serial]
         name = entry.device_id or serial
         before = last.get(name)
         if before and since[serial] < (before.until or date.max):
-            raise BadSettings(
-                f"{where}: sensor {serial}: another has the device_id {name} too; end that one"
-                " with `until`, and let this one begin with `since`"
+            raise ValueError(
+                f"{serial}: another has the device_id {name} too; end that one with `until`, and"
+                " let this one begin with `since`"
             )
         last[name] = entry
+    return sensors
 
 
-def _parse_sensor(where: str, serial: object, fields: Any) -> SensorEntry:
-    try:
-        # All scalars of the file are text.
-        entry = msgspec.convert(fields or {}, SensorEntry, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadSettings(f"{where}: {error}") from error
-    for name, value in (("the serial", serial), ("device_id", entry.device_id)):
-        if value is not None and not (isinstance(value, str) and IDENTIFIER.fullmatch(value)):
-            raise BadSettings(f"{where}: {name} is not 1 to 64 of A-Z a-z 0-9 . _ : -")
-    if entry.since and entry.until and entry.until <= entry.since:
-        raise BadSettings(f"{where}: until {entry.until} is not after since {entry.since}")
-    if both := {*entry.entries} & {*entry.exits}:
-        raise BadSettings(f"{where}: {min(both)!r} is among its entries and its exits")
-    return entry
+# Sensors of one store by serial; one without fields has the defaults.
+Sensors = Annotated[
+    Mapping[
+        Identifier,
+        Annotated[
+            SensorEntry,
+            AfterValidator(_check_sensor),
+            BeforeValidator(_read_fields),
+        ],
+    ],
+    AfterValidator(_check_names),
+]

@@ -1,33 +1,36 @@
 """The stores file: the master data of each store, besides its events."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from runtime.registry.sensors import SensorEntry
-from runtime.registry.store_fields import (
-    FIELDS,
-    Coordinates,
-    parse_changes,
-    parse_fields,
-    to_plain_fields,
-)
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, TypeAdapter, ValidationError
+
+from runtime.registry import store_fields as kinds
+from runtime.registry.sensors import Sensors
+from runtime.registry.store_fields import CHANGEABLE, FIELD_WORDS, FIXED_FIELDS
 from runtime.registry.strict_yaml import parse_yaml
-from runtime.registry.visit_entry import VisitEntry
+from runtime.registry.visit_entry import Visits
+from tally.config.plain_values import (
+    STRICT_FIELDS,
+    FileDay,
+    Identifier,
+    list_problems,
+    shorten_value,
+)
 from tally.errors import BadSettings
-from tally.events.identity import IDENTIFIER, is_address, normalise_serial
+from tally.events.identity import is_address, normalise_serial
 from tally.time.day_clock import DatedClock, DayClock, irregular_days
 from tally.time.holidays import HolidayNames, holiday_names, subdivisions
 from tally.time.local_days import open_spans
-from tally.time.opening_hours import OpeningHours
 from tally.time.windows import TimeRange
 
 CHANGES = "changes"
-_KNOWN_FIELDS = ", ".join((*FIELDS, CHANGES))
 _CLOCK = frozenset(("tz", "day_starts"))
 # A key period of longer days would not lie within the days that are read for it.
 _LONGEST_DAY = timedelta(hours=48)
@@ -35,6 +38,24 @@ _LONGEST_DAY = timedelta(hours=48)
 _SETTING = "TALLY_STORES_FILE"
 
 
+def _read_change(fields: object) -> dict[str, Any]:
+    """The values of the fields that change from a day on."""
+    if not isinstance(fields, Mapping) or not fields:
+        raise ValueError("fields are wanted, e.g. `{floor_area_m2: 400}`")
+    for name in fields:
+        if name in FIXED_FIELDS:
+            raise ValueError(
+                f"{name} cannot change from a day on: {FIXED_FIELDS[name]};"
+                " write it beside `changes`, or give the store a new id from that day on"
+            )
+        if name not in CHANGEABLE:
+            known = ", ".join(CHANGEABLE)
+            raise ValueError(f"unknown field {shorten_value(name)}; known are {known}")
+    entry = _ENTRY.validate_python(fields)
+    return {name: getattr(entry, name) for name in fields}
+
+
+@STRICT_FIELDS
 @dataclass(frozen=True)
 class StoreEntry:
     """The fields of one store in the file; None where the file has no value.
@@ -48,26 +69,29 @@ class StoreEntry:
     `changes`: the fields that have another value from a local day on, by that day, ascending.
     """
 
-    name: str | None = None
-    tz: str | None = None
-    currency: str | None = None
-    numbering: str | None = None
-    sensors: Mapping[str, SensorEntry] = field(default_factory=dict)
-    day_starts: time = time(0)
-    networks: tuple[str, ...] = ()
-    access_points: tuple[str, ...] = ()
-    country: str | None = None
-    subdivision: str | None = None
-    coordinates: Coordinates | None = None
-    opening_hours: OpeningHours | None = None
-    floor_area_m2: float | None = None
-    tills: int | None = None
-    groups: tuple[str, ...] = ()
-    rounding: str | None = None
-    visits: VisitEntry | None = None
-    closed: date | None = None
-    delisted: Mapping[str, date] = field(default_factory=dict)
-    changes: Mapping[date, Mapping[str, Any]] = field(default_factory=dict)
+    name: kinds.Text | None = None
+    tz: kinds.ZoneName | None = None
+    currency: kinds.CurrencyCode | None = None
+    numbering: kinds.NumberingWord | None = None
+    sensors: Sensors = field(default_factory=dict)
+    day_starts: kinds.DayStart = time(0)
+    networks: kinds.Names = ()
+    access_points: kinds.AddressNames = ()
+    country: kinds.CountryCode | None = None
+    subdivision: kinds.Text | None = None
+    coordinates: kinds.StorePosition | None = None
+    opening_hours: kinds.Hours | None = None
+    floor_area_m2: kinds.FloorArea | None = None
+    tills: kinds.Tills | None = None
+    groups: kinds.Groups = ()
+    rounding: kinds.RoundingName | None = None
+    visits: Visits | None = None
+    closed: FileDay | None = None
+    delisted: Mapping[str, FileDay] = field(default_factory=dict)
+    changes: Annotated[
+        Mapping[FileDay, Annotated[Mapping[str, Any], PlainValidator(_read_change)]],
+        AfterValidator(lambda changes: dict(sorted(changes.items()))),
+    ] = field(default_factory=dict)
 
     def valid_on(self, day: date) -> "StoreEntry":
         """The entry that is valid on a local day of the store, without changes."""
@@ -116,20 +140,19 @@ class StoreEntry:
 
     def to_fields(self) -> dict[str, Any]:
         """The entry as in the file, of plain types; fields with their default are left out."""
-        values = {
-            attribute.name: getattr(self, attribute.name)
-            for attribute in fields(self)
-            if attribute.name != CHANGES and getattr(self, attribute.name) != attribute.default
-        }
+        values = _ENTRY.dump_python(self, mode="json", exclude={CHANGES}, exclude_defaults=True)
+        shown = {name: value for name, value in values.items() if value not in (None, [], {})}
         changes = {str(day): _plain_change(changed) for day, changed in self.changes.items()}
-        return to_plain_fields(values) | ({CHANGES: changes} if changes else {})
+        return shown | ({CHANGES: changes} if changes else {})
+
+
+_ENTRY = TypeAdapter(StoreEntry)
 
 
 def _plain_change(changed: Mapping[str, Any]) -> dict[str, Any]:
     """A change as in the file; a field that is emptied from a day on is included."""
-    plain = to_plain_fields(changed)
-    for name in changed.keys() - plain.keys():
-        plain[name] = [] if changed[name] == () else {}
+    dump = partial(_ENTRY.dump_python, StoreEntry(**changed), mode="json", include={*changed})
+    plain: dict[str, Any] = dump() | dump(exclude_defaults=True)
     return plain
 
 
@@ -160,10 +183,12 @@ def parse_stores(content: bytes, file: Path, named_by: str = _SETTING) -> dict[s
             f"{named_by}: {file}: store ids with their fields are wanted, e.g."
             " `367: {currency: EUR}`"
         )
-    entries = {
-        str(store_id): _parse_entry(f"{file}: store {store_id}", store_id, raw)
-        for store_id, raw in stores.items()
-    }
+    try:
+        entries = _STORES.validate_python(stores)
+    except ValidationError as error:
+        problems = list_problems(error, _WORDS)
+        found = "; ".join(f"store {problem}" for problem in problems)
+        raise BadSettings(f"{file}: {found}") from error
     _refuse_conflicts(file, entries)
     return entries
 
@@ -220,57 +245,45 @@ def _conflict_error(where: str, resource: _ExclusiveResource, owner: str, day: d
     )
 
 
-def _parse_entry(where: str, store_id: object, raw: object) -> StoreEntry:
-    if not isinstance(store_id, str) or IDENTIFIER.fullmatch(store_id) is None:
-        raise BadSettings(f"{where}: the id is not 1 to 64 of A-Z a-z 0-9 . _ : -")
-    raw = raw or {}
-    if not isinstance(raw, Mapping):
-        raise BadSettings(
-            f"{where}: fields are wanted, e.g. `{{currency: EUR}}`; known are {_KNOWN_FIELDS}"
-        )
-    for name in raw:
-        if name not in (*FIELDS, CHANGES):
-            raise BadSettings(f"{where}: unknown field {name!r}; known are {_KNOWN_FIELDS}")
-    values = parse_fields(where, {name: raw[name] for name in raw if name != CHANGES})
-    changes = parse_changes(where, raw[CHANGES]) if CHANGES in raw else {}
-    entry = StoreEntry(**values, changes=changes)
+def _check_entry(entry: StoreEntry) -> StoreEntry:
+    """The entry. Raises ValueError if its fields do not fit each other."""
     # The entry is checked before every change, and after each: fields that fit today may not then.
-    for first_day in (date.min, *changes):
-        since = "" if first_day == date.min else f": changes: {first_day}"
-        _refuse_inconsistent(f"{where}{since}", entry.valid_on(first_day))
-    _refuse_odd_days(where, entry)
+    for first_day in (date.min, *entry.changes):
+        since = "" if first_day == date.min else f"changes.{first_day}: "
+        _refuse_inconsistent(since, entry.valid_on(first_day))
+    _refuse_odd_days(entry)
     return entry
 
 
-def _refuse_odd_days(where: str, entry: StoreEntry) -> None:
-    """Raise BadSettings if a change of the clock would make a day end before it begins."""
+def _refuse_odd_days(entry: StoreEntry) -> None:
+    """Raise ValueError if a change of the clock would make a day end before it begins."""
     if any("tz" in changed for changed in entry.changes.values()) and entry.tz is None:
-        raise BadSettings(
-            f"{where}: changes: tz is given, and the one before is not; name it beside `changes`"
+        raise ValueError(
+            "changes: tz is given, and the one before is not; name it beside `changes`"
         )
     try:
         # Without a change of the zone none has to be named: the default holds before and after.
         odd = irregular_days(entry.clock("UTC"), _LONGEST_DAY)
     except OverflowError as error:
-        raise BadSettings(
-            f"{where}: changes: the first day lies at the end of the calendar; write a later one"
+        raise ValueError(
+            "changes: the first day lies at the end of the calendar; write a later one"
         ) from error
     for day in odd:
-        raise BadSettings(
-            f"{where}: changes: {day + timedelta(1)}: by the new clock the day before would end"
+        raise ValueError(
+            f"changes.{day + timedelta(1)}: by the new clock the day before would end"
             " before it begins, or last for more than 48 hours; let it hold from another day on,"
             " or give the store a new id"
         )
 
 
-def _refuse_inconsistent(where: str, entry: StoreEntry) -> None:
-    """Raise BadSettings if one field does not fit another."""
+def _refuse_inconsistent(since: str, entry: StoreEntry) -> None:
+    """Raise ValueError if one field does not fit another."""
     if entry.subdivision is not None:
         if entry.country is None:
-            raise BadSettings(f"{where}: subdivision: name the country that it is a part of too")
+            raise ValueError(f"{since}subdivision: name the country that it is a part of too")
         if entry.subdivision not in (known := subdivisions(entry.country)):
-            raise BadSettings(
-                f"{where}: subdivision {entry.subdivision!r} is no part of {entry.country} whose"
+            raise ValueError(
+                f"{since}subdivision {entry.subdivision!r} is no part of {entry.country} whose"
                 f" holidays are known; there are {', '.join(known) or 'none: leave it out'}"
             )
     if entry.opening_hours is None:
@@ -279,7 +292,17 @@ def _refuse_inconsistent(where: str, entry: StoreEntry) -> None:
     for spans in (*entry.opening_hours.weekdays, entry.opening_hours.holidays or ()):
         # The span would lie in the day before, by day_starts, and in its own, by its weekday.
         if early := [span for span in spans if span.opens < minutes]:
-            raise BadSettings(
-                f"{where}: opening_hours: {early[0]} begins before the store's day does"
+            raise ValueError(
+                f"{since}opening_hours: {early[0]} begins before the store's day does"
                 f" (day_starts {entry.day_starts:%H:%M}); tell it as the end of the day before"
             )
+
+
+_FileEntry = Annotated[
+    StoreEntry,
+    AfterValidator(_check_entry),
+    # A store of which nothing is known is listed by its id alone.
+    BeforeValidator(lambda fields: fields or {}),
+]
+_STORES = TypeAdapter(dict[Identifier, _FileEntry])
+_WORDS = {**FIELD_WORDS, CHANGES: "days with fields, e.g. `2026-05-01: {floor_area_m2: 400}`"}

@@ -15,7 +15,8 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from tally.config.home import STORES_FILE, add_stores_file, home_folder, load_addresses
 from tally.config.lateness import FamilyLateness, Lateness, find_lateness, lateness_variable
-from tally.config.store_settings import AlertSettings, StockSettings
+from tally.config.plain_values import list_problems
+from tally.config.store_settings import StoreSettings
 from tally.errors import BadSettings
 
 # Delta's reader takes `%41` for an A, and `[` for the beginning of an address.
@@ -27,7 +28,7 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tally"
 
 
-class Settings(AlertSettings, StockSettings):
+class Settings(StoreSettings):
     """Every setting, with unit and meaning; frozen.
 
     Nothing below a `main` reads the environment.
@@ -262,11 +263,8 @@ class Settings(AlertSettings, StockSettings):
             return cls.model_validate({**values, "lateness": lateness})
         except ValidationError as error:
             families = [family for family, _ in lateness]
-            wrong = [(_variable_name(e["loc"], families), e) for e in error.errors()]
-            bad = "; ".join(
-                f"{name}: {e['msg'].removeprefix('Value error, ')} (got {e['input']!r})"
-                for name, e in wrong
-            )
+            problems = list_problems(error, {}, lambda place: (_variable_name(place, families),))
+            bad = "; ".join(problems)
             raise BadSettings(f"settings: {bad}. Correct or unset these variables.") from error
 
     @property

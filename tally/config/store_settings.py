@@ -10,7 +10,7 @@ from tally.time.key_periods import MAX_DAYS
 
 
 class StoreSettings(BaseModel):
-    """The settings of stores, with unit and meaning; a part of tally.config.settings.Settings."""
+    """These settings, with unit and meaning; a part of tally.config.settings.Settings."""
 
     default_currency: str = Field(
         "USD", description="currency of a store that names none, ISO 4217"
@@ -67,10 +67,6 @@ class StoreSettings(BaseModel):
         description="secret key of the loyalty hash; without it no loyalty id is kept",
     )
 
-
-class StockSettings(StoreSettings):
-    """Those settings, with unit and meaning; a part of tally.config.settings.Settings."""
-
     stock_movements: bool = Field(
         False,
         description="whether the local stack writes stock movements: a record for each sold line",
@@ -97,10 +93,6 @@ class StockSettings(StoreSettings):
             "which of several stock adapters this is; a second one of a slot ends the first"
         ),
     )
-
-
-class AlertSettings(BaseModel):
-    """The settings of alerts, with unit and meaning; a part of tally.config.settings.Settings."""
 
     rule_edits: Literal["allow", "refuse"] = Field(
         "allow",

@@ -9,12 +9,12 @@ POST /apply/NUMBER applies the rule `busy` with that `for`, as somebody else wou
 import socket
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from fastapi import Response
-from msgspec import structs
 
 from alerting.queries.actions import ActionRecord
 from alerting.rules.rule import AgainstBaseline, Rule
@@ -105,7 +105,7 @@ def main() -> int:
         async def apply(number: int) -> None:
             newest = RULES.read().newest_version("busy")
             assert newest is not None
-            rule = structs.replace(newest.rule, for_=number)
+            rule = replace(newest.rule, for_=number)
             RULES.write([StoredRule(rule=rule, version=newest.version + 1)])
 
         actions: list[ActionRecord] = []

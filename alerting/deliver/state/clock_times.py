@@ -8,10 +8,11 @@ dates, and twice on others. A date that a zone skips, as Samoa did in 2011, has 
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
-from alerting.rules.rule import ClockHours
+from msgspec import Meta, Struct
+
 from tally.errors import BadSettings
 from tally.time.opening_hours import WEEKDAYS
 
@@ -19,6 +20,17 @@ _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 _MIDNIGHT = "24:00"
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
+
+
+_QuietText = Annotated[str, Meta(max_length=20)]
+
+
+class QuietHours(Struct, frozen=True, forbid_unknown_fields=True, rename={"from_": "from"}):
+    """A daily span in which a channel is quiet: `days` as `mon-fri`, from and to as `08:00`."""
+
+    days: _QuietText
+    from_: _QuietText
+    to: _QuietText
 
 
 class QuietSpan(NamedTuple):
@@ -47,7 +59,7 @@ def end_instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
     return _instant(day, clock, zone, 1)
 
 
-def parse_quiet_spans(hours: Sequence[ClockHours]) -> tuple[QuietSpan, ...]:
+def parse_quiet_spans(hours: Sequence[QuietHours]) -> tuple[QuietSpan, ...]:
     """The spans that a channel names. Raises BadSettings, whose message says what is expected."""
     return tuple(_parse_span(clock_hours) for clock_hours in hours)
 
@@ -108,7 +120,7 @@ def _exists(day: date, zone: ZoneInfo) -> bool:
     return midnight.astimezone(zone).date() == day
 
 
-def _parse_span(hours: ClockHours) -> QuietSpan:
+def _parse_span(hours: QuietHours) -> QuietSpan:
     first, dash, last = hours.days.partition("-")
     if first not in WEEKDAYS or (last if dash else first) not in WEEKDAYS:
         raise BadSettings(f"quiet hours: {hours.days!r} are no days; write sat, or mon-fri")

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from alerting.alert.ids import AlertId
-from alerting.deliver.state.clock_times import parse_quiet_spans
-from alerting.rules.rule import ChannelId, ClockHours, RuleId, Severity
+from alerting.deliver.state.clock_times import QuietHours, parse_quiet_spans
+from alerting.rules.rule import ChannelId, RuleId, Severity
 from tally.errors import BadSettings
 from tally.events.identity import StoreId, partition_number
 
@@ -64,7 +64,7 @@ class AlertChannel(_Control, frozen=True, kw_only=True, tag="channel"):
     leaves_out: tuple[Literal["confirmed"], ...] = ()
     max_age: Annotated[int, Meta(ge=0)] = 3_600
     most_a_minute: Annotated[int, Meta(ge=1)] = 30
-    quiet: tuple[ClockHours, ...] = ()
+    quiet: tuple[QuietHours, ...] = ()
     digest: Annotated[str, Meta(pattern=r"^(([01]\d|2[0-3]):[0-5]\d)?\Z")] = ""
     promise: Literal["at_least_once", "at_most_once"] = "at_least_once"
     heartbeat: bool = False

@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from alerting.deliver.state.clock_times import parse_quiet_spans, quiet_until
+from alerting.deliver.state.clock_times import QuietHours, parse_quiet_spans, quiet_until
 from alerting.deliver.state.controls import AlertChannel, Silence, Snooze, selects, severity_rank
 from alerting.deliver.state.records import DeliveryDecision, DeliveryReason, DeliveryVerdict
-from alerting.rules.rule import ClockHours
 from tally.alerts.message import Alert
 from tally.time.instants import from_millis, parse_instant, to_millis
 
@@ -97,7 +96,7 @@ def quiet_end(channel: AlertChannel, at: tuple[int, ZoneInfo]) -> int | None:
 
 # All held alerts of a tick share few distinct results, one for each channel and zone.
 @lru_cache(1_000)
-def _find_quiet_end(hours: tuple[ClockHours, ...], now: int, zone: ZoneInfo) -> int | None:
+def _find_quiet_end(hours: tuple[QuietHours, ...], now: int, zone: ZoneInfo) -> int | None:
     ends = quiet_until(from_millis(now), parse_quiet_spans(hours), zone)
     return to_millis(ends) if ends is not None else None
 

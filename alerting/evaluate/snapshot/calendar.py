@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from alerting.rules.clock_hours import parse_span, parse_weekdays
 from alerting.rules.rule import Rule
 from serving.questions.resets import Resets
 from serving.questions.stores import Store
@@ -162,8 +161,8 @@ def _opening_spans(days: StoreCalendarDays, day: date) -> Iterator[TimeRange]:
 
 def _clock_spans(rule: Rule, days: StoreCalendarDays, day: date) -> Iterator[TimeRange]:
     assert isinstance(rule.within, tuple)
-    hours = (span for span in rule.within if day.weekday() in parse_weekdays(span))
-    return open_spans(day, tuple(map(parse_span, hours)), days.zone)
+    within = (hours.span for hours in rule.within if day.weekday() in hours.weekdays)
+    return open_spans(day, tuple(within), days.zone)
 
 
 def _windows_inside(spans: Sequence[TimeRange], among: WindowSpan) -> Iterator[int]:

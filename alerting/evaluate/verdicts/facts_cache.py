@@ -24,7 +24,7 @@ from alerting.evaluate.snapshot.window_facts import (
     with_shelf,
 )
 from alerting.evaluate.state.memory import EvaluatedDay, FamilyDay, PartitionMemory
-from alerting.rules.comparison import matches_condition
+from alerting.rules.conditions import matches_condition
 from alerting.rules.rule import Condition, Rule, RuleVersion
 from serving.metrics.formulas import StockAt
 from tally.algebra.shelf import WindowStock

@@ -14,7 +14,7 @@ from alerting.evaluate.snapshot.window_facts import (
     cell_value,
     list_read_rows,
 )
-from alerting.rules.comparison import threshold_value
+from alerting.rules.conditions import threshold_value
 from alerting.rules.rule import Condition, Rule
 from serving.cells.cells import common_source
 from serving.metrics.formulas import StockAt

@@ -4,7 +4,7 @@ from typing import Any
 
 from alerting.rules.checks import RuleCatalogue
 from alerting.rules.rule import Rule, rule_to_fields
-from alerting.rules.rule_file import validate_rule
+from alerting.rules.rule_file import rule_from_fields, validate_rule
 from alerting.rules.store.catalogue import rule_catalogue
 from runtime.registry.strict_yaml import dump_yaml, parse_yaml
 from tally.errors import BadRule
@@ -34,11 +34,9 @@ def parse_rule_yaml(text: str | bytes, catalogue: RuleCatalogue | None = None) -
 def dump_rule_yaml(rule: Rule) -> str:
     """The YAML text that parse_rule_yaml() reads as the rule; fields with their default are left
     out."""
-    default = rule_to_fields(Rule(rule_id=rule.rule_id))
+    plain = rule_from_fields({"rule_id": rule.rule_id, "kind": rule.kind})
+    default = rule_to_fields(plain) | {"kind": "threshold"}
     values = rule_to_fields(rule)
-    # A rule of silence is read with another default.
-    if rule.kind == "silence":
-        default["on_silence"] = "raise"
     named = {name: value for name, value in values.items() if value != default[name]}
     return dump_yaml({"rule_id": rule.rule_id, **_to_texts(named)})
 

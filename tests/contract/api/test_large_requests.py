@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from msgspec import structs
 
 from alerting.rules.rule import rule_to_fields
 from runtime.registry.sources import SALES
@@ -93,7 +93,7 @@ BOMBS = {
     ),
     "30,000 wrong stores": (posted(store=[1] * 30_000), 422, 1, "store"),
     "as many fields as fit": (filled(""), 422, 1, "at most 64 fields"),
-    "a rule of as many fields as fit": (filled("rule"), 422, 1, "unknown field"),
+    "a rule of as many fields as fit": (filled("rule"), 422, 1, "most are unknown"),
     "6,000 times one store": (
         RawRequest("GET", f"{METRIC}&{'&'.join(['store=367'] * 6_000)}"),
         422,
@@ -161,7 +161,7 @@ def test_a_list_of_a_thousand_stores_is_answered() -> None:
 
 
 def test_a_body_of_the_most_bytes_is_read(app: FastAPI) -> None:
-    rule = rule_to_fields(structs.replace(BUSY, title="x" * 100))
+    rule = rule_to_fields(replace(BUSY, title="x" * 100))
     request = posted(rule=rule)
     whole = RawRequest("POST", SIMULATE, request.body.ljust(64 * 1024))
 

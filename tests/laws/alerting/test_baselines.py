@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from alerting.evaluate.snapshot.baseline_days import BaselineCache, BaselineSnapshotReader
 from alerting.evaluate.snapshot.rule_readings import BaselineRequest
-from alerting.rules.comparison import matches_condition
+from alerting.rules.conditions import matches_condition
 from alerting.rules.rule import AgainstBaseline
 from runtime.registry.sources import SALES
 from serving.questions.stores import StoreRegistry

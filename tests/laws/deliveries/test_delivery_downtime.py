@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import Silence
 from alerting.deliver.state.routing import DeliveryRules
 from alerting.deliver.step import ALERTS, CONTROLS, Dispatcher
-from alerting.rules.rule import ClockHours
 from runtime.outbound.caller import OutboundAnswer
 from tally.alerts.message import Alert
 from tally.time.instants import parse_instant
@@ -33,7 +33,7 @@ MAX_AGE = HOUR
 MOMENTS = [BEGIN + number * HOUR + 7 * MINUTE for number in range(13)]
 # The process ends, and another one comes so much later.
 DOWN_FOR = (25 * MINUTE, 2 * HOUR, 7 * HOUR)
-NIGHT = (ClockHours("mon-sun", "22:00", "06:00"),)
+NIGHT = (QuietHours("mon-sun", "22:00", "06:00"),)
 
 
 class Night(NamedTuple):

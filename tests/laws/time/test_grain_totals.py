@@ -14,7 +14,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from msgspec import structs
 
 from alerting.evaluate.scope.rule_set import VersionedRule
 from alerting.evaluate.verdicts.messages import alert_value
@@ -142,7 +141,7 @@ def test_totals_are_plain_sums_over_the_rows_of_the_day(
     # Half of the totals lie on or above it.
     middle = sorted(totals)[len(totals) // 2]
     border = Decimal(middle.numerator) / Decimal(middle.denominator)
-    wanted = structs.replace(wanted, condition=Threshold(">=", round(border, 6)))
+    wanted = replace(wanted, condition=Threshold(">=", round(border, 6)))
 
     found = judged.of_day(wanted, noon)
 

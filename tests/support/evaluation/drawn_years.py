@@ -2,7 +2,7 @@
 is known before, and what ends alerts besides their numbers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from random import Random
@@ -43,10 +43,10 @@ def rules() -> list[Rule]:
     ]
     shelf = Rule(rule_id="s1", kind="stock", metric="stock_on_hand", subject="item", condition=over)
     made += [
-        structs.replace(shelf, rule_id=name, for_=for_, condition=Threshold("<=", Decimal(for_)))
+        replace(shelf, rule_id=name, for_=for_, condition=Threshold("<=", Decimal(for_)))
         for name, for_ in (("s1", 1), ("s2", 2), ("s3", 3))
     ]
-    return [structs.replace(one, delay=number) for number, one in enumerate(made)]
+    return [replace(one, delay=number) for number, one in enumerate(made)]
 
 
 @dataclass
@@ -84,8 +84,8 @@ class Plan:
         found = [self._version(one, 1, 0) for one in self.rules.values()]
         third = self.days // 3
         t1, t2, q2, s3 = (self.rules[one] for one in ("t1", "t2", "q2", "s3"))
-        found.append(self._version(structs.replace(t2, for_=1, clear_for=1), 2, third))
-        found.append(self._version(structs.replace(t1, stores=tuple(STORES[1:])), 2, third))
+        found.append(self._version(replace(t2, for_=1, clear_for=1), 2, third))
+        found.append(self._version(replace(t1, stores=tuple(STORES[1:])), 2, third))
         found.append(structs.replace(self._version(q2, 2, 2 * third), retired=True))
         found.append(structs.replace(self._version(s3, 2, third), retired=True))
         return found

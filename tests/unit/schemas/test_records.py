@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from alerting.alert.resolution import AlertResolution
+from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import (
     Acknowledgement,
     AlertControl,
@@ -20,7 +21,6 @@ from alerting.deliver.state.controls import (
     decode_control,
 )
 from alerting.deliver.state.records import GoneAddress, StoredDelivery, encode_record, record_key
-from alerting.rules.rule import ClockHours
 from alerting.rules.versions import RuleChangeNumber, StoredRule
 from batch_layer.views.publish.announcements import Announcements, Restatement
 from ingest.normaliser.normalise import Normaliser
@@ -49,7 +49,7 @@ BY_TOPIC = pytest.mark.parametrize("topic", DESCRIBED)
 START = "2026-03-02T10:00:00.000Z"
 CONTROLS = (
     channel(
-        quiet=(ClockHours("mon-fri", "22:00", "06:00"),),
+        quiet=(QuietHours("mon-fri", "22:00", "06:00"),),
         leaves_out=("confirmed",),
         escalate=Escalation(after=900, channel="boss"),
     ),

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from msgspec import structs
 
 from alerting.rules.field_descriptions import FIELD_HELP
-from alerting.rules.rule import COSMETIC_FIELDS, Rule
+from alerting.rules.rule import COSMETIC_FIELDS, Rule, rule_to_fields
 from alerting.rules.store.files import parse_rule_yaml
 from ops.docs.rules import rule_copies, rule_schema, rules_page
 from schemas.loader import FOLDER
 
-NAMES = [field.encode_name for field in structs.fields(Rule)]
+NAMES = [*rule_to_fields(Rule(rule_id="a"))]
 EXAMPLE = FOLDER / "rules" / "example.yaml"
 GOOD: dict[str, Any] = {"rule_id": "a", "metric": "b"}
 

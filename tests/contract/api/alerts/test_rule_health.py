@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from alerting.health.gauges import AlertFacts
 from alerting.rules.rule import AgainstBaseline, Rule, RuleVersion, Threshold
@@ -29,8 +28,8 @@ from web.api.app import AlertBrokers, create_app
 
 NOW, SINCE = f"{DAY}T20:00", "2026-11-20T00:00"
 INVENTORY = FAMILIES["inventory"]
-CONVERSION = structs.replace(BUSY, rule_id="share", metric="conversion")
-GONE = structs.replace(BUSY, rule_id="gone", metric="happiness")
+CONVERSION = replace(BUSY, rule_id="share", metric="conversion")
+GONE = replace(BUSY, rule_id="gone", metric="happiness")
 USUAL = Rule(
     rule_id="usual",
     kind="baseline",
@@ -45,7 +44,7 @@ SOLD_OUT = Rule(
     condition=Threshold("<=", Decimal(0)),
     clear=Threshold(">=", Decimal(5)),
 )
-VISITORS = structs.replace(BUSY, rule_id="visitors", metric="visitors_in", stores=("367",))
+VISITORS = replace(BUSY, rule_id="visitors", metric="visitors_in", stores=("367",))
 
 
 def instant(text: str) -> str:
@@ -149,14 +148,14 @@ def test_quarter_hours_that_the_rule_leaves_out_are_not_asked(
     file = tmp_path / "stores.yaml"
     file.write_text('367: {opening_hours: {mon-sun: "09:00-10:00"}}\n', "utf-8")
     settings = Settings(stores_file=file)
-    rule = structs.replace(BUSY, within="opening_hours")
+    rule = replace(BUSY, within="opening_hours")
 
     # The last quarter hour in which it was open had something.
     assert health(views, rule, settings=settings) == JUDGED
 
 
 def test_a_value_below_the_minimum_counts_as_judged(views: MemoryViews) -> None:
-    rule = structs.replace(BUSY, minimum={"transactions": 1_000})
+    rule = replace(BUSY, minimum={"transactions": 1_000})
 
     assert health(views, rule, "406") == JUDGED
 
@@ -218,7 +217,7 @@ def test_sensors_that_were_not_there_are_the_reason(tmp_path: Path) -> None:
 def test_a_number_that_is_withheld_is_the_reason() -> None:
     views = MemoryViews(silent_world())
     views.world.activity += sends(FAMILIES["wifi"], "367")
-    people = structs.replace(BUSY, rule_id="people", metric="in_store_traffic")
+    people = replace(BUSY, rule_id="people", metric="in_store_traffic")
 
     brokers, settings = Brokers(now="2026-11-20T10:05"), Settings(privacy_smallest_cell=10)
 
@@ -251,7 +250,7 @@ def test_a_metric_that_does_not_exist_is_the_reason_in_every_store(views: Memory
 
 def test_only_stores_that_the_rule_is_about_are_listed_by_pages(views: MemoryViews) -> None:
     views.world.activity += sends(SALES, "500")
-    with looking(views, in_force(structs.replace(BUSY, stores=("367", "500")), SINCE)) as ask:
+    with looking(views, in_force(replace(BUSY, stores=("367", "500")), SINCE)) as ask:
         first = ask("/v1/rules/busy/health", limit="1").json()
         second = ask(first["next"]).json()
 

@@ -1,12 +1,12 @@
 """Rules over HTTP: the list, versions, and what one calls for over days that have been."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.rule import Threshold, rule_to_fields
 from alerting.simulate import simulator
@@ -22,7 +22,7 @@ from tests.support.serving.serving_world import MemoryViews, flip, sale
 from web.api.app import create_app
 
 EVE = "2017-09-18"
-DRAFT = structs.replace(BUSY, condition=Threshold(">=", Decimal(3)))
+DRAFT = replace(BUSY, condition=Threshold(">=", Decimal(3)))
 SPAN = {"from": SETTLED, "to": "2017-09-20"}
 RULES = ListedRules(
     in_force(BUSY, "2026-11-20T00:00"),
@@ -110,7 +110,7 @@ def test_draft_of_the_body_is_judged_in_the_place_of_the_rule(ask: Ask) -> None:
 
 
 def test_draft_needs_no_rule_that_was_applied(ask: Ask) -> None:
-    new = rule_to_fields(structs.replace(DRAFT, rule_id="new"))
+    new = rule_to_fields(replace(DRAFT, rule_id="new"))
 
     assert len(simulated(ask, "new", rule=new)["episodes"]) == 3
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_simulated_is_refused(
 
 
 def test_rule_of_another_kind_is_refused(ask: Ask) -> None:
-    subject = rule_to_fields(structs.replace(BUSY, rule_id="lanes", subject="till"))
+    subject = rule_to_fields(replace(BUSY, rule_id="lanes", subject="till"))
 
     answer = ask("/v1/rules/lanes/simulate", body={**SPAN, "rule": subject})
 

@@ -4,6 +4,7 @@ says; days of the past are restated meanwhile."""
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -41,7 +42,7 @@ FEW = Rule(
     clear=AgainstBaseline("same_weekday_4w", ">= -10 %"),
     delay=0,
 )
-UNLIKE = structs.replace(
+UNLIKE = replace(
     FEW, rule_id="unlike", condition=AgainstBaseline("hour_of_week", sigmas=3.0), clear=None
 )
 # In weeks before, by turns; of ten receipts seven are the edge.

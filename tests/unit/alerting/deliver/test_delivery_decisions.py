@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import Acknowledgement, Silence, Snooze
 from alerting.deliver.state.records import DeliveryDecision, WebhookMessage
-from alerting.rules.rule import ClockHours
 from runtime.outbound.caller import OutboundAnswer
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -26,7 +26,7 @@ from tests.unit.alerting.deliver.deliveries import (
 )
 
 SENT, DELIVERED = [("send", "")], OutboundAnswer(status=204)
-NIGHT = (ClockHours("mon-sun", "22:00", "06:00"),)
+NIGHT = (QuietHours("mon-sun", "22:00", "06:00"),)
 
 
 def silence(ends: int = NOON + HOUR, **changed: Any) -> Silence:

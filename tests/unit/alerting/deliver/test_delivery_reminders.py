@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from alerting.deliver.engine.engine import DeliveryEngine
+from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import (
     Acknowledgement,
     Escalation,
@@ -16,7 +17,6 @@ from alerting.deliver.state.controls import (
     decode_control,
 )
 from alerting.deliver.state.records import WebhookMessage, decode_record, encode_record, record_key
-from alerting.rules.rule import ClockHours
 from runtime.outbound.caller import OutboundAnswer
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -98,7 +98,7 @@ def test_a_repeat_that_waits_is_withdrawn_when_somebody_takes_the_alert_on() -> 
 
 def test_quiet_hours_hold_a_repeat_and_one_is_sent_behind_them() -> None:
     # In Rome 13:00 to 13:20 is told, and the rest of the hour is quiet.
-    quiet = (ClockHours("mon-sun", "13:20", "15:00"),)
+    quiet = (QuietHours("mon-sun", "13:20", "15:00"),)
     desk = desk_with(structs.replace(REPEATING, quiet=quiet))
     desk.process_alert(RAISED)
 

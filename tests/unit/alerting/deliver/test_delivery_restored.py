@@ -1,8 +1,8 @@
 """A desk that is made anew of its records, and the keys that tell them apart."""
 
+from alerting.deliver.state.clock_times import QuietHours
 from alerting.deliver.state.controls import AlertChannel, Silence
 from alerting.deliver.state.records import StoredDelivery, decode_record, encode_record, record_key
-from alerting.rules.rule import ClockHours
 from runtime.outbound.records import TickTime
 from tests.unit.alerting.deliver.deliveries import (
     HOUR,
@@ -14,7 +14,7 @@ from tests.unit.alerting.deliver.deliveries import (
     of_kind,
 )
 
-NIGHT = (ClockHours("mon-sun", "22:00", "06:00"),)
+NIGHT = (QuietHours("mon-sun", "22:00", "06:00"),)
 
 
 def test_a_desk_that_is_restored_goes_on_as_the_one_before() -> None:

@@ -6,12 +6,12 @@ from zoneinfo import ZoneInfo, available_timezones
 import pytest
 
 from alerting.deliver.state.clock_times import (
+    QuietHours,
     end_instant,
     parse_quiet_spans,
     quiet_until,
     start_instant,
 )
-from alerting.rules.rule import ClockHours
 from tally.errors import BadSettings
 
 TIMES = (time(0), time(2, 30), time(7))
@@ -24,7 +24,7 @@ ODD_ZONES = (
     *("America/Nuuk", "America/Scoresbysund", "Asia/Gaza", "Africa/Juba", "Europe/Volgograd"),
 )
 ZONES = sorted({*ODD_ZONES, *sorted(available_timezones())[::40]})
-QUIET = parse_quiet_spans((ClockHours("mon-sun", "22:00", "06:00"),))
+QUIET = parse_quiet_spans((QuietHours("mon-sun", "22:00", "06:00"),))
 
 
 def dates_shown(zone: ZoneInfo, first: date, days: int) -> set[date]:
@@ -107,7 +107,7 @@ def test_quiet_hours_are_those_of_the_stores_clock(instant: str, ends: str | Non
 
 def test_spans_that_follow_each_other_are_one() -> None:
     spans = parse_quiet_spans(
-        (ClockHours("fri", "18:00", "24:00"), ClockHours("sat-sun", "00:00", "24:00"))
+        (QuietHours("fri", "18:00", "24:00"), QuietHours("sat-sun", "00:00", "24:00"))
     )
 
     found = quiet_until(datetime(2026, 11, 27, 20, tzinfo=UTC), spans, ZoneInfo("UTC"))
@@ -124,16 +124,16 @@ def test_a_night_before_a_date_that_is_left_out_ends_with_the_gap() -> None:
 @pytest.mark.parametrize(
     "hours",
     [
-        ClockHours("monday", "22:00", "06:00"),
-        ClockHours("mon-", "22:00", "06:00"),
-        ClockHours("", "22:00", "06:00"),
-        ClockHours("mon", "24:00", "06:00"),
-        ClockHours("mon", "22:00", "6:00"),
-        ClockHours("mon", "22:00", "25:00"),
-        ClockHours("mon", "٢٢:00", "06:00"),
-        ClockHours("mon", "22:00\n", "06:00"),
+        QuietHours("monday", "22:00", "06:00"),
+        QuietHours("mon-", "22:00", "06:00"),
+        QuietHours("", "22:00", "06:00"),
+        QuietHours("mon", "24:00", "06:00"),
+        QuietHours("mon", "22:00", "6:00"),
+        QuietHours("mon", "22:00", "25:00"),
+        QuietHours("mon", "٢٢:00", "06:00"),
+        QuietHours("mon", "22:00\n", "06:00"),
     ],
 )
-def test_hours_that_are_none_are_refused(hours: ClockHours) -> None:
+def test_hours_that_are_none_are_refused(hours: QuietHours) -> None:
     with pytest.raises(BadSettings, match="quiet hours"):
         parse_quiet_spans((hours,))

@@ -1,11 +1,11 @@
 """The evaluator over rows in memory: what hints, ticks and generations make it tell."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
 import pytest
-from msgspec import structs
 
 from alerting.evaluate import step
 from alerting.evaluate.step import TICKS, UPDATES
@@ -34,7 +34,7 @@ def test_window_above_the_threshold_is_told_once_when_a_tick_closes_it(watched: 
 
 
 def test_eager_rule_tells_before_the_window_is_over(watched: Watching) -> None:
-    store = watched(structs.replace(BUSY, evaluate="eager"))
+    store = watched(replace(BUSY, evaluate="eager"))
     store.tick(f"{DAY}T09:01")
     sold(store, "09:00", 7)
 
@@ -70,7 +70,7 @@ def test_generation_confirms_and_a_later_one_retracts_and_one_more_tells_a_secon
 def test_confirmation_has_the_value_of_the_window_that_calls_for_it_now(
     watched: Watching,
 ) -> None:
-    store = watched(structs.replace(BUSY, for_=2, clear=Threshold("<=", Decimal(-1))))
+    store = watched(replace(BUSY, for_=2, clear=Threshold("<=", Decimal(-1))))
     for time, events in (("09:00", 7), ("09:15", 8)):
         sold(store, time, events)
     store.tick(f"{DAY}T09:17")

@@ -1,6 +1,7 @@
 """What ends an alert besides its numbers: its rule, its store, its article, or a person."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,8 @@ from tests.support.serving.serving_world import flip, sale
 SINCE, LATER = f"{DAY}T08:00", f"{DAY}T10:00"
 NEXT_DAY = "2026-11-25"
 BUSY_HOUR = ("09:00", "09:15", "09:30", "09:45")
-QUIET = structs.replace(BUSY, rule_id="quiet", kind="silence", family="sales", metric=None)
-QUIET = structs.replace(QUIET, condition=None, clear=None, on_silence="raise")
+QUIET = replace(BUSY, rule_id="quiet", kind="silence", family="sales", metric=None)
+QUIET = replace(QUIET, condition=None, clear=None, on_silence="raise")
 
 
 def ends(alerts: Iterable[Alert]) -> list[tuple[str | None, ...]]:
@@ -56,13 +57,9 @@ def edited(watched: Watching, *versions: RuleVersion, **more: object) -> Watched
     "version",
     [
         pytest.param(in_force(BUSY, LATER, 2, retired=True), id="retired"),
-        pytest.param(in_force(structs.replace(BUSY, stores=("9",)), LATER, 2), id="other stores"),
-        pytest.param(
-            in_force(structs.replace(BUSY, stores=InGroup("west")), LATER, 2), id="other region"
-        ),
-        pytest.param(
-            in_force(structs.replace(SOLD_OUT, rule_id="busy"), LATER, 2), id="other kind"
-        ),
+        pytest.param(in_force(replace(BUSY, stores=("9",)), LATER, 2), id="other stores"),
+        pytest.param(in_force(replace(BUSY, stores=InGroup("west")), LATER, 2), id="other region"),
+        pytest.param(in_force(replace(SOLD_OUT, rule_id="busy"), LATER, 2), id="other kind"),
     ],
 )
 def test_alert_ends_where_no_version_judges_its_store_any_more(

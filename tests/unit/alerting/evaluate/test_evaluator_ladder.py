@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from statistics import median
@@ -12,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from alerting.evaluate.scope.rule_set import VersionedRule
 from alerting.evaluate.verdicts.verdicts import Verdicts
@@ -93,7 +93,7 @@ def test_thirty_rules_that_wait_for_each_other_cost_half_as_much_again_at_most()
 
 def test_a_chain_of_rules_may_be_as_long_as_anybody_likes() -> None:
     rules = ladder(1_500, waits=False)
-    chained = [structs.replace(one, unless=(other.rule_id,)) for one, other in pairwise(rules)]
+    chained = [replace(one, unless=(other.rule_id,)) for one, other in pairwise(rules)]
     with closing(busy_store([*chained, rules[-1]])) as store:
         store.tick(f"{DAY}T10:01")
 

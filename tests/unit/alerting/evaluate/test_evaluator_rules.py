@@ -4,7 +4,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from msgspec import structs
 
 from alerting.evaluate.verdicts import evaluation_pass
 from alerting.rules.rule import Rule, Threshold
@@ -56,7 +55,7 @@ def test_rule_that_waits_for_another_says_nothing_while_that_one_s_alert_is_open
         on_silence="raise",
         unless=("silent",),
     )
-    store = watched(few, structs.replace(SILENT, for_=1))
+    store = watched(few, replace(SILENT, for_=1))
     sold(store, "08:15", 1)
 
     told = [store.tick(f"{DAY}T{time}") for time in ("08:17", "08:32", "08:47", "09:02")]
@@ -72,7 +71,7 @@ def test_rule_that_waits_for_another_says_nothing_while_that_one_s_alert_is_open
 
 def test_rule_that_waits_is_judged_again_with_the_one_that_it_waits_for(watched: Watching) -> None:
     empty = Rule(rule_id="empty", metric="visitors_in", condition=Threshold("<=", Decimal(3)))
-    store = watched(empty, structs.replace(BUSY, unless=("empty",)))
+    store = watched(empty, replace(BUSY, unless=("empty",)))
     store.sends("2026-11-20", TRAFFIC)
     sold(store, "09:00", 7)
     store.world.rows.append(counted(store.store, f"{DAY}T09:00", 1, 2))
@@ -85,7 +84,7 @@ def test_rule_that_waits_is_judged_again_with_the_one_that_it_waits_for(watched:
 
 
 def test_eager_rule_looks_at_a_day_as_it_begins(watched: Watching) -> None:
-    store = watched(structs.replace(BUSY, evaluate="eager"))
+    store = watched(replace(BUSY, evaluate="eager"))
     store.tick(f"{DAY}T22:50")
     # Midnight in Rome; nothing of it has closed, and no notice has come.
     sold(store, "23:00", 7)
@@ -95,7 +94,7 @@ def test_eager_rule_looks_at_a_day_as_it_begins(watched: Watching) -> None:
 
 def test_store_that_has_never_sent_of_a_family_is_not_silent_in_it(watched: Watching) -> None:
     doors = Rule(rule_id="doors", kind="silence", family="traffic", on_silence="raise")
-    store = watched(doors, structs.replace(BUSY, unless=("doors",)))
+    store = watched(doors, replace(BUSY, unless=("doors",)))
     sold(store, "09:00", 7)
 
     assert [one.rule_id for one in store.tick(f"{DAY}T09:17", traffic=1)] == ["busy"]
@@ -120,7 +119,7 @@ def test_edit_of_a_rule_goes_on_with_its_alert_and_a_retired_one_ends_none(
     begun: Watching,
 ) -> None:
     store = begun()
-    edited = structs.replace(BUSY, clear=Threshold("<=", Decimal(3)))
+    edited = replace(BUSY, clear=Threshold("<=", Decimal(3)))
     store.rules = ListedRules(
         in_force(BUSY, f"{DAY}T08:00"),
         in_force(edited, f"{DAY}T08:15", 2),
@@ -138,7 +137,7 @@ def test_edit_of_a_rule_goes_on_with_its_alert_and_a_retired_one_ends_none(
 
 
 def test_rule_is_about_its_stores_alone(watched: Watching) -> None:
-    store = watched(structs.replace(BUSY, stores=("406",)))
+    store = watched(replace(BUSY, stores=("406",)))
     sold(store, "09:00", 7)
 
     assert store.tick(f"{DAY}T09:17") == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from alerting.evaluate.snapshot.shelves import DayShelves
 from alerting.evaluate.verdicts import facts_cache
-from alerting.rules.comparison import matches_condition
+from alerting.rules.conditions import matches_condition
 from alerting.rules.rule import Threshold
 from tally.algebra.level import Level
 from tally.algebra.parts import Value

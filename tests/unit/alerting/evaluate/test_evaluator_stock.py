@@ -4,7 +4,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.rule import Threshold
 from serving.stock import items
@@ -260,7 +259,7 @@ def test_who_goes_on_tells_nothing_twice_and_knows_what_is_open(shop: Watching) 
 
 
 def test_a_rule_of_the_store_waits_while_any_article_is_sold_out(shop: Watching) -> None:
-    shelves = shop(SOLD_OUT, structs.replace(BUSY, unless=("sold-out",), condition=MANY))
+    shelves = shop(SOLD_OUT, replace(BUSY, unless=("sold-out",), condition=MANY))
     sell(shelves, "09:01", 1, milk=1)
     look(shelves, "09:32")
     assert said(shelves.alerts) == [("raise", "provisional", "09:00")]

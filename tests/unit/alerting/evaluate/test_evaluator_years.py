@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.rule import Rule, Threshold
 from tally.alerts.message import Alert
@@ -16,7 +16,7 @@ from tests.support.serving.serving_world import flip, sale
 
 # 400 days are judged, 430 are remembered.
 BEYOND = (1, 2, 60, 399, 400, 401, 429, 430, 431, 432, 433, 440, 460, 520)
-ALL_DAY = structs.replace(SILENT, for_=1)
+ALL_DAY = replace(SILENT, for_=1)
 STUCK = Rule(
     rule_id="stuck",
     metric="transactions",

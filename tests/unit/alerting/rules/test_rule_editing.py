@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from msgspec import structs
 
 from alerting.queries.known_rules import RuleRepository
 from alerting.queries.rule_editing import MAX_TEXT_BYTES, RuleDraft, RuleEditService, check_draft
@@ -22,7 +23,7 @@ from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, rule
 NOTHING = RuleHistory({}, {})
 EXAMPLE = Path("schemas/rules/example.yaml")
 HOURS = (ClockHours(days="mon-fri", from_="08:00", to="20:00"),)
-HARD = {
+HARD: dict[str, Any] = {
     "title": "yes: no # \"'<b>&",
     "owner": "null",
     "stores": ("0367", "1e3", "no"),
@@ -43,9 +44,15 @@ def test_the_text_of_a_rule_is_read_as_the_rule(kind: str) -> None:
     assert rule_to_fields(_again(one)) == rule_to_fields(one)
 
 
+def test_a_stock_rule_that_is_not_eager_comes_through_the_text() -> None:
+    one = rule("stock", evaluate="close")
+
+    assert _again(one) == one
+
+
 @pytest.mark.parametrize("name", HARD)
 def test_hostile_values_come_through_the_text(name: str) -> None:
-    one = structs.replace(rule(), **{name: HARD[name]})
+    one = replace(rule(), **{name: HARD[name]})
 
     assert rule_to_fields(_again(one)) == rule_to_fields(one)
 
@@ -71,6 +78,7 @@ def test_example_is_written_as_people_write_it() -> None:
     [
         ("rule_id: x\nmetric: units\ncondition: {op: '>', value: x}\ncolour: red", [3, 4]),
         ("rule_id: x\nmetric: units\ncondition:\n  op: '>'\n  value: x", [5]),
+        ("rule_id: x\nmetric: units\nchannels: [a, '']\ncondition: {op: '>', value: 1}", [3]),
         ("rule_id: x\n  a: b", [2]),
         ("rule_id: x\nfor: 1\nfor: 2", [3]),
         ("metric: nothing\nrule_id: x\ncondition: {op: '>', value: 1}", [1]),
@@ -88,7 +96,7 @@ def test_each_problem_is_told_at_its_line(text: str, lines: list[int | None]) ->
 
 
 def test_what_is_not_judged_is_refused_at_its_line() -> None:
-    text = dump_rule_yaml(structs.replace(BUSY, backfill=True))
+    text = dump_rule_yaml(replace(BUSY, backfill=True))
     draft = check_draft(text, None, NOTHING)
 
     line = 1 + text.splitlines().index("backfill: true")
@@ -113,7 +121,7 @@ def test_another_rule_than_is_edited_is_refused(rule_id: str | None, told: str) 
 
 
 def test_what_it_changes_is_told_against_the_newest_version() -> None:
-    draft = _checked(dump_rule_yaml(structs.replace(BUSY, for_=3, title="Busy")))
+    draft = _checked(dump_rule_yaml(replace(BUSY, for_=3, title="Busy")))
 
     assert draft.plan is not None and draft.plan.change == "version"
     assert [one.field for one in draft.plan.fields] == ["for", "title"]
@@ -123,7 +131,7 @@ def test_applying_makes_the_next_version() -> None:
     topic = _topic()
     editing = RuleEditService(RuleRepository(topic, topic.write))
 
-    made = asyncio.run(_applied(editing, structs.replace(BUSY, for_=3)))
+    made = asyncio.run(_applied(editing, replace(BUSY, for_=3)))
 
     assert (made.version, made.rule.for_) == (2, 3)
     assert topic.read().newest_version("busy") == made
@@ -142,10 +150,10 @@ def test_who_has_not_seen_what_holds_applies_nothing() -> None:
     topic = _topic()
     editing = RuleEditService(RuleRepository(topic, topic.write))
     base = topic.read().newest_version("busy")
-    asyncio.run(editing.apply(structs.replace(BUSY, for_=3), base))
+    asyncio.run(editing.apply(replace(BUSY, for_=3), base))
 
     with pytest.raises(RuleConflict, match="Nothing of yours was applied"):
-        asyncio.run(editing.apply(structs.replace(BUSY, for_=4), base))
+        asyncio.run(editing.apply(replace(BUSY, for_=4), base))
 
     newest = topic.read().newest_version("busy")
     assert newest is not None and (newest.version, newest.rule.for_) == (2, 3)
@@ -155,9 +163,9 @@ def test_negative_control_who_compares_with_now_undoes_what_he_has_not_seen() ->
     topic = _topic()
     blind = BlindRuleEditing(RuleRepository(topic, topic.write))
     base = topic.read().newest_version("busy")
-    asyncio.run(blind.apply(structs.replace(BUSY, for_=3), base))
+    asyncio.run(blind.apply(replace(BUSY, for_=3), base))
 
-    made = asyncio.run(blind.apply(structs.replace(BUSY, for_=4), base))
+    made = asyncio.run(blind.apply(replace(BUSY, for_=4), base))
 
     assert (made.version, made.rule.for_) == (3, 4)
 
@@ -166,22 +174,22 @@ def test_a_title_that_somebody_else_changed_is_seen_too() -> None:
     topic = _topic()
     editing = RuleEditService(RuleRepository(topic, topic.write))
     base = topic.read().newest_version("busy")
-    asyncio.run(editing.apply(structs.replace(BUSY, title="Theirs"), base))
+    asyncio.run(editing.apply(replace(BUSY, title="Theirs"), base))
 
     with pytest.raises(RuleConflict):
-        asyncio.run(editing.apply(structs.replace(BUSY, title="Mine"), base))
+        asyncio.run(editing.apply(replace(BUSY, title="Mine"), base))
 
 
 def test_two_in_one_moment_are_parted_by_the_topic() -> None:
     topic = _topic()
     stale = ListedRules(in_force(BUSY, f"{DAY}T08:00"))
     base = stale.read().newest_version("busy")
-    topic.write([StoredRule(rule=structs.replace(BUSY, for_=3), version=2)])
+    topic.write([StoredRule(rule=replace(BUSY, for_=3), version=2)])
     # He read before the other one wrote, and writes after that.
     late = RuleEditService(RuleRepository(stale, topic.write))
 
     with pytest.raises(RuleConflict, match="then apply again"):
-        asyncio.run(late.apply(structs.replace(BUSY, for_=4), base))
+        asyncio.run(late.apply(replace(BUSY, for_=4), base))
 
 
 @pytest.mark.parametrize("known", [RuleRepository(AwayRules()), RuleRepository(ListedRules())])

@@ -1,14 +1,13 @@
 """A rule file is taken, or refused with a line for each field that does not fit."""
 
+from dataclasses import replace
 from decimal import Decimal
+from time import process_time
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.checks import find_unsupported_field
-from alerting.rules.clock_hours import parse_span, parse_weekdays
-from alerting.rules.parsing import rule_from_fields
 from alerting.rules.rule import (
     EVALUATED_KINDS,
     ClockHours,
@@ -17,6 +16,7 @@ from alerting.rules.rule import (
     Threshold,
     rule_to_fields,
 )
+from alerting.rules.rule_file import rule_from_fields
 from alerting.rules.store.files import MAX_BYTES, parse_rule_yaml
 from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems, rule, told
 
@@ -62,8 +62,9 @@ def test_a_rule_of_each_kind_fits_and_one_place_says_which_can_be_judged(kind: s
 @pytest.mark.parametrize(
     ("field", "value"), [("subject", "category"), ("subject", "till"), ("backfill", True)]
 )
-def test_what_nobody_judges_yet_is_said_and_not_passed_over(field: str, value: object) -> None:
-    fits = structs.replace(rule(), **{field: value})
+def test_what_nobody_judges_yet_is_said_and_not_passed_over(field: str, value: Any) -> None:
+    changed: dict[str, Any] = {field: value}
+    fits = replace(rule(), **changed)
 
     found = find_unsupported_field(fits)
 
@@ -91,11 +92,11 @@ def test_several_errors_are_told_at_once_each_with_its_field_and_the_fix() -> No
     wrong = told(for_="0", severity="bad", effective_from="2017-01-01", colour="red")
 
     assert problems(wrong) == [
-        "for: '0' does not fit; wanted: a whole number of windows from 1 to 96",
+        "for: 0 does not fit; wanted: a whole number of windows from 1 to 96",
         "severity: 'bad' does not fit; wanted: info, warning or critical",
         "effective_from: is no field: a version is in force by the time at which it was applied;"
         " leave it out",
-        f"'colour': unknown field; known are {', '.join(rule_to_fields(rule()))}",
+        f"colour: unknown field; known are {', '.join(rule_to_fields(rule()))}",
     ]
 
 
@@ -122,6 +123,35 @@ def test_a_value_that_is_no_plain_number_is_refused(value: str) -> None:
     [problem] = problems(told(condition={"op": ">=", "value": value}, clear=None))
 
     assert problem.startswith("condition.value: ") and len(problem) < 200
+
+
+def test_of_many_problems_the_first_fifty_are_told_and_how_many_more() -> None:
+    found = problems({**GOOD["threshold"], **{f"a{number}": 1 for number in range(60)}})
+
+    assert (len(found), found[-1]) == (51, "and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({f"a{number}": 1 for number in range(300_000)}, "300,004 fields, of which most are"),
+        ({"condition": {f"a{number}": 1 for number in range(300_000)}}, "condition: {'a0': 1,"),
+        ({"minimum": {f"a{number}": 0 for number in range(300_000)}}, "minimum: {'a0': 0,"),
+        ({"and": [{f"a{number}": 1 for number in range(300_000)}]}, "and: [{'a0': 1,"),
+        ({"unless": ["A"] * 300_000}, "unless: ['A',"),
+        ({"stores": [[]] * 300_000}, "stores: [[],"),
+    ],
+)
+def test_a_rule_of_hundreds_of_thousands_of_mistakes_is_one_problem(
+    changed: dict[str, Any], said: str
+) -> None:
+    began = process_time()
+
+    [problem] = problems({**GOOD["threshold"], **changed})
+
+    assert problem.startswith(said) and len(problem) < 700
+    # Each mistake as an error of its own would take half a minute.
+    assert process_time() - began < 2
 
 
 @pytest.mark.parametrize("value", [10**15, float("nan"), float("inf"), 1e300, True, None, [], {}])
@@ -153,24 +183,28 @@ def test_a_plain_number_is_taken_as_it_is_written(value: Any) -> None:
         ("stores", "some", "stores: 'some'"),
         ("stores", ["367", "367"], "stores: 367 stands there twice"),
         ("stores", [str(one) for one in range(10_001)], "stores: "),
-        ("stores", ["a b"], "stores: "),
-        ("stores", {"region": ""}, "stores: "),
-        ("stores", {"area": "west"}, "stores: "),
+        ("stores", ["a b"], "stores[0]: 'a b' does not fit"),
+        ("stores", {"region": ""}, "stores.region: "),
+        ("stores", {"area": "west"}, "stores.area: unknown field"),
         ("subject", "person", "subject: 'person' does not fit; wanted: none, item"),
         ("subject", "device", "subject: visitors cannot be split by device"),
         ("condition", "many", "condition: 'many' does not fit"),
-        ("condition", {"op": "=", "value": 6}, "condition.op: '=' is no comparison"),
-        ("condition", {"op": ">="}, "condition: value is missing"),
-        ("condition", {"op": ">=", "value": 6, "unit": "m"}, "condition: 'unit': unknown field"),
+        ("condition", {"op": "=", "value": 6}, "condition.op: Input should be '>='"),
+        ("condition", {"op": ">="}, "condition.value: is missing; wanted: `{op:"),
+        ("condition", {"op": ">=", "value": 6, "unit": "m"}, "condition.unit: unknown field"),
         ("clear", {"op": ">=", "value": 6}, "clear: some values fulfil it and condition too"),
         ("evaluate", "soon", "evaluate: 'soon'"),
         ("within", [], "within: [] does not fit; wanted: `always`"),
-        ("within", [{"days": "mon"}], "within: "),
-        ("within", [{"days": "monday", "from": "1:00", "to": "2:00"}], "within: 'monday' is no"),
-        ("within", [{"days": "holidays", "from": "01:00", "to": "02:00"}], "within: 'holidays'"),
-        ("within", [{"days": "mon", "from": "8", "to": "20:00"}], "within: mon: '8-20:00' is no"),
-        ("within", [{"days": "mon", "from": "08:00", "to": "25:00"}], "within: mon: "),
-        ("minimum", {"visitors": "0"}, "minimum: "),
+        ("within", [{"days": "mon"}], "within[0].from: is missing"),
+        ("within", [{"days": "monday", "from": "1:00", "to": "2:00"}], "within[0]: 'monday' is no"),
+        ("within", [{"days": "holidays", "from": "01:00", "to": "02:00"}], "within[0]: 'holidays'"),
+        (
+            "within",
+            [{"days": "mon", "from": "8", "to": "20:00"}],
+            "within[0]: mon: '8-20:00' is no",
+        ),
+        ("within", [{"days": "mon", "from": "08:00", "to": "25:00"}], "within[0]: mon: "),
+        ("minimum", {"visitors": "0"}, "minimum.visitors: "),
         ("minimum", {"profit": "1"}, "minimum: there is no metric 'profit'"),
         ("minimum", {"conversion": "1"}, "minimum: conversion is no sum but of kind ratio"),
         ("unless", ["a", "a"], "unless: a stands there twice"),
@@ -179,7 +213,7 @@ def test_a_plain_number_is_taken_as_it_is_written(value: Any) -> None:
         ("title", "safe\u202eevil", "title: holds the unseen character U+202E"),
         ("title", "\ud800", "title: "),
         ("title", "x" * 201, "title: "),
-        ("channels", ["a", ""], "channels: "),
+        ("channels", ["a", ""], "channels[1]: "),
         ("channels", [f"c{one}" for one in range(21)], "channels: "),
         ("backfill", "maybe", "backfill: 'maybe' does not fit; wanted: true or false"),
         ("version", "3", "version: is no field: versions are numbered"),
@@ -202,7 +236,7 @@ def test_a_field_that_does_not_fit_is_named_with_the_fix(field: str, value: Any,
         (
             "baseline",
             {"condition": {"baseline": "last_year", "sigmas": "3"}},
-            "condition.baseline: 'last_year' is no baseline",
+            "condition.baseline: Input should be 'same_weekday_4w'",
         ),
         (
             "baseline",
@@ -291,6 +325,6 @@ def test_what_is_no_rule_at_all_is_one_line(text: str | bytes, said: str) -> Non
 def test_hours_of_a_rule_are_read_as_those_of_a_store() -> None:
     night = ClockHours("fri-mon", "22:00", "02:00")
 
-    assert parse_weekdays(night) == (4, 5, 6, 0)
-    assert parse_span(night) == (22 * 60, 26 * 60)
-    assert parse_span(ClockHours("mon", "08:00", "24:00")) == (480, 1440)
+    assert night.weekdays == (4, 5, 6, 0)
+    assert night.span == (22 * 60, 26 * 60)
+    assert ClockHours("mon", "08:00", "24:00").span == (480, 1440)

@@ -7,9 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerting.rules.parsing import rule_from_fields
 from alerting.rules.rule import rule_to_fields
-from alerting.rules.rule_file import validate_rule
+from alerting.rules.rule_file import rule_from_fields, validate_rule
 from alerting.rules.store.files import parse_rule_yaml
 from alerting.rules.versions import RuleRecord, StoredRule, parse_entry
 from tally.errors import BadRule

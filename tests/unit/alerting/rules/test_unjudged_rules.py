@@ -1,10 +1,10 @@
 """The gauge of rules that cannot be judged, and that each reason is a verdict that says nothing."""
 
 import asyncio
+from dataclasses import replace
 from datetime import date
 
 import pytest
-from msgspec import structs
 
 from alerting.episodes.verdict import evaluate_window
 from alerting.evaluate.snapshot.rule_readings import resolve_metrics
@@ -107,7 +107,7 @@ def test_scrapes_begin_one_count_and_no_further_one() -> None:
     assert asyncio.run(scrape())
 
 
-@pytest.mark.parametrize("rule", [BUSY, SILENT, USUAL, structs.replace(BUSY, on_silence="raise")])
+@pytest.mark.parametrize("rule", [BUSY, SILENT, USUAL, replace(BUSY, on_silence="raise")])
 @pytest.mark.parametrize("store_id", ["367", "406"])
 @pytest.mark.parametrize("floor", [0, to_millis(at(f"{DAY}T12:00"))])
 def test_whatever_cannot_be_judged_gets_no_verdict(rule: Rule, store_id: str, floor: int) -> None:

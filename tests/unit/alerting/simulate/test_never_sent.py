@@ -1,12 +1,12 @@
 """A store that should send and never has: silence rules that name it, and the stores file."""
 
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.rule import ClockHours, Rule, RuleVersion, Threshold
 from tally.alerts.message import Alert
@@ -25,7 +25,7 @@ from tests.support.evaluation.evaluating import (
 from tests.support.evaluation.simulating import clocks, compared, served, simulated
 from tests.support.serving.serving_world import flip
 
-NAMED = structs.replace(SILENT, stores=("367",), for_=1)
+NAMED = replace(SILENT, stores=("367",), for_=1)
 HOURS = 'opening_hours: {mon-sun: "09:00-18:00"}'
 
 
@@ -99,17 +99,17 @@ def test_a_generation_confirms_it_also_after_the_store_has_begun_to_send(
     ("rule", "fields"),
     [
         # Nobody names it.
-        (structs.replace(NAMED, stores="all"), [HOURS]),
-        (structs.replace(NAMED, stores=("406",)), [HOURS]),
+        (replace(NAMED, stores="all"), [HOURS]),
+        (replace(NAMED, stores=("406",)), [HOURS]),
         # Nobody says when it is open, or it is closed.
         (NAMED, []),
         (NAMED, ["opening_hours: {mon-fri: closed, sat: closed, sun: closed}"]),
         (NAMED, ['opening_hours: {mon-sun: "12:00-18:00"}']),
         # It opens tomorrow.
         (NAMED, ["changes:", '  2026-11-25: {opening_hours: {mon-sun: "09:00-18:00"}}']),
-        (structs.replace(NAMED, within=(ClockHours("mon-sun", "11:00", "12:00"),)), [HOURS]),
+        (replace(NAMED, within=(ClockHours("mon-sun", "11:00", "12:00"),)), [HOURS]),
         # Of another kind.
-        (structs.replace(BUSY, stores=("367",), on_silence="raise"), [HOURS]),
+        (replace(BUSY, stores=("367",), on_silence="raise"), [HOURS]),
     ],
 )
 def test_it_is_not_silent_where_nobody_expects_it(
@@ -121,10 +121,10 @@ def test_it_is_not_silent_where_nobody_expects_it(
 
 
 def test_rules_that_do_not_name_it_go_on_saying_nothing(begun: Watching, tmp_path: Path) -> None:
-    few = structs.replace(BUSY, rule_id="few", condition=Threshold("<", Decimal(5)))
+    few = replace(BUSY, rule_id="few", condition=Threshold("<", Decimal(5)))
     others = [
-        structs.replace(NAMED, rule_id="all-stores", stores="all"),
-        structs.replace(few, clear=None, on_silence="raise"),
+        replace(NAMED, rule_id="all-stores", stores="all"),
+        replace(few, clear=None, on_silence="raise"),
     ]
     store = begun(NAMED, *others, settings=settings(tmp_path, HOURS))
 
@@ -146,7 +146,7 @@ def test_a_store_that_has_sent_before_is_judged_as_ever(begun: Watching, tmp_pat
         sold(store, "08:00", 3)
         return said(morning(store))
 
-    plain = structs.replace(NAMED, stores="all")
+    plain = replace(NAMED, stores="all")
 
     assert told(HOURS, rule=NAMED) == told(rule=NAMED) == told(rule=plain) != []
 
@@ -163,7 +163,7 @@ def test_a_simulation_says_the_same(begun: Watching, tmp_path: Path) -> None:
 
 def test_another_version_that_names_it_begins_with_its_own_windows(tmp_path: Path) -> None:
     versions: list[RuleVersion] = [
-        in_force(structs.replace(NAMED, stores=("406",)), f"{DAY}T07:00"),
+        in_force(replace(NAMED, stores=("406",)), f"{DAY}T07:00"),
         in_force(NAMED, f"{DAY}T09:15", 2),
     ]
     with closing(Watched(ListedRules(*versions), settings=settings(tmp_path, HOURS))) as store:

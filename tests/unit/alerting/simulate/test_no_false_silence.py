@@ -8,7 +8,6 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from msgspec import structs
 
 from runtime.registry.sources import SALES
 from tally.alerts.message import Alert
@@ -28,7 +27,7 @@ OPENS_AT, CLOSES_AT = 20, 4
 SPRING, AUTUMN = "2026-03-28", "2026-10-24"
 ORDINARY, HOLIDAY = "2026-10-14", "2026-06-02"
 # What is said here of `within` is what a store is asked about by default in a rule on tills.
-OPEN_ONLY = structs.replace(SILENT, within="opening_hours")
+OPEN_ONLY = replace(SILENT, within="opening_hours")
 
 
 @dataclass(frozen=True)

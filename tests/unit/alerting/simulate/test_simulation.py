@@ -1,9 +1,9 @@
 """A rule simulated over rows in memory: what it would have told, and what nobody knows of it."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.rule import Threshold
 from alerting.simulate import simulator
@@ -108,7 +108,7 @@ def test_draft_takes_the_place_of_all_versions(watched: Watching) -> None:
     store = watched(BUSY)
     sold(store, "09:00", 4, generation=1)
     served(store, until="12:00")
-    draft = structs.replace(BUSY, condition=Threshold(">=", Decimal(4)))
+    draft = replace(BUSY, condition=Threshold(">=", Decimal(4)))
 
     assert clocks(simulated(store)) == []
     assert [one for one, _, _ in clocks(simulated(store, draft=draft))] == ["09:00"]
@@ -116,8 +116,8 @@ def test_draft_takes_the_place_of_all_versions(watched: Watching) -> None:
 
 def test_rule_in_unless_holds_back_here_too(begun: Watching) -> None:
     store = begun(
-        structs.replace(SILENT, for_=1, rule_id="a-silent"),
-        structs.replace(
+        replace(SILENT, for_=1, rule_id="a-silent"),
+        replace(
             BUSY,
             rule_id="calm",
             condition=Threshold("<", Decimal(3)),

@@ -1,5 +1,6 @@
 """A simulated rule against what an evaluator has told, over rows in memory."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -79,7 +80,7 @@ def test_what_another_generation_has_changed_is_told_as_it_is_simulated(watched:
 
 def test_versions_hold_where_they_were_in_force(begun: Watching) -> None:
     store = begun(BUSY)
-    later = structs.replace(BUSY, condition=Threshold(">=", Decimal(9)))
+    later = replace(BUSY, condition=Threshold(">=", Decimal(9)))
     store.rules = type(store.rules)(
         in_force(BUSY, DAWN), in_force(later, f"{DAY}T10:00", version=2)
     )

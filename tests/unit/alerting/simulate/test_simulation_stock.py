@@ -1,5 +1,6 @@
 """A rule of stock simulated over rows in memory: each article by itself, and how sure that is."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -175,7 +176,7 @@ def test_where_receipts_are_lacking_nobody_knows_what_is_open(begun: Watching) -
 
 
 def test_a_rule_that_waits_for_a_sold_out_article_waits_here_too(shop: Watching) -> None:
-    busy = structs.replace(BUSY, unless=("sold-out",), condition=Threshold(">=", Decimal(1)))
+    busy = replace(BUSY, unless=("sold-out",), condition=Threshold(">=", Decimal(1)))
     shelves = shop(SOLD_OUT, busy)
     # Of what nobody counts: of articles that are there nothing holds the rule back.
     sell(shelves, "08:01", 9, tea=1)
@@ -231,7 +232,7 @@ def test_numbers_are_those_of_the_first_articles_that_are_called_for(
 def test_a_draft_of_stock_needs_no_rule_that_was_applied(shop: Watching) -> None:
     shelves = shop(BUSY)
     morning(shelves)
-    fewer = structs.replace(SOLD_OUT, rule_id="few", condition=Threshold("<=", Decimal(4)))
+    fewer = replace(SOLD_OUT, rule_id="few", condition=Threshold("<=", Decimal(4)))
 
     found = episodes(simulated(shelves, "few", draft=fewer))
 

@@ -1,10 +1,10 @@
 """Rules of stock on what nobody expects: odd articles, levels at limits, counts that come late."""
 
+from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import unquote
 
 import pytest
-from msgspec import structs
 
 from alerting.rules.rule import Threshold
 from ingest.sources.inventory.contract import MAX_MILLI
@@ -24,7 +24,7 @@ from tests.support.questions.stock_world import (
 )
 from tests.unit.alerting.rules.rules import rule
 
-IMPOSSIBLE = structs.replace(
+IMPOSSIBLE = replace(
     SOLD_OUT,
     rule_id="stock-impossible",
     condition=Threshold("<", Decimal(0)),

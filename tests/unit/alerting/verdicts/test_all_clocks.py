@@ -6,13 +6,17 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from alerting.deliver.engine.digest import digest_span
-from alerting.deliver.state.clock_times import parse_quiet_spans, quiet_until, start_instant
-from alerting.rules.rule import ClockHours
+from alerting.deliver.state.clock_times import (
+    QuietHours,
+    parse_quiet_spans,
+    quiet_until,
+    start_instant,
+)
 from tests.support.twin.clocks import ClockChange, clock_changes
 
 DAY, HOUR, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(seconds=1)
 TIMES = (time(0), time(2, 30), time(7))
-QUIET = parse_quiet_spans((ClockHours("mon-sun", "22:00", "06:00"),))
+QUIET = parse_quiet_spans((QuietHours("mon-sun", "22:00", "06:00"),))
 STARTS, ENDS = time(22), time(6)
 # Two zones have left out a date, and so the end of a night that began before it.
 LEFT_OUT = date(2011, 12, 30)

@@ -1,5 +1,6 @@
 """Conditions in `and`: read, checked, and judged together with the rule's own condition."""
 
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -67,10 +68,10 @@ def test_a_stored_rule_without_the_field_reads_as_before_and_one_with_it_reads_b
 
 
 def test_another_further_condition_is_another_version_and_another_order_is_not() -> None:
-    two = structs.replace(FEW_BUY, and_=(*FEW_BUY.and_, FurtherCondition("units", ">", Decimal(1))))
+    two = replace(FEW_BUY, and_=(*FEW_BUY.and_, FurtherCondition("units", ">", Decimal(1))))
     newest = in_force(two, f"{DAY}T08:00")
 
-    assert plan_rule(structs.replace(two, and_=two.and_[::-1]), newest).change == "same"
+    assert plan_rule(replace(two, and_=two.and_[::-1]), newest).change == "same"
     assert plan_rule(FEW_BUY, newest).change == "version"
 
 
@@ -78,22 +79,22 @@ def test_another_further_condition_is_another_version_and_another_order_is_not()
     ("kind", "changed", "problem"),
     [
         ("threshold", {"and_": "revenue < 5"}, "and: 'revenue < 5' does not fit; wanted: up to 10"),
-        ("threshold", {"and_": [5]}, "and: no. 1: 5 does not fit"),
-        ("threshold", {"and_": [{"metric": "revenue", "op": "<"}]}, "and: no. 1: value is missing"),
+        ("threshold", {"and_": [5]}, "and[0]: 5 does not fit"),
+        ("threshold", {"and_": [{"metric": "revenue", "op": "<"}]}, "and[0].value: is missing"),
         (
             "threshold",
             {"and_": [{"metric": "revenue", "op": "<", "value": "5"}, {"metric": "", "op": "="}]},
-            "and: no. 2: metric: '' is no id of a metric",
+            "and[1].metric: '' does not fit; wanted: an id of the catalogue",
         ),
         (
             "threshold",
             {"and_": [{"metric": "revenue", "op": "=", "value": "5"}]},
-            "and: no. 1: op: '=' is no comparison; there are >=, >, <= and <",
+            "and[0].op: Input should be '>=', '>', '<=' or '<' (got '=')",
         ),
         (
             "threshold",
             {"and_": [{"metric": "revenue", "op": "<", "value": "5", "for": "2"}]},
-            "and: no. 1: 'for': unknown field; known are metric, op, value",
+            "and[0].for: unknown field",
         ),
         ("threshold", {"and_": [{"metric": "m", "op": "<", "value": "1"}] * 11}, "does not fit"),
         (
@@ -216,7 +217,7 @@ def test_table_of_verdicts(
     changed: dict[str, Any],
     expected: Verdict,
 ) -> None:
-    wanted = structs.replace(
+    wanted = replace(
         Rule(
             rule_id="both",
             metric="a",
@@ -287,7 +288,7 @@ def test_alert_waits_for_both_families_and_is_confirmed_by_both_generations(
 def test_two_rules_that_differ_in_and_alone_do_not_share_what_is_known() -> None:
     world = World()
     world.rows += [counted("367", f"{DAY}T09:00", 120, 120)]
-    plain, other = structs.replace(FEW_BUY, and_=()), FEW_BUY
+    plain, other = replace(FEW_BUY, and_=()), FEW_BUY
     judged = JudgedDays(world, f"{DAY}T12:00")
 
     found = [

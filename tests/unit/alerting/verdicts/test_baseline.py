@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from alerting.rules.comparison import matches_condition, threshold_value
+from alerting.rules.conditions import matches_condition, threshold_value
 from alerting.rules.rule import AgainstBaseline
 from tally.alerts.baseline import (
     NO_DAY,

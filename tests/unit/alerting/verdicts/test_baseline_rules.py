@@ -1,6 +1,7 @@
 """Rules against what is usual, judged by an evaluator over rows in memory and simulated."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -23,9 +24,7 @@ FEW = Rule(
     metric="transactions",
     condition=AgainstBaseline("same_weekday_4w", "<= -30 %"),
 )
-UNLIKE = structs.replace(
-    FEW, rule_id="unlike", condition=AgainstBaseline("hour_of_week", sigmas=3.0)
-)
+UNLIKE = replace(FEW, rule_id="unlike", condition=AgainstBaseline("hour_of_week", sigmas=3.0))
 TEN: Mapping[str, int] = {"09:00": 10}
 # Two nights before the day that is judged: its snapshot serves from the day between on.
 NIGHT = "2026-11-22T00:40"
@@ -131,7 +130,7 @@ def test_simulation_uses_the_same_snapshot_and_says_the_same(watched: Watching) 
 
     [one] = page.stores[0].episodes
     assert (clocks(page)[0][0], one.value, one.threshold) == ("09:00", 7, 7.0)
-    draft = structs.replace(FEW, condition=AgainstBaseline("same_weekday_4w", "<= -31 %"))
+    draft = replace(FEW, condition=AgainstBaseline("same_weekday_4w", "<= -31 %"))
     assert clocks(simulated(store, "few", draft=draft)) == []
     # Before the first of them nothing is usual.
     store.world.snapshots.clear()

@@ -1,10 +1,10 @@
 """Rules of hours, days and running totals: their runs, and what an evaluator tells of them."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from alerting.episodes.fold import Episode, VerdictRange, fold
 from alerting.episodes.grain_runs import reduce_to_grain
@@ -105,7 +105,7 @@ def test_an_hour_is_told_when_a_tick_closes_its_last_quarter_hour_and_confirmed(
 
 
 def test_late_data_of_the_first_quarter_hour_takes_the_hour_back(watched: Watching) -> None:
-    few = structs.replace(HOURLY, condition=Threshold("<", Decimal(12)))
+    few = replace(HOURLY, condition=Threshold("<", Decimal(12)))
     store = watched(few)
     for time in ("09:00", "09:15", "09:30", "09:45"):
         sold(store, time, 2)
@@ -121,7 +121,7 @@ def test_late_data_of_the_first_quarter_hour_takes_the_hour_back(watched: Watchi
 
 
 def test_two_hours_in_a_row_over_midnight_are_one_run(watched: Watching) -> None:
-    store = watched(structs.replace(HOURLY, for_=2))
+    store = watched(replace(HOURLY, for_=2))
     # Midnight of Rome is 23:00 UTC.
     for time in ("22:00", "22:15", "22:30", "22:45", "23:00", "23:15", "23:30", "23:45"):
         sold(store, time, 4)
@@ -134,10 +134,10 @@ def test_two_hours_in_a_row_over_midnight_are_one_run(watched: Watching) -> None
 
 
 def test_a_running_total_is_told_in_the_quarter_hour_that_reaches_it(watched: Watching) -> None:
-    of = structs.replace(
+    of = replace(
         HOURLY, grain="since_opening", condition=Threshold(">=", Decimal(10)), on_silence="raise"
     )
-    eager = structs.replace(of, rule_id="eager", evaluate="eager")
+    eager = replace(of, rule_id="eager", evaluate="eager")
     store = watched(of, eager)
     for time in ("08:00", "08:15", "08:30"):
         sold(store, time, 4)
@@ -152,13 +152,13 @@ def test_a_running_total_is_told_in_the_quarter_hour_that_reaches_it(watched: Wa
 
 def test_an_hour_in_which_another_rule_is_open_is_left_as_it_is(watched: Watching) -> None:
     silent = Rule(rule_id="silent", kind="silence", family="sales", on_silence="raise")
-    few = structs.replace(
+    few = replace(
         HOURLY,
         condition=Threshold("<", Decimal(12)),
         on_silence="raise",
         unless=("silent",),
     )
-    plain = structs.replace(few, rule_id="plain", unless=())
+    plain = replace(few, rule_id="plain", unless=())
     store = watched(silent, few, plain)
     for time in ("08:00", "08:15", "08:30", "08:45", "09:30", "09:45", "10:00", "10:15"):
         sold(store, time, 4 if time < "09" else 1)
@@ -171,7 +171,7 @@ def test_an_hour_in_which_another_rule_is_open_is_left_as_it_is(watched: Watchin
 
 
 def test_a_simulation_says_what_was_told(watched: Watching) -> None:
-    store = watched(structs.replace(HOURLY, for_=2))
+    store = watched(replace(HOURLY, for_=2))
     for hour in ("08", "09", "10", "11"):
         for quarter in ("00", "15", "30", "45"):
             sold(store, f"{hour}:{quarter}", 4 if hour < "10" else 1, generation=1)

@@ -1,5 +1,6 @@
 """What rules of hours, days and running totals say of the windows of a day."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -41,8 +42,8 @@ def test_an_hour_with_a_quarter_hour_of_which_nothing_has_come_is_not_known() ->
 
 def test_to_a_rule_of_silence_what_has_not_come_is_nothing() -> None:
     judged = JudgedDays(morning("09:15", "09:30"), f"{DAY}T11:20")
-    insisting = structs.replace(HOURLY, on_silence="raise")
-    few = structs.replace(insisting, condition=Threshold("<", Decimal(12)))
+    insisting = replace(HOURLY, on_silence="raise")
+    few = replace(insisting, condition=Threshold("<", Decimal(12)))
 
     assert verdicts(judged, insisting) == {
         "00:45": 1, "01:45": 1, "02:45": 1, "03:45": 1, "04:45": 1, "05:45": 1, "06:45": 1,
@@ -93,7 +94,7 @@ def test_an_hour_counts_that_lies_inside_of_within_whole(
 ) -> None:
     judged = JudgedDays(morning(), f"{DAY}T12:20", settings=Settings(default_timezone="UTC"))
     hours = (ClockHours("mon-sun", within, "11:00"),)
-    of = structs.replace(HOURLY, grain=grain, within=hours, on_silence="raise")
+    of = replace(HOURLY, grain=grain, within=hours, on_silence="raise")
 
     found = verdicts(judged, of)
 
@@ -107,7 +108,7 @@ def test_a_day_counts_that_has_a_window_inside_of_within(
 ) -> None:
     judged = JudgedDays(morning(), "2026-11-25T12:00", settings=Settings(default_timezone="UTC"))
     hours = (ClockHours(days, "09:00", "11:00"),)
-    daily = structs.replace(HOURLY, grain="day", within=hours, on_silence="raise")
+    daily = replace(HOURLY, grain="day", within=hours, on_silence="raise")
 
     assert verdicts(judged, daily) == expected
 
@@ -120,7 +121,7 @@ def test_further_conditions_are_of_the_same_total() -> None:
         visitors = 9 if quarter < 40 else 10
         world.rows.append(counted("367", start, visitors, visitors))
     judged = JudgedDays(world, f"{DAY}T12:20")
-    crowd = structs.replace(HOURLY, and_=(FurtherCondition("visitors_in", ">=", Decimal(40)),))
+    crowd = replace(HOURLY, and_=(FurtherCondition("visitors_in", ">=", Decimal(40)),))
 
     assert verdicts(judged, crowd) == {"08:45": -1, "09:45": -1, "10:45": 1, "11:45": 1}
 
@@ -128,7 +129,7 @@ def test_further_conditions_are_of_the_same_total() -> None:
 @pytest.mark.parametrize("border", ["10:00", "10:30", "10:45"])
 def test_the_version_in_force_as_an_hour_ends_judges_all_of_it(border: str) -> None:
     judged = JudgedDays(morning(), f"{DAY}T12:20")
-    more = structs.replace(HOURLY, condition=Threshold(">=", Decimal(17)))
+    more = replace(HOURLY, condition=Threshold(">=", Decimal(17)))
     versions = [in_force(HOURLY, "2026-11-01T00:00"), in_force(more, f"{DAY}T{border}", 2)]
 
     said_by = {
@@ -142,10 +143,8 @@ def test_the_version_in_force_as_an_hour_ends_judges_all_of_it(border: str) -> N
 
 def test_a_rule_of_quarter_hours_that_becomes_one_of_the_day_judges_the_whole_day() -> None:
     judged = JudgedDays(morning(), "2026-11-25T12:00", settings=Settings(default_timezone="UTC"))
-    quarters = structs.replace(HOURLY, grain="quarter_hour", condition=Threshold(">=", Decimal(4)))
-    daily = structs.replace(
-        HOURLY, grain="day", condition=Threshold(">=", Decimal(64)), on_silence="raise"
-    )
+    quarters = replace(HOURLY, grain="quarter_hour", condition=Threshold(">=", Decimal(4)))
+    daily = replace(HOURLY, grain="day", condition=Threshold(">=", Decimal(64)), on_silence="raise")
     versions = [in_force(quarters, "2026-11-01T00:00"), in_force(daily, f"{DAY}T09:00", 2)]
 
     found = judged.of_day(versions, f"{DAY}T10:00")

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -16,10 +17,10 @@ QUEUE = Rule(
     condition=Threshold(">=", Decimal(6)),
     clear=Threshold("<=", Decimal(3)),
 )
-EAGER = structs.replace(QUEUE, evaluate="eager")
-INSISTING = structs.replace(QUEUE, on_silence="raise")
+EAGER = replace(QUEUE, evaluate="eager")
+INSISTING = replace(QUEUE, on_silence="raise")
 SILENCE = Rule(rule_id="store-silent", kind="silence", family="receipts", on_silence="raise")
-STOCK = structs.replace(EAGER, kind="stock")
+STOCK = replace(EAGER, kind="stock")
 LOW = Threshold("<", Decimal("0.3"))
 SOME: tuple[ExactValue | None, ...] = (6, 4, 3, None)
 # What the windows say to each rule whose value is 6, between, 3, and where nothing has come.
@@ -72,9 +73,7 @@ def test_table_of_verdicts(rule: Rule, phase: WindowPhase, expected: tuple[Verdi
 def test_a_stock_rule_raises_by_the_least_and_clears_by_what_is_left(
     lowest: int, level: int, expected: Verdict
 ) -> None:
-    rule = structs.replace(
-        STOCK, condition=Threshold("<=", Decimal(0)), clear=Threshold(">=", Decimal(5))
-    )
+    rule = replace(STOCK, condition=Threshold("<=", Decimal(0)), clear=Threshold(">=", Decimal(5)))
     facts = WindowFacts(phase="closed", value=lowest, level=level)
 
     assert evaluate_window(rule, facts) == expected
@@ -109,7 +108,7 @@ def test_a_true_zero_below_the_minimum_is_still_silence(rule: Rule, expected: Ve
 
 
 def test_without_a_clear_of_its_own_whatever_does_not_raise_clears() -> None:
-    rule = structs.replace(QUEUE, clear=None)
+    rule = replace(QUEUE, clear=None)
 
     found = [evaluate_window(rule, WindowFacts(phase="closed", value=value)) for value in (6, 5)]
 
@@ -128,7 +127,7 @@ def test_ratios_are_compared_exactly(numerator: int, denominator: int, expected:
 
 
 def test_values_of_any_size_are_compared_exactly() -> None:
-    rule = structs.replace(QUEUE, condition=Threshold(">", Decimal(2**63)), clear=None)
+    rule = replace(QUEUE, condition=Threshold(">", Decimal(2**63)), clear=None)
 
     found = [
         evaluate_window(rule, WindowFacts(phase="closed", value=2**63 + more)) for more in (0, 1)

@@ -17,10 +17,10 @@ from tests.unit.ingest.sources.test_stores_file import rules
 @pytest.mark.parametrize(
     ("visits", "said"),
     [
-        ("7", "visits: rules are wanted, e.g. `{enter_dbm: -75, gap_minutes: 30}`"),
-        ("{enter: -75}", "visits: Object contains unknown field `enter`"),
-        ("{enter_dbm: 75}", "visits: Expected `int` <= 0"),
-        ("{gap_minutes: 0}", "visits: Expected `int` >= 1"),
+        ("7", "visits: '7' does not fit; wanted: rules, e.g. `{enter_dbm: -75, gap_minutes: 30}`"),
+        ("{enter: -75}", "visits.enter: unknown field"),
+        ("{enter_dbm: 75}", "visits.enter_dbm: Input should be less than or equal to 0"),
+        ("{gap_minutes: 0}", "visits.gap_minutes: Input should be greater than or equal to 1"),
         ("{stay_dbm: -70}", "stay_dbm -70 is stronger than enter_dbm -80"),
     ],
 )

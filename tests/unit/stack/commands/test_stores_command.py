@@ -188,7 +188,9 @@ def test_a_file_that_does_not_fit_leaves_the_registry_as_it_was(home: Path) -> N
     refused = tally(home, "import", written(home.parent, AFTER + "600: {tz: Mars}\n"))
 
     assert isinstance(refused.exception, BadSettings)
-    assert "new.yaml: store 600: tz 'Mars' is no IANA time zone" in str(refused.exception)
+    assert "new.yaml: store 600.tz: 'Mars' does not fit; wanted: an IANA time zone" in str(
+        refused.exception
+    )
     assert (home / "stores.yaml").read_text("utf-8") == BEFORE
 
 

@@ -1,9 +1,9 @@
 """The editor of rules as a browser gets it, before any script runs; typing is in tests/browser."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from alerting.queries.rule_editing import check_draft
 from alerting.rules.changes import plan_rule
@@ -16,7 +16,7 @@ from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
 from web.dashboard.rules import editor_markup as markup
 
-HOSTILE = structs.replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'")
+HOSTILE = replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'")
 RULES = WrittenRules(
     in_force(BUSY, f"{DAY}T08:00"),
     in_force(SILENT, f"{DAY}T08:00"),
@@ -108,7 +108,7 @@ def test_problems_are_told_with_their_lines_and_no_markup() -> None:
 
 
 def test_changes_are_told_field_by_field() -> None:
-    edited = structs.replace(BUSY, for_=3, stores=("1", "2"), unless=("a",))
+    edited = replace(BUSY, for_=3, stores=("1", "2"), unless=("a",))
 
     text = markup.plan_text(plan_rule(edited, in_force(BUSY, f"{DAY}T08:00")), 0)
 

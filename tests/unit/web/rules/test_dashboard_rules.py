@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from msgspec import structs
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.health.store import StoreHealth
@@ -34,11 +34,11 @@ from web.dashboard.rules.source import RuleFigure
 from web.dashboard.shared.unit_style import UnitStyle
 
 EVE = "2026-11-23"
-HOSTILE = structs.replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'", stores=("1", "2"))
-OTHER = structs.replace(BUSY, rule_id="lanes", subject="till")
+HOSTILE = replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'", stores=("1", "2"))
+OTHER = replace(BUSY, rule_id="lanes", subject="till")
 RULES = ListedRules(
     in_force(BUSY, f"{DAY}T08:00"),
-    in_force(structs.replace(BUSY, title="Busy"), f"{DAY}T12:00", version=2),
+    in_force(replace(BUSY, title="Busy"), f"{DAY}T12:00", version=2),
     in_force(SILENT, f"{DAY}T08:00"),
     in_force(HOSTILE, f"{DAY}T08:00", retired=True),
     in_force(OTHER, f"{DAY}T08:00"),
@@ -125,7 +125,7 @@ def test_rules_in_force_are_apart_from_those_that_are_retired(get: Get) -> None:
 def test_what_calls_for_an_alert_is_said_in_words(
     condition: Condition, clear: Condition | None, words: str
 ) -> None:
-    rule = structs.replace(BUSY, condition=condition, clear=clear)
+    rule = replace(BUSY, condition=condition, clear=clear)
 
     assert condition_text(rule) == f"transactions {words}"
 
