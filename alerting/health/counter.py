@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from alerting.health.gauges import AlertGauge, AlertSample
+from alerting.health.gauges import AlertGauge
 from alerting.health.service import RuleHealthService
+from runtime.http.exposition import MetricSample
 from serving.questions.known_stores import KnownStores
 from tally.errors import ViewsUnreachable
 
@@ -25,7 +26,7 @@ class UnevaluatedCounter:
 
     health: RuleHealthService
     stores: KnownStores
-    _samples: Sequence[AlertSample] = ()
+    _samples: Sequence[MetricSample] = ()
     _counting: asyncio.Task[None] | None = field(default=None, init=False)
     _started_at: float = field(default=float("-inf"), init=False)
 

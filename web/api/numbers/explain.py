@@ -1,11 +1,18 @@
-"""The shapes of an explanation, as OpenAPI publishes them."""
+"""The route that explains one window: both layers' rows, and which side won."""
 
 from typing import Annotated
 
+from fastapi import FastAPI, Query, Response
 from msgspec import Meta
+from pydantic import Field
 
-from runtime.http.openapi import Shape
-from web.api.answers.answers import Complete, Instant, SourceField, StatusField
+from runtime.http.openapi import Shape, problem_entry, response_entry
+from runtime.http.problem import json_response
+from serving.engine.explain import WindowQuestion, explain_window
+from serving.storage.protocol import ViewReader
+from tally.config.settings import Settings
+from web.api.numbers.pages import Pages
+from web.api.shared import REFUSALS, Complete, Instant, Parameters, SourceField, StatusField
 
 # A row's values by the name of its part or axis; each family has names of its own. A digest is a
 # list, buckets and movements are lists of pairs, and an extreme without values is null.
@@ -82,3 +89,36 @@ class Explanation(Shape):
     not_final_because: Annotated[
         list[str], Meta(description="a sentence each; empty where it is final")
     ]
+
+
+class ExplainQuery(Parameters):
+    """Parameters of an explanation."""
+
+    store: Annotated[str, Field(max_length=1_000, description="one store id")]
+    window: Annotated[
+        str, Field(max_length=1_000, description="any instant in the window, with offset")
+    ]
+    family: Annotated[str, Field("sales", description="view family")]
+
+    @property
+    def question(self) -> WindowQuestion:
+        """The query for one window."""
+        return WindowQuestion(self.store, self.window, self.family)
+
+
+def add_explain_route(app: FastAPI, pages: Pages, views: ViewReader, settings: Settings) -> None:
+    """Add the route for one window."""
+
+    @app.get(
+        "/v1/explain",
+        summary="Why one window is answered as it is",
+        responses={
+            **REFUSALS,
+            200: response_entry("both layers' rows, and which side won", Explanation),
+            404: problem_entry("there is no such family or store"),
+        },
+    )
+    async def explain(query: Annotated[ExplainQuery, Query()]) -> Response:
+        # Checked first, so that an unknown store is a 404 and none of its windows is read.
+        await pages.stores.check([query.store])
+        return json_response(await explain_window(views, query.question, pages.registry, settings))

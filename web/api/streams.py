@@ -1,16 +1,18 @@
-"""An answer that is an event stream, sent for as long as its client reads it."""
+"""Answers that depend on whether their client is still there: event streams, and long work."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack
-from typing import cast
+from typing import Any, TypeVar, cast
 
-from starlette.requests import Request
+from fastapi import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from alerting.stream.blocks import MEDIA_TYPE
 from runtime.http.protocol import MORE_TIME
 
+_Result = TypeVar("_Result")
 # Proxies must neither cache nor buffer the stream, because its events have to arrive at once.
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -44,8 +46,7 @@ class EventStream(StreamingResponse):
 
 
 async def _extend_time(
-    blocks: AsyncIterator[bytes],
-    ask: Callable[[], None],
+    blocks: AsyncIterator[bytes], ask: Callable[[], None]
 ) -> AsyncIterator[bytes]:
     async for block in blocks:
         # The previous block has been sent by now.
@@ -55,3 +56,28 @@ async def _extend_time(
 
 def _do_nothing() -> None:
     """Stand-in for the time extension when another server runs the application."""
+
+
+async def run_until_disconnect(
+    request: Request, work: Coroutine[Any, Any, _Result]
+) -> _Result | None:
+    """The result of the work; None if the client disconnects first, and the work is cancelled.
+
+    The body of the request has to be read before. Raises what the work raises.
+    """
+    task, disconnect = (
+        asyncio.ensure_future(work),
+        asyncio.ensure_future(_wait_for_disconnect(request)),
+    )
+    try:
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        disconnect.cancel()
+        await asyncio.wait((task, disconnect))
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,12 +1,30 @@
-"""The shapes of the reports' answers, as OpenAPI publishes them."""
+"""The routes for the list of reports, and for one report."""
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
+from fastapi import FastAPI, Path, Query, Response
 from msgspec import UNSET, Meta, UnsetType, field
+from pydantic import Field
 
-from runtime.http.openapi import Shape
-from web.api.answers.answers import Complete, Instant, Number
+from runtime.http.openapi import Shape, problem_entry, response_entry
+from runtime.http.problem import json_response
+from runtime.http.work_pools import ANSWERS
+from schemas import loader
+from schemas.report import ReportShape
+from serving.questions.grains import Slot
+from serving.questions.question import MetricQuestion, cut_slots
+from serving.reports.comparison import StoreSpan
+from serving.reports.contract import report_answer
+from serving.reports.items import ItemQuestion
+from serving.reports.likeness import like_span
+from serving.reports.report import ReportEngine
+from tally.errors import BadQuery, UnknownName
+from web.api.numbers.pages import Pages
+from web.api.shared import REFUSALS, Complete, Instant, Number, Parameters
 
+# As many quarter hours as in any other answer; the same number before them is read too.
+MAX_DAYS = 400
 Suppressed = Annotated[
     str | UnsetType,
     Meta(description="why the value is withheld: of too few devices, or not settled"),
@@ -149,3 +167,118 @@ class ReportAnswer(Shape):
             )
         ),
     ] = UNSET
+
+
+class ReportQuery(Parameters):
+    """Parameters of a report."""
+
+    store: Annotated[str, Field(max_length=1_000, description="one store id")]
+    from_: Annotated[str, Field(alias="from", description="first day, inclusive: YYYY-MM-DD in tz")]
+    to: Annotated[str, Field(description="day after the last one: YYYY-MM-DD in tz")]
+    tz: Annotated[
+        str, Field("store", max_length=64, description="IANA time zone, or `store` for its own")
+    ]
+    # The default does not depend on the days, so that an address always means the same query.
+    compare: Annotated[
+        Literal["before", "like_for_like"],
+        Field(
+            "before",
+            description=(
+                "what `previous` is of: as many days just before, or the days of the year before"
+                " that these are like, where those follow each other"
+            ),
+        ),
+    ]
+    by: Annotated[
+        Literal["item", "category"] | None,
+        Field(None, description="what `series` is of, of a report by item alone; default item"),
+    ]
+    top: Annotated[
+        int | None,
+        Field(
+            None,
+            ge=1,
+            le=1_000,
+            description="entries before the others are one, of a report by item; default 20",
+        ),
+    ]
+
+    @property
+    def question(self) -> MetricQuestion:
+        """The report's span, as a metric query by days."""
+        return MetricQuestion([self.store], self.from_, self.to, "1d", self.tz, [], None)
+
+
+def add_report_routes(app: FastAPI, pages: Pages) -> None:
+    """Add the routes for the list of reports and for one report."""
+    engine = ReportEngine(pages.query_engine)
+
+    @app.get(
+        "/v1/reports",
+        summary="The reports",
+        responses={200: response_entry("every report", ReportList), 422: REFUSALS[422]},
+    )
+    async def report_list() -> Response:
+        return json_response({"reports": [*loader.reports().values()]})
+
+    @app.get(
+        "/v1/reports/{report_id}",
+        summary="A metric of one store over some days, beside as many earlier days",
+        responses={
+            **REFUSALS,
+            200: response_entry("the report", ReportAnswer),
+            404: problem_entry("there is no such report or store"),
+        },
+    )
+    async def report(
+        report_id: Annotated[str, Path(description="id of the report")],
+        query: Annotated[ReportQuery, Query()],
+    ) -> Response:
+        shape = _shape(report_id)
+        await pages.stores.check([query.store])
+        items = _items(query, shape)
+        span = await ANSWERS.run(_span, query, pages)
+        return json_response(report_answer(await engine.report(shape, span, items)))
+
+
+def _span(query: ReportQuery, pages: Pages) -> StoreSpan:
+    store_slots = cut_slots(query.question, query.store, pages.registry)
+    span = Slot(store_slots.slots[0].start, store_slots.slots[-1].end)
+    _refuse_long(span)
+    like = None
+    if query.compare != "before":
+        like = like_span(pages.registry.store(query.store), store_slots)
+    store_span = StoreSpan(query.store, store_slots.clock, span, like)
+    if store_span.before.start >= store_span.before.end:
+        raise BadQuery(
+            "from", "from: the zone has left out the day before; ask from one day earlier on"
+        )
+    return store_span
+
+
+def _items(query: ReportQuery, shape: ReportShape) -> ItemQuestion:
+    """The query for the report's items. Raise BadQuery if the report is not by item."""
+    if shape.pivot != "item":
+        # If the parameter were ignored, the answer would be to another query than the client meant.
+        for name, value in (("by", query.by), ("top", query.top)):
+            if value is not None:
+                raise BadQuery(name, f"{name}: {shape.id} is no report by item; leave it out")
+    usual = ItemQuestion()
+    return ItemQuestion(query.by or usual.by, query.top or usual.top)
+
+
+def _refuse_long(span: Slot) -> None:
+    """Raise BadQuery for more days than are read at once, for every kind of report."""
+    if span.end - span.start > timedelta(days=MAX_DAYS):
+        raise BadQuery("to", f"to: at most {MAX_DAYS} days; ask for less")
+
+
+def _shape(report_id: str) -> ReportShape:
+    shape = loader.reports().get(report_id)
+    if shape is None:
+        raise UnknownName(
+            "report",
+            f"there is no report {report_id[:64]!r};"
+            f" there are {', '.join(loader.reports())} (GET /v1/reports)",
+        )
+    return shape

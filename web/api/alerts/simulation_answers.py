@@ -1,82 +1,17 @@
-"""The shapes of the answers about rules, as OpenAPI publishes them."""
+"""The shapes of a simulation's answer, as OpenAPI publishes them, and how they are filled."""
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, field
 
-from alerting.health.reasons import UnevaluatedReason
 from alerting.simulate.comparison import DifferenceKind
+from alerting.simulate.findings import IncompleteDay, SimulatedPage
+from alerting.simulate.service import SimulationRequest
 from runtime.http.openapi import Shape
 from tally.alerts.message import Edge
-from web.api.answers.answers import Instant, Next
-
-
-class RuleEntryAnswer(Shape):
-    """One version of a rule."""
-
-    rule_id: Annotated[str, Meta(description="the rule")]
-    version: Annotated[int, Meta(description="number of the version, from 1 on")]
-    revision: Annotated[
-        int, Meta(description="how often the presentation of the version's alerts was changed")
-    ]
-    effective_from: Annotated[
-        Instant, Meta(description="start of the first quarter hour that it judges")
-    ]
-    retired: Annotated[bool, Meta(description="from then on nothing is called for")]
-    # A rule has no shape of its own here, because rule.schema.json, which checks rule files,
-    # describes it in full.
-    rule: Annotated[
-        dict[str, Any],
-        Meta(description="every field, as schemas/rules/rule.schema.json has them"),
-    ]
-
-
-class RuleList(Shape):
-    """A page of rules, each in its newest version, by id."""
-
-    rules: Annotated[list[RuleEntryAnswer], Meta(description="at most `limit`; retired ones too")]
-    next: Next
-
-
-class RuleVersionsAnswer(Shape):
-    """All versions of one rule."""
-
-    rule_id: Annotated[str, Meta(description="the rule")]
-    versions: Annotated[list[RuleEntryAnswer], Meta(description="ascending")]
-
-
-class StoreHealthAnswer(Shape):
-    """Whether a rule is judged in one store, by its newest closed quarter hours."""
-
-    store_id: Annotated[str, Meta(description="the store")]
-    judged: Annotated[bool, Meta(description="whether the rule says something of the store now")]
-    reason: Annotated[
-        UnevaluatedReason | None,
-        Meta(description="why it cannot be judged; null: it is. Each is in docs/alerts.md"),
-    ]
-    since: Annotated[
-        Instant | None,
-        Meta(description="since when it cannot be judged; null: it is, or always was so"),
-    ]
-    earlier: Annotated[
-        bool,
-        Meta(description="it may have begun before `since`: 14 days are looked at, of stock 2"),
-    ]
-
-
-class RuleHealthAnswer(Shape):
-    """Whether a rule can be judged, by store."""
-
-    rule_id: Annotated[str, Meta(description="the rule")]
-    version: Annotated[
-        int | None, Meta(description="the version in force; null: none is, and no store is listed")
-    ]
-    stores: Annotated[
-        list[StoreHealthAnswer],
-        Meta(description="those that the rule is about today, by id; at most 100 a page"),
-    ]
-    next: Next
+from tally.time.instants import from_millis
+from web.api.shared import Instant
 
 
 class SimulatedEpisodeAnswer(Shape):
@@ -87,10 +22,7 @@ class SimulatedEpisodeAnswer(Shape):
     subject: Annotated[str, Meta(description="what of the store, e.g. `item:7`; `none`: all of it")]
     rule_version: Annotated[int, Meta(description="the version that raises it")]
     start: Annotated[Instant, Meta(description="start of its first quarter hour")]
-    raised: Annotated[
-        Instant,
-        Meta(description="start of the quarter hour that raises it"),
-    ]
+    raised: Annotated[Instant, Meta(description="start of the quarter hour that raises it")]
     end: Annotated[
         Instant | None,
         Meta(description="start of the quarter hour that ends it; null: open at `to`"),
@@ -131,10 +63,7 @@ class DifferenceAnswer(Shape):
         ),
     ]
     edge: Annotated[Edge, Meta(description="raise: the begin of an episode; clear: its end")]
-    window: Annotated[
-        Instant,
-        Meta(description="start of the quarter hour that it is of"),
-    ]
+    window: Annotated[Instant, Meta(description="start of the quarter hour that it is of")]
     alert_id: Annotated[str | None, Meta(description="of what stands; null: none does")]
 
 
@@ -190,3 +119,66 @@ class SimulationAnswer(Shape):
     next: Annotated[
         str | None, Meta(description="address to send the same body to for further stores")
     ]
+
+
+def simulation_answer(
+    wish: SimulationRequest, page: SimulatedPage, following: str | None
+) -> SimulationAnswer:
+    """A simulation's page in the shape of the answer; `following`: address of the next page."""
+    # On incomplete days an episode may be missing, even if the others are sure.
+    incomplete = [_incomplete_day(day) for store in page.stores for day in store.incomplete_days]
+    unsure = [result.store_id for result in page.stores if not result.is_certain]
+    return SimulationAnswer(
+        rule_id=wish.rule_id,
+        from_=from_millis(wish.span.start),
+        to=from_millis(wish.span.end),
+        stores=[result.store_id for result in page.stores],
+        episodes=_episodes(page),
+        complete=not (incomplete or unsure),
+        incomplete=incomplete,
+        begun_before=unsure,
+        articles=sum(result.articles for result in page.stores),
+        against=_compare_with_live(page) if wish.against_published else None,
+        next=following,
+    )
+
+
+def _episodes(page: SimulatedPage) -> list[SimulatedEpisodeAnswer]:
+    return [
+        SimulatedEpisodeAnswer(
+            store_id=simulated.store_id,
+            subject=simulated.subject,
+            rule_version=simulated.episode.version,
+            start=from_millis(simulated.episode.start),
+            raised=from_millis(simulated.episode.raised),
+            end=None if simulated.episode.ended is None else from_millis(simulated.episode.ended),
+            value=simulated.value,
+            threshold=simulated.threshold,
+            complete=simulated.is_complete,
+        )
+        for store in page.stores
+        for simulated in store.episodes
+    ]
+
+
+def _incomplete_day(day: IncompleteDay) -> IncompleteDayAnswer:
+    start, end = from_millis(day.start), from_millis(day.end)
+    return IncompleteDayAnswer(
+        day.store_id, day.day, start, end, day.incomplete_windows, day.requested_windows
+    )
+
+
+def _compare_with_live(page: SimulatedPage) -> AgainstLive:
+    comparisons = page.comparisons.values()
+    return AgainstLive(
+        compared=sum(counts.compared for counts in comparisons),
+        left_out=sum(counts.left_out for counts in comparisons),
+        differences=[
+            DifferenceAnswer(
+                *place, found.kind, found.edge, from_millis(found.window), found.alert_id
+            )
+            for place, comparison in page.comparisons.items()
+            for found in comparison.differences
+        ],
+        unjudged=[*page.unevaluated_days],
+    )

@@ -1,97 +1,28 @@
-"""The shapes of the API's answers, as OpenAPI publishes them."""
+"""The routes for the metric catalogue, and for the values of one metric."""
 
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Literal
 
+from fastapi import FastAPI, Path, Query, Request, Response
 from msgspec import UNSET, Meta, UnsetType, field
 
-from runtime.http.openapi import Problem, Shape
-
-StatusField = Annotated[
-    Literal["final", "restated", "provisional", "not_measured"],
-    Meta(
-        description="how sure the number is; of several windows the weakest. `not_measured`: the"
-        " store has never had a sensor that tells of it, and lists none: there is no number"
-    ),
-]
-SourceField = Annotated[
-    Literal["batch", "speed", "mixed", "missing"],
-    Meta(description="the layer that it is from; `missing`: neither has it, and it is no zero"),
-]
-Complete = Annotated[
-    bool,
-    Meta(
-        description="every record that had arrived by `through` is in it; never if provisional,"
-        " or if sensors were silent"
-    ),
-]
-CoverageField = Annotated[
-    float | UnsetType,
-    Meta(
-        description="share of the open hours for which the sensors of the stores file were there;"
-        " not there: none is listed for the metric, or the store was closed"
-    ),
-]
-Next = Annotated[
-    str | None, Meta(description="address of the page after this one; null on the last one")
-]
-# An instant with its offset, as in RFC 3339.
-Instant = Annotated[datetime, Meta(tz=True)]
-# Sums are exact integers and ratios are floats; JSON has one number type for both.
-Number = int | float | None
-
-
-class ListedStore(Shape):
-    """One store."""
-
-    store_id: Annotated[str, Meta(description="`operation_id` of its receipts")]
-    name: Annotated[str, Meta(description="name for people; the id where the stores file has none")]
-    tz: Annotated[str, Meta(description="IANA time zone")]
-    currency: Annotated[str, Meta(description="ISO 4217")]
-    first_day: Annotated[date | None, Meta(description="first UTC day with events; null: none yet")]
-    last_day: Annotated[date | None, Meta(description="last UTC day with events")]
-
-
-class StoreList(Shape):
-    """A page of stores, by id ascending."""
-
-    stores: Annotated[list[ListedStore], Meta(description="at most `limit`")]
-    next: Next
-
-
-class MetricEntry(Shape):
-    """One metric of the catalogue."""
-
-    id: Annotated[str, Meta(description="its name in addresses")]
-    name: Annotated[str, Meta(description="name for people")]
-    unit: Annotated[str, Meta(description="unit of a value; `minor` is of the answer's currency")]
-    kind: Annotated[
-        Literal[
-            "additive", "ratio", "minimum", "maximum", "uniques", "percentile", "level", "stock"
-        ],
-        Meta(
-            description="how a value is made; only additive ones of two windows add up; a level is"
-            " that at the end of the stretch, since the store's day began, a stock since the last"
-            " count"
-        ),
-    ]
-    families: Annotated[list[str], Meta(description="view families that it is computed from")]
-    formula: Annotated[str, Meta(description="for people")]
-    variants: Annotated[list[str], Meta(description="metrics that others give the same name")]
-    by: Annotated[list[str], Meta(description="dimensions that it may be split by")]
-    grains: Annotated[list[str], Meta(description="lengths of time that it is answered for")]
-    meaning: Annotated[str, Meta(description="what it says, with its variant named")]
-    error: Annotated[
-        str | UnsetType,
-        Meta(description="how far an estimate may be off; not there: values are exact"),
-    ] = UNSET
-
-
-class MetricList(Shape):
-    """A page of the metric catalogue, by id ascending."""
-
-    metrics: Annotated[list[MetricEntry], Meta(description="at most `limit`")]
-    next: Next
+from runtime.http.openapi import Problem, Shape, problem_entry, response_entry
+from runtime.http.problem import json_response
+from runtime.http.work_pools import ANSWERS
+from serving.metrics import catalogue
+from web.api.cursor import cut_list
+from web.api.numbers.pages import MetricQuery, Pages
+from web.api.shared import (
+    REFUSALS,
+    Complete,
+    CoverageField,
+    Instant,
+    Next,
+    Number,
+    PageQuery,
+    SourceField,
+    StatusField,
+)
 
 
 class Row(Shape):
@@ -268,3 +199,78 @@ class GenerationChanged(Problem):
     """A rebuild has published between two pages of an answer."""
 
     next: Annotated[str, Meta(description="address to begin again at")]
+
+
+class MetricEntry(Shape):
+    """One metric of the catalogue."""
+
+    id: Annotated[str, Meta(description="its name in addresses")]
+    name: Annotated[str, Meta(description="name for people")]
+    unit: Annotated[str, Meta(description="unit of a value; `minor` is of the answer's currency")]
+    kind: Annotated[
+        Literal[
+            "additive", "ratio", "minimum", "maximum", "uniques", "percentile", "level", "stock"
+        ],
+        Meta(
+            description="how a value is made; only additive ones of two windows add up; a level is"
+            " that at the end of the stretch, since the store's day began, a stock since the last"
+            " count"
+        ),
+    ]
+    families: Annotated[list[str], Meta(description="view families that it is computed from")]
+    formula: Annotated[str, Meta(description="for people")]
+    variants: Annotated[list[str], Meta(description="metrics that others give the same name")]
+    by: Annotated[list[str], Meta(description="dimensions that it may be split by")]
+    grains: Annotated[list[str], Meta(description="lengths of time that it is answered for")]
+    meaning: Annotated[str, Meta(description="what it says, with its variant named")]
+    error: Annotated[
+        str | UnsetType,
+        Meta(description="how far an estimate may be off; not there: values are exact"),
+    ] = UNSET
+
+
+class MetricList(Shape):
+    """A page of the metric catalogue, by id ascending."""
+
+    metrics: Annotated[list[MetricEntry], Meta(description="at most `limit`")]
+    next: Next
+
+
+def add_metric_routes(app: FastAPI, pages: Pages) -> None:
+    """Add the routes for the catalogue and for one metric."""
+
+    @app.get(
+        "/v1/metrics",
+        summary="The metric catalogue",
+        responses={200: response_entry("a page of the catalogue", MetricList), 422: REFUSALS[422]},
+    )
+    async def metric_list(query: Annotated[PageQuery, Query()], request: Request) -> Response:
+        entries = {entry["id"]: entry for entry in catalogue.entries()}
+        ids, following = cut_list(entries, query, request)
+        return json_response({"metrics": [entries[name] for name in ids], "next": following})
+
+    @app.get(
+        "/v1/metrics/{metric_id}",
+        summary="Values of a metric by store and stretch of time",
+        responses={
+            **REFUSALS,
+            200: response_entry(
+                "`rows` of one store that was named, else `series`", OneStoreAnswer, SeriesAnswer
+            ),
+            404: problem_entry("there is no such metric or store"),
+            409: problem_entry(
+                "a rebuild has published since the first page; its `next` is the address to begin"
+                " again at",
+                GenerationChanged,
+            ),
+        },
+    )
+    async def metric(
+        metric_id: Annotated[str, Path(description="id of the catalogue")],
+        query: Annotated[MetricQuery, Query()],
+        request: Request,
+    ) -> Response:
+        body = await pages.page(metric_id, query, request)
+        # A page has up to 10,000 rows, and encoding them in the event loop would delay all other
+        # answers.
+        return await ANSWERS.run(json_response, body)

@@ -1,1 +1,0 @@
-"""Parameters, pages, limits and errors of requests."""
