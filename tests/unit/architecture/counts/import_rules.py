@@ -220,7 +220,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "alerting.deliver": ("confluent_kafka", "msgspec", "structlog"),
     "inventory": ("msgspec", "structlog"),
     "web.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
-    "web.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec"),
+    "web.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec", "markupsafe"),
     "ops.oracle": ("duckdb",),
     "dags": ("airflow",),
 }

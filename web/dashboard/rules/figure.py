@@ -1,17 +1,111 @@
-"""The chart of a rule: its number by quarter hour, and where alerts were or would be raised."""
+"""A rule in a store: what it calls for, read with its alerts, and the chart of its number."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import cycle, groupby
+from operator import attrgetter
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from alerting.alert.published import PublishedAlert
+from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.evaluate.verdicts.verdicts import WHOLE_STORE
+from alerting.health.gauges import AlertFacts, AlertFactSource
+from alerting.health.service import RuleHealthService
+from alerting.health.store import StoreHealth
+from alerting.rules.rule import Rule, RuleVersion
+from alerting.simulate.findings import SimulatedStore
+from alerting.simulate.published_alerts import load_published_alerts
+from alerting.simulate.service import SimulationRequest, SimulationService
+from serving.questions.stores import Store
+from serving.storage.protocol import ViewReader
 from tally.alerts.message import AlertState
-from tally.time.instants import from_millis
+from tally.config.settings import Settings
+from tally.errors import BadQuery
+from tally.time.instants import from_millis, to_millis
 from tally.time.windows import WINDOW_MILLIS
-from web.dashboard.rules.source import RuleFigure
 from web.dashboard.shared import charts
-from web.dashboard.shared.unit_style import UnitStyle
+from web.dashboard.shared.addresses import Period
+from web.dashboard.shared.labels import UnitStyle
+
+
+class RuleFigure(NamedTuple):
+    """A rule in one store over some days.
+
+    `simulated`: the result as if the rule had always been in force; None if it is not judged, or
+    is not about the store. `published`: the current states of its alerts in these days, including
+    retracted ones.
+    """
+
+    span: WindowSpan
+    simulated: SimulatedStore | None
+    published: tuple[PublishedAlert, ...]
+
+
+@dataclass(frozen=True)
+class RuleFigureSource:
+    """Reads rules from one desk, and alerts from one set of views."""
+
+    simulation_service: SimulationService
+    views: ViewReader
+    health_service: RuleHealthService
+
+    @classmethod
+    def from_settings(
+        cls,
+        settings: Settings,
+        views: ViewReader,
+        desk: SimulationService,
+        watch: AlertFactSource | None = None,
+    ) -> "RuleFigureSource":
+        """The desk's rules with their health; without `watch` no rule is known to be judged."""
+        facts = watch.facts if watch else AlertFacts
+        health = RuleHealthService(desk.rules, facts, views, settings, desk.now)
+        return cls(desk, views, health)
+
+    async def health(self, rule_id: str, store: Store) -> StoreHealth | None:
+        """Whether the rule can be judged in the store; None if it is not in force or not about it.
+
+        Raises UnknownName, ViewsUnreachable.
+        """
+        page = await self.health_service.read_page(rule_id, [store.store_id], "", 1)
+        return page.stores[0] if page.stores else None
+
+    async def rules(self) -> list[RuleVersion]:
+        """The newest version of each rule, by id. Raises ViewsUnreachable."""
+        chains = (await self.simulation_service.rules.read()).versions
+        return [chain[-1] for _, chain in sorted(chains.items())]
+
+    async def versions(self, rule_id: str) -> Sequence[RuleVersion]:
+        """The versions of one rule, ascending. Raises UnknownName, ViewsUnreachable."""
+        return await self.simulation_service.rules.versions(rule_id)
+
+    async def load_figure(
+        self, rule_id: str, store: Store, period: Period, draft: Rule | None = None
+    ) -> RuleFigure:
+        """The rule in a store, or the draft in its place. Raises UnknownName, ViewsUnreachable."""
+        start, end = period.store_span(store)
+        span = WindowSpan(to_millis(start), to_millis(end))
+        # Only one store is simulated, because all stores of a rule would take minutes.
+        stores = frozenset([store.store_id])
+        wish = SimulationRequest(rule_id, span, stores, draft, with_values=True)
+        try:
+            page = await self.simulation_service.simulate_page(wish)
+        except BadQuery:
+            # A rule of a kind that is not judged yet still has its versions shown.
+            return RuleFigure(span, None, ())
+        # An alert is never raised before its window, but may be raised long after it.
+        first, today = start.date(), datetime.now(UTC).date()
+        days = first, max(first, today)
+        ids = [store.store_id]
+        published = await load_published_alerts(self.views, rule_id, ids, days)
+        own = published.get(store.store_id, [])
+        here = [alert for alert in own if alert.window in span.windows]
+        here.sort(key=attrgetter("window", "edge", "occurrence"))
+        simulated = page.stores[0] if page.stores else None
+        return RuleFigure(span, simulated, tuple(here))
+
 
 # One number for each window on the axis; None where there is no number.
 AxisNumbers = Sequence[float | None]
@@ -33,7 +127,6 @@ _MARKS: dict[AlertState, tuple[str, str, str]] = {
     "retracted": ("taken back", "emptyCircle", charts.QUIET),
 }
 _SMALL = {"color": charts.QUIET, "fontSize": 12}
-_ROOM = {"left": 30, "right": 12, "top": 60, "bottom": 26, "containLabel": True}
 _RAISED_AREA, _RAISED_POINT = "rgba(163,50,42,0.18)", "#a3322a"
 _UNKNOWN_AREA = "rgba(154,163,174,0.30)"
 
@@ -49,23 +142,8 @@ def rule_chart(drawn: RuleFigure, style: UnitStyle, zone: ZoneInfo) -> charts.Op
         by_start = dict(values)
         numbers[subject] = [style.axis_value(by_start.get(start)) for start in starts]
     return {
-        **charts.common(),
+        **charts.line_axes(f"quarter hour ({zone.key})", texts, style.axis, left=30),
         "legend": {"top": 0, "left": 0, "textStyle": _SMALL},
-        "grid": _ROOM,
-        "tooltip": {"trigger": "axis", "confine": True},
-        "xAxis": {
-            "type": "category",
-            "data": texts,
-            **charts.axis_name_options(f"quarter hour ({zone.key})", 30),
-            "axisLabel": {"color": charts.QUIET, "hideOverlap": True, "fontSize": 11},
-        },
-        "yAxis": {
-            "type": "value",
-            "name": style.axis,
-            "nameTextStyle": {"color": charts.QUIET, "align": "left"},
-            "axisLabel": {"color": charts.QUIET},
-            "splitLine": {"lineStyle": {"color": charts.LINE}},
-        },
         "series": [
             *_lines(drawn, numbers, style),
             *_raise_points(drawn, numbers),

@@ -3,15 +3,14 @@
 It shows the newest dead letters by store and reason, and the days that a conflict keeps open.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from html import escape
 from operator import attrgetter
 from typing import NamedTuple
 
+from markupsafe import Markup
 from nicegui import ui
 
 from runtime.records.refused import RefusedEvents, group_letters
@@ -21,9 +20,19 @@ from serving.storage.protocol import TillFinding, ViewReader
 from tally.errors import TallyError
 from tally.events.tills import describe_conflicts
 from web.dashboard.shared.addresses import refusals_address
-from web.dashboard.shared.frame import Frame, html, keep_current, say, show_frame
-from web.dashboard.shared.period import Period
-from web.dashboard.shared.source import StoreChoice
+from web.dashboard.shared.frame import Frame, html, keep_current, panel, say, show_frame
+from web.dashboard.shared.markup import (
+    element,
+    foot,
+    join,
+    link,
+    scroll,
+    span,
+    stacked_row,
+    stacked_table,
+    subtitle,
+)
+from web.dashboard.shared.source import Selection, StoreChoice
 
 REFRESH_SECONDS = 60.0
 # The number of table rows shown; `tally refused` lists all.
@@ -71,85 +80,72 @@ class RefusedSource:
         return sorted(finding for family_findings in found for finding in family_findings)
 
 
-async def show_refused(
-    source: RefusedSource, stores: Sequence[StoreChoice], period: Period, store_id: str
-) -> None:
-    """Draw the whole page, for all stores or for one."""
-    chosen = next((choice for choice in stores if choice.store.store_id == store_id), None)
-    heading = f"Refused · {chosen.label}" if chosen else "Refused"
-    first = chosen or stores[0]
-    frame = Frame("refused", heading, period, lambda _, __: refusals_address(), first)
+async def show_refused(source: RefusedSource, selection: Selection, store_id: str) -> None:
+    """Draw the whole page, for one store or, for an empty id, for all."""
+    chosen = selection.chosen
+    heading = f"Refused · {chosen.label}" if store_id else "Refused"
+    frame = Frame("refused", heading, selection.period, lambda _, __: refusals_address(), chosen)
     # The page shows the present and has no period.
     show_frame(replace(frame, description="What does not count, why, and what to do"))
     with ui.element("main").classes("t-body"):
-        if chosen is not None:
-            load = partial(source.conflicts, chosen)
-            await keep_current(load, partial(_show_conflicts, chosen), REFRESH_SECONDS)
+        if store_id:
+            await keep_current(partial(source.conflicts, chosen), _show_conflicts, REFRESH_SECONDS)
         await keep_current(partial(source.dead_letters, store_id), _show_letters, REFRESH_SECONDS)
         html(
-            "<p class='t-foot'>All of it, and voids that wait for their receipt:"
-            " <code>tally refused</code>. After the cause is mended:"
-            " <code>tally dead-letters replay --reason …</code></p>"
+            foot(
+                _with_code(
+                    "All of it, and voids that wait for their receipt: `tally refused`."
+                    " After the cause is mended: `tally dead-letters replay --reason …`"
+                )
+            )
         )
 
 
-def _show_conflicts(chosen: StoreChoice, findings: Sequence[TillFinding]) -> None:
+def _show_conflicts(findings: Sequence[TillFinding]) -> None:
     # The wording is the same as in `tally conflicts` and in the API's answers.
-    items = "".join(
-        f"<li>{finding.day}, till {escape(finding.till_id)}:"
-        f" {_with_code(describe_conflicts(finding.records, finding.conflicts))}</li>"
-        for finding in findings
-    )
-    with ui.element("section").classes("t-panel").props('aria-labelledby="conflicts"'):
-        html(
-            "<h2 id='conflicts'>Days that are not final because of conflicts</h2>"
-            + (f"<ul class='t-problems'>{items}</ul>" if findings else "<p class='t-sub'>None.</p>")
+    items = [
+        element(
+            "li",
+            f"{finding.day}, till {finding.till_id}: ",
+            _with_code(describe_conflicts(finding.records, finding.conflicts)),
         )
+        for finding in findings
+    ]
+    with panel("conflicts"):
+        html(element("h2", "Days that are not final because of conflicts", id="conflicts"))
+        html(element("ul", *items, class_="t-problems") if items else subtitle("None."))
 
 
 def _show_letters(letters: DeadLetterGroups) -> None:
     if not letters.is_read:
         say("Dead letters cannot be read now", "Kafka does not answer; the page looks again.")
         return
-    with ui.element("section").classes("t-panel").props('aria-labelledby="letters"'):
-        count = sum(row.events for row in letters.rows)
+    with panel("letters"):
+        count = f"{sum(row.events for row in letters.rows):,}"
         html(
-            "<h2 id='letters'>Dead letters</h2><p class='t-sub' data-state='complete'>"
-            f"{count:,}, the newest of each partition.</p>"
+            element("h2", "Dead letters", id="letters")
+            + subtitle(f"{count}, the newest of each partition.", data_state="complete")
         )
-        if not letters.rows:
-            return
-        region = "class='t-scroll' role='region' aria-labelledby='letters' tabindex='0'"
-        html(f"<div {region}>{_table(letters.rows[:MAX_ROWS])}</div>")
+        if letters.rows:
+            shown = stacked_table(_HEAD, map(_row, letters.rows[:MAX_ROWS]), "t-refused")
+            html(scroll(shown, aria_labelledby="letters"))
 
 
-def _table(rows: Sequence[RefusedEvents]) -> str:
-    head = "".join(f"<th scope='col' role='columnheader'>{name}</th>" for name in _HEAD)
-    return (
-        "<table class='t-table t-stores t-alerts t-refused' role='table'><thead role='rowgroup'>"
-        f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>"
-        f"{''.join(map(_row, rows))}</tbody></table>"
-    )
-
-
-def _with_code(text: str) -> str:
+def _with_code(text: str) -> Markup:
     """The text as markup, with what is between backticks as code, because it is to be typed."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+    return join(
+        element("code", part) if place % 2 else part for place, part in enumerate(text.split("`"))
+    )
 
 
-def _row(refused: RefusedEvents) -> str:
-    # The store of an event that could not be read is not known.
-    address = escape(refusals_address(refused.store))
-    store = f"<a href='{address}'>{escape(refused.store)}</a>" if refused.store else "not known"
+def _row(refused: RefusedEvents) -> Markup:
     cells = (
-        escape(refused.reason),
+        refused.reason,
         f"{refused.events:,}",
-        escape(refused.last[:16].replace("T", " ")),
-        f"<span>{escape(refused.message)}</span>",
-        f"<span>{_with_code(refused.fix)}</span>",
+        refused.last[:16].replace("T", " "),
+        span(refused.message),
+        span(_with_code(refused.fix)),
     )
-    cell_markup = "".join(
-        f"<td role='cell' data-label='{name}'>{cell}</td>"
-        for name, cell in zip(_HEAD[1:], cells, strict=True)
-    )
-    return f"<tr role='row'><th scope='row' role='rowheader'>{store}</th>{cell_markup}</tr>"
+    # The store of an event that could not be read is not known.
+    store = link(refusals_address(refused.store), refused.store) if refused.store else "not known"
+    return stacked_row(store, dict(zip(_HEAD[1:], cells, strict=True)))
