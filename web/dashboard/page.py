@@ -122,7 +122,7 @@ def _add_page(
     def add(draw: Callable[_Parameters, Awaitable[None]]) -> Callable[_Parameters, Awaitable[None]]:
         @ui.page(path, title="Tally", language="en-US", response_timeout=MAX_SECONDS)
         @wraps(draw)
-        async def drawn(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
+        async def draw_page(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
             with ui.element("div").classes("t-page"):
                 await draw(*args, **kwargs)
 

@@ -22,14 +22,14 @@ from tally.events.tills import describe_conflicts
 from web.dashboard.shared.addresses import refusals_address
 from web.dashboard.shared.frame import Frame, html, keep_current, panel, say, show_frame
 from web.dashboard.shared.markup import (
+    card_row,
+    card_table,
     element,
     foot,
     join,
     link,
     scroll,
     span,
-    stacked_row,
-    stacked_table,
     subtitle,
 )
 from web.dashboard.shared.source import Selection, StoreChoice
@@ -127,7 +127,7 @@ def _show_letters(letters: DeadLetterGroups) -> None:
             + subtitle(f"{count}, the newest of each partition.", data_state="complete")
         )
         if letters.rows:
-            shown = stacked_table(_HEAD, map(_row, letters.rows[:MAX_ROWS]), "t-refused")
+            shown = card_table(_HEAD, map(_row, letters.rows[:MAX_ROWS]), "t-refused")
             html(scroll(shown, aria_labelledby="letters"))
 
 
@@ -148,4 +148,4 @@ def _row(refused: RefusedEvents) -> Markup:
     )
     # The store of an event that could not be read is not known.
     store = link(refusals_address(refused.store), refused.store) if refused.store else "not known"
-    return stacked_row(store, dict(zip(_HEAD[1:], cells, strict=True)))
+    return card_row(store, dict(zip(_HEAD[1:], cells, strict=True)))

@@ -10,7 +10,7 @@ from alerting.alert.resolution import MAX_NAME, MAX_REASON
 from alerting.queries.actions import AlertActions
 from tally.errors import AlertNotOpen, Busy, EditsRefused, UnknownName, ViewsUnreachable
 from web.dashboard.shared.frame import html, log_unreachable, panel
-from web.dashboard.shared.markup import element, failure_text, known
+from web.dashboard.shared.markup import element, failure_text, note
 
 # The length of a silence in minutes, and its label.
 SILENCES = {60: "1 hour", 480: "8 hours", 1_440: "1 day"}
@@ -33,7 +33,7 @@ class AlertActionBar:
         with panel("act"):
             html(element("h2", "Acknowledge, silence or resolve", id="act"))
             if not self.actions.is_allowed:
-                html(known(_CLOSED, data_closed="true"))
+                html(note(_CLOSED, data_closed="true"))
                 return
             with ui.element("div").classes("t-controls"):
                 self._inputs()
@@ -128,7 +128,7 @@ class AlertActionBar:
             self._say(failure_text(str(error)))
         else:
             label = self.alerts.get(alert_id, alert_id)
-            self._say(known(f"{done}: {label}", data_acted="true"))
+            self._say(note(f"{done}: {label}", data_acted="true"))
         finally:
             self._is_busy = False
 

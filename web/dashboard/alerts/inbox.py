@@ -40,7 +40,7 @@ from web.dashboard.shared.frame import (
     say_unreachable,
     show_frame,
 )
-from web.dashboard.shared.markup import element, foot, known, link, scroll, subtitle
+from web.dashboard.shared.markup import element, foot, link, note, scroll, subtitle
 from web.dashboard.shared.source import FigureSource, Selection, StoreChoice
 
 # Longer than the lag of a working projector ever is. Until then a received message is kept beside
@@ -232,7 +232,7 @@ class LiveInbox:
                 return
             html(scroll(alert_table(alerts[:MAX_SHOWN], self.stores), aria_labelledby=name))
             if len(alerts) >= MAX_SHOWN:
-                html(known(f"The newest {MAX_SHOWN}; /v1/alerts has all."))
+                html(note(f"The newest {MAX_SHOWN}; /v1/alerts has all."))
 
 
 async def show_alert(source: FigureSource, selection: Selection, alert_id: str) -> None:

@@ -23,14 +23,14 @@ from web.dashboard.shared.labels import NOTHING
 from web.dashboard.shared.markup import (
     Content,
     api_link,
-    below,
+    card_row,
+    card_table,
     element,
     facts,
     join,
     link,
+    second_line,
     span,
-    stacked_row,
-    stacked_table,
     subtitle,
     table,
 )
@@ -49,22 +49,24 @@ Choices = Mapping[str, StoreChoice]
 
 def alert_table(alerts: Iterable[ListedAlert], stores: Choices) -> Markup:
     """A table of alerts; on a phone each alert is a card, like a store of the overview."""
-    return stacked_table(_COLUMNS, (_row(alert, stores.get(alert.store_id)) for alert in alerts))
+    return card_table(_COLUMNS, (_row(alert, stores.get(alert.store_id)) for alert in alerts))
 
 
 def _row(alert: ListedAlert, choice: StoreChoice | None) -> Markup:
     zone, currency = _clock(choice)
-    name = link(alert_address(alert.alert_id), title_text(alert)) + below(_subject_text(alert))
+    name = link(alert_address(alert.alert_id), title_text(alert)) + second_line(
+        _subject_text(alert)
+    )
     cells = (
         _store_link(alert, choice),
         raise_time_text(alert, zone),
         value_text(alert, currency),
         severity_chip(alert.severity),
-        state_chip(alert.state) + below(_notes(alert)),
+        state_chip(alert.state) + second_line(_notes(alert)),
     )
     shown = {title: span(cell) for title, cell in zip(_COLUMNS[1:], cells, strict=True)}
     is_open = str(alert.open).lower()
-    return stacked_row(name, shown, data_alert=alert.alert_id, data_open=is_open)
+    return card_row(name, shown, data_alert=alert.alert_id, data_open=is_open)
 
 
 def choice_text(alert: Alert, choice: StoreChoice | None) -> str:

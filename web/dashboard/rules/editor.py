@@ -26,7 +26,7 @@ from web.dashboard.shared.addresses import (
     rules_address,
 )
 from web.dashboard.shared.frame import Frame, html, load_or_say, log_unreachable, panel, show_frame
-from web.dashboard.shared.markup import element, failure_text, known
+from web.dashboard.shared.markup import element, failure_text, note
 from web.dashboard.shared.source import Selection, StoreChoice
 
 # Time since the last key press before the text is checked, so that not every letter is.
@@ -111,7 +111,7 @@ class RuleEditor:
         if self.context.may_apply:
             ui.button("Apply", on_click=self._apply).props("no-caps unelevated")
         else:
-            html(known(_CLOSED, data_closed="true"))
+            html(note(_CLOSED, data_closed="true"))
 
     def _span_controls(self) -> None:
         options = {store_id: choice.label for store_id, choice in self.stores.items()}

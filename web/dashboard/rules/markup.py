@@ -25,15 +25,15 @@ from web.dashboard.shared.alert_labels import instant_text, number_text, severit
 from web.dashboard.shared.labels import NOTHING
 from web.dashboard.shared.markup import (
     Content,
-    below,
+    card_row,
+    card_table,
     element,
     join,
-    known,
     link,
+    note,
     row,
+    second_line,
     span,
-    stacked_row,
-    stacked_table,
     table,
 )
 
@@ -52,21 +52,21 @@ _GRAIN_TEXTS: Mapping[RuleGrain, str] = {
 
 def rule_table(rules: Iterable[RuleVersion]) -> Markup:
     """A table with a row for each rule; on a phone each rule is a card."""
-    return stacked_table(_RULES, map(_rule_row, rules))
+    return card_table(_RULES, map(_rule_row, rules))
 
 
 def health_text(health: StoreHealth | None, zone: ZoneInfo) -> Markup:
     """Whether a rule can be judged in a store, and if not, since when in the given time zone."""
     if health is None:
-        return known("It is not in force here.", data_judged="none")
+        return note("It is not in force here.", data_judged="none")
     if health.reason is None:
-        return known("It is judged.", data_judged="true")
+        return note("It is judged.", data_judged="true")
     since = ""
     if health.since is not None:
         # The health check does not look further back than this.
         word = "at the latest since" if health.is_earlier else "since"
         since = f" {word} {instant_text(from_millis(health.since), zone)}"
-    return known(
+    return note(
         element("strong", "Cannot be judged"),
         f"{since}: {REASON_TEXTS[health.reason]}.",
         role="status",
@@ -190,8 +190,8 @@ def _rule_row(version: RuleVersion) -> Markup:
         "Severity": severity_chip(rule.severity),
         "Version": span(f"{version.version}, {state}", data_state=state),
     }
-    return stacked_row(
-        link(rule_address(rule.rule_id), rule.rule_id) + below(rule.title),
+    return card_row(
+        link(rule_address(rule.rule_id), rule.rule_id) + second_line(rule.title),
         {name: span(cell) for name, cell in cells.items()},
         data_rule=rule.rule_id,
         data_retired=str(version.retired).lower(),

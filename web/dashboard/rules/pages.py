@@ -36,7 +36,7 @@ from web.dashboard.shared.frame import (
     show_frame,
 )
 from web.dashboard.shared.labels import UnitStyle
-from web.dashboard.shared.markup import api_link, element, foot, known, link, scroll, subtitle
+from web.dashboard.shared.markup import api_link, element, foot, link, note, scroll, subtitle
 from web.dashboard.shared.source import Selection, StoreChoice
 
 REFRESH_SECONDS = 120.0
@@ -120,7 +120,7 @@ def _show_versions(rule_id: str, versions: Sequence[RuleVersion], edit: str) -> 
         html(
             element("h2", "Versions", id="versions")
             + scroll(version_table(versions), aria_labelledby="versions")
-            + known(link(edit, "Edit this rule"))
+            + note(link(edit, "Edit this rule"))
             + foot("The same by HTTP: ", api_link(f"/v1/rules/{rule_id}/versions"))
         )
 
@@ -132,7 +132,7 @@ def show_rule_figure(drawn: RuleFigure, rule: Rule, chosen: StoreChoice) -> None
         html(element("h2", title) + subtitle(f"{condition_text(rule)}, in {chosen.label}"))
         if drawn.simulated is None:
             html(
-                known(
+                note(
                     "Nothing: it is not judged, is not about this store, or the store has never"
                     " sent all that it reads.",
                     data_state="missing",
@@ -146,7 +146,7 @@ def show_rule_figure(drawn: RuleFigure, rule: Rule, chosen: StoreChoice) -> None
             # The chart needs a description, because a canvas has no text of its own.
             chart(rule_chart(drawn, style, zone), f"{title}: {describe_rule(drawn)}")
         state = "complete" if _is_known(drawn) else "partial"
-        html(known(_certainty_text(drawn), data_known="", data_state=state))
+        html(note(_certainty_text(drawn), data_known="", data_state=state))
         # The table makes the episodes available to readers who cannot see the chart.
         if drawn.simulated.episodes:
             episodes = episode_table(drawn, rule, zone, chosen.store.currency)

@@ -21,7 +21,7 @@ from tally.time.instants import from_millis
 from web.dashboard.rules.markup import version_text
 from web.dashboard.shared.alert_labels import instant_text
 from web.dashboard.shared.labels import NOTHING
-from web.dashboard.shared.markup import element, known, row, scroll, table
+from web.dashboard.shared.markup import element, note, row, scroll, table
 
 # The most characters that the checks of an edited rule read.
 MAX_SIGNS = 20_000
@@ -116,10 +116,10 @@ title: Many receipts in a quarter hour
 def draft_text(draft: RuleDraft) -> Markup:
     """Whether the text is a valid rule, with a line for each problem."""
     if not draft.problems:
-        return known("✓ The rule fits.", data_state="complete", data_fits="true")
+        return note("✓ The rule fits.", data_state="complete", data_fits="true")
     count = len(draft.problems)
     head = "1 problem" if count == 1 else f"{count} problems"
-    summary = known(f"⊘ {head}", data_state="missing", data_fits="false")
+    summary = note(f"⊘ {head}", data_state="missing", data_fits="false")
     return summary + element("ul", *map(_problem, draft.problems), class_="t-problems")
 
 
@@ -130,7 +130,7 @@ def plan_text(plan: RulePlan, now_millis: int) -> Markup:
         # The brokers' clock decides, and it may differ from ours, hence "at the earliest".
         since = instant_text(from_millis(effective_from(now_millis)), _UTC)
         words += f"; written now it is in force from {since} UTC at the earliest"
-    said = known(f"{words}.", data_change=plan.change)
+    said = note(f"{words}.", data_change=plan.change)
     # All fields of a new rule are new, so they are not listed as changes.
     if plan.change == "new" or not plan.fields:
         return said
@@ -140,7 +140,7 @@ def plan_text(plan: RulePlan, now_millis: int) -> Markup:
 def in_force_text(version: RuleVersion) -> Markup:
     """The message that a version is in force, as it was read back."""
     since = instant_text(from_millis(version.effective_from), _UTC)
-    return known(
+    return note(
         f"✓ {version.rule.rule_id} version {version_text(version)} holds, in force from {since}"
         " UTC.",
         role="status",

@@ -32,14 +32,14 @@ def span(*content: Content, **attributes: Attribute) -> Markup:
     return element("span", *content, **attributes)
 
 
-def known(*content: Content, **attributes: Attribute) -> Markup:
+def note(*content: Content, **attributes: Attribute) -> Markup:
     """A line of small text below a number, or the outcome of an action."""
     return element("p", *content, class_="t-known", **attributes)
 
 
 def failure_text(reason: str) -> Markup:
     """The message why nothing was done, and what to do."""
-    return known(f"⊘ {reason}", role="alert", data_refused="true")
+    return note(f"⊘ {reason}", role="alert", data_refused="true")
 
 
 def subtitle(*content: Content, **attributes: Attribute) -> Markup:
@@ -52,7 +52,7 @@ def foot(*content: Content, **attributes: Attribute) -> Markup:
     return element("p", *content, class_="t-foot", **attributes)
 
 
-def below(text: Content) -> Markup:
+def second_line(text: Content) -> Markup:
     """A second, smaller line within a cell; empty without a text."""
     return span(text, class_="t-change") if text else Markup("")
 
@@ -103,15 +103,15 @@ def row(*cells: Content, **attributes: Attribute) -> Markup:
     return element("tr", *(element("td", cell) for cell in cells), **attributes)
 
 
-def stacked_table(names: Iterable[str], rows: Iterable[Markup], kind: str = "") -> Markup:
+def card_table(names: Iterable[str], rows: Iterable[Markup], kind: str = "") -> Markup:
     """A table of which each row is a card on a phone, so it needs the roles that a table has."""
-    head = element("thead", stacked_head(names), role="rowgroup")
+    head = element("thead", card_head(names), role="rowgroup")
     body = element("tbody", *rows, role="rowgroup")
     classes = f"t-table t-stores t-alerts {kind}".rstrip()
     return element("table", head, body, class_=classes, role="table")
 
 
-def stacked_head(names: Iterable[str], number: str | None = None) -> Markup:
+def card_head(names: Iterable[str], number: str | None = None) -> Markup:
     """The head of a stacked table; `number`: the class of all columns but the first."""
     heads = (
         element("th", name, scope="col", role="columnheader", class_=number if place else None)
@@ -120,12 +120,12 @@ def stacked_head(names: Iterable[str], number: str | None = None) -> Markup:
     return element("tr", *heads, role="row")
 
 
-def stacked_name(*content: Content) -> Markup:
+def card_name(*content: Content) -> Markup:
     """The cell that names a row of a stacked table."""
     return element("th", *content, scope="row", role="rowheader")
 
 
-def stacked_row(name: Content, cells: Mapping[str, Content], **attributes: Attribute) -> Markup:
+def card_row(name: Content, cells: Mapping[str, Content], **attributes: Attribute) -> Markup:
     """A row of a stacked table: what it is of, and its cells by the name of their column."""
     shown = (element("td", cell, role="cell", data_label=title) for title, cell in cells.items())
-    return element("tr", stacked_name(name), *shown, role="row", **attributes)
+    return element("tr", card_name(name), *shown, role="row", **attributes)

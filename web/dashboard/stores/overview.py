@@ -20,14 +20,14 @@ from web.dashboard.shared.labels import NOTHING, TITLES, UnitStyle, percent_text
 from web.dashboard.shared.markup import (
     Attribute,
     Content,
-    below,
+    card_head,
+    card_name,
     chip,
     element,
     join,
     link,
+    second_line,
     span,
-    stacked_head,
-    stacked_name,
 )
 from web.dashboard.shared.source import (
     COMPARED_METRICS,
@@ -87,7 +87,7 @@ class OverviewRows:
     def draw(self, stores: Sequence[StoreChoice]) -> None:
         """Draw the table with rows that have no numbers yet."""
         with ui.element("table").classes("t-table t-stores").props('role="table"'):
-            head = str(stacked_head(["Store", *_titles(), _STATE], "t-num"))
+            head = str(card_head(["Store", *_titles(), _STATE], "t-num"))
             ui.html(head, sanitize=False, tag="thead").props('role="rowgroup"')
             with ui.element("tbody").props('role="rowgroup"'):
                 for choice in stores:
@@ -127,7 +127,7 @@ class OverviewRows:
 
     def _name(self, choice: StoreChoice) -> Markup:
         address = store_address(choice.store.store_id, self._period)
-        return stacked_name(link(address, choice.label))
+        return card_name(link(address, choice.label))
 
 
 def number_cells(found: Sequence[ComparedValue | WithheldValue], currency: str) -> Markup:
@@ -140,14 +140,14 @@ def number_cells(found: Sequence[ComparedValue | WithheldValue], currency: str) 
     numbers = sum(state not in ("unknown", "withheld") for state in states)
     # The note is shown only if some numbers are known and some are not.
     note = f"{numbers} of {len(states)} numbers" if 0 < numbers < len(states) else ""
-    state = _cell(_STATE, report_chip(combine_states(states)), below(note))
+    state = _cell(_STATE, report_chip(combine_states(states)), second_line(note))
     return join([*cells, state])
 
 
 def empty_cells(state: Markup, text: str) -> Markup:
     """The cells of a store without numbers, and why it has none."""
     # The row is as high as one with numbers, so that the rows below do not jump when they arrive.
-    cells = (_cell(title, text, below("\N{NO-BREAK SPACE}")) for title in _titles())
+    cells = (_cell(title, text, second_line("\N{NO-BREAK SPACE}")) for title in _titles())
     return join([*cells, _cell(_STATE, state)])
 
 
@@ -162,7 +162,7 @@ def _number_cell(
     named = {"data_metric": metric, "data_state": state}
     if isinstance(found, WithheldValue):
         number = span(_mark(state), NOTHING)
-        return _cell(title, number, below(NOTHING), **named, title=found.reason)
+        return _cell(title, number, second_line(NOTHING), **named, title=found.reason)
     style = UnitStyle(found.unit, found.currency or currency)
     # The other units are given by the column heads.
     is_money = found.unit == "minor" and found.value is not None
@@ -170,7 +170,7 @@ def _number_cell(
     change = NOTHING if found.change_percent is None else percent_text(found.change_percent)
     number = span(_mark(state), style.text(found.value), unit)
     values = data_attributes(machine_values(found))
-    return _cell(title, number, below(change), **named, **values)
+    return _cell(title, number, second_line(change), **named, **values)
 
 
 def _mark(state: NumberState) -> Content:

@@ -21,11 +21,11 @@ from web.dashboard.shared.labels import NOTHING, UnitStyle
 from web.dashboard.shared.markup import (
     Attribute,
     Content,
-    below,
     chip,
     element,
     join,
-    known,
+    note,
+    second_line,
     span,
     table,
 )
@@ -64,7 +64,7 @@ def figure(
         lines = [
             _value(style.text(found.value), unit),
             _change(comparison_text(found, period)),
-            known(completeness_text(found)),
+            note(completeness_text(found)),
         ]
         values = machine_values(found)
     named = {"data_report": report_id, "data_state": number_state(found)}
@@ -182,7 +182,7 @@ def _item(entry: ItemEntry) -> Markup:
     name = item_text(entry)
     # The line below shows the id if it differs from the name, and the category.
     more = [text for text in (entry.item_id, entry.category) if text and text != name]
-    return span(name, below(" · ".join(more)), class_="t-item")
+    return span(name, second_line(" · ".join(more)), class_="t-item")
 
 
 def _hours(report: StoreReport, style: UnitStyle) -> TableParts:

@@ -25,7 +25,7 @@ from web.dashboard.shared.figures import Figures
 from web.dashboard.shared.frame import Frame, chart, html, keep_current, panel, show_frame
 from web.dashboard.shared.inside import Occupancy, day_state_text, occupancy_chart, residue_text
 from web.dashboard.shared.labels import UnitStyle
-from web.dashboard.shared.markup import element, foot, known, link, scroll, span, subtitle
+from web.dashboard.shared.markup import element, foot, link, note, scroll, span, subtitle
 from web.dashboard.shared.source import FigureSource, Selection, StoreChoice
 from web.dashboard.stores.report_figures import (
     describe_chart,
@@ -127,7 +127,7 @@ def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Per
         )
         left = len(alerts) - _MAX_LISTED
         more = f"{left:,} more are in the inbox" if left > 0 else "Inbox of this store"
-        html(known(link(inbox_address(period, store_id), more)))
+        html(note(link(inbox_address(period, store_id), more)))
 
 
 def _show_occupancy(found: tuple[Occupancy, list[ListedAlert]], chosen: StoreChoice) -> None:
@@ -142,7 +142,7 @@ def _show_occupancy(found: tuple[Occupancy, list[ListedAlert]], chosen: StoreCho
             show_alert_chart(
                 occupancy_chart(inside), title, (alerts, places.get, chosen), "t-small"
             )
-            html(known(residue_text(inside), data_residue=number))
+            html(note(residue_text(inside), data_residue=number))
 
 
 def _show_reports(
@@ -182,9 +182,9 @@ def _show_report(
         else:
             chart(options, describe_chart(found), "t-small")
     if isinstance(found, StoreReport) and found.companion is not None:
-        html(known(f"{found.companion.name}: ", beside_value(found.companion)))
+        html(note(f"{found.companion.name}: ", beside_value(found.companion)))
     if isinstance(found, StoreReport) and (left := remainder_text(found, style)):
-        html(known(left))
+        html(note(left))
     address = report_address(report_id, chosen.store.store_id, period)
     unseen = span(f" of {shape.title}", class_="t-unseen")
     html(
