@@ -111,6 +111,8 @@ def add_rule_routes(app: FastAPI, desk: SimulationService) -> None:
         responses={**RULE_REFUSALS, 200: response_entry("a page of rules, by id", RuleList)},
     )
     async def rules(query: Annotated[PageQuery, Query()], request: Request) -> Response:
+        # A wrong cursor is refused before the rules are read.
+        last_entry(query.after)
         chains = (await desk.rules.read()).versions
         shown, following = cut_list(chains, query, request)
         # Each entry has a rule of some hundred bytes, so encoding a page is fast.

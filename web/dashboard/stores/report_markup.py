@@ -54,9 +54,10 @@ def figure(
     report_id: str, found: ComparedValue | WithheldValue, style: UnitStyle, period: Period
 ) -> Markup:
     """The value with its unit, change and known share; the reason instead if it is withheld."""
+    values: dict[str, Any] = {}
     if isinstance(found, WithheldValue):
         reason = found.reason[:1].upper() + found.reason[1:]
-        lines, values = [_value(NOTHING), _change(reason)], {}
+        lines = [_value(NOTHING), _change(reason)]
     else:
         # A dash has no unit, because with one it would look like a number.
         word = style.word if found.value is not None else ""
