@@ -164,7 +164,12 @@ def _has_host(origin: str, host: str) -> bool:
         return False
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: tuple[int, str]) -> None:
+async def _refuse(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    refusal: tuple[int, str],
+) -> None:
     status, reason = refusal
     if scope["type"] == "websocket":
         # Closing a socket before it is accepted makes the server answer 403.

@@ -55,7 +55,11 @@ class _Server(uvicorn.Server):
                 connection.expire(connection.loop.time())
 
 
-def serve(app: ASGIApp, place: ServerOptions, must_end: Callable[[], bool] = lambda: False) -> None:
+def serve(
+    app: ASGIApp,
+    place: ServerOptions,
+    must_end: Callable[[], bool] = lambda: False,
+) -> None:
     """Serve the application until SIGTERM, SIGINT or until `must_end` says so.
 
     Requests under way are answered before it returns. Raises StackError when it cannot listen on

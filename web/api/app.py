@@ -20,7 +20,6 @@ from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
-from web.api import problems
 from web.api.alerts.actions import add_alert_action_routes
 from web.api.alerts.alerts import add_alert_routes
 from web.api.alerts.rules import add_rule_health_route, add_rule_routes
@@ -32,6 +31,7 @@ from web.api.numbers.pages import Pages
 from web.api.numbers.reports import add_report_routes
 from web.api.numbers.sensors import add_sensor_routes
 from web.api.numbers.stores import add_store_routes
+from web.api.requests import problems
 from web.api.state import AlertCounters, Counters, RequestCounts, Telemetry, add_state_routes
 
 

@@ -31,7 +31,7 @@ from serving.questions.known_stores import KnownStores
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
 from tally.errors import ViewsUnreachable
-from web.api.shared import REFUSALS
+from web.api.requests.shared import REFUSALS
 
 READY_SECONDS = 5.0  # half of a statement's timeout, because the prober has a deadline too
 # A scrape reads the open alerts of every store, at most this often however many clients scrape.
@@ -92,11 +92,12 @@ class RequestCounts:
             ({"route": route, "status": str(status)}, float(count))
             for (route, status), count in sorted(self._requests.items())
         )
-        seconds = (
-            ({"route": route}, round(total, 6)) for route, total in sorted(self._seconds.items())
+        totals = (
+            ({"route": route}, round(seconds, 6))
+            for route, seconds in sorted(self._seconds.items())
         )
         return exposition("tally_api_requests_total", "counter", requests) + exposition(
-            "tally_api_request_seconds_total", "counter", seconds
+            "tally_api_request_seconds_total", "counter", totals
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import wraps
-from typing import ParamSpec
+from typing import Any
 
 from fastapi import FastAPI
 from nicegui import Client, ui
@@ -36,7 +36,7 @@ from web.dashboard.shared.frame import (
     show_not_found,
 )
 from web.dashboard.shared.markup import element
-from web.dashboard.shared.source import FigureSource, Selection, newest_day
+from web.dashboard.shared.source import FigureSource, PageSelection, newest_day
 from web.dashboard.stores.overview import show_overview
 from web.dashboard.stores.report_page import report_links, show_report
 from web.dashboard.stores.store_page import show_store
@@ -45,7 +45,6 @@ from web.dashboard.stores.store_page import show_store
 # seconds.
 MAX_SECONDS = 30.0
 _NAME = element("h1", "Tally", class_="t-name")
-_Parameters = ParamSpec("_Parameters")
 # A NiceGUI page starts with an inline script and compiles its components' templates in the browser:
 # without `unsafe-inline` and `unsafe-eval` it stays empty.
 POLICY = (
@@ -53,6 +52,8 @@ POLICY = (
     " style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:;"
     " connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
+
+PageFunction = Callable[..., Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,12 @@ class Dashboard:
     rules: RuleFigureSource
 
     async def select(
-        self, store: str = "", days: str = "", until: str = "", newest: date | None = None
-    ) -> Selection | None:
+        self,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+        newest: date | None = None,
+    ) -> PageSelection | None:
         """What an address selects, by default the first store and its newest days.
 
         `newest`: the last day by default, if not that of the store. None if there is nothing to
@@ -111,18 +116,16 @@ class Dashboard:
                 "No event of it has arrived yet. Choose another one above.",
             )
             return None
-        return Selection(stores, chosen, parse_period(until, days, newest or chosen.last_day))
+        return PageSelection(stores, chosen, parse_period(until, days, newest or chosen.last_day))
 
 
-def _add_page(
-    path: str,
-) -> Callable[[Callable[_Parameters, Awaitable[None]]], Callable[_Parameters, Awaitable[None]]]:
-    """Decorator of a function that draws the page at the path."""
+def _add_page(path: str) -> Callable[[PageFunction], PageFunction]:
+    """Decorator of a function that draws the page at the path; its parameters are the address's."""
 
-    def add(draw: Callable[_Parameters, Awaitable[None]]) -> Callable[_Parameters, Awaitable[None]]:
+    def add(draw: PageFunction) -> PageFunction:
         @ui.page(path, title="Tally", language="en-US", response_timeout=MAX_SECONDS)
         @wraps(draw)
-        async def draw_page(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
+        async def draw_page(*args: Any, **kwargs: Any) -> None:
             with ui.element("div").classes("t-page"):
                 await draw(*args, **kwargs)
 
@@ -163,7 +166,12 @@ def _add_store_pages(pages: Dashboard) -> None:
             await show_store(pages.source, selection)
 
     @_add_page("/report/{report_id}")
-    async def report_page(report_id: str, store: str = "", days: str = "", until: str = "") -> None:
+    async def report_page(
+        report_id: str,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+    ) -> None:
         selection = await pages.select(store, days, until)
         if selection is None:
             return
@@ -212,7 +220,12 @@ def _add_rule_pages(pages: Dashboard) -> None:
             await show_rules(pages.rules, selection)
 
     @_add_page("/rules/{rule_id}")
-    async def rule_page(rule_id: str, store: str = "", days: str = "", until: str = "") -> None:
+    async def rule_page(
+        rule_id: str,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+    ) -> None:
         # A week, because the chart cannot show more quarter hours apart.
         if selection := await pages.select(store, days or "7", until):
             await show_rule(pages.rules, rule_id, selection)
@@ -220,7 +233,12 @@ def _add_rule_pages(pages: Dashboard) -> None:
 
 def _add_editors(pages: Dashboard, place: EditorContext) -> None:
     @_add_page("/rules/{rule_id}/edit")
-    async def edit_page(rule_id: str, store: str = "", days: str = "", until: str = "") -> None:
+    async def edit_page(
+        rule_id: str,
+        store: str = "",
+        days: str = "",
+        until: str = "",
+    ) -> None:
         if selection := await pages.select(store, days or "7", until):
             await show_editor(place, rule_id, selection)
 

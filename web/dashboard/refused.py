@@ -22,6 +22,7 @@ from tally.events.tills import describe_conflicts
 from web.dashboard.shared.addresses import refusals_address
 from web.dashboard.shared.frame import Frame, html, keep_current, panel, say, show_frame
 from web.dashboard.shared.markup import (
+    Content,
     card_row,
     card_table,
     element,
@@ -32,7 +33,7 @@ from web.dashboard.shared.markup import (
     span,
     subtitle,
 )
-from web.dashboard.shared.source import Selection, StoreChoice
+from web.dashboard.shared.source import PageSelection, StoreChoice
 
 REFRESH_SECONDS = 60.0
 # The number of table rows shown; `tally refused` lists all.
@@ -80,7 +81,7 @@ class RefusedSource:
         return sorted(finding for family_findings in found for finding in family_findings)
 
 
-async def show_refused(source: RefusedSource, selection: Selection, store_id: str) -> None:
+async def show_refused(source: RefusedSource, selection: PageSelection, store_id: str) -> None:
     """Draw the whole page, for one store or, for an empty id, for all."""
     chosen = selection.chosen
     heading = f"Refused · {chosen.label}" if store_id else "Refused"
@@ -133,9 +134,10 @@ def _show_letters(letters: DeadLetterGroups) -> None:
 
 def _with_code(text: str) -> Markup:
     """The text as markup, with what is between backticks as code, because it is to be typed."""
-    return join(
-        element("code", part) if place % 2 else part for place, part in enumerate(text.split("`"))
-    )
+    parts: list[Content] = [*text.split("`")]
+    for place in range(1, len(parts), 2):
+        parts[place] = element("code", parts[place])
+    return join(parts)
 
 
 def _row(refused: RefusedEvents) -> Markup:

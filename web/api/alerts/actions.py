@@ -12,8 +12,8 @@ from alerting.queries.actions import ActionRecord, AlertActions
 from runtime.http.openapi import Responses, Shape, problem_entry, response_entry
 from runtime.http.problem import json_response
 from tally.time.instants import from_millis
-from web.api.alerts.alerts import NO_ALERT, AlertId
-from web.api.shared import REFUSALS, Instant, Parameters
+from web.api.alerts.alerts import NO_ALERT, PathAlert
+from web.api.requests.shared import REFUSALS, Instant, Parameters
 
 AlertActionName = Literal["ack", "snooze", "resolve"]
 
@@ -89,7 +89,7 @@ def add_alert_action_routes(app: FastAPI, actions: AlertActions) -> None:
         responses=_ACTION,
     )
     async def acknowledge(
-        alert_id: AlertId, body: Annotated[AcknowledgeBody, Body()], _query: NoQuery
+        alert_id: PathAlert, body: Annotated[AcknowledgeBody, Body()], _query: NoQuery
     ) -> Response:
         return _answer(await actions.acknowledge(alert_id, body.by))
 
@@ -99,7 +99,7 @@ def add_alert_action_routes(app: FastAPI, actions: AlertActions) -> None:
         responses=_ACTION,
     )
     async def snooze(
-        alert_id: AlertId, body: Annotated[SnoozeBody, Body()], _query: NoQuery
+        alert_id: PathAlert, body: Annotated[SnoozeBody, Body()], _query: NoQuery
     ) -> Response:
         return _answer(await actions.snooze(alert_id, body.minutes, body.by))
 
@@ -109,7 +109,7 @@ def add_alert_action_routes(app: FastAPI, actions: AlertActions) -> None:
         responses={**_ACTION, 409: _NOT_OPEN},
     )
     async def resolve(
-        alert_id: AlertId, body: Annotated[ResolveBody, Body()], _query: NoQuery
+        alert_id: PathAlert, body: Annotated[ResolveBody, Body()], _query: NoQuery
     ) -> Response:
         return _answer(await actions.resolve(alert_id, body.because, body.by))
 

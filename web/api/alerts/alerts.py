@@ -23,8 +23,8 @@ from serving.questions.known_stores import KnownStores
 from serving.questions.question import check_years, instant, split_names
 from tally.alerts.message import Alert, EpisodeSpan
 from tally.errors import BadQuery
-from web.api import cursor
-from web.api.shared import (
+from web.api.requests import cursor
+from web.api.requests.shared import (
     NO_STORE,
     REFUSALS,
     NameList,
@@ -36,7 +36,7 @@ from web.api.shared import (
 )
 
 _LONGEST = timedelta(days=400)
-AlertId = Annotated[str, Path(description="`alert_id` of its messages")]
+PathAlert = Annotated[str, Path(description="`alert_id` of its messages")]
 NO_ALERT = problem_entry("there is no such alert")
 RuleIds = Annotated[NameList, Field([], description="ids of rules, comma between; default all")]
 SeverityNames = Annotated[
@@ -165,6 +165,7 @@ def add_alert_routes(app: FastAPI, alert_queries: AlertQueryService, stores: Kno
             404: NO_ALERT,
         },
     )
-    async def alert(alert_id: AlertId, _query: Annotated[Parameters, Query()]) -> Response:
+    async def alert(alert_id: PathAlert, _query: Annotated[Parameters, Query()]) -> Response:
         life = await alert_queries.read_life(alert_id)
-        return json_response(AlertAnswer(life.last, life.episode, [*life.states], [*life.ends]))
+        states, ends = [*life.states], [*life.ends]
+        return json_response(AlertAnswer(life.last, life.episode, states, ends))

@@ -15,10 +15,10 @@ from runtime.http.openapi import Responses, Shape, problem_entry, response_entry
 from runtime.http.problem import json_response
 from serving.questions.known_stores import KnownStores
 from tally.time.instants import from_millis
-from web.api.cursor import EntryCursor, cut_list, last_entry, next_address
-from web.api.shared import REFUSALS, Instant, Next, PageQuery, Parameters, list_stores
+from web.api.requests.cursor import EntryCursor, cut_list, last_entry, next_address
+from web.api.requests.shared import REFUSALS, Instant, Next, PageQuery, Parameters, list_stores
 
-RuleId = Annotated[str, Path(description="`rule_id` of its file")]
+PathRule = Annotated[str, Path(description="`rule_id` of its file")]
 # Rules are in Kafka, so they may be unreachable while the tables can be read.
 RULE_REFUSALS: Responses = {
     **REFUSALS,
@@ -128,7 +128,7 @@ def add_rule_routes(app: FastAPI, desk: SimulationService) -> None:
             404: problem_entry("there is no such rule"),
         },
     )
-    async def versions(rule_id: RuleId, _query: Annotated[Parameters, Query()]) -> Response:
+    async def versions(rule_id: PathRule, _query: Annotated[Parameters, Query()]) -> Response:
         found = await desk.rules.versions(rule_id)
         return json_response(
             RuleVersionsAnswer(rule_id, [entry_answer(version) for version in found])
@@ -150,7 +150,7 @@ def add_rule_health_route(app: FastAPI, service: RuleHealthService, stores: Know
         },
     )
     async def health(
-        rule_id: RuleId, query: Annotated[RuleHealthQuery, Query()], request: Request
+        rule_id: PathRule, query: Annotated[RuleHealthQuery, Query()], request: Request
     ) -> Response:
         after = last_entry(query.after)
         store_ids = await list_stores(stores, query.store)

@@ -11,7 +11,7 @@ from alerting.simulate.service import SimulationRequest
 from runtime.http.openapi import Shape
 from tally.alerts.message import Edge
 from tally.time.instants import from_millis
-from web.api.shared import Instant
+from web.api.requests.shared import Instant
 
 
 class SimulatedEpisodeAnswer(Shape):

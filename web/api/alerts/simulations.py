@@ -1,6 +1,8 @@
 """The route that simulates a rule over past days."""
 
-from typing import Annotated, Any, Literal
+import asyncio
+from collections.abc import Coroutine
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Body, FastAPI, Query, Request, Response
 from pydantic import Field, model_validator
@@ -18,14 +20,14 @@ from serving.questions.known_stores import KnownStores
 from serving.questions.question import MetricQuestion, check_span
 from tally.errors import BadQuery, BadRule
 from tally.time.instants import to_millis
-from web.api.alerts.rules import NO_RULE_OR_STORE, RULE_REFUSALS, RuleId
+from web.api.alerts.rules import NO_RULE_OR_STORE, RULE_REFUSALS, PathRule
 from web.api.alerts.simulation_answers import SimulationAnswer, simulation_answer
-from web.api.cursor import EntryCursor, address, last_entry
-from web.api.shared import After, NameList, Parameters, check_stores
-from web.api.streams import run_until_disconnect
+from web.api.requests.cursor import EntryCursor, address, last_entry
+from web.api.requests.shared import After, NameList, Parameters, check_stores
 
 # More than the body's fields, and few enough to answer each unknown field with its own error.
 _MAX_FIELDS = 64
+_Result = TypeVar("_Result")
 
 
 class SimulationPageQuery(Parameters):
@@ -103,7 +105,7 @@ def add_simulation_route(app: FastAPI, service: SimulationService, stores: Known
         },
     )
     async def simulate(
-        rule_id: RuleId,
+        rule_id: PathRule,
         query: Annotated[SimulationPageQuery, Query()],
         body: Annotated[SimulationBody, Body()],
         request: Request,
@@ -117,10 +119,12 @@ def add_simulation_route(app: FastAPI, service: SimulationService, stores: Known
             wish = SimulationRequest(rule_id, span, only, draft, body.against == "live")
             page = await service.simulate_page(wish, after)
             # The next page is asked for by the same body, so the cursor is its only parameter.
-            more = address(request.url.path, [], EntryCursor(page.after)) if page.after else None
-            return simulation_answer(wish, page, more)
+            following = None
+            if page.after:
+                following = address(request.url.path, [], EntryCursor(page.after))
+            return simulation_answer(wish, page, following)
 
-        answer = await run_until_disconnect(request, answer_page())
+        answer = await _run_until_disconnect(request, answer_page())
         if answer is None:
             # The client has left; 499 is what proxies log for a client that disconnected.
             return Response(status_code=499)
@@ -142,3 +146,26 @@ def _draft(rule_id: str, fields: dict[str, Any] | None) -> Rule | None:
     if rule.rule_id != rule_id:
         raise BadQuery("rule", f"rule: rule_id: it is not that of the address, {rule_id[:64]}")
     return rule
+
+
+async def _run_until_disconnect(
+    request: Request, work: Coroutine[Any, Any, _Result]
+) -> _Result | None:
+    """The result of the work; None if the client disconnects first, and the work is cancelled.
+
+    The body of the request has to be read before. Raises what the work raises.
+    """
+    task = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
+    try:
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        disconnect.cancel()
+        await asyncio.wait((task, disconnect))
+
+
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

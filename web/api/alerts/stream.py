@@ -1,13 +1,15 @@
 """The route that streams alerts as they are published."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, cast
 
 import structlog
 from fastapi import FastAPI, Header, HTTPException, Query, Request, Response
 from pydantic import Field
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from alerting.queries.alerts import AlertFilter, AlertQueryService
 from alerting.stream import blocks
@@ -15,17 +17,26 @@ from alerting.stream.feed import Feed
 from alerting.stream.listening import POSITION_SECONDS, FeedEvent, listen
 from alerting.stream.place import parse_position
 from runtime.http.openapi import problem_entry
+from runtime.http.protocol import MORE_TIME
 from serving.questions.known_stores import KnownStores
 from serving.questions.question import split_names
 from tally.alerts.message import decode_alert_or_none, encode_alert
 from tally.errors import ViewsUnreachable
 from web.api.alerts.alerts import RuleIds, SeverityNames
-from web.api.problems import RETRY
-from web.api.shared import NO_STORE, REFUSALS, NameList, Parameters, check_stores, list_stores
-from web.api.streams import EventStream
+from web.api.requests.problems import RETRY
+from web.api.requests.shared import (
+    NO_STORE,
+    REFUSALS,
+    NameList,
+    Parameters,
+    check_stores,
+    list_stores,
+)
 
 # Each stream costs a connection and a task, and its memory does not grow.
 MAX_STREAMS = 256
+# Proxies must neither cache nor buffer the stream, because its events have to arrive at once.
+_STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 log = structlog.get_logger()
 
@@ -92,6 +103,34 @@ class AlertStreams:
         return [encode_alert(alert) for alert in alerts if query.alert_filter.matches(alert)]
 
 
+class EventStream(StreamingResponse):
+    """A response of blocks, each of which restarts the connection's time limit.
+
+    A client that reads nothing is disconnected when its time is over (runtime/http/protocol.py):
+    the next block is fetched only after the previous one has been sent.
+    """
+
+    media_type = blocks.MEDIA_TYPE
+    _resources: ExitStack
+
+    @classmethod
+    def from_blocks(
+        cls, request: Request, event_blocks: AsyncIterator[bytes], resources: ExitStack
+    ) -> "EventStream":
+        """The answer to this request; `resources` is closed when it has ended, sent or not."""
+        extension = request.scope.get("extensions", {}).get(MORE_TIME, {})
+        ask = cast("Callable[[], None]", extension.get("ask", _do_nothing))
+        answer = cls(_extend_time(event_blocks, ask), headers=_STREAM_HEADERS)
+        answer._resources = resources
+        return answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the blocks until they end or the client disconnects."""
+        # Not closed in a `finally` of the blocks: a client may leave before the first block.
+        with self._resources:
+            await super().__call__(scope, receive, send)
+
+
 def add_stream_route(app: FastAPI, streams: AlertStreams) -> None:
     """Add the route for the stream; before that for one alert, which takes every other name."""
 
@@ -148,3 +187,16 @@ class _StreamFilter:
             return False
         is_of_store = self.store_ids is None or alert.store_id in self.store_ids
         return is_of_store and self.query.alert_filter.matches(alert)
+
+
+async def _extend_time(
+    event_blocks: AsyncIterator[bytes], ask: Callable[[], None]
+) -> AsyncIterator[bytes]:
+    async for block in event_blocks:
+        # The previous block has been sent by now.
+        ask()
+        yield block
+
+
+def _do_nothing() -> None:
+    """Stand-in for the time extension when another server runs the application."""

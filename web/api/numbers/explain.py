@@ -12,7 +12,14 @@ from serving.engine.explain import WindowQuestion, explain_window
 from serving.storage.protocol import ViewReader
 from tally.config.settings import Settings
 from web.api.numbers.pages import Pages
-from web.api.shared import REFUSALS, Complete, Instant, Parameters, SourceField, StatusField
+from web.api.requests.shared import (
+    REFUSALS,
+    Complete,
+    Instant,
+    Parameters,
+    SourceField,
+    StatusField,
+)
 
 # A row's values by the name of its part or axis; each family has names of its own. A digest is a
 # list, buckets and movements are lists of pairs, and an extreme without values is null.

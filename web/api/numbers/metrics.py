@@ -10,9 +10,9 @@ from runtime.http.openapi import Problem, Shape, problem_entry, response_entry
 from runtime.http.problem import json_response
 from runtime.http.work_pools import ANSWERS
 from serving.metrics import catalogue
-from web.api.cursor import cut_list
 from web.api.numbers.pages import MetricQuery, Pages
-from web.api.shared import (
+from web.api.requests.cursor import cut_list
+from web.api.requests.shared import (
     REFUSALS,
     Complete,
     CoverageField,

@@ -34,9 +34,9 @@ from serving.questions.question import (
 from serving.questions.stores import StoreRegistry
 from tally.errors import BadQuery
 from tally.time.windows import WINDOW
-from web.api import cursor
-from web.api.cursor import MetricCursor, wrong_cursor_error
-from web.api.shared import NameList, PageQuery, StoreNames
+from web.api.requests import cursor
+from web.api.requests.cursor import MetricCursor, wrong_cursor_error
+from web.api.requests.shared import NameList, PageQuery, StoreNames
 
 # Every window of an answer is read and merged, no matter how long its rows are, so this limits the
 # cost of one query.
@@ -73,7 +73,13 @@ class MetricQuery(PageQuery):
     def question(self) -> MetricQuestion:
         """The query, apart from its page."""
         return MetricQuestion(
-            self.store, self.from_, self.to, self.grain, self.tz, self.by, self.as_of
+            self.store,
+            self.from_,
+            self.to,
+            self.grain,
+            self.tz,
+            by=self.by,
+            as_of=self.as_of,
         )
 
 
@@ -92,7 +98,12 @@ class Pages:
     stores: KnownStores
     query_engine: QueryEngine
 
-    async def page(self, metric_id: str, query: MetricQuery, request: Request) -> dict[str, Any]:
+    async def page(
+        self,
+        metric_id: str,
+        query: MetricQuery,
+        request: Request,
+    ) -> dict[str, Any]:
         """The envelope of one page, by field; instants are text in the requested time zone.
 
         Raises BadQuery, UnknownName, AnswerChanged, ViewsUnreachable.
@@ -234,10 +245,15 @@ def _span(question: MetricQuestion, stores: Sequence[StoreSlots]) -> dict[str, s
     if len({store.zone for store in stores}) > 1:
         return {"from": question.from_, "to": question.to}
     zone, slots = stores[0].zone, stores[0].slots
-    return {"from": format_instant(slots[0].start, zone), "to": format_instant(slots[-1].end, zone)}
+    start, end = slots[0].start, slots[-1].end
+    return {"from": format_instant(start, zone), "to": format_instant(end, zone)}
 
 
-def _next(request: Request, end: PageEnd | None, generations: dict[str, int]) -> str | None:
+def _next(
+    request: Request,
+    end: PageEnd | None,
+    generations: dict[str, int],
+) -> str | None:
     if end is None:
         return None
     place = MetricCursor(end.store, int(end.instant.timestamp()), generations)

@@ -21,7 +21,7 @@ from serving.reports.likeness import like_span
 from serving.reports.report import ReportEngine
 from tally.errors import BadQuery, UnknownName
 from web.api.numbers.pages import Pages
-from web.api.shared import REFUSALS, Complete, Instant, Number, Parameters
+from web.api.requests.shared import REFUSALS, Complete, Instant, Number, Parameters
 
 # As many quarter hours as in any other answer; the same number before them is read too.
 MAX_DAYS = 400
@@ -206,7 +206,15 @@ class ReportQuery(Parameters):
     @property
     def question(self) -> MetricQuestion:
         """The report's span, as a metric query by days."""
-        return MetricQuestion([self.store], self.from_, self.to, "1d", self.tz, [], None)
+        return MetricQuestion(
+            [self.store],
+            self.from_,
+            self.to,
+            "1d",
+            self.tz,
+            by=[],
+            as_of=None,
+        )
 
 
 def add_report_routes(app: FastAPI, pages: Pages) -> None:

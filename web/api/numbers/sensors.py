@@ -19,7 +19,7 @@ from serving.questions.instants import format_instant
 from serving.questions.question import MAX_ENTRIES, MetricQuestion, StoreSlots, cut_slots
 from tally.errors import BadQuery
 from web.api.numbers.pages import Pages
-from web.api.shared import NO_STORE, REFUSALS, Instant, Parameters
+from web.api.requests.shared import NO_STORE, REFUSALS, Instant, Parameters
 
 ExpectedSeconds = Annotated[
     int, Meta(description="seconds of the open hours, of windows with an answer")
@@ -85,7 +85,15 @@ class SensorQuery(Parameters):
 
     def question(self, store: str) -> MetricQuestion:
         """The span in a store, as a metric query."""
-        return MetricQuestion([store], self.from_, self.to, self.grain, self.tz, [], None)
+        return MetricQuestion(
+            [store],
+            self.from_,
+            self.to,
+            self.grain,
+            self.tz,
+            by=[],
+            as_of=None,
+        )
 
 
 def add_sensor_routes(app: FastAPI, pages: Pages) -> None:

@@ -18,9 +18,9 @@ from serving.questions.store_calendar import (
     parse_day_span,
     store_calendar,
 )
-from web.api.cursor import cut_list
 from web.api.numbers.pages import Pages
-from web.api.shared import NO_STORE, REFUSALS, Instant, Next, PageQuery, Parameters
+from web.api.requests.cursor import cut_list
+from web.api.requests.shared import NO_STORE, REFUSALS, Instant, Next, PageQuery, Parameters
 
 
 class ListedStore(Shape):

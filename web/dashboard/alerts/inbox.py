@@ -41,7 +41,7 @@ from web.dashboard.shared.frame import (
     show_frame,
 )
 from web.dashboard.shared.markup import element, foot, link, note, scroll, subtitle
-from web.dashboard.shared.source import FigureSource, Selection, StoreChoice
+from web.dashboard.shared.source import FigureSource, PageSelection, StoreChoice
 
 # Longer than the lag of a working projector ever is. Until then a received message is kept beside
 # what the tables say.
@@ -114,7 +114,7 @@ _SECOND_READ_SECONDS = 5.0
 
 
 async def show_inbox(
-    source: FigureSource, feed: Feed | None, selection: Selection, store_id: str
+    source: FigureSource, feed: Feed | None, selection: PageSelection, store_id: str
 ) -> None:
     """Draw the inbox page, for one store or, for an empty id, for all."""
     chosen, period = selection.chosen, selection.period
@@ -224,7 +224,13 @@ class LiveInbox:
         self._list("open", "Open", rows.open, "Nothing is open.")
         self._list("others", "Ended or taken back", rows.others, "Nothing else in these days.")
 
-    def _list(self, name: str, title: str, alerts: Sequence[ListedAlert], none: str) -> None:
+    def _list(
+        self,
+        name: str,
+        title: str,
+        alerts: Sequence[ListedAlert],
+        none: str,
+    ) -> None:
         with panel(name):
             html(element("h2", title, id=name))
             if not alerts:
@@ -235,7 +241,7 @@ class LiveInbox:
                 html(note(f"The newest {MAX_SHOWN}; /v1/alerts has all."))
 
 
-async def show_alert(source: FigureSource, selection: Selection, alert_id: str) -> None:
+async def show_alert(source: FigureSource, selection: PageSelection, alert_id: str) -> None:
     """Draw the page of one alert; for an unknown id the page says that there is none."""
     frame = _frame("Alert", selection.period, selection.stores[0])
     frame = replace(frame, description="One alert, by the clock of its store")

@@ -64,7 +64,7 @@ def _row(alert: ListedAlert, choice: StoreChoice | None) -> Markup:
         severity_chip(alert.severity),
         state_chip(alert.state) + second_line(_notes(alert)),
     )
-    shown = {title: span(cell) for title, cell in zip(_COLUMNS[1:], cells, strict=True)}
+    shown = dict(zip(_COLUMNS[1:], map(span, cells), strict=True))
     is_open = str(alert.open).lower()
     return card_row(name, shown, data_alert=alert.alert_id, data_open=is_open)
 
@@ -151,7 +151,8 @@ def _notes(alert: ListedAlert) -> str:
         "backfilled": alert.backfilled,
     }
     reason = [REASONS[alert.reason]] if alert.reason else []
-    return ", ".join([*(note for note, is_so in notes.items() if is_so), *reason])
+    true_notes = [note for note, is_true in notes.items() if is_true]
+    return ", ".join([*true_notes, *reason])
 
 
 def _end_text(life: AlertLife, zone: ZoneInfo) -> str:

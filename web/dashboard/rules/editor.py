@@ -27,7 +27,7 @@ from web.dashboard.shared.addresses import (
 )
 from web.dashboard.shared.frame import Frame, html, load_or_say, log_unreachable, panel, show_frame
 from web.dashboard.shared.markup import element, failure_text, note
-from web.dashboard.shared.source import Selection, StoreChoice
+from web.dashboard.shared.source import PageSelection, StoreChoice
 
 # Time since the last key press before the text is checked, so that not every letter is.
 IDLE_SECONDS = 0.5
@@ -47,7 +47,7 @@ class EditorContext:
     may_apply: bool
 
 
-async def show_editor(place: EditorContext, rule_id: str | None, selection: Selection) -> None:
+async def show_editor(place: EditorContext, rule_id: str | None, selection: PageSelection) -> None:
     """Draw the editor's page, or that the rule is unknown; `rule_id`: None for a new rule."""
     chosen, period = selection.chosen, selection.period
     heading = f"Edit {rule_id[:64]}" if rule_id else "New rule"
@@ -152,8 +152,10 @@ class RuleEditor:
             log_unreachable(error)
             self._show_message(failure_text(_UNREACHABLE))
             return None
-        plan = plan_text(draft.plan, int(time.time() * 1000)) if draft.plan else Markup("")
-        self._show_message(draft_text(draft) + plan)
+        message = draft_text(draft)
+        if draft.plan:
+            message += plan_text(draft.plan, int(time.time() * 1000))
+        self._show_message(message)
         return draft
 
     async def _simulate(self) -> None:

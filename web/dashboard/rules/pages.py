@@ -37,12 +37,12 @@ from web.dashboard.shared.frame import (
 )
 from web.dashboard.shared.labels import UnitStyle
 from web.dashboard.shared.markup import api_link, element, foot, link, note, scroll, subtitle
-from web.dashboard.shared.source import Selection, StoreChoice
+from web.dashboard.shared.source import PageSelection, StoreChoice
 
 REFRESH_SECONDS = 120.0
 
 
-async def show_rules(source: RuleFigureSource, selection: Selection) -> None:
+async def show_rules(source: RuleFigureSource, selection: PageSelection) -> None:
     """Draw the page of all rules."""
     chosen, period = selection.chosen, selection.period
     frame = Frame("rules", "Rules", period, lambda _store, _of: rules_address(), chosen)
@@ -51,7 +51,7 @@ async def show_rules(source: RuleFigureSource, selection: Selection) -> None:
         await keep_current(source.rules, _show_list, REFRESH_SECONDS)
 
 
-async def show_rule(source: RuleFigureSource, rule_id: str, selection: Selection) -> None:
+async def show_rule(source: RuleFigureSource, rule_id: str, selection: PageSelection) -> None:
     """Draw the page of one rule in a store; for an unknown id the page says that there is none."""
     chosen, period = selection.chosen, selection.period
 

@@ -20,7 +20,11 @@ STATES: Mapping[AlertState, tuple[str, str, str]] = {
     "confirmed": ("complete", "✓", "Confirmed"),
     "retracted": ("withheld", "⊘", "Taken back"),
 }
-SEVERITIES = {"critical": ("withheld", "▲"), "warning": ("partial", "△"), "info": ("", "○")}
+SEVERITIES = {
+    "critical": ("withheld", "▲"),
+    "warning": ("partial", "△"),
+    "info": ("", "○"),
+}
 REASONS: Mapping[Reason, str] = {
     "late_data": "what came later changed the number",
     "conflict": "a record that had counted was a conflict",

@@ -29,6 +29,8 @@ BAR_LEGEND = {
     "textStyle": {"color": QUIET, "fontSize": 12},
 }
 
+_GRID = {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True}
+
 Options = dict[str, Any]
 
 
@@ -46,7 +48,10 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
         **options,
         "legend": {**BAR_LEGEND, "left": 0, "itemGap": 14},
         # The grey bands are not revenue, so they have an axis of their own.
-        "yAxis": [options["yAxis"], {"type": "value", "show": False, "min": 0, "max": 1}],
+        "yAxis": [
+            options["yAxis"],
+            {"type": "value", "show": False, "min": 0, "max": 1},
+        ],
         "series": [
             bars("batch", batch, stack="known"),
             bars(
@@ -84,7 +89,12 @@ def receipts_by_hour_of_week(figures: Figures) -> Options:
     return heat_map(cells, "mean receipts an hour", most, f"{most:g} receipts an hour")
 
 
-def heat_map(cells: list[list[Any]], name: str, most: float, most_text: str) -> Options:
+def heat_map(
+    cells: list[list[Any]],
+    name: str,
+    most: float,
+    most_text: str,
+) -> Options:
     """Heat map of [hour, weekday, value]: hours across, weekdays down from Monday.
 
     `most` is the value of the darkest colour, `most_text` the text beside it in the legend.
@@ -124,11 +134,16 @@ def heat_map(cells: list[list[Any]], name: str, most: float, most_text: str) -> 
     }
 
 
-def line_axes(name: str, categories: list[str], up_name: str, **margins: int) -> Options:
+def line_axes(
+    name: str,
+    categories: list[str],
+    up_name: str,
+    **margins: int,
+) -> Options:
     """The options of a chart of lines over categories; `margins` that are not the usual ones."""
     return {
         **common(),
-        "grid": {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True, **margins},
+        "grid": {**_GRID, **margins},
         "tooltip": {"trigger": "axis", "confine": True},
         "xAxis": {
             "type": "category",
@@ -146,7 +161,12 @@ def line_axes(name: str, categories: list[str], up_name: str, **margins: int) ->
     }
 
 
-def bar_axes(name: str, categories: list[str], up_name: str, **margins: int) -> Options:
+def bar_axes(
+    name: str,
+    categories: list[str],
+    up_name: str,
+    **margins: int,
+) -> Options:
     """The options of a chart of bars over categories."""
     options = line_axes(name, categories, up_name, **margins)
     line = {"axisTick": {"show": False}, "axisLine": {"lineStyle": {"color": LINE}}}

@@ -209,11 +209,19 @@ def _days(stretch: PeriodCells, clock: DayClock, currency: str) -> tuple[Day, ..
                 cells.cell_values(revenue, cell, {CURRENCY: currency})["value"] or 0
             )
     return tuple(
-        Day(day, by_day[day].get("batch"), by_day[day].get("speed")) for day in stretch.days
+        Day(
+            day,
+            by_day[day].get("batch"),
+            by_day[day].get("speed"),
+        )
+        for day in stretch.days
     )
 
 
-def _heat(found: Sequence[cells.Cell], clock: DayClock) -> tuple[tuple[float | None, ...], ...]:
+def _heat(
+    found: Sequence[cells.Cell],
+    clock: DayClock,
+) -> tuple[tuple[float | None, ...], ...]:
     """Mean receipts of each hour of the week.
 
     The mean is taken over the hours of which at least one quarter is known.

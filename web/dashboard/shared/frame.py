@@ -127,7 +127,9 @@ def _period_controls(frame: Frame) -> None:
 
 
 async def keep_current(
-    load: Callable[[], Awaitable[_Shown]], draw: Callable[[_Shown], None], seconds: float
+    load: Callable[[], Awaitable[_Shown]],
+    draw: Callable[[_Shown], None],
+    seconds: float,
 ) -> None:
     """Load and draw now and again at each interval, in seconds; redraw only what has changed."""
     box = ui.element("div").classes("t-body")
@@ -169,7 +171,12 @@ async def load_or_say(
     return None
 
 
-def show_not_found(frame: Frame, title: str, text: str, links: Markup | None = None) -> None:
+def show_not_found(
+    frame: Frame,
+    title: str,
+    text: str,
+    links: Markup | None = None,
+) -> None:
     """Draw the page of a name that there is none of."""
     # A reader sees a normal page, and a program gets the status that the API gives for such a name.
     ui.context.client.status_code = HTTPStatus.NOT_FOUND

@@ -82,12 +82,17 @@ def scroll(content: Markup, **label: Attribute) -> Markup:
 
 def facts(values: Mapping[str, Content]) -> Markup:
     """A list of names and values."""
-    pairs = (element("dt", name) + element("dd", value) for name, value in values.items())
-    return element("dl", join(pairs), class_="t-facts")
+    parts = []
+    for name, value in values.items():
+        parts += [element("dt", name), element("dd", value)]
+    return element("dl", *parts, class_="t-facts")
 
 
 def table(
-    names: Iterable[Content], rows: Iterable[Markup], kind: str = "", number: str | None = None
+    names: Iterable[Content],
+    rows: Iterable[Markup],
+    kind: str = "",
+    number: str | None = None,
 ) -> Markup:
     """A table with a column of each name; `number`: the class of all columns but the first."""
     heads = [
@@ -103,7 +108,11 @@ def row(*cells: Content, **attributes: Attribute) -> Markup:
     return element("tr", *(element("td", cell) for cell in cells), **attributes)
 
 
-def card_table(names: Iterable[str], rows: Iterable[Markup], kind: str = "") -> Markup:
+def card_table(
+    names: Iterable[str],
+    rows: Iterable[Markup],
+    kind: str = "",
+) -> Markup:
     """A table of which each row is a card on a phone, so it needs the roles that a table has."""
     head = element("thead", card_head(names), role="rowgroup")
     body = element("tbody", *rows, role="rowgroup")
@@ -127,5 +136,8 @@ def card_name(*content: Content) -> Markup:
 
 def card_row(name: Content, cells: Mapping[str, Content], **attributes: Attribute) -> Markup:
     """A row of a stacked table: what it is of, and its cells by the name of their column."""
-    shown = (element("td", cell, role="cell", data_label=title) for title, cell in cells.items())
+    shown = [
+        element("td", cell, role="cell", data_label=title)  # the label is shown on a phone
+        for title, cell in cells.items()
+    ]
     return element("tr", card_name(name), *shown, role="row", **attributes)

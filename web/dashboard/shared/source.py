@@ -51,7 +51,7 @@ class StoreChoice:
 
 
 @dataclass(frozen=True)
-class Selection:
+class PageSelection:
     """What the address of a page selects: one of the stores, and a period."""
 
     stores: Sequence[StoreChoice]

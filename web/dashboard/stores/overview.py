@@ -32,7 +32,7 @@ from web.dashboard.shared.markup import (
 from web.dashboard.shared.source import (
     COMPARED_METRICS,
     FigureSource,
-    Selection,
+    PageSelection,
     StoreChoice,
     newest_day,
 )
@@ -47,7 +47,7 @@ REFRESH_SECONDS = 300.0
 _STATE = "State"
 
 
-async def show_overview(source: FigureSource, selection: Selection, number: str) -> None:
+async def show_overview(source: FigureSource, selection: PageSelection, number: str) -> None:
     """Draw the overview; `number` is the page number as the address has it, unchecked text."""
     stores, period = selection.stores, selection.period
     page = _page_number(number, len(stores))
@@ -179,7 +179,8 @@ def _mark(state: NumberState) -> Content:
         return ""
     sign, word = STATES[state]
     classes = f"t-mark t-{state}"
-    return join([span(sign, class_=classes, title=word, role="img", aria_label=word), " "])
+    mark = span(sign, class_=classes, title=word, role="img", aria_label=word)
+    return join([mark, " "])
 
 
 def _cell(name: str, *content: Content, **attributes: Attribute) -> Markup:

@@ -192,7 +192,10 @@ def _hours(report: StoreReport, style: UnitStyle) -> TableParts:
     entries = {(entry.weekday, entry.hour): entry for entry in hours}
     weekdays = range(1, len(WEEKDAY_NAMES) + 1)
     rows = [
-        _row(f"{hour:02d}:00", *(_hour(entries.get((day, hour)), style) for day in weekdays))
+        _row(
+            f"{hour:02d}:00",
+            *(_hour(entries.get((day, hour)), style) for day in weekdays),
+        )
         for hour in _HOURS
     ]
     return ["Hour", *WEEKDAY_NAMES], rows
@@ -232,4 +235,5 @@ def _number(
         mark = join([_PART, " "])
     # The mark stands before the number, so that the digits of a column stay aligned.
     text = style.text(value)
-    return element("td", mark, text, class_="t-num", **place, **data_attributes({name: value}))
+    values = data_attributes({name: value})
+    return element("td", mark, text, class_="t-num", **place, **values)

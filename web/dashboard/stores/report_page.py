@@ -13,7 +13,7 @@ from serving.reports.report import StoreReport
 from web.dashboard.shared.addresses import Period, answer_address, report_address
 from web.dashboard.shared.frame import Frame, chart, html, keep_current, panel, show_frame
 from web.dashboard.shared.markup import Content, api_link, element, facts, link, scroll, span
-from web.dashboard.shared.source import FigureSource, Selection, StoreChoice
+from web.dashboard.shared.source import FigureSource, PageSelection, StoreChoice
 from web.dashboard.stores.report_figures import (
     PIVOTS,
     describe_chart,
@@ -31,7 +31,7 @@ from web.dashboard.stores.store_page import REPORTS_REFRESH_SECONDS, report_styl
 MANY_ITEMS = 10
 
 
-async def show_report(source: FigureSource, shape: ReportShape, selection: Selection) -> None:
+async def show_report(source: FigureSource, shape: ReportShape, selection: PageSelection) -> None:
     """Draw the page of one report."""
     chosen, period = selection.chosen, selection.period
     address = partial(report_address, shape.id)

@@ -26,7 +26,7 @@ from web.dashboard.shared.frame import Frame, chart, html, keep_current, panel, 
 from web.dashboard.shared.inside import Occupancy, day_state_text, occupancy_chart, residue_text
 from web.dashboard.shared.labels import UnitStyle
 from web.dashboard.shared.markup import element, foot, link, note, scroll, span, subtitle
-from web.dashboard.shared.source import FigureSource, Selection, StoreChoice
+from web.dashboard.shared.source import FigureSource, PageSelection, StoreChoice
 from web.dashboard.stores.report_figures import (
     describe_chart,
     has_chart,
@@ -44,7 +44,7 @@ ChartAlerts = tuple[Sequence[ListedAlert], PlaceLookup, StoreChoice]
 REPORTS_REFRESH_SECONDS = 120.0
 
 
-async def show_store(source: FigureSource, selection: Selection) -> None:
+async def show_store(source: FigureSource, selection: PageSelection) -> None:
     """Draw the page of a store."""
     chosen, period = selection.chosen, selection.period
     show_frame(Frame("store", chosen.label, period, store_address, chosen, selection.stores))

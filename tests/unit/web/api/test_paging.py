@@ -10,9 +10,9 @@ from serving.questions.question import StoreSlots
 from serving.questions.resets import Resets
 from tally.errors import BadQuery
 from tests.support.serving.serving_world import at
-from web.api import cursor
-from web.api.cursor import MetricCursor
 from web.api.numbers import pages as paging
+from web.api.requests import cursor
+from web.api.requests.cursor import MetricCursor
 
 
 def asked(count: int, days: int, grain: str = "1d") -> list[StoreSlots]:

@@ -25,7 +25,7 @@ from tally.errors import (
     UnknownName,
     ViewsUnreachable,
 )
-from web.api import cursor
+from web.api.requests import cursor
 
 log = structlog.get_logger()
 RETRY = {"Retry-After": "5"}

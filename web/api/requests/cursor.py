@@ -11,7 +11,7 @@ import msgspec
 from fastapi import Request
 
 from tally.errors import BadQuery
-from web.api.shared import PageQuery
+from web.api.requests.shared import PageQuery
 
 
 class MetricCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +65,11 @@ def decode(text: str, kind: type[_Cursor]) -> _Cursor | None:
         return msgspec.json.decode(
             # Without validate, characters outside base64 would be skipped, and many texts would
             # decode to one cursor.
-            base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True),
+            base64.b64decode(
+                text + "=" * (-len(text) % 4),
+                altchars=b"-_",
+                validate=True,
+            ),
             type=kind,
         )
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
@@ -81,7 +85,11 @@ def wrong_cursor_error() -> BadQuery:
     )
 
 
-def address(path: str, parameters: Sequence[tuple[str, str]], cursor: AnyCursor | None) -> str:
+def address(
+    path: str,
+    parameters: Sequence[tuple[str, str]],
+    cursor: AnyCursor | None,
+) -> str:
     """The path and query of the page that begins at the cursor, or at the start without one.
 
     The other parameters are unchanged.

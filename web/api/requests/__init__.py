@@ -1,0 +1,1 @@
+"""What the routes share: parameters, refusals, cursors and errors."""
