@@ -11,13 +11,11 @@ from msgspec import Struct
 
 from alerting.alert.current_state import STATE_RANKS
 from alerting.queries.alerts import ListedAlert
+from runtime.http.exposition import MetricSample, exposition
 from runtime.outbound.records import UndeliveredMessages
 from tally.alerts.tick import Tick
 
 _INFINITE = float("inf")
-# The labels of a sample by name.
-Labels = Mapping[str, str]
-AlertSample = tuple[Labels, float]
 # Keyed by partition, then by channel.
 Undelivered = Mapping[int, Mapping[str, UndeliveredMessages]]
 
@@ -48,16 +46,12 @@ class AlertGauge(NamedTuple):
     """A gauge with its samples; each sample is its labels and its value."""
 
     name: str
-    samples: Iterable[AlertSample]
+    samples: Iterable[MetricSample]
 
     @property
     def text(self) -> str:
         """Prometheus exposition text, "" without a sample."""
-        lines = [
-            f"{self.name}{_label_text(labels)} {_sample_text(value)}"
-            for labels, value in self.samples
-        ]
-        return "\n".join([f"# TYPE {self.name} gauge", *lines, ""]) if lines else ""
+        return exposition(self.name, "gauge", self.samples)
 
 
 def build_fact_gauges(facts: AlertFacts, now: int) -> list[AlertGauge]:
@@ -88,17 +82,17 @@ def build_alert_gauges(still: Iterable[ListedAlert]) -> list[AlertGauge]:
     ]
 
 
-def _evaluation_lag_samples(judged: Mapping[int, int], now: int) -> Iterator[AlertSample]:
+def _evaluation_lag_samples(judged: Mapping[int, int], now: int) -> Iterator[MetricSample]:
     if judged:
         yield {}, _age_seconds(now, min(judged.values()))
 
 
-def _restore_samples(restored: Mapping[str, float]) -> Iterator[AlertSample]:
+def _restore_samples(restored: Mapping[str, float]) -> Iterator[MetricSample]:
     for name, seconds in sorted(restored.items()):
         yield {"service": name}, seconds
 
 
-def _tick_lags(ticks: Mapping[int, Tick], now: int) -> Iterator[AlertSample]:
+def _tick_lags(ticks: Mapping[int, Tick], now: int) -> Iterator[MetricSample]:
     for family in sorted({name for tick in ticks.values() for name in tick.through}):
         # The partition that is furthest behind decides, because its stores wait.
         through = [tick.through.get(family) for tick in ticks.values()]
@@ -106,7 +100,7 @@ def _tick_lags(ticks: Mapping[int, Tick], now: int) -> Iterator[AlertSample]:
         yield {"family": family}, max(lags)
 
 
-def _pending_samples(undelivered: Undelivered, now: int) -> Iterator[AlertSample]:
+def _pending_samples(undelivered: Undelivered, now: int) -> Iterator[MetricSample]:
     for channel, partitions in _group_by_channel(undelivered):
         since = [
             messages.waiting_since for messages in partitions if messages.waiting_since is not None
@@ -114,12 +108,12 @@ def _pending_samples(undelivered: Undelivered, now: int) -> Iterator[AlertSample
         yield {"channel": channel}, _age_seconds(now, min(since)) if since else 0.0
 
 
-def _dead_samples(undelivered: Undelivered) -> Iterator[AlertSample]:
+def _dead_samples(undelivered: Undelivered) -> Iterator[MetricSample]:
     for channel, partitions in _group_by_channel(undelivered):
         yield {"channel": channel}, float(sum(messages.dead for messages in partitions))
 
 
-def _block_samples(undelivered: Undelivered) -> Iterator[AlertSample]:
+def _block_samples(undelivered: Undelivered) -> Iterator[MetricSample]:
     for channel, partitions in _group_by_channel(undelivered):
         yield {"channel": channel}, float(sum(partition.blocked for partition in partitions))
 
@@ -134,16 +128,3 @@ def _group_by_channel(
 def _age_seconds(now: int, at: int) -> float:
     # The clocks of the brokers and of this process may differ, so an age can come out negative.
     return max(0, now - at) / 1000
-
-
-def _sample_text(value: float) -> str:
-    return "+Inf" if value == _INFINITE else f"{value:.15g}"
-
-
-def _label_text(labels: Labels) -> str:
-    pairs = ",".join(f'{name}="{_escape_label(value)}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escape_label(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

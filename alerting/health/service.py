@@ -16,7 +16,7 @@ from alerting.evaluate.snapshot.baseline_days import BaselineCache
 from alerting.evaluate.snapshot.calendar import StoreCalendarDays, start_of_window
 from alerting.evaluate.snapshot.rule_readings import applies_to, resolve_metrics
 from alerting.evaluate.snapshot.snapshot_reader import SnapshotReader
-from alerting.health.gauges import AlertFacts, AlertGauge, AlertSample
+from alerting.health.gauges import AlertFacts, AlertGauge
 from alerting.health.store import (
     EvaluatedPartition,
     HealthTarget,
@@ -28,6 +28,7 @@ from alerting.health.store import (
 )
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion, version_at
+from runtime.http.exposition import MetricSample
 from serving.questions.active_stores import ActiveStores
 from serving.questions.known_stores import KnownStores
 from serving.questions.stores import StoreRegistry
@@ -235,7 +236,7 @@ class UnevaluatedCounter:
 
     health: RuleHealthService
     stores: KnownStores
-    _samples: Sequence[AlertSample] = ()
+    _samples: Sequence[MetricSample] = ()
     _counting: asyncio.Task[None] | None = field(default=None, init=False)
     _started_at: float = field(default=float("-inf"), init=False)
 

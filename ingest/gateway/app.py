@@ -89,7 +89,6 @@ def build_app(
     """
     gateway = Gateway(async_producer, rules, backlog, LoopLag(), checker or BodyChecker())
     app = DocumentedApp(
-        described.SHAPES,
         title="Tally gateway",
         summary="Takes what happens in stores, checks it and stores it.",
         version="1",

@@ -60,8 +60,6 @@ class Refusal(Problem):
     ] = UNSET
 
 
-SHAPES: tuple[type[Shape], ...] = (Health, Outcome, Problem, Readiness, Refusal)
-
 # The application's own answers: a connection refused before it gets a line of plain text.
 RECEIVED: Responses = {
     202: response_entry("every good message is stored, and may be sent again at any time", Outcome),

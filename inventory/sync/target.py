@@ -2,18 +2,33 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, Tag, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, Tag, TypeAdapter, ValidationError
 
 from inventory.sync.calls import CallMode
 from inventory.sync.engine import StockSyncEngine
 from inventory.sync.modes import GIVES_UP_AFTER, HOUR, KEY_MARGIN, CallRules
 from runtime.outbound.addresses import parse_url
-from tally.config.plain_values import BY_FORM, LIST, STRICT_FIELDS, WORD, Identifier, list_problems
+from tally.config.plain_values import (
+    BY_FORM,
+    LIST,
+    STRICT_FIELDS,
+    WORD,
+    Identifier,
+    list_problems,
+    shorten_value,
+)
 from tally.errors import AddressRefused, BadSettings
 
 _MINUTE = 60_000
+
+
+def _check_mode(mode: object) -> object:
+    if mode not in get_args(CallMode):
+        known = ", ".join(get_args(CallMode))
+        raise ValueError(f"{shorten_value(mode)} is no mode; a mode is one of {known}")
+    return mode
 
 
 @STRICT_FIELDS
@@ -27,7 +42,7 @@ class StockTarget:
     """
 
     url: Annotated[str, Field(max_length=2_000, pattern=r"^https?://\S+$")]
-    mode: CallMode
+    mode: Annotated[CallMode, BeforeValidator(_check_mode)]
     secrets: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
     stores: Annotated[
         Annotated[Literal["all"], Tag(WORD)] | Annotated[tuple[Identifier, ...], Tag(LIST)],

@@ -4,16 +4,15 @@ The shapes are msgspec Structs, and nothing is encoded through them: they change
 bytes nor its time. Tests check that answers fit their shapes.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from runtime.http.problem import MEDIA_TYPE
+from runtime.http.problem import JSON, MEDIA_TYPE
 
-JSON = "application/json"
 _REFERENCE = "#/components/schemas/{name}"
 # The answers of a route by status: the `responses` of FastAPI.
 Responses = dict[int | str, dict[str, Any]]
@@ -65,34 +64,42 @@ class Readiness(Shape):
     checks: Annotated[dict[str, ReadinessCheck], Meta(description="by what was looked at")]
 
 
-class DocumentedApp(FastAPI):
-    """An application whose OpenAPI text holds these shapes, and those nested in them."""
+class PublishedAnswer(dict[str, Any]):
+    """An entry of a route's `responses`, which knows the shapes that it refers to."""
 
-    def __init__(self, shapes: Sequence[type[Shape]], **options: Any) -> None:
-        super().__init__(**options)
-        self._shapes = tuple(shapes)
+    shapes: tuple[type[Shape], ...] = ()
+
+
+class DocumentedApp(FastAPI):
+    """An application whose OpenAPI text holds the shapes of its routes' answers."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, made once."""
         if self.openapi_schema is None:
             # FastAPI supports only pydantic's models, and would encode answers through them.
-            _, schemas = msgspec.json.schema_components(self._shapes, ref_template=_REFERENCE)
+            shapes = dict.fromkeys(
+                shape
+                for route in self.routes
+                if isinstance(route, APIRoute)
+                for answer in route.responses.values()
+                if isinstance(answer, PublishedAnswer)
+                for shape in answer.shapes
+            )
+            _, schemas = msgspec.json.schema_components(shapes, ref_template=_REFERENCE)
             components = super().openapi().setdefault("components", {})
             components.setdefault("schemas", {}).update(schemas)
         return super().openapi()
 
 
-def response_entry(
-    meaning: str,
-    *shapes: type[Shape],
-    media_type: str = JSON,
-) -> dict[str, Any]:
+def response_entry(meaning: str, *shapes: type[Shape], media_type: str = JSON) -> PublishedAnswer:
     """An entry of a route's `responses`: its meaning, and a body with one of the shapes."""
     references = [{"$ref": _REFERENCE.format(name=shape.__name__)} for shape in shapes]
     schema = references[0] if len(references) == 1 else {"oneOf": references}
-    return {"description": meaning, "content": {media_type: {"schema": schema}}}
+    entry = PublishedAnswer(description=meaning, content={media_type: {"schema": schema}})
+    entry.shapes = shapes
+    return entry
 
 
-def problem_entry(meaning: str, shape: type[Problem] = Problem) -> dict[str, Any]:
+def problem_entry(meaning: str, shape: type[Problem] = Problem) -> PublishedAnswer:
     """An entry of a route's `responses` that is a problem document."""
     return response_entry(meaning, shape, media_type=MEDIA_TYPE)

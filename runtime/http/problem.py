@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457), the form of every refusal of Tally's applications."""
+"""Answers in JSON, and problem documents (RFC 9457): every refusal of Tally's applications."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+JSON = "application/json"
 MEDIA_TYPE = "application/problem+json"
+
+
+def json_response(body: Any, status: int = 200) -> Response:
+    """The body as JSON."""
+    return Response(msgspec.json.encode(body), status, media_type=JSON)
 
 
 def problem_response(

@@ -1,4 +1,4 @@
-"""A limit on what visits to the pages may cost.
+"""Requests that get no page: too many at once, and those to unknown paths.
 
 Each page is work for the API's only event loop, and it uses memory until its browser leaves.
 """
@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterable
 from http import HTTPStatus
 
+from fastapi import FastAPI, HTTPException, Request, Response
 from nicegui import Client
+from nicegui import app as nicegui_app
 from starlette.responses import PlainTextResponse
-from starlette.routing import compile_path
+from starlette.routing import Match, compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 # A store's page of 28 days costs over half a second of processor time, most of it outside the event
@@ -20,6 +22,7 @@ MAX_AT_ONCE = 20
 MAX_CLIENTS = 200
 # A real browser opens its socket within seconds; a page without a socket is treated as abandoned.
 _ABANDONED_SECONDS = 10.0
+_NO_PAGE = "There is no such page; / has the numbers, and /openapi.json the addresses of the API."
 
 
 class Admission:
@@ -68,3 +71,33 @@ def _has_room() -> bool:
     if len(Client.instances) >= MAX_CLIENTS:
         Client.prune_instances(client_age_threshold=_ABANDONED_SECONDS)
     return len(Client.instances) < MAX_CLIENTS
+
+
+def add_api_not_found(app: FastAPI) -> None:
+    """Answer unknown paths and methods below /v1 with an error of the API.
+
+    Without this route the pages, which take every remaining path, would answer them.
+    """
+
+    @app.api_route(
+        "/v1/{rest:path}",
+        methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+        include_in_schema=False,
+    )
+    async def unknown(request: Request) -> None:
+        """Raises HTTPException: 405 where the path has other methods, else 404."""
+        is_other_method = any(
+            route.matches(request.scope)[0] is Match.PARTIAL for route in app.routes
+        )
+        raise HTTPException(
+            HTTPStatus.METHOD_NOT_ALLOWED if is_other_method else HTTPStatus.NOT_FOUND
+        )
+
+
+def add_page_not_found() -> None:
+    """Answer unknown paths with a text instead of a NiceGUI page, which NiceGUI would keep."""
+    nicegui_app.add_exception_handler(HTTPStatus.NOT_FOUND, _no_such_page)
+
+
+async def _no_such_page(_request: Request, _error: Exception) -> Response:
+    return PlainTextResponse(_NO_PAGE, HTTPStatus.NOT_FOUND)

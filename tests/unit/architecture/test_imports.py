@@ -101,7 +101,7 @@ def test_every_package_is_looked_at() -> None:
         ("web.api.app", "from web.dashboard import page", "web.dashboard.page"),
         ("web.client", "from web.api import app", "web.api.app"),
         ("web.api.app", "from cassandra.cluster import Session", "cassandra.cluster.Session"),
-        ("web.dashboard.page", "from web.api.answers import answers", "web.api.answers.answers"),
+        ("web.dashboard.page", "from web.api.requests import shared", "web.api.requests.shared"),
         ("serving.merge.reading", "from alerting.alert import ids", "alerting.alert.ids"),
         ("web.dashboard.page", "import httpx", "httpx"),
         ("serving.merge.reading", "from runtime.spark import jvm_lock", "runtime.spark.jvm_lock"),

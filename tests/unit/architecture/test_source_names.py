@@ -21,7 +21,7 @@ MAY = {
     "ingest/senders/twin/sensors.py": "a twin's sensors are those of sources",
     "ops/audit/report.py": "the real data are receipts",
     "ops/local/demo/live.py": "the demo sells",
-    "web/api/requests/parameters.py": "the family of a question that names none, as it always was",
+    "web/api/numbers/explain.py": "the family of a question that names none, as it always was",
     "web/dashboard/shared/labels.py": "a word of a sentence",
 }
 NAMES = [

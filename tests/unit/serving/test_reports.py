@@ -22,7 +22,7 @@ from tally.families.family import Family
 from tally.time.day_clock import DayClock
 from tests.support.questions.report_world import COMPLETE, PARTIAL, UNKNOWN, report_world
 from tests.support.serving.serving_world import MemoryViews
-from web.dashboard.shared.period import Period
+from web.dashboard.shared.addresses import Period
 
 ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))
 SHAPES = tuple(loader.reports().values())

@@ -1,1 +1,1 @@
-"""Parameters, pages, limits and errors of requests."""
+"""What the routes share: parameters, refusals, cursors and errors."""

@@ -2,14 +2,16 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
+from fastapi import Request
 
 from tally.errors import BadQuery
+from web.api.requests.shared import PageQuery
 
 
 class MetricCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,3 +96,29 @@ def address(
     """
     others = [(name, value) for name, value in parameters if name != "after"]
     return f"{path}?{urlencode([*others, *([('after', encode(cursor))] if cursor else [])])}"
+
+
+def next_address(request: Request, cursor: AnyCursor | None) -> str | None:
+    """The address of the page that begins at the cursor; None without one: this is the last."""
+    if cursor is None:
+        return None
+    return address(request.url.path, request.query_params.multi_items(), cursor)
+
+
+def last_entry(after: str) -> str:
+    """The last entry before the page of a list; "" for its first page. Raises BadQuery."""
+    last = decode(after, EntryCursor)
+    return last.entry if last else ""
+
+
+def cut_list(
+    keys: Iterable[str], query: PageQuery, request: Request
+) -> tuple[list[str], str | None]:
+    """The keys of one page, ascending, and the address of the next page. Raises BadQuery."""
+    # Pages are cut by key instead of by count, so that an entry added since the last page does not
+    # shift the others.
+    last = last_entry(query.after)
+    remaining = sorted(key for key in keys if key > last)
+    page = remaining[: query.limit]
+    has_more = len(remaining) > len(page)
+    return page, next_address(request, EntryCursor(page[-1]) if has_more else None)

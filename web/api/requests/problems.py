@@ -1,12 +1,19 @@
-"""Errors as application/problem+json (RFC 9457)."""
+"""Errors and limits of requests, the same for every route.
 
+Errors are application/problem+json (RFC 9457) of limited size, no matter how long a request's path
+and fields are.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runtime.http.problem import problem_response
 from tally.errors import (
     AlertNotOpen,
     AnswerChanged,
@@ -19,23 +26,55 @@ from tally.errors import (
     ViewsUnreachable,
 )
 from web.api.requests import cursor
-from web.api.requests.refusals import MAX_ERRORS, refusal
 
 log = structlog.get_logger()
-RETRY_SECONDS = 5
+RETRY = {"Retry-After": "5"}
+MAX_BODY_BYTES = 64 * 1024
+# The limit counts distinct names, because a list of stores is one name with many values.
+MAX_PARAMETERS = 64
+_API = "/v1/"
+MAX_ERRORS = 20
+# Limits in characters, which JSON encodes in up to six bytes each; a document stays below 64 KiB.
+_MAX_PATH, _MAX_DETAIL, _MAX_MESSAGES, _MAX_FIELD = 500, 2_000, 6_000, 64
+
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+class RequestBounds:
+    """Middleware that refuses too many query names (422) and too large bodies (413), below /v1.
+
+    A query is refused before it is parsed, because FastAPI looks up each name among all values.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on if it is within the limits."""
+        if scope["type"] != "http" or not scope["path"].startswith(_API):
+            await self._app(scope, receive, send)
+            return
+        count = _count_names(scope["query_string"])
+        if count > MAX_PARAMETERS:
+            detail = f"query: at most {MAX_PARAMETERS} parameters, got {count:,}; ask for less"
+            error = {"field": "query", "message": detail}
+            await refusal(scope["path"], 422, detail, [error])(scope, receive, send)
+            return
+        await self._app(scope, _limit_body(receive), send)
 
 
 def install(app: FastAPI) -> None:
     """Make every error of the application answer with a problem document."""
     for kind, handler in (
-        (BadQuery, _bad_query),
+        (BadQuery, _wrong_field),
         (AnswerChanged, _answer_moved),
-        (UnknownName, _unknown),
+        (UnknownName, _wrong_field),
         (ViewsUnreachable, _unreachable),
-        (SimulationsBusy, _busy),
-        (EditsRefused, _edits_refused),
-        (AlertNotOpen, _not_open),
-        (Busy, _overloaded),
+        (SimulationsBusy, _refuse(429, RETRY)),
+        (EditsRefused, _refuse(403)),
+        (AlertNotOpen, _refuse(409)),
+        (Busy, _refuse(503, RETRY)),
         (TallyError, _internal_error),
         (RequestValidationError, _invalid),
         (HTTPException, _http),
@@ -44,17 +83,49 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, handler)
 
 
-async def _bad_query(request: Request, error: Exception) -> Response:
-    assert isinstance(error, BadQuery)
+def refusal(
+    path: str,
+    status: int,
+    detail: str,
+    errors: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
+    **more: object,
+) -> Response:
+    """The problem document of runtime.http.problem: long texts cut, and the first errors only."""
+    first = errors[:MAX_ERRORS]
+    most = _MAX_MESSAGES // max(1, len(first))
+    shown = [
+        {
+            **error,
+            "field": _cut(error["field"], _MAX_FIELD),
+            "message": _cut(error["message"], most),
+        }
+        for error in first
+    ]
+    cut_path, cut_detail = _cut(path, _MAX_PATH), _cut(detail, _MAX_DETAIL)
+    return problem_response(cut_path, status, cut_detail, shown, headers, **more)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _refuse(status: int, headers: Mapping[str, str] | None = None) -> Handler:
+    async def refuse(request: Request, error: Exception) -> Response:
+        return refusal(request.url.path, status, str(error), headers=headers)
+
+    return refuse
+
+
+async def _wrong_field(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BadQuery | UnknownName)
+    entry: dict[str, Any] = {"field": error.field, "message": error.message}
     # Valid alternatives, if they are known: the two nearest instants on the grid, or the existing
     # dimensions.
-    nearest = {"nearest": list(error.nearest)} if error.nearest else {}
-    return refusal(
-        request.url.path,
-        422,
-        error.message,
-        [{"field": error.field, "message": error.message, **nearest}],
-    )
+    if isinstance(error, BadQuery) and error.nearest:
+        entry["nearest"] = list(error.nearest)
+    status = 422 if isinstance(error, BadQuery) else 404
+    return refusal(request.url.path, status, error.message, [entry])
 
 
 async def _answer_moved(request: Request, error: Exception) -> Response:
@@ -66,43 +137,10 @@ async def _answer_moved(request: Request, error: Exception) -> Response:
     )
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
-    assert isinstance(error, UnknownName)
-    return refusal(
-        request.url.path,
-        404,
-        error.message,
-        [{"field": error.field, "message": error.message}],
-    )
-
-
 async def _unreachable(request: Request, error: Exception) -> Response:
     # The cause names addresses and classes, so it is only logged.
     log.warning("views unreachable", path=request.url.path, reason=str(error.__cause__ or error))
-    return refusal(
-        request.url.path,
-        503,
-        str(error),
-        headers={"Retry-After": str(RETRY_SECONDS)},
-    )
-
-
-async def _busy(request: Request, error: Exception) -> Response:
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return refusal(request.url.path, 429, str(error), headers=headers)
-
-
-async def _edits_refused(request: Request, error: Exception) -> Response:
-    return refusal(request.url.path, 403, str(error))
-
-
-async def _not_open(request: Request, error: Exception) -> Response:
-    return refusal(request.url.path, 409, str(error))
-
-
-async def _overloaded(request: Request, error: Exception) -> Response:
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return refusal(request.url.path, 503, str(error), headers=headers)
+    return refusal(request.url.path, 503, str(error), headers=RETRY)
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:
@@ -140,3 +178,27 @@ async def _http(request: Request, error: Exception) -> Response:
     path = request.url.path
     detail = f"{request.method} {path}: {error.detail}"
     return refusal(path, error.status_code, detail, headers=error.headers)
+
+
+def _count_names(query: bytes) -> int:
+    return len({pair.partition(b"=")[0] for pair in query.split(b"&")})
+
+
+def _limit_body(receive: Receive) -> Receive:
+    read = 0
+
+    async def receive_limited() -> Message:
+        """The next message. Raises HTTPException 413 once the body is too large."""
+        nonlocal read
+        message = await receive()
+        # Received bytes are counted, because the declared length is only the client's claim.
+        read += len(message.get("body", b""))
+        if read > MAX_BODY_BYTES:
+            raise HTTPException(
+                413,
+                f"a body has at most {MAX_BODY_BYTES:,} bytes; send less",
+                {"Connection": "close"},
+            )
+        return message
+
+    return receive_limited

@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 
+from markupsafe import Markup
 from nicegui import ui
 
 from alerting.alert.resolution import MAX_NAME, MAX_REASON
 from alerting.queries.actions import AlertActions
 from tally.errors import AlertNotOpen, Busy, EditsRefused, UnknownName, ViewsUnreachable
-from web.dashboard.rules.editor_markup import failure_text
-from web.dashboard.shared.frame import html, log_unreachable
+from web.dashboard.shared.frame import html, log_unreachable, panel
+from web.dashboard.shared.markup import element, failure_text, note
 
 # The length of a silence in minutes, and its label.
 SILENCES = {60: "1 hour", 480: "8 hours", 1_440: "1 day"}
-_CLOSED = (
+_CLOSED = Markup(
     "Acting on alerts from here is switched off (TALLY_RULE_EDITS): use"
     " <code>tally alerts ack</code>, <code>snooze</code> or <code>resolve</code>."
 )
@@ -30,10 +30,10 @@ class AlertActionBar:
 
     def show(self) -> None:
         """Draw the panel; if the settings refuse actions, it names the commands to use instead."""
-        with ui.element("section").classes("t-panel").props('aria-labelledby="act"'):
-            html("<h2 id='act'>Acknowledge, silence or resolve</h2>")
+        with panel("act"):
+            html(element("h2", "Acknowledge, silence or resolve", id="act"))
             if not self.actions.is_allowed:
-                html(f"<p class='t-known' data-closed='true'>{_CLOSED}</p>")
+                html(note(_CLOSED, data_closed="true"))
                 return
             with ui.element("div").classes("t-controls"):
                 self._inputs()
@@ -122,21 +122,20 @@ class AlertActionBar:
         self._is_busy = True
         try:
             done = await act(alert_id)
-        except ViewsUnreachable as error:
-            log_unreachable(error)
-            self._say(failure_text(str(error)))
-        except (AlertNotOpen, Busy, EditsRefused, UnknownName) as error:
+        except (ViewsUnreachable, AlertNotOpen, Busy, EditsRefused, UnknownName) as error:
+            if isinstance(error, ViewsUnreachable):
+                log_unreachable(error)
             self._say(failure_text(str(error)))
         else:
-            label = escape(self.alerts.get(alert_id, alert_id))
-            self._say(f"<p class='t-known' data-acted='true'>{escape(done)}: {label}</p>")
+            label = self.alerts.get(alert_id, alert_id)
+            self._say(note(f"{done}: {label}", data_acted="true"))
         finally:
             self._is_busy = False
 
     def _name(self) -> str:
         return str(self._by.value or "").strip()[:MAX_NAME]
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: Markup) -> None:
         self._outcome.clear()
         with self._outcome:
             html(text)

@@ -1,17 +1,69 @@
-"""Alerts as marks above a chart, each over the place of the window it was first sent for."""
+"""The alerts of a store's days as marks above its charts.
 
+They are read once for all charts. Each mark is over the place of the window that its alert was
+first sent for.
+"""
+
+import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
-from html import escape
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, TypeVar
 
-from alerting.queries.alerts import ListedAlert, window_start
+from markupsafe import Markup, escape
+
+from alerting.queries.alerts import AlertQueryService, AlertSpan, ListedAlert, window_start
 from web.dashboard.shared import charts
-from web.dashboard.shared.addresses import alert_address, inbox_address
+from web.dashboard.shared.addresses import Period, alert_address, inbox_address
 from web.dashboard.shared.alert_labels import STATES, title_text, value_text, window_text
-from web.dashboard.shared.period import Period
+from web.dashboard.shared.markup import element
 from web.dashboard.shared.source import StoreChoice
+
+# The panels of a page are refreshed within moments of each other and share one read.
+_CACHE_SECONDS = 10.0
+_ONE_DAY = timedelta(days=1)
+_Loaded = TypeVar("_Loaded")
+
+
+@dataclass
+class StoreAlerts:
+    """The alerts of one store whose windows lie in the period or on the day after it."""
+
+    alert_queries: AlertQueryService
+    chosen: StoreChoice
+    period: Period
+    clock: Callable[[], float] = time.monotonic
+    _cache: tuple[float, list[ListedAlert]] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def load_with_alerts(
+        self, load: Callable[[], Awaitable[_Loaded]]
+    ) -> tuple[_Loaded, list[ListedAlert]]:
+        """The loaded value, and the alerts, newest first. Raises what loading and reading raise."""
+        loaded, alerts = await asyncio.gather(load(), self._alerts())
+        return loaded, alerts
+
+    def filter_period(self, alerts: list[ListedAlert]) -> list[ListedAlert]:
+        """The alerts whose windows lie in the period itself."""
+        start, end = self.period.store_span(self.chosen.store)
+        return [alert for alert in alerts if start <= window_start(alert) < end]
+
+    async def _alerts(self) -> list[ListedAlert]:
+        async with self._lock:
+            if self._cache is not None and self.clock() - self._cache[0] < _CACHE_SECONDS:
+                return self._cache[1]
+            start, end = self.period.store_span(self.chosen.store)
+            # A store's day may begin hours after midnight and end in the next day.
+            span = AlertSpan(start, end + _ONE_DAY)
+            store_id, now = self.chosen.store.store_id, datetime.now(UTC)
+            found = await self.alert_queries.read_windows(store_id, span, now)
+            self._cache = self.clock(), found
+            return found
+
 
 # Maps the start of a window (UTC) to its place on the axis, or None if it has no place.
 PlaceLookup = Callable[[datetime], int | None]
@@ -114,7 +166,7 @@ def _point(mark: AlertMark, top: int, choice: StoreChoice) -> charts.Options:
         "name": "alert",
         **(_number(mark) if mark.more else _form(mark.alert)),
         # The mark's own tooltip, instead of the axis's tooltip with all series of the place.
-        "tooltip": {"trigger": "item", "formatter": _tooltip_html(mark, choice)},
+        "tooltip": {"trigger": "item", "formatter": str(_tooltip_html(mark, choice))},
     }
 
 
@@ -144,22 +196,21 @@ def _number(mark: AlertMark) -> charts.Options:
     }
 
 
-def _tooltip_html(mark: AlertMark, choice: StoreChoice) -> str:
-    """The tooltip of a mark, as markup."""
+def _tooltip_html(mark: AlertMark, choice: StoreChoice) -> Markup:
+    """The tooltip of a mark."""
     if mark.more:
-        return f"{mark.more:,} further alerts of this place: a click shows all"
+        return escape(f"{mark.more:,} further alerts of this place: a click shows all")
     alert, zone = mark.alert, choice.store.zone
     _, sign, word = STATES[alert.state]
+    # A retracted alert's title is struck through, like its mark.
+    weight = "s" if alert.state == "retracted" else "b"
     lines = (
-        f"{title_text(alert)} · {alert.severity}",
+        element(weight, f"{title_text(alert)} · {alert.severity}"),
         f"{sign} {word}",
         value_text(alert, choice.store.currency),
         window_text(alert, zone),
     )
-    first, *others = (escape(line) for line in lines)
-    # A retracted alert's title is struck through, like its mark.
-    head = f"<s>{first}</s>" if alert.state == "retracted" else f"<b>{first}</b>"
-    return "<br>".join([head, *others])
+    return Markup("<br>").join(lines)
 
 
 def _link(mark: AlertMark, choice: StoreChoice) -> str:

@@ -4,43 +4,35 @@ The text is checked as soon as no key was pressed for a moment.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
 from typing import Any
 
+from markupsafe import Markup
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
 from alerting.queries.rule_editing import EditedRule, RuleDraft, RuleEditService
 from alerting.rules.rule import RuleVersion
 from tally.errors import BadQuery, RuleConflict, SendFailed, UnknownName, ViewsUnreachable
-from web.dashboard.rules.editor_markup import (
-    TEMPLATE,
-    draft_text,
-    failure_text,
-    in_force_text,
-    plan_text,
-)
+from web.dashboard.rules.figure import RuleFigureSource
 from web.dashboard.rules.pages import show_rule_figure
-from web.dashboard.rules.source import RuleFigureSource
-from web.dashboard.rules.text_field import RuleText
-from web.dashboard.shared.addresses import rule_address, rules_address
-from web.dashboard.shared.frame import (
-    Frame,
-    html,
-    log_unreachable,
-    say,
-    say_unreachable,
-    show_frame,
+from web.dashboard.rules.rule_text import TEMPLATE, RuleText, draft_text, in_force_text, plan_text
+from web.dashboard.shared.addresses import (
+    LENGTHS,
+    Period,
+    parse_period,
+    rule_address,
+    rules_address,
 )
-from web.dashboard.shared.period import LENGTHS, Period, parse_period
-from web.dashboard.shared.source import StoreChoice
+from web.dashboard.shared.frame import Frame, html, load_or_say, log_unreachable, panel, show_frame
+from web.dashboard.shared.markup import element, failure_text, note
+from web.dashboard.shared.source import PageSelection, StoreChoice
 
 # Time since the last key press before the text is checked, so that not every letter is.
 IDLE_SECONDS = 0.5
 _UNREACHABLE = "The rules cannot be read or written right now; `tally status` shows what runs."
-_CLOSED = (
+_CLOSED = Markup(
     "Applying from here is switched off (TALLY_RULE_EDITS): keep the text as a file, and"
     " <code>tally rules apply FILE</code>."
 )
@@ -55,37 +47,27 @@ class EditorContext:
     may_apply: bool
 
 
-async def show_editor(
-    place: EditorContext,
-    rule_id: str | None,
-    stores: Sequence[StoreChoice],
-    chosen: StoreChoice,
-    period: Period,
-) -> None:
+async def show_editor(place: EditorContext, rule_id: str | None, selection: PageSelection) -> None:
     """Draw the editor's page, or that the rule is unknown; `rule_id`: None for a new rule."""
+    chosen, period = selection.chosen, selection.period
     heading = f"Edit {rule_id[:64]}" if rule_id else "New rule"
     frame = Frame("rules", heading, period, lambda _store, _of: rules_address(), chosen)
-    try:
-        opened = await place.editing.load(rule_id) if rule_id else EditedRule(None, TEMPLATE)
-    except UnknownName:
-        ui.context.client.status_code = HTTPStatus.NOT_FOUND
-        show_frame(replace(frame, heading="Not found", description="Rules"))
-        with ui.element("main"):
-            say(f"There is no rule {(rule_id or '')[:64]}", "Write a new one, or choose another.")
-        return
-    except ViewsUnreachable as error:
-        log_unreachable(error)
-        show_frame(replace(frame, description="Rules"))
-        with ui.element("main"):
-            say_unreachable()
+    opened: EditedRule | None = EditedRule(None, TEMPLATE)
+    if rule_id:
+        opened = await load_or_say(
+            place.editing.load(rule_id),
+            replace(frame, description="Rules"),
+            f"There is no rule {rule_id[:64]}",
+            "Write a new one, or choose another.",
+        )
+    if opened is None:
         return
     show_frame(
         replace(frame, description="As a rule's file says it; what has its default is left out")
     )
     with ui.element("main").classes("t-body"):
-        choices = {choice.store.store_id: choice for choice in stores}
-        editor = RuleEditor(place, rule_id, opened, choices, chosen.store.store_id, period)
-        await editor.show()
+        store_id = chosen.store.store_id
+        await RuleEditor(place, rule_id, opened, selection.by_id, store_id, period).show()
 
 
 @dataclass
@@ -109,8 +91,8 @@ class RuleEditor:
     async def show(self) -> None:
         """Draw the panels and check the text once."""
         self.base, self._text = self.original.newest, self.original.text
-        with ui.element("section").classes("t-panel").props('aria-labelledby="text"'):
-            html("<h2 id='text'>The rule</h2>")
+        with panel("text"):
+            html(element("h2", "The rule", id="text"))
             editor = RuleText(self._text, language="YAML", line_wrapping=True)
             editor.classes("t-editor").props('role="group" aria-label="Text of the rule"')
             editor.on_value_change(self._on_text_change)
@@ -129,7 +111,7 @@ class RuleEditor:
         if self.context.may_apply:
             ui.button("Apply", on_click=self._apply).props("no-caps unelevated")
         else:
-            html(f"<p class='t-known' data-closed='true'>{_CLOSED}</p>")
+            html(note(_CLOSED, data_closed="true"))
 
     def _span_controls(self) -> None:
         options = {store_id: choice.label for store_id, choice in self.stores.items()}
@@ -170,8 +152,10 @@ class RuleEditor:
             log_unreachable(error)
             self._show_message(failure_text(_UNREACHABLE))
             return None
-        plan = plan_text(draft.plan, int(time.time() * 1000)) if draft.plan else ""
-        self._show_message(f"{draft_text(draft)}{plan}")
+        message = draft_text(draft)
+        if draft.plan:
+            message += plan_text(draft.plan, int(time.time() * 1000))
+        self._show_message(message)
         return draft
 
     async def _simulate(self) -> None:
@@ -236,12 +220,12 @@ class RuleEditor:
         self.base, self.rule_id = opened.newest, rule_id
         await self._check_text()
 
-    def _show_message(self, text: str) -> None:
+    def _show_message(self, text: Markup) -> None:
         self._message_box.clear()
         with self._message_box:
             html(text)
 
-    def _show_outcome(self, text: str) -> None:
+    def _show_outcome(self, text: Markup) -> None:
         self._outcome.clear()
         with self._outcome:
             html(text)

@@ -1,9 +1,9 @@
-"""Rules, their versions, and episodes as markup; every name is escaped where it is inserted."""
+"""Rules, their versions, and episodes as markup."""
 
 from collections.abc import Iterable, Mapping
-from html import escape
-from typing import Any
 from zoneinfo import ZoneInfo
+
+from markupsafe import Markup
 
 from alerting.alert.ids import WHOLE_STORE
 from alerting.health.store import REASON_TEXTS, StoreHealth
@@ -18,10 +18,23 @@ from alerting.rules.rule import (
     Threshold,
 )
 from tally.time.instants import from_millis, to_millis
-from web.dashboard.rules.source import RuleFigure
+from web.dashboard.rules.figure import RuleFigure
 from web.dashboard.shared.addresses import alert_address, rule_address
-from web.dashboard.shared.alert_labels import SEVERITIES, instant_text, number_text, state_chip
+from web.dashboard.shared.alert_labels import instant_text, number_text, severity_chip, state_chip
 from web.dashboard.shared.labels import NOTHING
+from web.dashboard.shared.markup import (
+    Content,
+    card_row,
+    card_table,
+    element,
+    join,
+    link,
+    note,
+    row,
+    second_line,
+    span,
+    table,
+)
 
 _RULES = ("Rule", "Calls for an alert", "Stores", "Severity", "Version")
 _VERSIONS = ("Version", "In force from (UTC)", "Calls for an alert", "Stores", "For")
@@ -36,48 +49,41 @@ _GRAIN_TEXTS: Mapping[RuleGrain, str] = {
 }
 
 
-def rule_table(rules: Iterable[RuleVersion]) -> str:
+def rule_table(rules: Iterable[RuleVersion]) -> Markup:
     """A table with a row for each rule; on a phone each rule is a card."""
-    head = "".join(f"<th scope='col' role='columnheader'>{name}</th>" for name in _RULES)
-    rows = "".join(_rule_row(version) for version in rules)
-    return (
-        "<table class='t-table t-stores t-alerts' role='table'><thead role='rowgroup'>"
-        f"<tr role='row'>{head}</tr></thead><tbody role='rowgroup'>{rows}</tbody></table>"
-    )
+    return card_table(_RULES, map(_rule_row, rules))
 
 
-def health_text(health: StoreHealth | None, zone: ZoneInfo) -> str:
+def health_text(health: StoreHealth | None, zone: ZoneInfo) -> Markup:
     """Whether a rule can be judged in a store, and if not, since when in the given time zone."""
     if health is None:
-        return "<p class='t-known' data-judged='none'>It is not in force here.</p>"
+        return note("It is not in force here.", data_judged="none")
     if health.reason is None:
-        return "<p class='t-known' data-judged='true'>It is judged.</p>"
+        return note("It is judged.", data_judged="true")
     since = ""
     if health.since is not None:
         # The health check does not look further back than this.
         word = "at the latest since" if health.is_earlier else "since"
         since = f" {word} {instant_text(from_millis(health.since), zone)}"
-    words = escape(f"{since}: {REASON_TEXTS[health.reason]}.")
-    attrs = f"data-judged='false' data-reason='{health.reason}'"
-    return f"<p class='t-known' role='status' {attrs}><strong>Cannot be judged</strong>{words}</p>"
-
-
-def version_table(versions: Iterable[RuleVersion]) -> str:
-    """A table with a row for each version, the newest first."""
-    head = "".join(f"<th scope='col'>{name}</th>" for name in _VERSIONS)
-    rows = "".join(_version_row(version) for version in reversed([*versions]))
-    return (
-        "<table class='t-table t-versions'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return note(
+        element("strong", "Cannot be judged"),
+        f"{since}: {REASON_TEXTS[health.reason]}.",
+        role="status",
+        data_judged="false",
+        data_reason=health.reason,
     )
 
 
-def episode_table(drawn: RuleFigure, rule: Rule, zone: ZoneInfo, currency: str) -> str:
+def version_table(versions: Iterable[RuleVersion]) -> Markup:
+    """A table with a row for each version, the newest first."""
+    return table(_VERSIONS, map(_version_row, reversed([*versions])), "t-versions")
+
+
+def episode_table(drawn: RuleFigure, rule: Rule, zone: ZoneInfo, currency: str) -> Markup:
     """A table of the episodes by the store's clock, each with the alerts that were sent for it."""
     assert drawn.simulated is not None
     # The subject has a column only if an episode is of a single article.
     names = (_SUBJECT, *_EPISODES) if has_subjects(drawn) else _EPISODES
-    head = "".join(f"<th scope='col'>{name}</th>" for name in names)
     rows = []
     for found in drawn.simulated.episodes:
         # An alert belongs to the episode that contains its window, as in the evaluator.
@@ -90,23 +96,23 @@ def episode_table(drawn: RuleFigure, rule: Rule, zone: ZoneInfo, currency: str) 
         ended = found.episode.ended
         # The number of a silence rule counts the events of its family.
         metric = rule.metric or rule.family or ""
-        number = NOTHING if found.value is None else number_text(metric, found.value, currency)
-        cells = [
-            escape(instant_text(from_millis(found.episode.start), zone)),
-            "open" if ended is None else escape(instant_text(from_millis(ended), zone)),
-            escape(number),
+        cells: list[Content] = [
+            *([subject_name(found.subject)] if has_subjects(drawn) else []),
+            instant_text(from_millis(found.episode.start), zone),
+            "open" if ended is None else instant_text(from_millis(ended), zone),
+            NOTHING if found.value is None else number_text(metric, found.value, currency),
             "complete" if found.is_complete else "not complete",
-            " ".join(map(_alert_link, alerts)) or NOTHING,
+            join(map(_alert_link, alerts), " ") or NOTHING,
         ]
-        attrs = (
-            f"data-episode='{found.episode.start}' data-complete='{str(found.is_complete).lower()}'"
+        rows.append(
+            row(
+                *cells,
+                data_episode=found.episode.start,
+                data_complete=str(found.is_complete).lower(),
+                data_subject=found.subject,
+            )
         )
-        attrs += f" data-subject='{escape(found.subject)}'"
-        if has_subjects(drawn):
-            cells.insert(0, escape(subject_name(found.subject)))
-        rows.append(f"<tr {attrs}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    body = "".join(rows)
-    return f"<table class='t-table'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return table(names, rows)
 
 
 def has_subjects(drawn: RuleFigure) -> bool:
@@ -174,46 +180,36 @@ def _end(clear: Condition) -> str:
     return f"at {clear.change}" if clear.sigmas is None else f"within {clear.sigmas:g} deviations"
 
 
-def _rule_row(version: RuleVersion) -> str:
+def _rule_row(version: RuleVersion) -> Markup:
     rule = version.rule
-    title = f"<span class='t-change'>{escape(rule.title)}</span>" if rule.title else ""
-    kind, sign = SEVERITIES.get(rule.severity, ("", ""))
-    chip = f"<span class='t-chip t-{kind}'>{sign} {escape(rule.severity)}</span>"
     state = "retired" if version.retired else "in force"
     cells = {
-        "Calls for an alert": escape(condition_text(rule)),
-        "Stores": escape(_stores_text(rule)),
-        "Severity": chip,
-        "Version": f"<span data-state='{state}'>{version.version}, {state}</span>",
+        "Calls for an alert": condition_text(rule),
+        "Stores": _stores_text(rule),
+        "Severity": severity_chip(rule.severity),
+        "Version": span(f"{version.version}, {state}", data_state=state),
     }
-    shown = "".join(
-        f"<td role='cell' data-label='{name}'><span>{text}</span></td>"
-        for name, text in cells.items()
-    )
-    attrs = f"data-rule='{escape(rule.rule_id)}' data-retired='{str(version.retired).lower()}'"
-    return (
-        f"<tr role='row' {attrs}><th scope='row' role='rowheader'>"
-        f"<a href='{escape(rule_address(rule.rule_id))}'>{escape(rule.rule_id)}</a>{title}</th>"
-        f"{shown}</tr>"
+    return card_row(
+        link(rule_address(rule.rule_id), rule.rule_id) + second_line(rule.title),
+        {name: span(cell) for name, cell in cells.items()},
+        data_rule=rule.rule_id,
+        data_retired=str(version.retired).lower(),
     )
 
 
-def _version_row(version: RuleVersion) -> str:
+def _version_row(version: RuleVersion) -> Markup:
     rule = version.rule
     article, unit = {"hour": ("an", "hour"), "day": ("a", "day")}.get(
         rule.grain, ("a", "quarter hour")
     )
-    runs = f"{rule.for_} {unit}s" if rule.for_ > 1 else f"{article} {unit}"
-    condition = "nothing: retired" if version.retired else condition_text(rule)
-    shown: tuple[Any, ...] = (
+    return row(
         version_text(version),
         instant_text(from_millis(version.effective_from), _UTC),
-        condition,
+        "nothing: retired" if version.retired else condition_text(rule),
         _stores_text(rule),
-        runs,
+        f"{rule.for_} {unit}s" if rule.for_ > 1 else f"{article} {unit}",
+        data_version=version.version,
     )
-    cells = "".join(f"<td>{escape(str(cell))}</td>" for cell in shown)
-    return f"<tr data-version='{version.version}'>{cells}</tr>"
 
 
 def _stores_text(rule: Rule) -> str:
@@ -226,6 +222,5 @@ def _stores_text(rule: Rule) -> str:
     return ", ".join(rule.stores[:4]) + (f" and {left:,} more" if left > 0 else "")
 
 
-def _alert_link(alert: ListedAlert) -> str:
-    address = escape(alert_address(alert.alert_id))
-    return f"<a href='{address}' data-published='{alert.state}'>{state_chip(alert.state)}</a>"
+def _alert_link(alert: ListedAlert) -> Markup:
+    return link(alert_address(alert.alert_id), state_chip(alert.state), data_published=alert.state)

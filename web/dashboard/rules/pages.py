@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from html import escape
-from http import HTTPStatus
 
+from markupsafe import Markup
 from nicegui import ui
 
 from alerting.rules.rule import Rule, RuleVersion
 from runtime.registry.sources import FAMILIES
 from serving.metrics import catalogue
-from tally.errors import UnknownName, ViewsUnreachable
-from web.dashboard.rules.chart import describe_rule, rule_chart
+from tally.errors import UnknownName
+from web.dashboard.rules.figure import RuleFigure, RuleFigureSource, describe_rule, rule_chart
 from web.dashboard.rules.markup import (
     condition_text,
     episode_table,
@@ -20,8 +19,8 @@ from web.dashboard.rules.markup import (
     rule_table,
     version_table,
 )
-from web.dashboard.rules.source import RuleFigure, RuleFigureSource
 from web.dashboard.shared.addresses import (
+    Period,
     new_rule_address,
     rule_address,
     rule_edit_address,
@@ -32,52 +31,41 @@ from web.dashboard.shared.frame import (
     chart,
     html,
     keep_current,
-    log_unreachable,
-    say,
-    say_unreachable,
+    load_or_say,
+    panel,
     show_frame,
 )
-from web.dashboard.shared.period import Period
-from web.dashboard.shared.source import StoreChoice
-from web.dashboard.shared.unit_style import UnitStyle
+from web.dashboard.shared.labels import UnitStyle
+from web.dashboard.shared.markup import api_link, element, foot, link, note, scroll, subtitle
+from web.dashboard.shared.source import PageSelection, StoreChoice
 
 REFRESH_SECONDS = 120.0
 
 
-async def show_rules(source: RuleFigureSource, chosen: StoreChoice, period: Period) -> None:
+async def show_rules(source: RuleFigureSource, selection: PageSelection) -> None:
     """Draw the page of all rules."""
+    chosen, period = selection.chosen, selection.period
     frame = Frame("rules", "Rules", period, lambda _store, _of: rules_address(), chosen)
     show_frame(replace(frame, description="What calls for an alert"))
     with ui.element("main").classes("t-body"):
         await keep_current(source.rules, _show_list, REFRESH_SECONDS)
 
 
-async def show_rule(
-    source: RuleFigureSource,
-    rule_id: str,
-    stores: Sequence[StoreChoice],
-    chosen: StoreChoice,
-    period: Period,
-) -> None:
+async def show_rule(source: RuleFigureSource, rule_id: str, selection: PageSelection) -> None:
     """Draw the page of one rule in a store; for an unknown id the page says that there is none."""
+    chosen, period = selection.chosen, selection.period
 
     def address(store_id: str, address_period: Period) -> str:
         return rule_address(rule_id, address_period, store_id)
 
-    frame = Frame("rules", rule_id[:64], period, address, chosen, stores)
-    try:
-        versions = await source.versions(rule_id)
-    except UnknownName:
-        ui.context.client.status_code = HTTPStatus.NOT_FOUND
-        show_frame(replace(frame, heading="Not found", description="Rules"))
-        with ui.element("main"):
-            say(f"There is no rule {rule_id[:64]}", "The list above has those that there are.")
-        return
-    except ViewsUnreachable as error:
-        log_unreachable(error)
-        show_frame(replace(frame, description="Rules"))
-        with ui.element("main"):
-            say_unreachable()
+    frame = Frame("rules", rule_id[:64], period, address, chosen, selection.stores)
+    versions = await load_or_say(
+        source.versions(rule_id),
+        replace(frame, description="Rules"),
+        f"There is no rule {rule_id[:64]}",
+        "The list above has those that there are.",
+    )
+    if versions is None:
         return
     show_frame(frame)
     with ui.element("main").classes("t-body"):
@@ -92,16 +80,17 @@ async def show_rule(
         _show_versions(rule_id, versions, edit)
 
 
-async def _load_health_text(source: RuleFigureSource, rule_id: str, chosen: StoreChoice) -> str:
+async def _load_health_text(source: RuleFigureSource, rule_id: str, chosen: StoreChoice) -> Markup:
     return health_text(await source.health(rule_id, chosen.store), chosen.store.zone)
 
 
-def _show_health(rule_id: str, text: str) -> None:
-    address = escape(f"/v1/rules/{rule_id}/health")
-    with ui.element("section").classes("t-panel").props('aria-labelledby="health"'):
-        link = f"<a href='{address}'><code>{address}</code></a>"
-        all_stores = f"<p class='t-foot'>Of all its stores: {link}</p>"
-        html(f"<h2 id='health'>Can it be judged?</h2>{text}{all_stores}")
+def _show_health(rule_id: str, text: Markup) -> None:
+    with panel("health"):
+        html(
+            element("h2", "Can it be judged?", id="health")
+            + text
+            + foot("Of all its stores: ", api_link(f"/v1/rules/{rule_id}/health"))
+        )
 
 
 def _show_list(rules: Sequence[RuleVersion]) -> None:
@@ -109,42 +98,45 @@ def _show_list(rules: Sequence[RuleVersion]) -> None:
     living = [version for version in rules if not version.retired]
     others = [version for version in rules if version.retired]
     for name, title, versions in (("live", "In force", living), ("retired", "Retired", others)):
-        with ui.element("section").classes("t-panel").props(f'aria-labelledby="{name}"'):
-            html(f"<h2 id='{name}'>{title}</h2>")
-            if not versions:
-                html("<p class='t-sub'>None.</p>")
-                continue
-            region = f"class='t-scroll' role='region' aria-labelledby='{name}' tabindex='0'"
-            html(f"<div {region}>{rule_table(versions)}</div>")
+        with panel(name):
+            html(element("h2", title, id=name))
+            html(
+                scroll(rule_table(versions), aria_labelledby=name)
+                if versions
+                else subtitle("None.")
+            )
     html(
-        f"<p class='t-foot'><a href='{new_rule_address()}'>Write a new rule</a>, or keep them as"
-        " files: <code>tally rules apply FILE</code>. The same by HTTP: /v1/rules</p>"
+        foot(
+            link(new_rule_address(), "Write a new rule"),
+            ", or keep them as files: ",
+            element("code", "tally rules apply FILE"),
+            ". The same by HTTP: /v1/rules",
+        )
     )
 
 
 def _show_versions(rule_id: str, versions: Sequence[RuleVersion], edit: str) -> None:
-    address = escape(f"/v1/rules/{rule_id}/versions")
-    with ui.element("section").classes("t-panel").props('aria-labelledby="versions"'):
+    with panel("versions"):
         html(
-            "<h2 id='versions'>Versions</h2>"
-            "<div class='t-scroll' role='region' aria-labelledby='versions' tabindex='0'>"
-            f"{version_table(versions)}</div>"
-            f"<p class='t-known'><a href='{escape(edit)}'>Edit this rule</a></p>"
-            "<p class='t-foot'>The same by HTTP:"
-            f" <a href='{address}'><code>{address}</code></a></p>"
+            element("h2", "Versions", id="versions")
+            + scroll(version_table(versions), aria_labelledby="versions")
+            + note(link(edit, "Edit this rule"))
+            + foot("The same by HTTP: ", api_link(f"/v1/rules/{rule_id}/versions"))
         )
 
 
 def show_rule_figure(drawn: RuleFigure, rule: Rule, chosen: StoreChoice) -> None:
     """Draw a rule's chart in a store, how much of it is known, and a table of its episodes."""
     title = "What it calls for, and what was published"
-    with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
-        subtitle = escape(f"{condition_text(rule)}, in {chosen.label}")
-        html(f"<h2>{title}</h2><p class='t-sub'>{subtitle}</p>")
+    with panel(label=title):
+        html(element("h2", title) + subtitle(f"{condition_text(rule)}, in {chosen.label}"))
         if drawn.simulated is None:
             html(
-                "<p class='t-known' data-state='missing'>Nothing: it is not judged, is not about"
-                " this store, or the store has never sent all that it reads.</p>"
+                note(
+                    "Nothing: it is not judged, is not about this store, or the store has never"
+                    " sent all that it reads.",
+                    data_state="missing",
+                )
             )
             return
         zone = chosen.store.zone
@@ -154,14 +146,11 @@ def show_rule_figure(drawn: RuleFigure, rule: Rule, chosen: StoreChoice) -> None
             # The chart needs a description, because a canvas has no text of its own.
             chart(rule_chart(drawn, style, zone), f"{title}: {describe_rule(drawn)}")
         state = "complete" if _is_known(drawn) else "partial"
-        known = escape(_certainty_text(drawn))
-        html(f"<p class='t-known' data-known data-state='{state}'>{known}</p>")
+        html(note(_certainty_text(drawn), data_known="", data_state=state))
         # The table makes the episodes available to readers who cannot see the chart.
         if drawn.simulated.episodes:
-            html(
-                "<div class='t-scroll' role='region' aria-label='Episodes' tabindex='0'>"
-                f"{episode_table(drawn, rule, zone, chosen.store.currency)}</div>"
-            )
+            episodes = episode_table(drawn, rule, zone, chosen.store.currency)
+            html(scroll(episodes, aria_label="Episodes"))
 
 
 def _unit(rule: Rule) -> str:

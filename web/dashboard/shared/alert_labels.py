@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from markupsafe import Markup
+
 from alerting.queries.alerts import raise_instant
 from serving.metrics import catalogue
 from tally.alerts.message import Alert, AlertState, Reason
 from tally.errors import UnknownName
 from tally.time.instants import parse_instant
-from web.dashboard.shared.labels import NOTHING
-from web.dashboard.shared.unit_style import UnitStyle
+from web.dashboard.shared.labels import NOTHING, UnitStyle
+from web.dashboard.shared.markup import chip
 
 # For each state: CSS class suffix, sign, word.
 STATES: Mapping[AlertState, tuple[str, str, str]] = {
@@ -36,10 +38,16 @@ REASONS: Mapping[Reason, str] = {
 }
 
 
-def state_chip(state: AlertState) -> str:
-    """The alert's state as markup: a chip with a sign and a word."""
+def state_chip(state: AlertState) -> Markup:
+    """The alert's state as a chip."""
     kind, sign, word = STATES[state]
-    return f"<span class='t-chip t-{kind}' data-state='{state}'>{sign} {word}</span>"
+    return chip(sign, word, kind, data_state=state)
+
+
+def severity_chip(severity: str) -> Markup:
+    """A severity as a chip."""
+    kind, sign = SEVERITIES.get(severity, ("", ""))
+    return chip(sign, severity, kind)
 
 
 def instant_text(instant: datetime, zone: ZoneInfo) -> str:

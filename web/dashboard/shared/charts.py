@@ -22,6 +22,15 @@ HATCHED = {
     "color": "rgba(255,255,255,0.55)",
 }
 
+BAR_LEGEND = {
+    "top": 0,
+    "itemWidth": 14,
+    "itemHeight": 10,
+    "textStyle": {"color": QUIET, "fontSize": 12},
+}
+
+_GRID = {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True}
+
 Options = dict[str, Any]
 
 
@@ -34,50 +43,32 @@ def revenue_by_day(figures: Figures, zone: str) -> Options:
     batch = [_major(day.batch, figures.currency) for day in figures.days]
     speed = [_major(day.speed, figures.currency) for day in figures.days]
     missing = [1 if day.is_missing else None for day in figures.days]
+    options = bar_axes(f"day ({zone})", days, f"revenue, {figures.currency}")
     return {
-        **common(),
-        "legend": {
-            "top": 0,
-            "left": 0,
-            "itemWidth": 14,
-            "itemHeight": 10,
-            "itemGap": 14,
-            "textStyle": {"color": QUIET, "fontSize": 12},
-        },
-        "grid": {"left": 8, "right": 12, "top": 60, "bottom": 26, "containLabel": True},
-        "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "confine": True},
-        "xAxis": {
-            "type": "category",
-            "data": days,
-            **axis_name_options(f"day ({zone})", 30),
-            "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
-            "axisTick": {"show": False},
-            "axisLine": {"lineStyle": {"color": LINE}},
-        },
+        **options,
+        "legend": {**BAR_LEGEND, "left": 0, "itemGap": 14},
+        # The grey bands are not revenue, so they have an axis of their own.
         "yAxis": [
-            {
-                "type": "value",
-                "name": f"revenue, {figures.currency}",
-                "nameTextStyle": {"color": QUIET, "align": "left"},
-                "axisLabel": {"color": QUIET},
-                "splitLine": {"lineStyle": {"color": LINE}},
-            },
-            {"type": "value", "show": False, "min": 0, "max": 1},  # the grey bands are not revenue
+            options["yAxis"],
+            {"type": "value", "show": False, "min": 0, "max": 1},
         ],
         "series": [
-            _bars("batch", BATCH, batch),
-            {
-                **_bars("speed (provisional)", SPEED, speed),
-                "itemStyle": {"color": SPEED, "decal": HATCHED},
-            },
-            {
-                **_bars("missing", MISSING, missing),
-                "yAxisIndex": 1,
-                "stack": "missing",
-                "barGap": "-100%",
-                "tooltip": {"show": False},
-                "itemStyle": {"color": MISSING, "opacity": 0.35},
-            },
+            bars("batch", batch, stack="known"),
+            bars(
+                "speed (provisional)",
+                speed,
+                stack="known",
+                itemStyle={"color": SPEED, "decal": HATCHED},
+            ),
+            bars(
+                "missing",
+                missing,
+                stack="missing",
+                yAxisIndex=1,
+                barGap="-100%",
+                tooltip={"show": False},
+                itemStyle={"color": MISSING, "opacity": 0.35},
+            ),
         ],
     }
 
@@ -143,6 +134,55 @@ def heat_map(
     }
 
 
+def line_axes(
+    name: str,
+    categories: list[str],
+    up_name: str,
+    **margins: int,
+) -> Options:
+    """The options of a chart of lines over categories; `margins` that are not the usual ones."""
+    return {
+        **common(),
+        "grid": {**_GRID, **margins},
+        "tooltip": {"trigger": "axis", "confine": True},
+        "xAxis": {
+            "type": "category",
+            "data": categories,
+            **axis_name_options(name, 30),
+            "axisLabel": {"color": QUIET, "hideOverlap": True, "fontSize": 11},
+        },
+        "yAxis": {
+            "type": "value",
+            "name": up_name,
+            "nameTextStyle": {"color": QUIET, "align": "left"},
+            "axisLabel": {"color": QUIET},
+            "splitLine": {"lineStyle": {"color": LINE}},
+        },
+    }
+
+
+def bar_axes(
+    name: str,
+    categories: list[str],
+    up_name: str,
+    **margins: int,
+) -> Options:
+    """The options of a chart of bars over categories."""
+    options = line_axes(name, categories, up_name, **margins)
+    line = {"axisTick": {"show": False}, "axisLine": {"lineStyle": {"color": LINE}}}
+    return {
+        **options,
+        "tooltip": {**options["tooltip"], "axisPointer": {"type": "shadow"}},
+        "xAxis": {**options["xAxis"], **line},
+    }
+
+
+def bars(name: str, values: list[Any], **more: Any) -> Options:
+    """A series of bars, with further options."""
+    style = {"itemStyle": {"color": BATCH}, "barMaxWidth": 34}
+    return {"type": "bar", "name": name, "data": values, **style, **more}
+
+
 def axis_name_options(name: str, gap: int) -> Options:
     """The options that put an axis's name at the middle of the axis."""
     style = {"color": QUIET}
@@ -172,17 +212,6 @@ def describe_days(days: tuple[Day, ...]) -> str:
     """The bar chart in words, for screen readers."""
     known = [day for day in days if not day.is_missing]
     return f"{len(known)} of {len(days)} days have an answer"
-
-
-def _bars(name: str, colour: str, values: list[Any]) -> Options:
-    return {
-        "type": "bar",
-        "name": name,
-        "stack": "known",
-        "data": values,
-        "itemStyle": {"color": colour},
-        "barMaxWidth": 34,
-    }
 
 
 def _major(minor: int | None, currency: str) -> float | None:

@@ -145,9 +145,7 @@ def select_comparable(now: PeriodCells, before: PeriodCells, clock: DayClock) ->
     places, earlier = _complete_places(now, clock), _complete_places(before, clock)
     both = [place for place in places if place in earlier]
     return ComparedCells(
-        [places[place] for place in both],
-        [earlier[place] for place in both],
-        False,
+        [places[place] for place in both], [earlier[place] for place in both], False
     )
 
 

@@ -1,25 +1,29 @@
 """The parts shared by all pages: navigation, heading, store and period controls, live redrawing."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import structlog
+from markupsafe import Markup
 from nicegui import ui
 
-from tally.errors import ViewsUnreachable
+from tally.errors import UnknownName, ViewsUnreachable
 from web.dashboard.shared import charts
 from web.dashboard.shared.addresses import (
+    LENGTHS,
+    Period,
     inbox_address,
     overview_address,
+    parse_period,
     refusals_address,
     rules_address,
     store_address,
 )
 from web.dashboard.shared.labels import span_text
-from web.dashboard.shared.period import LENGTHS, Period, parse_period
+from web.dashboard.shared.markup import element, link, span
 from web.dashboard.shared.source import StoreChoice
 
 log = structlog.get_logger()
@@ -65,10 +69,8 @@ def show_frame(frame: Frame) -> None:
     ui.page_title(f"{frame.heading} · Tally")
     with ui.element("header").classes("t-top"):
         html(_navigation(frame))
-        html(
-            f"<div class='t-brand'><h1>{escape(frame.heading)}</h1>"
-            f"<p>{escape(frame.subtitle)}</p></div>"
-        )
+        title = element("h1", frame.heading) + element("p", frame.subtitle)
+        html(element("div", title, class_="t-brand"))
         if frame.description:
             return
         with ui.element("div").classes("t-controls").props('role="group" aria-label="Period"'):
@@ -77,7 +79,7 @@ def show_frame(frame: Frame) -> None:
             _period_controls(frame)
 
 
-def _navigation(frame: Frame) -> str:
+def _navigation(frame: Frame) -> Markup:
     store_id = frame.chosen.store.store_id
     # A report belongs to a store, so the store link is the way back from a report.
     links = [
@@ -87,15 +89,13 @@ def _navigation(frame: Frame) -> str:
         ("rules", "Rules", rules_address()),
         ("refused", "Refused", refusals_address()),
     ]
-    items = "".join(
-        f"<a href='{escape(address)}'{_current(name == frame.page)}>{word}</a>"
+    items = (
+        link(address, word, aria_current="page" if name == frame.page else None)
         for name, word, address in links
     )
-    return f"<nav class='t-nav' aria-label='Pages'><span class='t-name'>Tally</span>{items}</nav>"
-
-
-def _current(is_current: bool) -> str:
-    return " aria-current='page'" if is_current else ""
+    return element(
+        "nav", span("Tally", class_="t-name"), *items, class_="t-nav", aria_label="Pages"
+    )
 
 
 def _store_picker(frame: Frame) -> None:
@@ -155,6 +155,38 @@ async def keep_current(
     ui.timer(seconds, refresh, immediate=False)
 
 
+async def load_or_say(
+    load: Awaitable[_Shown], frame: Frame, unknown: str, hint: str
+) -> _Shown | None:
+    """What was loaded; None if there is no such thing or no answer, and then the page says so."""
+    try:
+        return await load
+    except UnknownName:
+        show_not_found(frame, unknown, hint)
+    except ViewsUnreachable as error:
+        log_unreachable(error)
+        show_frame(frame)
+        with ui.element("main"):
+            say_unreachable()
+    return None
+
+
+def show_not_found(
+    frame: Frame,
+    title: str,
+    text: str,
+    links: Markup | None = None,
+) -> None:
+    """Draw the page of a name that there is none of."""
+    # A reader sees a normal page, and a program gets the status that the API gives for such a name.
+    ui.context.client.status_code = HTTPStatus.NOT_FOUND
+    show_frame(replace(frame, heading="Not found"))
+    with ui.element("main").classes("t-body" if links else ""):
+        say(title, text)
+        if links:
+            html(links)
+
+
 def log_unreachable(error: ViewsUnreachable) -> None:
     """Log the error's cause, which names addresses and classes and is not for the page."""
     log.warning("dashboard: views unreachable", reason=str(error.__cause__ or error))
@@ -172,14 +204,20 @@ def say_unreachable() -> None:
 def say(title: str, text: str, retry: bool = False) -> None:
     """Draw a title and a text in place of numbers."""
     with ui.element("section").classes("t-state"):
-        html(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>")
+        html(element("h2", title) + element("p", text))
         if retry:
             ui.button("Try again", on_click=ui.navigate.reload).props("no-caps unelevated")
 
 
-def html(text: str) -> None:
-    """Draw markup; every name in it must have been escaped where it was inserted."""
-    ui.html(text, sanitize=False).style("display: contents")
+def html(text: Markup) -> None:
+    """Draw markup."""
+    ui.html(str(text), sanitize=False).style("display: contents")
+
+
+def panel(title_id: str = "", label: str = "") -> ui.element:
+    """A panel of the page, named by the element of that id, or else by the label."""
+    named = f'aria-labelledby="{title_id}"' if title_id else f'aria-label="{label}"'
+    return ui.element("section").classes("t-panel").props(named)
 
 
 def chart(

@@ -60,24 +60,9 @@ def compute_occupancy(store: Store, day: date, found: list[cells.Cell]) -> Occup
 
 def occupancy_chart(inside: Occupancy) -> charts.Options:
     """A line chart by the store's clock, with a gap where the level is not known."""
-    zone = inside.store.zone
+    ends = [f"{end.astimezone(inside.store.zone):%H:%M}" for end, _ in inside.levels]
     return {
-        **charts.common(),
-        "grid": {"left": 8, "right": 12, "top": 30, "bottom": 26, "containLabel": True},
-        "tooltip": {"trigger": "axis", "confine": True},
-        "xAxis": {
-            "type": "category",
-            "data": [f"{end.astimezone(zone):%H:%M}" for end, _ in inside.levels],
-            **charts.axis_name_options(f"until ({inside.store.tz})", 30),
-            "axisLabel": {"color": charts.QUIET, "hideOverlap": True, "fontSize": 11},
-        },
-        "yAxis": {
-            "type": "value",
-            "name": "persons",
-            "nameTextStyle": {"color": charts.QUIET, "align": "left"},
-            "axisLabel": {"color": charts.QUIET},
-            "splitLine": {"lineStyle": {"color": charts.LINE}},
-        },
+        **charts.line_axes(f"until ({inside.store.tz})", ends, "persons", top=30),
         "series": [
             {
                 "type": "line",

@@ -1,7 +1,7 @@
 """The data source of the pages: the same queries as the API, in the same process."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -19,9 +19,9 @@ from serving.reports.comparison import ComparedValue, StoreSpan, WithheldValue
 from serving.reports.report import ReportEngine, StoreReport
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
+from web.dashboard.shared.addresses import Period
 from web.dashboard.shared.figures import Figures, PeriodCells, compute_figures, main_currency
 from web.dashboard.shared.inside import METRIC, Occupancy, compute_occupancy, quarter_hours
-from web.dashboard.shared.period import Period
 
 # The metrics by which all stores are compared, from the street to the till.
 COMPARED_METRICS = (
@@ -48,6 +48,20 @@ class StoreChoice:
         return (
             store.store_id if store.name == store.store_id else f"{store.name} ({store.store_id})"
         )
+
+
+@dataclass(frozen=True)
+class PageSelection:
+    """What the address of a page selects: one of the stores, and a period."""
+
+    stores: Sequence[StoreChoice]
+    chosen: StoreChoice
+    period: Period
+
+    @property
+    def by_id(self) -> dict[str, StoreChoice]:
+        """The stores by their ids."""
+        return {choice.store.store_id: choice for choice in self.stores}
 
 
 def newest_day(stores: Iterable[StoreChoice]) -> date | None:
@@ -101,7 +115,7 @@ class FigureSource:
         """Persons inside on the last day of the period. Raises ViewsUnreachable."""
         quarters = [quarter_hours(store, period.last)]
         [answer] = await self._query_engine.read(
-            Query(catalogue.metric(METRIC), quarters, (), None),
+            Query(catalogue.metric(METRIC), quarters, (), None)
         )
         return compute_occupancy(store, period.last, answer.result_cells)
 
@@ -130,7 +144,7 @@ class FigureSource:
         quarters = period.quarter_hours(store)
         # Every metric of the page is computed from the parts of this metric's family.
         [answer] = await self._query_engine.read(
-            Query(catalogue.metric("revenue"), [quarters], (), None),
+            Query(catalogue.metric("revenue"), [quarters], (), None)
         )
         return PeriodCells(period.days, answer.result_cells, answer.through)
 

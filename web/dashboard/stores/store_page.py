@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from html import escape
 
 from nicegui import ui
 
@@ -13,24 +12,29 @@ from serving.reports.report import StoreReport
 from tally.time.windows import WINDOW
 from web.dashboard.alerts.marks import (
     PlaceLookup,
+    StoreAlerts,
     add_marks,
     describe_marks,
     mark_links,
     place_marks,
 )
 from web.dashboard.alerts.markup import MARK_KEY, alert_table
-from web.dashboard.alerts.store_alerts import StoreAlerts
-from web.dashboard.reports.charts import describe_chart, has_chart, report_chart
-from web.dashboard.reports.labels import number_state, remainder_text
-from web.dashboard.reports.markup import beside_value, figure, state_chip
 from web.dashboard.shared import charts, labels
-from web.dashboard.shared.addresses import inbox_address, report_address, store_address
+from web.dashboard.shared.addresses import Period, inbox_address, report_address, store_address
 from web.dashboard.shared.figures import Figures
-from web.dashboard.shared.frame import Frame, chart, html, keep_current, show_frame
+from web.dashboard.shared.frame import Frame, chart, html, keep_current, panel, show_frame
 from web.dashboard.shared.inside import Occupancy, day_state_text, occupancy_chart, residue_text
-from web.dashboard.shared.period import Period
-from web.dashboard.shared.source import FigureSource, StoreChoice
-from web.dashboard.shared.unit_style import UnitStyle
+from web.dashboard.shared.labels import UnitStyle
+from web.dashboard.shared.markup import element, foot, link, note, scroll, span, subtitle
+from web.dashboard.shared.source import FigureSource, PageSelection, StoreChoice
+from web.dashboard.stores.report_figures import (
+    describe_chart,
+    has_chart,
+    number_state,
+    remainder_text,
+    report_chart,
+)
+from web.dashboard.stores.report_markup import beside_value, figure, report_chip
 
 REFRESH_SECONDS = 30.0
 _MAX_LISTED = 6
@@ -40,11 +44,10 @@ ChartAlerts = tuple[Sequence[ListedAlert], PlaceLookup, StoreChoice]
 REPORTS_REFRESH_SECONDS = 120.0
 
 
-async def show_store(
-    source: FigureSource, stores: list[StoreChoice], chosen: StoreChoice, period: Period
-) -> None:
+async def show_store(source: FigureSource, selection: PageSelection) -> None:
     """Draw the page of a store."""
-    show_frame(Frame("store", chosen.label, period, store_address, chosen, stores))
+    chosen, period = selection.chosen, selection.period
+    show_frame(Frame("store", chosen.label, period, store_address, chosen, selection.stores))
     alerts = StoreAlerts(source.alerts, chosen, period)
     figures = partial(source.figures, chosen.store, period)
     inside = partial(source.occupancy, chosen.store, period)
@@ -61,7 +64,7 @@ async def show_store(
             REFRESH_SECONDS,
         )
         # Reports are loaded apart from the figures, which are refreshed more often.
-        html("<h2 class='t-heading' id='reports'>Reports</h2>")
+        html(element("h2", "Reports", class_="t-heading", id="reports"))
         await keep_current(
             lambda: alerts.load_with_alerts(reports),
             partial(_show_reports, chosen=chosen, period=period),
@@ -69,47 +72,45 @@ async def show_store(
         )
 
 
-def _show_figures(
-    found: tuple[Figures, list[ListedAlert]],
-    alerts: StoreAlerts,
-) -> None:
+def _show_figures(found: tuple[Figures, list[ListedAlert]], alerts: StoreAlerts) -> None:
     figures, listed = found
     chosen, period = alerts.chosen, alerts.period
     _show_coverage(figures)
     with ui.element("section").classes("t-cards").props('aria-label="Sums of the period"'):
         for card in figures.cards:
-            unit = escape(labels.unit_text(card, figures.currency))
-            changed = labels.change_text(card, period, figures.compared_quarters)
+            unit = span(labels.unit_text(card, figures.currency), class_="t-unit")
+            value = element(
+                "div", labels.value_text(card, figures.currency), unit, class_="t-value"
+            )
+            change = labels.change_text(card, period, figures.compared_quarters)
             html(
-                f"<article class='t-card'><h2>{labels.TITLES[card.metric]}</h2>"
-                f"<div class='t-value'>{labels.value_text(card, figures.currency)}"
-                f"<span class='t-unit'>{unit}</span></div>"
-                f"<div class='t-change'>{changed}</div></article>"
+                element(
+                    "article",
+                    element("h2", labels.TITLES[card.metric]),
+                    value,
+                    element("div", change, class_="t-change"),
+                    class_="t-card",
+                )
             )
     with ui.element("section").classes("t-panels").props('aria-label="Charts of the period"'):
         with ui.element("article").classes("t-panel"):
-            title, known = "Revenue by day", charts.describe_days(figures.days)
-            html(f"<h2>{title}</h2><p class='t-sub'>{escape(known)}</p>")
+            title, days = "Revenue by day", charts.describe_days(figures.days)
+            html(element("h2", title) + subtitle(days))
             options = charts.revenue_by_day(figures, chosen.store.tz)
             show_alert_chart(options, title, (listed, place_of_day(period, chosen), chosen))
         with ui.element("article").classes("t-panel"):
             title = "Receipts by hour of the week"
-            html(f"<h2>{title}</h2><p class='t-sub'>Mean number of receipts in each hour</p>")
+            html(element("h2", title) + subtitle("Mean number of receipts in each hour"))
             chart(charts.receipts_by_hour_of_week(figures), title)
     _show_alerts(alerts.filter_period(listed), chosen, period)
-    html(
-        f"<p class='t-foot'>{escape(labels.note_text(figures))}"
-        " The same numbers by HTTP: /v1/metrics</p>"
-    )
+    html(foot(f"{labels.note_text(figures)} The same numbers by HTTP: /v1/metrics"))
 
 
 def _show_coverage(figures: Figures) -> None:
     sign, word = labels.BADGES[figures.coverage.state]
-    text = escape(labels.coverage_text(figures.coverage))
-    html(
-        f"<div class='t-badge t-{figures.coverage.state}' role='status'>"
-        f"<strong>{sign} {word}</strong><span>{text}</span></div>"
-    )
+    text = span(labels.coverage_text(figures.coverage))
+    state = element("strong", f"{sign} {word}")
+    html(element("div", state, text, class_=f"t-badge t-{figures.coverage.state}", role="status"))
 
 
 def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Period) -> None:
@@ -117,35 +118,31 @@ def _show_alerts(alerts: Sequence[ListedAlert], chosen: StoreChoice, period: Per
     if not alerts:
         return
     store_id = chosen.store.store_id
-    with ui.element("section").classes("t-panel").props('aria-labelledby="marked"'):
+    with panel("marked"):
+        shown = alert_table(alerts[:_MAX_LISTED], {store_id: chosen})
         html(
-            f"<h2 id='marked'>Alerts of these days</h2>{MARK_KEY}"
-            "<div class='t-scroll' role='region' aria-labelledby='marked' tabindex='0'>"
-            f"{alert_table(alerts[:_MAX_LISTED], {store_id: chosen})}</div>"
+            element("h2", "Alerts of these days", id="marked")
+            + MARK_KEY
+            + scroll(shown, aria_labelledby="marked")
         )
-        address = escape(inbox_address(period, store_id))
         left = len(alerts) - _MAX_LISTED
         more = f"{left:,} more are in the inbox" if left > 0 else "Inbox of this store"
-        html(f"<p class='t-known'><a href='{address}'>{more}</a></p>")
+        html(note(link(inbox_address(period, store_id), more)))
 
 
-def _show_occupancy(
-    found: tuple[Occupancy, list[ListedAlert]],
-    chosen: StoreChoice,
-) -> None:
+def _show_occupancy(found: tuple[Occupancy, list[ListedAlert]], chosen: StoreChoice) -> None:
     inside, alerts = found
     title = "Persons inside (by the counters)"
-    residue = escape(residue_text(inside))
     number = "" if inside.residue is None else inside.residue
-    with ui.element("section").classes("t-panel").props(f'aria-label="{title}"'):
-        html(f"<h2>{title}</h2><p class='t-sub'>{escape(day_state_text(inside))}</p>")
+    with panel(label=title):
+        html(element("h2", title) + subtitle(day_state_text(inside)))
         # For a day without any counter events, the line would suggest that the store was empty.
         if inside.is_counted:
             places = {end - WINDOW: place for place, (end, _) in enumerate(inside.levels)}
             show_alert_chart(
                 occupancy_chart(inside), title, (alerts, places.get, chosen), "t-small"
             )
-            html(f"<p class='t-known' data-residue='{number}'>{residue}</p>")
+            html(note(residue_text(inside), data_residue=number))
 
 
 def _show_reports(
@@ -170,11 +167,11 @@ def _show_report(
     shape, chosen = loader.reports()[report_id], marks[2]
     compared = found if isinstance(found, WithheldValue) else found.comparison
     style = report_style(found, chosen)
+    state = report_chip(number_state(compared))
     html(
-        f"<div class='t-line'><h3>{escape(shape.title)}</h3>"
-        f"{state_chip(number_state(compared))}</div>"
-        f"<p class='t-sub'>{escape(shape.data_source)}</p>"
-        f"{figure(report_id, compared, style, period)}"
+        element("div", element("h3", shape.title), state, class_="t-line")
+        + subtitle(shape.data_source)
+        + figure(report_id, compared, style, period)
     )
     # An empty chart would say no more than the dash above it.
     if isinstance(found, StoreReport) and has_chart(found):
@@ -184,15 +181,15 @@ def _show_report(
             show_alert_chart(options, describe_chart(found), marks, "t-small")
         else:
             chart(options, describe_chart(found), "t-small")
-    address = escape(report_address(report_id, chosen.store.store_id, period))
     if isinstance(found, StoreReport) and found.companion is not None:
-        name = escape(found.companion.name)
-        html(f"<p class='t-known'>{name}: {beside_value(found.companion)}</p>")
+        html(note(f"{found.companion.name}: ", beside_value(found.companion)))
     if isinstance(found, StoreReport) and (left := remainder_text(found, style)):
-        html(f"<p class='t-known'>{escape(left)}</p>")
+        html(note(left))
+    address = report_address(report_id, chosen.store.store_id, period)
+    unseen = span(f" of {shape.title}", class_="t-unseen")
     html(
-        f"<p class='t-read'>{escape(shape.how_to_read)}</p><a class='t-more' href='{address}'>"
-        f"Table and details<span class='t-unseen'> of {escape(shape.title)}</span></a>"
+        element("p", shape.how_to_read, class_="t-read")
+        + link(address, "Table and details", unseen, class_="t-more")
     )
 
 
@@ -203,10 +200,7 @@ def place_of_day(period: Period, chosen: StoreChoice) -> PlaceLookup:
 
 
 def show_alert_chart(
-    options: charts.Options,
-    label: str,
-    marked_alerts: ChartAlerts,
-    size: str = "",
+    options: charts.Options, label: str, marked_alerts: ChartAlerts, size: str = ""
 ) -> None:
     """Draw a chart with alert marks above it, each of which links to its alert's page."""
     alerts, place_of, chosen = marked_alerts

@@ -12,8 +12,9 @@ from tests.support.alerts.alert_suite import DAY, STORY, AlertSuite, numbers
 from tests.support.alerts.alerts import then, told
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews
+from web.api import state
+from web.api.alerts import stream
 from web.api.app import create_app
-from web.api.routes import alert_counters, alert_routes
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_what_no_generation_has_settled_in_two_hours_is_overdue_and_stays_provis
 def test_counters_have_what_is_open_and_what_of_it_is_overdue(
     ask: Ask, views: MemoryViews, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alert_counters, "OPEN_SECONDS", 0)
+    monkeypatch.setattr(state, "OPEN_SECONDS", 0)
     now = datetime.now(UTC)
     views.alerts.told[:] = [told(1, raised=now)]
     fresh = ask("/metrics").text
@@ -140,7 +141,7 @@ def test_a_stream_that_cannot_be_is_refused(
 
 
 def test_streams_are_bounded(views: MemoryViews, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alert_routes, "MAX_STREAMS", 0)
+    monkeypatch.setattr(stream, "MAX_STREAMS", 0)
     with asking(create_app(Settings(), views, MemoryFeed())) as ask:
         answer = ask("/v1/alerts/stream")
 

@@ -30,8 +30,8 @@ from tests.support.evaluation.simulating import desk_over
 from tests.support.serving.serving_example import NEW, SETTLED, example
 from tests.support.serving.serving_world import MemoryViews
 from tests.support.stack.nominal_processor import slowness
+from web.api.alerts.stream import MAX_STREAMS
 from web.api.app import create_app
-from web.api.routes.alert_routes import MAX_STREAMS
 
 SECONDS = 20.0
 RULES = ListedRules(in_force(BUSY, "2026-11-20T00:00"))

@@ -19,8 +19,8 @@ from tally.time.instants import to_millis
 from tests.support.questions.api_suite import Ask, asking
 from tests.support.serving.serving_world import MemoryViews, World, flip, sale
 from web.api.app import create_app
+from web.dashboard.shared.addresses import Period
 from web.dashboard.shared.inside import quarter_hours
-from web.dashboard.shared.period import Period
 from web.dashboard.shared.source import FigureSource
 
 STORES = """

@@ -10,8 +10,8 @@ from runtime.http.server import ServerOptions, serve
 from serving.storage.views import ViewReader
 from tally.config.settings import Settings
 from tests.integration.serving.test_process import free_port
+from web.api.alerts import stream
 from web.api.app import create_app
-from web.api.routes import alert_routes
 
 PLACE_SECONDS = 1.0
 # Longer than a test waits for its end: a server that waits for its streams is found.
@@ -22,8 +22,8 @@ REQUEST_SECONDS = 4.0
 
 def main(topic: str) -> int:
     """Exit code 0 once it was told to stop."""
-    routes: Any = alert_routes
-    routes.PLACE_SECONDS = PLACE_SECONDS
+    module: Any = stream
+    module.POSITION_SECONDS = PLACE_SECONDS
     settings = Settings.load()
     views, feed = ViewReader(settings), TopicFeed(settings, topic)
     app = create_app(settings, views, feed)

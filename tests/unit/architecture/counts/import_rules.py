@@ -231,7 +231,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "inventory": ("msgspec", "structlog"),
     "inventory.sync.target": ("pydantic",),
     "web.api": ("fastapi", "starlette", "pydantic", "msgspec", "structlog"),
-    "web.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec"),
+    "web.dashboard": ("nicegui", "fastapi", "starlette", "structlog", "msgspec", "markupsafe"),
     "web.client": ("httpx",),
     "ops.oracle": ("duckdb",),
     "dags": ("airflow",),

@@ -10,7 +10,8 @@ from serving.questions.resets import Resets
 from tally.errors import BadQuery
 from tally.time.instants import UTC_CLOCK
 from tests.support.serving.serving_world import at
-from web.api.requests import cursor, paging
+from web.api.numbers import pages as paging
+from web.api.requests import cursor
 from web.api.requests.cursor import MetricCursor
 
 

@@ -12,6 +12,7 @@ from tally.algebra.merge import MergedWindow, WindowSource
 from tally.time.day_clock import DayClock
 from tally.time.windows import TimeRange
 from tests.support.serving.serving_world import at
+from web.dashboard.shared.addresses import Period, parse_period
 from web.dashboard.shared.figures import (
     Card,
     CoverageCounts,
@@ -21,7 +22,6 @@ from web.dashboard.shared.figures import (
     compute_figures,
     main_currency,
 )
-from web.dashboard.shared.period import Period, parse_period
 
 ROME = DayClock.from_zone(ZoneInfo("Europe/Rome"))
 STORE = Store("367", "367", ROME, "EUR")

@@ -31,7 +31,7 @@ from tests.support.questions.report_world import (
     stores_file,
 )
 from tests.support.serving.serving_world import MemoryViews
-from web.dashboard.stores import overview_page
+from web.dashboard.stores import overview
 
 DAYS = str(WEEK)
 
@@ -83,7 +83,7 @@ def test_row_of_a_store_with_two_currencies_withholds_its_revenue_alone(get: Get
 def test_rows_that_are_not_read_yet_say_so_and_have_no_number(
     get: Get, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview_page, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(overview, "FIRST_SECONDS", 0.0)
 
     answer = get("/stores", days=DAYS, until=COMPLETE)
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.support.serving.serving_world import at
 from web.dashboard.shared import charts, labels
+from web.dashboard.shared.addresses import Period
 from web.dashboard.shared.figures import Card, CoverageCounts, Day, Figures
-from web.dashboard.shared.period import Period
 
 WEEK = Period(date(2017, 9, 24), 7)
 DAYS = (Day(date(2017, 9, 18), 12345, 500), Day(date(2017, 9, 19), None, None))

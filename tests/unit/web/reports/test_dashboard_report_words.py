@@ -15,19 +15,20 @@ from serving.stock.items import ItemAxis
 from tally.time.instants import UTC_CLOCK
 from tally.time.windows import TimeRange
 from tests.support.serving.serving_world import at
-from web.dashboard.reports import charts, labels
-from web.dashboard.reports.charts import describe_chart, item_text, report_chart
-from web.dashboard.reports.labels import (
+from web.dashboard.shared import labels
+from web.dashboard.shared.addresses import Period, answer_address, overview_address, report_address
+from web.dashboard.shared.labels import UnitStyle
+from web.dashboard.stores import report_figures
+from web.dashboard.stores.report_figures import (
     comparison_text,
     completeness_text,
+    describe_chart,
+    item_text,
     quality_text,
     remainder_text,
+    report_chart,
     through_text,
 )
-from web.dashboard.shared import unit_style
-from web.dashboard.shared.addresses import answer_address, overview_address, report_address
-from web.dashboard.shared.period import Period
-from web.dashboard.shared.unit_style import UnitStyle
 
 UTC = ZoneInfo("UTC")
 WEEK = Period(date(2026, 11, 22), 7)
@@ -40,7 +41,7 @@ def report(name: str, *series: PivotEntry) -> StoreReport:
     return StoreReport(loader.reports()[name], span, KNOWN, series)
 
 
-@pytest.mark.parametrize("module", [unit_style, labels, charts])
+@pytest.mark.parametrize("module", [labels, report_figures])
 def test_examples_in_the_docstrings_hold(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from tests.support.evaluation.simulating import AwayRules, WrittenRules, desk_ov
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.report_world import report_world
 from tests.support.serving.serving_world import MemoryViews
-from web.dashboard.rules import editor_markup as markup
+from web.dashboard.rules import rule_text as markup
 
 HOSTILE = replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'")
 RULES = WrittenRules(

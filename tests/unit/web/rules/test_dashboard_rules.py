@@ -28,10 +28,9 @@ from tests.support.evaluation.evaluating import (
 from tests.support.evaluation.simulating import desk_over, page_of
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.serving.serving_world import MemoryViews, World, at, flip, sale
-from web.dashboard.rules.chart import describe_rule, rule_chart
+from web.dashboard.rules.figure import RuleFigure, describe_rule, rule_chart
 from web.dashboard.rules.markup import condition_text, health_text
-from web.dashboard.rules.source import RuleFigure
-from web.dashboard.shared.unit_style import UnitStyle
+from web.dashboard.shared.labels import UnitStyle
 
 EVE = "2026-11-23"
 HOSTILE = replace(BUSY, rule_id="gone", title="<b>Gone</b> & 'away'", stores=("1", "2"))

@@ -16,9 +16,8 @@ from tests.support.evaluation.simulating import desk_over, page_of
 from tests.support.questions.pages import Get, elements, mounted, texts, with_attribute
 from tests.support.questions.stock_world import counted, moved
 from tests.support.serving.serving_world import at
-from web.dashboard.rules.chart import describe_rule, rule_chart
-from web.dashboard.rules.source import RuleFigure
-from web.dashboard.shared.unit_style import UnitStyle
+from web.dashboard.rules.figure import RuleFigure, describe_rule, rule_chart
+from web.dashboard.shared.labels import UnitStyle
 
 RULES = ListedRules(in_force(SOLD_OUT, f"{DAY}T08:00"))
 ASKED = {"store": "367", "days": "7", "until": DAY}

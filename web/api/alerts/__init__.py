@@ -1,0 +1,1 @@
+"""The routes for alerts and rules."""

@@ -1,1 +1,0 @@
-"""The shapes of the API's answers, as OpenAPI publishes them."""

@@ -1,0 +1,1 @@
+"""The routes for numbers: stores, metrics, reports, and what they stand on."""

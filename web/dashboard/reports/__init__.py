@@ -1,1 +1,0 @@
-"""The numbers and charts of reports."""
