@@ -185,13 +185,8 @@ def parse_entry(record: RuleRecord) -> RuleEntry:
     return RuleEntry(record.offset, record.arrived_ms, stored)
 
 
-def read_history(records: Iterable[RuleRecord]) -> RuleHistory:
-    """The versions that the records of the topic make, in any order of the argument."""
-    return build_history(map(parse_entry, records))
-
-
 def build_history(entries: Iterable[RuleEntry]) -> RuleHistory:
-    """The versions that parsed records make; the same as read_history() for raw records."""
+    """The versions that the parsed records of the topic make, in any order of the argument."""
     unread: list[str] = []
     histories: dict[str, _ChangeHistory] = {}
     for entry in sorted(entries, key=attrgetter("offset")):
@@ -273,22 +268,16 @@ def _is_next(stored: StoredRule, newest: RuleVersion | None) -> bool:
 def _apply_change(stored: StoredRule, arrived_ms: int, versions: dict[int, RuleVersion]) -> None:
     """Puts a version, or a revision of a known version, into a rule's versions by number."""
     if stored.revision == 1:
-        versions[stored.version] = _rule_version(stored, arrived_ms)
+        since = effective_from(arrived_ms)
+        versions[stored.version] = RuleVersion(
+            rule=stored.rule, version=stored.version, effective_from=since, retired=stored.retired
+        )
         return
     base = versions.get(stored.version)
     # A revision of an unknown version, or with another meaning, changes nothing.
     if base is not None and _revises(stored, base):
         rule = with_cosmetics(base.rule, stored.rule)
         versions[stored.version] = structs.replace(base, rule=rule, revision=stored.revision)
-
-
-def _rule_version(stored: StoredRule, arrived_ms: int) -> RuleVersion:
-    return RuleVersion(
-        rule=stored.rule,
-        version=stored.version,
-        effective_from=effective_from(arrived_ms),
-        retired=stored.retired,
-    )
 
 
 def _revises(stored: StoredRule, base: RuleVersion) -> bool:

@@ -70,7 +70,8 @@ class Simulator:
             # A thread cannot be cancelled: it ends at its next read.
             stopped.set()
             raise
-        return SimulatedPage(tuple(judged), page[-1] if len(waiting) > len(page) else None)
+        last = page[-1] if len(waiting) > len(page) else None
+        return SimulatedPage(tuple(judged), last)
 
     async def _sources(
         self, asked: SimulationQuery, moment: SnapshotReader, read_now: ReadNow

@@ -137,7 +137,8 @@ def find_begin(
     begin = days.day(start).start
     most = MAX_LEAD_DAYS_ARTICLES if rules.is_per_article else _LEAD_DAYS[-1]
     # A store is at rest before its first event, when it cannot be silent.
-    first = min((start, *(_first_event(rule, source) for rule in rules.together.rules)))
+    first_events = (_first_event(rule, source) for rule in rules.together.rules)
+    first = min((start, *first_events))
     for lead in _LEAD_DAYS:
         since = days.day(max(0, start - lead * DAY_MILLIS, first)).start
         is_last = since <= first or lead >= most
@@ -187,7 +188,8 @@ class _Search:
             begin = self._run.span.start if self._is_last else None
             ends = [begin if window is None else window for window in known]
             if None not in ends:
-                since = max((end for end in ends if end is not None), default=self._run.span.start)
+                known_ends = (end for end in ends if end is not None)
+                since = max(known_ends, default=self._run.span.start)
                 if (window := self._find_rest(rule, since)) is not None:
                     certain[rule.rule_id] = window
         return self._rules.rule.rule_id in certain

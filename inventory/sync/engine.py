@@ -43,7 +43,8 @@ class StockSyncEngine(OutboundEngine[CallMemory, StockCall, StoredCall, CallAtte
     def _drop_outdated(self) -> list[CallChange]:
         levels = self.memory.settle_levels()
         # After the levels, because the calls that they include are no longer needed.
-        return [*levels, *(DroppedRecord(key.encode()) for key in self.memory.forget_ended())]
+        ended = self.memory.forget_ended()
+        return [*levels, *(DroppedRecord(key.encode()) for key in ended)]
 
     def _own_room(self, under_way: Collection[CallAttempt]) -> Callable[[StockCall], bool]:
         places = iter(range(MAX_AT_ONCE - len(under_way)))

@@ -75,7 +75,8 @@ class OutboundEngine(ABC, Generic[Memory, Message, Record, Call, Answer]):
         n, at = max(tick.n, time.n), max(tick.at, time.at)
         if (n, at) == (time.n, time.at):
             return []
-        newest = TickTime(n=n, at=at, undelivered=dict(self.memory.summarise_undelivered(at)))
+        undelivered = dict(self.memory.summarise_undelivered(at))
+        newest = TickTime(n=n, at=at, undelivered=undelivered)
         self.memory.remember(newest)
         changes: list[Any] = [newest, *self._pass_time(time.at)]
         # Once a day is enough, because this goes through all records.

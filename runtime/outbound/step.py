@@ -11,7 +11,7 @@ treated as unanswered.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ from tally.errors import BadInstant
 
 _Answer_co = TypeVar("_Answer_co", covariant=True)
 Engine = TypeVar("Engine", bound=OutboundEngine[Any, Any, Any, Any, Any])
+# Takes a place for a call; whether there was one.
+TakePlace: TypeAlias = Callable[[Any], bool]
 
 
 class OutboundCalls(Protocol[Call, _Answer_co]):
@@ -129,7 +131,7 @@ class OutboundStep(Step, Generic[Engine, Call, Answer]):
         """The call with what is needed to make it."""
         return PlacedCall(partition, call)
 
-    def _room(self, _pending: Sequence[PlacedCall[Call]]) -> Callable[[Any], bool] | None:
+    def _room(self, _pending: Sequence[PlacedCall[Call]]) -> TakePlace | None:
         """Takes places that all partitions share; None: each has its own."""
         return None
 

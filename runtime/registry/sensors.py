@@ -14,6 +14,9 @@ Clock = Literal["rfc3339", "unix_s", "unix_ms"]
 # Where a counter is mounted: only a person who comes in at an entrance is a visitor of the store.
 DoorRole = Literal["entrance", "inner_door", "zone", "shared_door", "staff_door"]
 
+_Interval = Annotated[int, Field(strict=True, ge=1, le=3600), AS_INTEGER]
+_ClockLead = Annotated[int, Field(strict=True, ge=-60, le=60), AS_INTEGER]
+
 
 @STRICT_FIELDS
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +35,11 @@ class SensorEntry:
     """
 
     device_id: Identifier | None = None
-    interval_seconds: Annotated[int, Field(strict=True, ge=1, le=3600), AS_INTEGER] | None = None
+    interval_seconds: _Interval | None = None
     entries: tuple[str, ...] = ("in", "fw")
     exits: tuple[str, ...] = ("out", "bw")
     clock: Clock = "rfc3339"
-    clock_ahead_seconds: Annotated[int, Field(strict=True, ge=-60, le=60), AS_INTEGER] = 0
+    clock_ahead_seconds: _ClockLead = 0
     status_seconds: Annotated[int, Field(strict=True, ge=1, le=WINDOW_SECONDS), AS_INTEGER] = (
         WINDOW_SECONDS
     )

@@ -78,6 +78,7 @@ def _among(known: Container[str]) -> AfterValidator:
     """A check that a word is known; FIELD_WORDS say what is wanted."""
 
     def check(word: str) -> str:
+        """The word. Raises ValueError for an unknown one."""
         if word not in known:
             raise ValueError
         return word

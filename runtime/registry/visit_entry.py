@@ -1,7 +1,7 @@
 """Visit rules in the stores file."""
 
 from dataclasses import dataclass, fields
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -9,8 +9,8 @@ from tally.config.plain_values import AS_INTEGER, STRICT_FIELDS
 from tally.people.visits import VisitRules
 
 _DEFAULTS = VisitRules()
-_Dbm: TypeAlias = Annotated[int, Field(strict=True, ge=-120, le=0), AS_INTEGER]
-_Minutes: TypeAlias = Annotated[int, Field(strict=True, ge=1, le=1440), AS_INTEGER]
+_Dbm = Annotated[int, Field(strict=True, ge=-120, le=0), AS_INTEGER]
+_Minutes = Annotated[int, Field(strict=True, ge=1, le=1440), AS_INTEGER]
 
 
 @STRICT_FIELDS
@@ -36,7 +36,8 @@ class VisitEntry:
     @property
     def rules(self) -> VisitRules:
         """The rules without the revision."""
-        return VisitRules(**{rule.name: getattr(self, rule.name) for rule in fields(VisitRules)})
+        names = [rule.name for rule in fields(VisitRules)]
+        return VisitRules(**{name: getattr(self, name) for name in names})
 
 
 def _check_signals(entry: VisitEntry) -> VisitEntry:

@@ -7,7 +7,7 @@ read from the receipts. A view has the sums of the receipts, and each window is 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from runtime.registry.receipt_lines import load_adding_rules, parse_lines
@@ -22,10 +22,10 @@ from tally.algebra.merge import Axes, MergedWindow, Parts
 from tally.algebra.parts import Value
 from tally.algebra.shelf import StockLevels, WindowStock
 from tally.events.receipt_rules import LineFacts
-from tally.time.instants import to_millis
-from tally.time.windows import WINDOW, window_start
+from tally.time.windows import EPOCH, WINDOW, window_start
 
 _LEVEL = Level("stock")
+_MILLI = timedelta(milliseconds=1)
 _Article = str
 # Instants in milliseconds since 1970, and the change of the level at each.
 _Moves = tuple[list[int], list[int]]
@@ -69,7 +69,8 @@ class SalesMoves:
             if units and article in self.articles:
                 of_window = self.moves.setdefault(start, {})
                 at, brought = of_window.setdefault(article, ([], []))
-                at.append(to_millis(closed_at))
+                # Rounded down, so that a sale stays within its window.
+                at.append((closed_at - EPOCH) // _MILLI)
                 brought.append(Level.encode_movement(-units))
 
     def moves_in_window(self, start: datetime) -> _LevelMoves:

@@ -56,14 +56,17 @@ def digest_span(clock: time, zone: ZoneInfo, before: int, now: int) -> DigestSpa
     """
     first, last = (from_millis(at).astimezone(zone).date() for at in (before, now))
     # A clock can be a day off in a zone that skips a date.
-    days = (first + timedelta(days=shift) for shift in range(-3, (last - first).days + 2))
-    instants = ((start_instant(day, clock, zone), day) for day in days)
-    due = [(to_millis(instant), day) for instant, day in instants if instant is not None]
-    news = [(at, day) for at, day in due if before < at <= now]
+    shifts = range(-3, (last - first).days + 2)
+    due: dict[int, date] = {}
+    for day in (first + timedelta(days=shift) for shift in shifts):
+        instant = start_instant(day, clock, zone)
+        if instant is not None:
+            due[to_millis(instant)] = day
+    news = [at for at in due if before < at <= now]
     if not news:
         return None
-    until, day = max(news)
-    return DigestSpan(day, max((at for at, _ in due if at <= before), default=before), until)
+    since = max((at for at in due if at <= before), default=before)
+    return DigestSpan(due[max(news)], since, max(news))
 
 
 def _build_channel_digests(

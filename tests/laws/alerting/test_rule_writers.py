@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from alerting.rules.changes import plan_retirement, plan_rule
 from alerting.rules.rule import Rule, RuleVersion, with_cosmetics
-from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
+from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule
 from tests.controls.alerts.blind_rule_writers import without_after
+from tests.support.evaluation.simulating import read_history
 from tests.unit.alerting.rules.rules import rule
 
 RULE_ID = "many-visitors"

@@ -1,14 +1,14 @@
 """Simulations in memory: a test plays the rules' topic."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
 from alerting.evaluate.snapshot.calendar import WindowSpan
 from alerting.queries.known_rules import RuleRepository
 from alerting.rules.rule import RuleVersion
-from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, read_history
+from alerting.rules.versions import RuleHistory, RuleRecord, StoredRule, build_history, parse_entry
 from alerting.simulate.findings import SimulatedPage
 from alerting.simulate.service import SimulationRequest, SimulationService
 from alerting.simulate.simulator import Simulator
@@ -23,6 +23,11 @@ from tests.support.serving.serving_world import MemoryViews, at, flip
 
 EVE, NOW = "2026-11-23", f"{DAY}T20:00"
 DAWN, DUSK = f"{DAY}T08:00", f"{DAY}T12:00"
+
+
+def read_history(records: Iterable[RuleRecord]) -> RuleHistory:
+    """The versions that records of the topic make."""
+    return build_history(map(parse_entry, records))
 
 
 class AwayRules(ListedRules):

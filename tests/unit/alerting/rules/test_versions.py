@@ -17,10 +17,10 @@ from alerting.rules.versions import (
     StoredRule,
     effective_from,
     meaning_fields,
-    read_history,
 )
 from schemas.loader import FOLDER
 from tally.errors import TallyError
+from tests.support.evaluation.simulating import read_history
 from tests.unit.alerting.rules.rules import rule, told
 
 # 2026-11-26 10:07 UTC and 2017-03-26 00:59:59.999, a quarter of an hour in milliseconds.

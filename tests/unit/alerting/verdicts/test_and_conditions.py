@@ -18,11 +18,12 @@ from alerting.episodes.verdict import (
 from alerting.rules.changes import plan_rule
 from alerting.rules.rule import FurtherCondition, Rule, Threshold
 from alerting.rules.store.files import dump_rule_yaml, parse_rule_yaml
-from alerting.rules.versions import RuleRecord, StoredRule, read_history
+from alerting.rules.versions import RuleRecord, StoredRule
 from runtime.registry.sources import TRAFFIC
 from tally.errors import BadRule
 from tests.support.alerts.judging_days import JudgedDays
 from tests.support.evaluation.evaluating import DAY, Watched, Watching, in_force, said, sold
+from tests.support.evaluation.simulating import read_history
 from tests.support.serving.serving_world import World, counted, flip
 from tests.unit.alerting.rules.rules import rule, told
 from web.dashboard.rules.markup import condition_text
