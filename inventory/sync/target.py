@@ -22,6 +22,8 @@ from tally.config.plain_values import (
 from tally.errors import AddressRefused, BadSettings
 
 _MINUTE = 60_000
+_AllStores = Annotated[Literal["all"], Tag(WORD)]
+_StoreIds = Annotated[tuple[Identifier, ...], Tag(LIST)]
 
 
 def _check_mode(mode: object) -> object:
@@ -44,10 +46,7 @@ class StockTarget:
     url: Annotated[str, Field(max_length=2_000, pattern=r"^https?://\S+$")]
     mode: Annotated[CallMode, BeforeValidator(_check_mode)]
     secrets: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
-    stores: Annotated[
-        Annotated[Literal["all"], Tag(WORD)] | Annotated[tuple[Identifier, ...], Tag(LIST)],
-        BY_FORM,
-    ] = "all"
+    stores: Annotated[_AllStores | _StoreIds, BY_FORM] = "all"
     key_life_hours: Annotated[int, Field(strict=True, ge=2, le=720)] = 24
     reconcile_at: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "03:00"
 

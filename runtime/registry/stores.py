@@ -34,6 +34,7 @@ CHANGES = "changes"
 _CLOCK = frozenset(("tz", "day_starts"))
 # A key period of longer days would not lie within the days that are read for it.
 _LONGEST_DAY = timedelta(hours=48)
+_EMPTY: tuple[Any, ...] = (None, [], {})
 # The setting that names the file by default.
 _SETTING = "TALLY_STORES_FILE"
 
@@ -128,21 +129,18 @@ class StoreEntry:
 
     def clock(self, default_zone: str) -> DayClock:
         """The store's clock; `default_zone`: the IANA name of its zone where the file has none."""
-        days = [date.min]
-        days += [day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed)]
-        of_then = [(day, self.valid_on(day)) for day in days]
-        return DayClock(
-            tuple(
-                DatedClock(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
-                for day, entry in of_then
-            )
+        days = (day for day, changed in self.changes.items() if not _CLOCK.isdisjoint(changed))
+        of_then = ((day, self.valid_on(day)) for day in (date.min, *days))
+        clocks = (
+            DatedClock(day, ZoneInfo(entry.tz or default_zone), entry.day_starts)
+            for day, entry in of_then
         )
+        return DayClock(tuple(clocks))
 
     def to_fields(self) -> dict[str, Any]:
         """The entry as in the file, of plain types; fields with their default are left out."""
         values = _ENTRY.dump_python(self, mode="json", exclude={CHANGES}, exclude_defaults=True)
-        empty = (None, [], {})
-        shown = {name: value for name, value in values.items() if value not in empty}
+        shown = {name: value for name, value in values.items() if value not in _EMPTY}
         changes = {str(day): _plain_change(changed) for day, changed in self.changes.items()}
         return shown | ({CHANGES: changes} if changes else {})
 
@@ -153,8 +151,7 @@ _ENTRY = TypeAdapter(StoreEntry)
 def _plain_change(changed: Mapping[str, Any]) -> dict[str, Any]:
     """A change as in the file; a field that is emptied from a day on is included."""
     dump = partial(_ENTRY.dump_python, StoreEntry(**changed), mode="json", include={*changed})
-    plain: dict[str, Any] = dump() | dump(exclude_defaults=True)
-    return plain
+    return dict(dump() | dump(exclude_defaults=True))
 
 
 def load_stores(file: Path | None, named_by: str = _SETTING) -> dict[str, StoreEntry]:
@@ -187,16 +184,14 @@ def parse_stores(content: bytes, file: Path, named_by: str = _SETTING) -> dict[s
     try:
         entries = _STORES.validate_python(stores)
     except ValidationError as error:
-        problems = list_problems(error, _WORDS)
-        found = "; ".join(f"store {problem}" for problem in problems)
+        found = "; ".join(f"store {problem}" for problem in list_problems(error, _WORDS))
         raise BadSettings(f"{file}: {found}") from error
     _refuse_conflicts(file, entries)
     return entries
 
 
 def _unreadable_error(file: Path, named_by: str, error: Exception) -> BadSettings:
-    reason = " ".join(str(error).split())
-    return BadSettings(f"{named_by}: {file} cannot be read as YAML: {reason}")
+    return BadSettings(f"{named_by}: {file} cannot be read as YAML: {' '.join(str(error).split())}")
 
 
 class _ExclusiveResource(NamedTuple):
@@ -216,8 +211,7 @@ class _ExclusiveResource(NamedTuple):
 def _exclusive_resources(entry: StoreEntry) -> Iterator[_ExclusiveResource]:
     for serial in entry.sensors:
         yield _ExclusiveResource("sensor", serial, normalise_serial(serial))
-    for network in entry.networks:
-        yield _ExclusiveResource("network", network, network)
+    yield from (_ExclusiveResource("network", network, network) for network in entry.networks)
     for address, first_day, beyond in entry.access_point_days():
         if is_address(address):
             yield _ExclusiveResource("access point", address, address, first_day, beyond)
@@ -299,11 +293,8 @@ def _refuse_inconsistent(since: str, entry: StoreEntry) -> None:
             )
 
 
-_FileEntry = Annotated[
-    StoreEntry,
-    AfterValidator(_check_entry),
-    # A store of which nothing is known is listed by its id alone.
-    BeforeValidator(lambda fields: fields or {}),
-]
+# A store of which nothing is known is listed by its id alone.
+_OR_NOTHING = BeforeValidator(lambda fields: fields or {})
+_FileEntry = Annotated[StoreEntry, AfterValidator(_check_entry), _OR_NOTHING]
 _STORES = TypeAdapter(dict[Identifier, _FileEntry])
 _WORDS = {**FIELD_WORDS, CHANGES: "days with fields, e.g. `2026-05-01: {floor_area_m2: 400}`"}

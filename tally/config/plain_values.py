@@ -65,7 +65,10 @@ def list_problems(
     file of a place in the validated value; `show`: a wrong value as text.
     """
     found = error.errors(include_url=False)
-    places = {entry["loc"][:length] for entry in found for length in range(len(entry["loc"]))}
+    places: set[FieldPlace] = set()
+    for entry in found:
+        place = entry["loc"]
+        places.update(place[:length] for length in range(len(place)))
     # A list whose entries are wrong counts as too short, which says nothing more.
     found = [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in places]
     left = len(found) - _MAX_PROBLEMS

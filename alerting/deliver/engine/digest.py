@@ -54,7 +54,8 @@ def digest_span(clock: time, zone: ZoneInfo, before: int, now: int) -> DigestSpa
     If several are due, the last one covers the days of the others too. A date that the zone skips
     has no digest.
     """
-    first, last = (from_millis(at).astimezone(zone).date() for at in (before, now))
+    first = from_millis(before).astimezone(zone).date()
+    last = from_millis(now).astimezone(zone).date()
     # A clock can be a day off in a zone that skips a date.
     shifts = range(-3, (last - first).days + 2)
     due: dict[int, date] = {}

@@ -150,8 +150,8 @@ class SnapshotReader:
 
     def missing(self, wanted: Iterable[ReadRequest]) -> list[ReadRequest]:
         """The wanted readings that were not read yet, each once."""
-        rows = self._rows
-        return [day for day in dict.fromkeys(wanted) if not rows[day.store_id].has(day)]
+        days = dict.fromkeys(wanted)
+        return [day for day in days if not self._rows[day.store_id].has(day)]
 
     async def read(self, wanted: Iterable[ReadRequest]) -> None:
         """Read the rows of all these windows concurrently."""

@@ -33,7 +33,7 @@ Step = Literal["forward", "back", "wired"]
 
 @dataclass(frozen=True)
 class Place:
-    """One file of a walk: its path from the root, what is entered there, and one of HANDED or ""."""
+    """One file of a walk by its path, what is entered there, and one of HANDED or nothing."""
 
     file: str
     entered: str
