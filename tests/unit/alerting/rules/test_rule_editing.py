@@ -234,3 +234,11 @@ def _checked(text: str) -> RuleDraft:
 
 async def _applied(editing: RuleEditService, one: Rule) -> RuleVersion:
     return await editing.apply(one, (await editing.load(one.rule_id)).newest)
+
+
+def test_hours_of_a_rule_are_read_as_those_of_a_store() -> None:
+    night = ClockHours("fri-mon", "22:00", "02:00")
+
+    assert night.weekdays == (4, 5, 6, 0)
+    assert night.span == (22 * 60, 26 * 60)
+    assert ClockHours("mon", "08:00", "24:00").span == (480, 1440)

@@ -17,7 +17,7 @@ from alerting.rules.rule import (
     rule_to_fields,
 )
 from alerting.rules.rule_file import rule_from_fields
-from alerting.rules.store.files import MAX_BYTES, parse_rule_yaml
+from alerting.rules.store.files import parse_rule_yaml
 from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems, rule, told
 
 TEXT = """
@@ -297,34 +297,3 @@ def test_a_ratio_needs_a_minimum_of_what_it_is_a_share_of() -> None:
 
     assert problem.startswith("minimum: conversion is a share of visitors")
     assert rule(**share, minimum={"visitors": "20"}).minimum == {"visitors": 20}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "None is no rule; fields are wanted"),
-        ("- a", "['a'] is no rule"),
-        ("rule_id: a\nrule_id: b\n", "it cannot be read as YAML: rule_id stands there twice"),
-        ("rule_id: &x a\ntitle: *x\n", "it cannot be read as YAML: an alias is not taken"),
-        ("a: 1\n---\nb: 2\n", "it cannot be read as YAML: expected a single document"),
-        ("[" * 5_000, "it cannot be read as YAML: "),
-        ("rule_id: \x07", "it cannot be read as YAML: "),
-        (b"\xff\xfe", "it cannot be read as YAML: "),
-        ("rule_id: \ud800", "it cannot be read as YAML: "),
-        ("x" * 10_000_000, f"the text has 10,000,000 bytes; {MAX_BYTES:,} are the most"),
-        ("{}", "rule_id: is missing"),
-    ],
-)
-def test_what_is_no_rule_at_all_is_one_line(text: str | bytes, said: str) -> None:
-    [problem] = problems(text)[:1]
-
-    assert problem.startswith(said)
-    assert "\n" not in problem and len(problem) < 500
-
-
-def test_hours_of_a_rule_are_read_as_those_of_a_store() -> None:
-    night = ClockHours("fri-mon", "22:00", "02:00")
-
-    assert night.weekdays == (4, 5, 6, 0)
-    assert night.span == (22 * 60, 26 * 60)
-    assert ClockHours("mon", "08:00", "24:00").span == (480, 1440)

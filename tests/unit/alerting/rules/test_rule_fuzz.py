@@ -3,16 +3,17 @@
 import json
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from alerting.rules.rule import rule_to_fields
 from alerting.rules.rule_file import rule_from_fields, validate_rule
-from alerting.rules.store.files import parse_rule_yaml
+from alerting.rules.store.files import MAX_BYTES, parse_rule_yaml
 from alerting.rules.versions import RuleRecord, StoredRule, parse_entry
 from tally.errors import BadRule
-from tests.unit.alerting.rules.rules import CATALOGUE, GOOD
+from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems
 
 FIELDS = [*rule_to_fields(rule_from_fields(GOOD["threshold"])), "effective_from", "op", "value"]
 HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
@@ -114,3 +115,26 @@ def test_no_record_that_looks_like_one_stops_a_reader(rule: Any, version: Any, m
     entry = parse_entry(RuleRecord(7, b"a|1", json.dumps(told).encode(), 0))
 
     assert (entry.stored is None) == bool(entry.problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "None is no rule; fields are wanted"),
+        ("- a", "['a'] is no rule"),
+        ("rule_id: a\nrule_id: b\n", "it cannot be read as YAML: rule_id stands there twice"),
+        ("rule_id: &x a\ntitle: *x\n", "it cannot be read as YAML: an alias is not taken"),
+        ("a: 1\n---\nb: 2\n", "it cannot be read as YAML: expected a single document"),
+        ("[" * 5_000, "it cannot be read as YAML: "),
+        ("rule_id: \x07", "it cannot be read as YAML: "),
+        (b"\xff\xfe", "it cannot be read as YAML: "),
+        ("rule_id: \ud800", "it cannot be read as YAML: "),
+        ("x" * 10_000_000, f"the text has 10,000,000 bytes; {MAX_BYTES:,} are the most"),
+        ("{}", "rule_id: is missing"),
+    ],
+)
+def test_what_is_no_rule_at_all_is_one_line(text: str | bytes, said: str) -> None:
+    [problem] = problems(text)[:1]
+
+    assert problem.startswith(said)
+    assert "\n" not in problem and len(problem) < 500

@@ -55,10 +55,7 @@ def test_conditions_in_and_are_read_and_written() -> None:
 def test_a_stored_rule_without_the_field_reads_as_before_and_one_with_it_reads_back() -> None:
     old = b'{"rule_id":"a","version":1,"revision":1,"retired":false,"rule":{"rule_id":"a","metric":"units","condition":{"op":">=","value":"6"}}}'  # noqa: E501
     stored = StoredRule(rule=FEW_BUY, version=1)
-    records = [
-        RuleRecord(0, b"a|1", old, 0),
-        RuleRecord(1, stored.key.encode(), stored.value, 0),
-    ]
+    records = [RuleRecord(0, b"a|1", old, 0), RuleRecord(1, stored.key.encode(), stored.value, 0)]
 
     found = read_history(records)
 
