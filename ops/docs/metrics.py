@@ -24,7 +24,7 @@ Uniques are exact below {Uniques.SKETCH_SIZE:,} and an estimate above; a percent
 of a bucket, which is exact below {2**Histogram.STEPS}. `error` says how far a value may be off,
 beside each metric in words and beside each value of one of these two kinds as a share of it.
 """
-Names = Sequence[str]
+ColumnNames = Sequence[str]
 _MEANING_FIELDS = ("id", "name", "unit", "formula", "meaning")
 _QUERY_FIELDS = ("id", "kind", "families", "by", "grains", "variants")
 
@@ -43,7 +43,7 @@ def metrics_page() -> str:
     )
 
 
-def _section(title: str, names: Names, entries: Iterable[MetricShape]) -> list[str]:
+def _section(title: str, names: ColumnNames, entries: Iterable[MetricShape]) -> list[str]:
     rows = ([_cell(name, getattr(entry, name)) for name in names] for entry in entries)
     return [f"## {title}\n", table(names, rows)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tally.errors import StackError
 
 _OTHERS = 0o077
-_Kind = type[OSError]
+_ErrorType = type[OSError]
 _OWN = ("data", "logs", "run", "addresses.env")
 
 
@@ -29,7 +29,7 @@ def owner_only() -> Iterator[None]:
 
 
 @contextmanager
-def explain_unwritable(folder: Path, fix: str, kind: _Kind = OSError) -> Iterator[None]:
+def explain_unwritable(folder: Path, fix: str, kind: _ErrorType = OSError) -> Iterator[None]:
     """Raise StackError, which ends with `fix`, for such an error in the block."""
     try:
         yield

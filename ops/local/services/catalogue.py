@@ -12,7 +12,7 @@ from ops.local.services.kafka import KAFKA
 from runtime.process.repository import python_path
 from tally.errors import StackError
 
-Names = tuple[str, ...]
+ServiceNames = tuple[str, ...]
 Services = dict[str, Service]
 
 
@@ -35,7 +35,7 @@ def _normaliser(slot: int) -> Service:
     )
 
 
-def _job(name: str, module: str, needs: Names, spark_driver: bool = False) -> Service:
+def _job(name: str, module: str, needs: ServiceNames, spark_driver: bool = False) -> Service:
     """A job without HTTP, which is ready when it has touched its ready file."""
     return Service(
         name=name,
@@ -47,7 +47,7 @@ def _job(name: str, module: str, needs: Names, spark_driver: bool = False) -> Se
     )
 
 
-def _web(name: str, module: str, needs: Names, secrets: Names = ()) -> Service:
+def _web(name: str, module: str, needs: ServiceNames, secrets: ServiceNames = ()) -> Service:
     return Service(
         name=name,
         launch=lambda site: python_module(module, site),

@@ -26,7 +26,7 @@ TOOLS_LOGGING = f"-Dlog4j2.configurationFile={CONFIG / 'tools-log4j2.properties'
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TIMEOUT_SECONDS = 60.0
 BROKER_ID = "1"  # node.id of config/kafka.properties
-Rows = list[dict[str, str]]
+ToolRows = list[dict[str, str]]
 Variables = Mapping[str, str]
 
 
@@ -66,7 +66,7 @@ def _format(java: Sequence[str], jars: str, config: Path) -> None:
         )
 
 
-def hanging_transactions(settings: Settings, environment: Variables) -> Rows:
+def hanging_transactions(settings: Settings, environment: Variables) -> ToolRows:
     """Transactions that no coordinator will end, by column name.
 
     Each blocks `read_committed` readers for ever.
@@ -74,7 +74,7 @@ def hanging_transactions(settings: Settings, environment: Variables) -> Rows:
     return _table(settings, environment, "find-hanging", "--broker-id", BROKER_ID)
 
 
-def open_transactions(settings: Settings, environment: Variables) -> Rows:
+def open_transactions(settings: Settings, environment: Variables) -> ToolRows:
     """Transactions that are neither committed nor aborted yet, by column name.
 
     The columns are TransactionalId, TransactionState, ….
@@ -87,7 +87,7 @@ def open_transactions(settings: Settings, environment: Variables) -> Rows:
     ]
 
 
-def _table(settings: Settings, environment: Variables, *arguments: str) -> Rows:
+def _table(settings: Settings, environment: Variables, *arguments: str) -> ToolRows:
     java, jars = check_java(environment), class_path(settings.cache, "kafka")
     command = [java, "-Xmx128m", TOOLS_LOGGING, "-cp", jars, TRANSACTIONS]
     command += ["--bootstrap-server", settings.kafka, *arguments]
