@@ -14,6 +14,7 @@ from tally.config.plain_values import BY_FORM, LIST, STRICT_FIELDS, WORD, Identi
 from tally.errors import AddressRefused, BadSettings
 
 _MINUTE = 60_000
+_StoreIds = tuple[Identifier, ...]
 
 
 @STRICT_FIELDS
@@ -30,8 +31,7 @@ class StockTarget:
     mode: CallMode
     secrets: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
     stores: Annotated[
-        Annotated[Literal["all"], Tag(WORD)] | Annotated[tuple[Identifier, ...], Tag(LIST)],
-        BY_FORM,
+        Annotated[Literal["all"], Tag(WORD)] | Annotated[_StoreIds, Tag(LIST)], BY_FORM
     ] = "all"
     key_life_hours: Annotated[int, Field(strict=True, ge=2, le=720)] = 24
     reconcile_at: Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")] = "03:00"

@@ -126,7 +126,8 @@ class StoreEntry:
     def to_fields(self) -> dict[str, Any]:
         """The entry as in the file, of plain types; fields with their default are left out."""
         values = _ENTRY.dump_python(self, mode="json", exclude={CHANGES}, exclude_defaults=True)
-        shown = {name: value for name, value in values.items() if value not in (None, [], {})}
+        nothing: tuple[Any, ...] = (None, [], {})
+        shown = {name: value for name, value in values.items() if value not in nothing}
         changes = {str(day): _plain_change(changed) for day, changed in self.changes.items()}
         return shown | ({CHANGES: changes} if changes else {})
 

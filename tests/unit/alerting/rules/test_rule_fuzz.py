@@ -1,8 +1,10 @@
 """Whatever is in a rule file: it is a rule that says the same again, or lines refuse it."""
 
 import json
+from time import process_time
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from alerting.rules.rule_file import rule_from_fields, validate_rule
 from alerting.rules.store.files import parse_rule_yaml
 from alerting.rules.versions import RuleRecord, StoredRule, parse_entry
 from tally.errors import BadRule
-from tests.unit.alerting.rules.rules import CATALOGUE, GOOD
+from tests.unit.alerting.rules.rules import CATALOGUE, GOOD, problems
 
 FIELDS = [*rule_to_fields(rule_from_fields(GOOD["threshold"])), "effective_from", "op", "value"]
 HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
@@ -114,3 +116,32 @@ def test_no_record_that_looks_like_one_stops_a_reader(rule: Any, version: Any, m
     entry = parse_entry(RuleRecord(7, b"a|1", json.dumps(told).encode(), 0))
 
     assert (entry.stored is None) == bool(entry.problem)
+
+
+def test_of_many_problems_the_first_fifty_are_told_and_how_many_more() -> None:
+    found = problems({**GOOD["threshold"], **{f"a{number}": 1 for number in range(60)}})
+
+    assert (len(found), found[-1]) == (51, "and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({f"a{number}": 1 for number in range(300_000)}, "300,004 fields, of which most are"),
+        ({"condition": {f"a{number}": 1 for number in range(300_000)}}, "condition: {'a0': 1,"),
+        ({"minimum": {f"a{number}": 0 for number in range(300_000)}}, "minimum: {'a0': 0,"),
+        ({"and": [{f"a{number}": 1 for number in range(300_000)}]}, "and: [{'a0': 1,"),
+        ({"unless": ["A"] * 300_000}, "unless: ['A',"),
+        ({"stores": [[]] * 300_000}, "stores: [[],"),
+    ],
+)
+def test_a_rule_of_hundreds_of_thousands_of_mistakes_is_one_problem(
+    changed: dict[str, Any], said: str
+) -> None:
+    began = process_time()
+
+    [problem] = problems({**GOOD["threshold"], **changed})
+
+    assert problem.startswith(said) and len(problem) < 700
+    # Each mistake as an error of its own would take half a minute.
+    assert process_time() - began < 2
