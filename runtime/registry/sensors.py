@@ -7,15 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tally.config.plain_values import AS_INTEGER, STRICT_FIELDS, FileDay, Identifier
+from tally.config.plain_values import STRICT_FIELDS, FileDay, Identifier, WholeNumber
 from tally.time.windows import WINDOW_SECONDS
 
 Clock = Literal["rfc3339", "unix_s", "unix_ms"]
 # Where a counter is mounted: only a person who comes in at an entrance is a visitor of the store.
 DoorRole = Literal["entrance", "inner_door", "zone", "shared_door", "staff_door"]
-
-_Interval = Annotated[int, Field(strict=True, ge=1, le=3600), AS_INTEGER]
-_ClockLead = Annotated[int, Field(strict=True, ge=-60, le=60), AS_INTEGER]
 
 
 @STRICT_FIELDS
@@ -35,14 +32,12 @@ class SensorEntry:
     """
 
     device_id: Identifier | None = None
-    interval_seconds: _Interval | None = None
+    interval_seconds: Annotated[WholeNumber, Field(ge=1, le=3600)] | None = None
     entries: tuple[str, ...] = ("in", "fw")
     exits: tuple[str, ...] = ("out", "bw")
     clock: Clock = "rfc3339"
-    clock_ahead_seconds: _ClockLead = 0
-    status_seconds: Annotated[int, Field(strict=True, ge=1, le=WINDOW_SECONDS), AS_INTEGER] = (
-        WINDOW_SECONDS
-    )
+    clock_ahead_seconds: Annotated[WholeNumber, Field(ge=-60, le=60)] = 0
+    status_seconds: Annotated[WholeNumber, Field(ge=1, le=WINDOW_SECONDS)] = WINDOW_SECONDS
     door: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     role: DoorRole = "entrance"
     since: FileDay | None = None

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Container, Mapping
 from datetime import UTC, datetime, time
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from tally.config.plain_values import AS_INTEGER, check_identifier
+from tally.config.plain_values import WholeNumber, check_identifier
 from tally.errors import BadSettings
 from tally.events.identity import normalise_address
 from tally.events.money import CURRENCIES, ROUNDINGS
@@ -74,16 +75,11 @@ class Coordinates(NamedTuple):
     longitude: float
 
 
-def _among(known: Container[str]) -> AfterValidator:
-    """A check that a word is known; FIELD_WORDS say what is wanted."""
-
-    def check(word: str) -> str:
-        """The word. Raises ValueError for an unknown one."""
-        if word not in known:
-            raise ValueError
-        return word
-
-    return AfterValidator(check)
+def _check_known(known: Container[str], word: str) -> str:
+    if word not in known:
+        # FIELD_WORDS say what is wanted.
+        raise ValueError
+    return word
 
 
 def _check_zone(name: str) -> str:
@@ -135,7 +131,7 @@ def _plain_area(area: float) -> Any:
 
 Text = Annotated[str, Field(min_length=1)]
 ZoneName = Annotated[Text, AfterValidator(_check_zone)]
-CurrencyCode = Annotated[Text, _among(CURRENCIES)]
+CurrencyCode = Annotated[Text, AfterValidator(partial(_check_known, CURRENCIES))]
 NumberingWord = Literal["daily", "yearly"]
 DayStart = Annotated[
     time, BeforeValidator(_read_time_of_day), PlainSerializer(lambda start: f"{start:%H:%M}")
@@ -145,7 +141,7 @@ Names = tuple[Text, ...]
 AddressNames = tuple[
     Annotated[Text, AfterValidator(normalise_address), AfterValidator(check_identifier)], ...
 ]
-CountryCode = Annotated[Text, _among(COUNTRIES)]
+CountryCode = Annotated[Text, AfterValidator(partial(_check_known, COUNTRIES))]
 StorePosition = Annotated[Coordinates, PlainValidator(_read_coordinates), PlainSerializer(list)]
 Hours = Annotated[
     OpeningHours,
@@ -153,9 +149,9 @@ Hours = Annotated[
     PlainSerializer(OpeningHours.to_mapping),
 ]
 FloorArea = Annotated[float, PlainValidator(_read_floor_area), PlainSerializer(_plain_area)]
-Tills = Annotated[int, Field(strict=True, ge=0, le=999_999), AS_INTEGER]
+Tills = Annotated[WholeNumber, Field(ge=0, le=999_999)]
 Groups = Annotated[Names, AfterValidator(_check_different)]
-RoundingName = Annotated[Text, _among(ROUNDINGS)]
+RoundingName = Annotated[Text, AfterValidator(partial(_check_known, ROUNDINGS))]
 
 
 def parse_zone(name: str, where: str) -> ZoneInfo:

@@ -1,16 +1,16 @@
 """Visit rules in the stores file."""
 
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, Field
 
-from tally.config.plain_values import AS_INTEGER, STRICT_FIELDS
+from tally.config.plain_values import STRICT_FIELDS, WholeNumber
 from tally.people.visits import VisitRules
 
 _DEFAULTS = VisitRules()
-_Dbm = Annotated[int, Field(strict=True, ge=-120, le=0), AS_INTEGER]
-_Minutes = Annotated[int, Field(strict=True, ge=1, le=1440), AS_INTEGER]
+_Dbm: TypeAlias = Annotated[WholeNumber, Field(ge=-120, le=0)]
+_Minutes: TypeAlias = Annotated[WholeNumber, Field(ge=1, le=1440)]
 
 
 @STRICT_FIELDS
@@ -24,14 +24,12 @@ class VisitEntry:
 
     enter_dbm: _Dbm = _DEFAULTS.enter_dbm
     stay_dbm: _Dbm = _DEFAULTS.stay_dbm
-    gap_minutes: Annotated[int, Field(strict=True, ge=1, le=240), AS_INTEGER] = (
-        _DEFAULTS.gap_minutes
-    )
+    gap_minutes: Annotated[WholeNumber, Field(ge=1, le=240)] = _DEFAULTS.gap_minutes
     min_stay_minutes: _Minutes = _DEFAULTS.min_stay_minutes
     bounce_minutes: _Minutes = _DEFAULTS.bounce_minutes
     static_minutes: _Minutes = _DEFAULTS.static_minutes
     closed_minutes: _Minutes = _DEFAULTS.closed_minutes
-    revision: Annotated[int, Field(strict=True, ge=0, le=1000), AS_INTEGER] = 0
+    revision: Annotated[WholeNumber, Field(ge=0, le=1000)] = 0
 
     @property
     def rules(self) -> VisitRules:

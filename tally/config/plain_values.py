@@ -65,12 +65,11 @@ def list_problems(
     file of a place in the validated value; `show`: a wrong value as text.
     """
     found = error.errors(include_url=False)
-    places: set[FieldPlace] = set()
+    outer = set[FieldPlace]()
     for entry in found:
-        place = entry["loc"]
-        places.update(place[:length] for length in range(len(place)))
+        outer |= {entry["loc"][:length] for length in range(len(entry["loc"]))}
     # A list whose entries are wrong counts as too short, which says nothing more.
-    found = [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in places]
+    found = [entry for entry in found if entry["type"] != "too_short" or entry["loc"] not in outer]
     left = len(found) - _MAX_PROBLEMS
     lines = [
         _describe({**entry}, locate(entry["loc"]), wanted, show(entry["input"]))
@@ -155,6 +154,8 @@ def _form_tag(value: object) -> str:
 
 # For types as Annotated[int, Field(strict=True, ge=1), AS_INTEGER].
 AS_INTEGER = BeforeValidator(_read_integer)
+# Limits of this one are checked, and are not in a JSON Schema.
+WholeNumber = Annotated[int, Field(strict=True), AS_INTEGER]
 # For a union of a word, a list and fields, each with its tag.
 BY_FORM = Discriminator(_form_tag)
 Flag = Annotated[bool, Field(strict=True), BeforeValidator(_read_flag)]

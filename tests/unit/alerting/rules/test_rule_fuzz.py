@@ -1,6 +1,7 @@
 """Whatever is in a rule file: it is a rule that says the same again, or lines refuse it."""
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -138,3 +139,32 @@ def test_what_is_no_rule_at_all_is_one_line(text: str | bytes, said: str) -> Non
 
     assert problem.startswith(said)
     assert "\n" not in problem and len(problem) < 500
+
+
+def test_of_many_problems_the_first_fifty_are_told_and_how_many_more() -> None:
+    found = problems({**GOOD["threshold"], **{f"a{number}": 1 for number in range(60)}})
+
+    assert (len(found), found[-1]) == (51, "and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({f"a{number}": 1 for number in range(300_000)}, "300,004 fields, of which most are"),
+        ({"condition": {f"a{number}": 1 for number in range(300_000)}}, "condition: {'a0': 1,"),
+        ({"minimum": {f"a{number}": 0 for number in range(300_000)}}, "minimum: {'a0': 0,"),
+        ({"and": [{f"a{number}": 1 for number in range(300_000)}]}, "and: [{'a0': 1,"),
+        ({"unless": ["A"] * 300_000}, "unless: ['A',"),
+        ({"stores": [[]] * 300_000}, "stores: [[],"),
+    ],
+)
+def test_a_rule_of_hundreds_of_thousands_of_mistakes_is_one_problem(
+    changed: dict[str, Any], said: str
+) -> None:
+    began = process_time()
+
+    [problem] = problems({**GOOD["threshold"], **changed})
+
+    assert problem.startswith(said) and len(problem) < 700
+    # Each mistake as an error of its own would take half a minute.
+    assert process_time() - began < 2

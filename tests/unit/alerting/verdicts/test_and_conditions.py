@@ -89,11 +89,7 @@ def test_another_further_condition_is_another_version_and_another_order_is_not()
             {"and_": [{"metric": "revenue", "op": "=", "value": "5"}]},
             "and[0].op: Input should be '>=', '>', '<=' or '<' (got '=')",
         ),
-        (
-            "threshold",
-            {"and_": [{"metric": "revenue", "op": "<", "value": "5", "for": "2"}]},
-            "and[0].for: unknown field",
-        ),
+        ("threshold", {"and_": [{"metric": "revenue", "for": "2"}]}, "and[0].for: unknown field"),
         ("threshold", {"and_": [{"metric": "m", "op": "<", "value": "1"}] * 11}, "does not fit"),
         (
             "threshold",
