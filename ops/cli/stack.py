@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ops.local.processes.service import Site
     from ops.local.stack.control import ServiceStatus
 
-ServiceNames = Annotated[
+NamedServices = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]…", help="services; all if none is named")
 ]
 
@@ -21,7 +21,7 @@ group = typer.Typer()
 
 
 @group.command()
-def up(names: ServiceNames = None) -> None:
+def up(names: NamedServices = None) -> None:
     """Start what does not run, with all it needs, and return when it is ready."""
     from ops.local.services import catalogue
     from ops.local.stack import control
@@ -37,7 +37,7 @@ def up(names: ServiceNames = None) -> None:
 
 
 @group.command()
-def down(names: ServiceNames = None) -> None:
+def down(names: NamedServices = None) -> None:
     """Stop what `up` started; data stays."""
     from ops.local.services import catalogue
     from ops.local.stack import control

@@ -15,21 +15,6 @@ FamilyStoreIds = dict[str, set[str]]
 HoursLookup = Callable[[str], bool]
 
 
-async def read_active_stores(
-    views: ViewReader, family: str, partitions: int
-) -> dict[int, dict[str, date]]:
-    """The stores of the family by partition, each with the UTC day of its first event.
-
-    Raises ViewsUnreachable.
-    """
-    # All partitions are read at once, because the table is ordered by family alone.
-    found: dict[int, dict[str, date]] = {}
-    for store in await views.active_stores(FAMILIES[family]):
-        number = partition_number(store.store_id, partitions)
-        found.setdefault(number, {})[store.store_id] = store.first_day
-    return found
-
-
 class ActiveStores:
     """The stores of each family, as of the last read."""
 
@@ -40,10 +25,7 @@ class ActiveStores:
 
     async def read(self, families: Iterable[str]) -> None:
         """Read all stores of the families again. Raises ViewsUnreachable when a read fails."""
-        self._first = {
-            family: await read_active_stores(self._views, family, self._partitions)
-            for family in families
-        }
+        self._first = {family: await self._read_partitions(family) for family in families}
 
     def lacks(self, families: Iterable[str]) -> bool:
         """Whether the stores of one of these families were not read yet."""
@@ -68,4 +50,12 @@ class ActiveStores:
             own = (name for name in unknown if partition_number(name, self._partitions) == number)
             if silent := {store_id for store_id in own if opens(store_id)}:
                 found[family] = silent
+        return found
+
+    async def _read_partitions(self, family: str) -> dict[int, dict[str, date]]:
+        # All partitions are read at once, because the table is ordered by family alone.
+        found: dict[int, dict[str, date]] = {}
+        for store in await self._views.active_stores(FAMILIES[family]):
+            number = partition_number(store.store_id, self._partitions)
+            found.setdefault(number, {})[store.store_id] = store.first_day
         return found

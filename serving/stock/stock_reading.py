@@ -30,7 +30,7 @@ ReadPointers = Callable[[Family, Sequence[date]], Awaitable[Pointers]]
 
 
 @dataclass
-class _Search:
+class _ArticleSearch:
     """The last counts of a store's articles before an instant, as far as they are found."""
 
     request: StoreSlots
@@ -140,17 +140,17 @@ class StockReader:
 
     async def _searches(
         self, stock: StockAt, stores: Sequence[StoreSlots], start: datetime
-    ) -> list[_Search]:
+    ) -> list[_ArticleSearch]:
         first = (start - COUNT_DAYS * ONE_DAY).date()
         ends = {store.store_id: store.slots[-1].end for store in stores}
         days = {store_id: (first, last_utc_day(end)) for store_id, end in ends.items()}
         (axis,) = stock.family.axes
         noted = await self._views.axis_values(stock.family, axis, days, MAX_VALUES)
         articles = {store_id: {*values} for store_id, values in noted.items()}
-        return [_Search(store, articles.get(store.store_id, set())) for store in stores]
+        return [_ArticleSearch(store, articles.get(store.store_id, set())) for store in stores]
 
     async def _read(
-        self, pointers: Pointers, search: _Search, days: Sequence[date]
+        self, pointers: Pointers, search: _ArticleSearch, days: Sequence[date]
     ) -> FamilyReading:
         store_id = search.request.store_id
         partition = partition_number(store_id, self._settings.partitions)

@@ -160,8 +160,8 @@ class MemoryViews(ViewReader):
     def __init__(self, world: World) -> None:
         self.world, self.is_down = world, False
         self.receipts = MemoryReceipts(world.receipts, self.check)
-        self.alerts = MemoryAlerts(self.check)
-        self.baselines = MemoryBaselines(world.snapshots, self.check)
+        self.alerts: MemoryAlerts = MemoryAlerts(self.check)
+        self.baselines: MemoryBaselines = MemoryBaselines(world.snapshots, self.check)
 
     async def current_generations(
         self, family: Family, days: Sequence[date]
