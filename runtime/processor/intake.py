@@ -14,8 +14,8 @@ accept such a transaction, and the records were there twice. Therefore
 - when partitions are assigned, revoked or lost, everything buffered, and everything taken from the
   buffers, is dropped before the callback returns; both resume at the committed positions;
 - these are read at each assignment, by a consumer of committed records, which waits for the end of
-  a predecessor's transaction (processor/bookmarks.py); the step's state is read after them
-  (processor/state.py).
+  a predecessor's transaction (processor/commit/positions.py); the step's state is read after
+  them (processor/state.py).
 
 The life of the buffers:
 
@@ -24,7 +24,8 @@ The life of the buffers:
                    lanes empty
     poll()         records and ends of partitions come; full lanes are paused, low ones resumed
     rewind()       like an assignment of the same ones     after Aborted, after a new producer
-    _give_up()     dropped, no partitions are assigned     by poll(); an assignment follows, or, if
+    _drop_partitions()
+                   dropped, no partitions are assigned     by poll(); an assignment follows, or, if
                    the client library hangs, none, and after 75 s the process ends
     close()        leaves the group, then closes           at the end; assignments are now ignored
 """
