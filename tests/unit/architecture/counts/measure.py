@@ -25,6 +25,8 @@ from tests.unit.architecture.counts.sources import PACKAGES, ROOT, module_name, 
 WIDE, DENSE = 100, 25
 # Of the longest chain of imports; to be lowered to 24.
 IMPORT_DEPTH = 28
+# Of the product with its benchmarks; to be lowered by some 9,000.
+LINES = 76_690
 # Files and folders whose lines may be denser, each with the reason: tables of data. None is.
 MAY_BE_DENSE: Mapping[str, str] = {}
 # Parted, so that this line is none of them.
@@ -54,7 +56,7 @@ def numbers() -> list[Number]:
     tests = sum(_length(file) for file in python_files() if file.parts[0] == "tests")
     return [
         Number("modules", len(lengths)),
-        Number("lines", sum(lengths)),
+        Number("lines", sum(lengths), most=LINES),
         Number("file median", median(lengths)),
         Number("file p90", _p90(lengths)),
         Number("file max", max(lengths), most=300),
