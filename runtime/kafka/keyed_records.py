@@ -41,8 +41,8 @@ def newest_values(
 ) -> dict[int, dict[bytes, Value]]:
     """The newest value of each key of a compacted topic, by partition, without deleted keys.
 
-    A partition's values come in the order in which they were written last. Each record is parsed
-    when it is read, so that no raw values are held.
+    The number of a partition counts from 0. Its values come in the order in which they were written
+    last. Each record is parsed when it is read, so that no raw values are held.
     """
     newest: dict[int, dict[bytes, Value]] = {}
     for record in records:

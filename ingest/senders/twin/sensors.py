@@ -48,9 +48,11 @@ def make_messages(
     store: TwinStore, day: date, seed: int, people: Sequence[Person]
 ) -> list[SensorMessage]:
     """All messages of the store's sensors for a day, ordered by time."""
+    sightings = _sightings(store, day, seed, people)
     found = [
         *_door_counts(store, day, door_crossings(store, day, seed, people)),
-        *_sightings(store, day, seed, people),
+        # The keys of earlier devices are destroyed: the gateway would refuse each of them.
+        *(message for message in sightings if message.at >= store.sightings_since),
         *_receipts(store, day, seed, people),
         *_documents(store, day, seed),
     ]

@@ -109,7 +109,6 @@ class TwinDays:
             message
             for day in self.days
             for message in make_messages(store, day, self.seed, draw_people(store, day, self.seed))
-            if message.source != "wifi" or message.at >= store.sightings_since
         ]
         return arrivals(messages, self.transport, self.seed, store.store_id)
 

@@ -71,18 +71,20 @@ def compare(
     last = {one.alert_id: one for one in alerts if one.rule_id == rule_id}.values()
     standing = [one for one in last if one.state == "confirmed"]
     raises = [one for one in standing if one.edge == "raise"]
-    ends = {one.of: one for one in standing if one.edge == "clear"}
+    ends = [one for one in standing if one.edge == "clear"]
     equal, found = 0, list[Difference]()
     for one in called:
         own = [raised for raised in raises if one.has(raised)]
         raises = [raised for raised in raises if raised not in own]
-        ended = [ends.pop(raised.alert_id) for raised in own if raised.alert_id in ends]
+        ids = {raised.alert_id for raised in own}
+        ended = [end for end in ends if end.of in ids]
+        ends = [end for end in ends if end.of not in ids]
         if one.is_settled:
             wanted = {"raise": 1, "clear": int(one.end is not None)}
             for edge, told in (("raise", own), ("clear", _before(ended, span[1]))):
                 equal += min(wanted[edge], len(told))
                 found += _differences(edge, wanted[edge] - len(told), one.subject)
-    for left in (*raises, *ends.values()):
+    for left in (*raises, *ends):
         if span[0] <= millis_of(left.window.start) < span[1]:
             found.append(Difference("not_called_for", left.edge, left.subject))
     return Compared(equal, found)

@@ -8,7 +8,16 @@ from msgspec import structs
 
 from alerting.alert.ids import WHOLE_STORE
 from alerting.rules.rule import Threshold
-from tests.support.evaluation.evaluating import BUSY, DAY, SILENT, Watched, Watching, in_force, sold
+from tests.support.evaluation.evaluating import (
+    BUSY,
+    DAY,
+    SILENT,
+    Watched,
+    Watching,
+    in_force,
+    said,
+    sold,
+)
 from tests.support.evaluation.simulating import DAWN, clock_of, clocks, compared, served, simulated
 from tests.support.serving.serving_world import sale
 
@@ -74,8 +83,10 @@ def test_what_another_generation_has_changed_is_told_as_it_is_simulated(watched:
 
     assert compared(store).differences != []
     store.tick(f"{DAY}T19:30")
-    # The raise moves to 09:30, and ends at 09:45; another one begins at 10:00.
-    assert compared(store) == (3, [])
+    # The raise moves to 09:30, and ends at 09:45; another one begins at 10:00, and is open.
+    assert compared(store) == (2, [])
+    assert [start for start, *_ in clocks(simulated(store))] == ["09:30", "10:00"]
+    assert ("raise", "confirmed", "10:00") in said(store.alerts)
 
 
 def test_versions_hold_where_they_were_in_force(begun: Watching) -> None:
