@@ -102,7 +102,7 @@ def test_a_part_of_a_country_is_one_that_its_holidays_go_by(tmp_path: Path, coun
         ("floor_area_m2: 0", "floor_area_m2: '0' does not fit; wanted: an area in square metres"),
         ("floor_area_m2: 1_000", "floor_area_m2: '1_000' does not fit"),
         ("floor_area_m2: [1]", "floor_area_m2: ['1'] does not fit"),
-        ("tills: -1", "tills: -1 does not fit; wanted: a number of tills, e.g. 4"),
+        ("tills: -1", "tills: '-1' does not fit; wanted: a number of tills, e.g. 4"),
         ("tills: four", "tills: 'four' does not fit"),
         ("groups: west", "groups: 'west' does not fit; wanted: a list of different names"),
         ("groups: [west, west]", "groups: a name stands there twice"),
