@@ -34,7 +34,8 @@ class VisitEntry:
     @property
     def rules(self) -> VisitRules:
         """The rules without the revision."""
-        return VisitRules(**{rule.name: getattr(self, rule.name) for rule in fields(VisitRules)})
+        names = [rule.name for rule in fields(VisitRules)]
+        return VisitRules(**{name: getattr(self, name) for name in names})
 
 
 def _check_signals(entry: VisitEntry) -> VisitEntry:
