@@ -25,6 +25,8 @@ FOUND = {
     "webhook=attempt": "under several keys",
 }
 KILLS_OF_A_TOWN = 2
+# Where a kill lands within a delivery is chance: one town of six kills may miss what is wrong.
+MAX_WRONG_TOWNS = 3
 # A silence begins before every second of them.
 WRONG_KILLS = ("before_commit", "in_call", "after_offsets", "answered", "before_offsets", "decided")
 
@@ -49,18 +51,26 @@ def test_killed_again_and_again_at_each_moment_a_receiver_is_told_what_is_promis
 def found(
     kafka: str, settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Sequence[str]]:
-    """What each wrong one has broken, each in a town of its own."""
+    """The promises that each wrong dispatcher broke in its last town."""
     folder = tmp_path_factory.mktemp("wrong")
 
-    def broken(wrong: str) -> Sequence[str]:
-        with ordeal(settings, folder / wrong, SEED, wrong) as town:
+    def break_promises(wrong: str, seed: int) -> Sequence[str]:
+        with ordeal(settings, folder / f"{wrong}-{seed}", seed, wrong) as town:
             for moment in WRONG_KILLS:
                 town.killed(moment)
             town.finish()
             return town.witness().breaches()
 
+    def find(wrong: str) -> Sequence[str]:
+        breaches: Sequence[str] = []
+        for seed in range(SEED, SEED + MAX_WRONG_TOWNS):
+            breaches = break_promises(wrong, seed)
+            if any(line.startswith(FOUND[wrong]) for line in breaches):
+                break
+        return breaches
+
     with ThreadPoolExecutor(TOWNS) as pool:
-        return dict(zip(WRONG_PARTS, pool.map(broken, WRONG_PARTS), strict=True))
+        return dict(zip(WRONG_PARTS, pool.map(find, WRONG_PARTS), strict=True))
 
 
 @pytest.mark.parametrize("wrong", WRONG_PARTS)

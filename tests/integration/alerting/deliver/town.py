@@ -110,6 +110,10 @@ class Town:
                 if number <= stored + MAX_TICKS_AHEAD:
                     self.tick(number)
                     number += 1
+                else:
+                    # The whole state is read for its ticks: a dispatcher that is down or slow is
+                    # asked once a second.
+                    stopped.wait(1.0)
 
         thread = Thread(target=run, daemon=True)
         thread.start()
