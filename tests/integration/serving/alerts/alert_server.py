@@ -13,7 +13,7 @@ from tests.integration.serving.test_process import free_port
 from web.api.app import create_app
 from web.api.routes import alert_routes
 
-PLACE_SECONDS = 1.0
+POSITION_SECONDS = 1.0
 # Longer than a test waits for its end: a server that waits for its streams is found.
 SHUTDOWN_SECONDS = 120
 # So long a client may take nothing.
@@ -23,7 +23,7 @@ REQUEST_SECONDS = 4.0
 def main(topic: str) -> int:
     """Exit code 0 once it was told to stop."""
     routes: Any = alert_routes
-    routes.PLACE_SECONDS = PLACE_SECONDS
+    routes.POSITION_SECONDS = POSITION_SECONDS
     settings = Settings.load()
     views, feed = CassandraViews(settings), TopicFeed(settings, topic)
     app = create_app(settings, views, feed)
