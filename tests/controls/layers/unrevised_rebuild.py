@@ -4,6 +4,7 @@ windows."""
 
 import sys
 from dataclasses import replace
+from unittest.mock import patch
 
 from batch_layer.views import rebuild
 from runtime.registry.visit_rules import load_families
@@ -31,5 +32,5 @@ def unrevised_families(settings: Settings) -> dict[str, Family]:
 if __name__ == "__main__":
     # Before what is asked for is looked at.
     refuse_outside_tests(Settings.load())
-    rebuild.families_of = unrevised_families  # type: ignore[attr-defined]
-    sys.exit(rebuild.main(sys.argv[1:]))
+    with patch.object(rebuild, "load_families", unrevised_families):
+        sys.exit(rebuild.main(sys.argv[1:]))
