@@ -81,7 +81,7 @@ def after_question(
 
         return answer
 
-    for name in ("ends", "committed_positions"):
+    for name in ("read_ends", "read_committed_positions"):
         monkeypatch.setattr(asking, name, recorder(name, getattr(asking, name)))
     return asked
 
