@@ -106,7 +106,7 @@ def test_of_two_writers_of_one_version_one_is_told_and_the_other_holds(
                 [version] = write_rules(settings, [stored], topic)
             except RuleConflict as conflict:
                 assert conflict.lost == ("many-visitors",)
-                assert "somebody else has written another version meanwhile" in str(conflict)
+                assert "another version was written meanwhile" in str(conflict)
                 return None
             return version.rule.for_
 
