@@ -20,7 +20,7 @@ class Unrevised(StoreVisitRules):
     epoch_increases = ()
 
 
-def unrevised_families(settings: Settings) -> dict[str, Family]:
+def load_unrevised_families(settings: Settings) -> dict[str, Family]:
     """As runtime.registry.visit_rules.load_families(). Raises NotATest for settings of no test."""
     refuse_outside_tests(settings)
     return {
@@ -30,7 +30,7 @@ def unrevised_families(settings: Settings) -> dict[str, Family]:
 
 
 if __name__ == "__main__":
-    # Before what is asked for is looked at.
+    # Refused before the arguments are read.
     refuse_outside_tests(Settings.load())
-    with patch.object(rebuild, "load_families", unrevised_families):
+    with patch.object(rebuild, "load_families", load_unrevised_families):
         sys.exit(rebuild.main(sys.argv[1:]))
